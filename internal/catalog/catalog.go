@@ -1,5 +1,5 @@
 // Package catalog lists every driver that there is. It is the only package
-// that imports them all; whoever needs one asks here by name.
+// that imports them all; anyone who needs one asks here by name.
 package catalog
 
 import (
@@ -48,7 +48,7 @@ type Options struct {
 	Binary   string // the bee binary
 	// Machine is this one's name, where other machines share StateDir; else "".
 	Machine string
-	// Progress is told of what providers send to hosts on their own account, in
+	// Progress receives what providers send to hosts on their own account, in
 	// bytes, or is nil.
 	Progress func(what string, done, total int64)
 	// Variable finds the variables of the user's account; nil: those of this process.

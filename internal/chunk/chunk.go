@@ -16,7 +16,7 @@ type Cutter struct {
 	hard, easy uint64
 }
 
-// Sizes of chunks: small ones find more that is the same, and cost more to tell
+// Sizes of chunks: small ones find more that is the same, and cost more to report
 // each other about.
 const (
 	// SmallestBits and LargestBits are the binary logarithms of the least and

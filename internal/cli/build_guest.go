@@ -25,7 +25,7 @@ import (
 // the one that it shall have, "--", and then those of docker build, which has as arguments of the build,
 // too, what proxies the guest has; those of the user come after them and count more.
 // Guests have docker's own network only where that is asked for. The versions of docker
-// that are named have BuildKit, and use it where they are told; later ones know by
+// that are named have BuildKit, and use it where they are asked; later ones know by
 // themselves.
 const buildScript = `set -e
 archive=$1
@@ -103,7 +103,7 @@ func guestEnd(run state.Run) (int, error) {
 	return 0, &core.Error{Kind: core.KindNamed(run.Kind), Err: errors.New(cmp.Or(run.Message, string(run.State))), Remedy: run.Remedy}
 }
 
-// guestReport tells what a build's run does. That the machine still boots is told once.
+// guestReport reports what a build's run does. That the machine still boots is reported once.
 func guestReport(progress func(message string, done, total int64)) func(plan.Event) {
 	var once sync.Once
 	return func(e plan.Event) {

@@ -38,7 +38,7 @@ func TestABuildInAGuestIsLikeItsJob(t *testing.T) {
 	}
 }
 
-// TestBuildScript has the script run by a docker that only tells how it was called.
+// TestBuildScript has the script run by a docker that only reports how it was called.
 func TestBuildScript(t *testing.T) {
 	dir := t.TempDir()
 	stub := `#!/bin/sh

@@ -16,8 +16,8 @@ type askedView struct {
 	ID    string         `json:"id"`
 	Name  string         `json:"name"`
 	State state.RunState `json:"state"`
-	// GoesOn tells of a job of which a checkpoint is taken whether it does, where it is;
-	// else it saves itself and ends, and the run goes on in another attempt.
+	// GoesOn reports of a job of which a checkpoint is taken whether it does, where it is;
+	// else it writes its checkpoint and ends, and the run continues in another attempt.
 	GoesOn *bool `json:"goes_on,omitempty"`
 }
 
@@ -55,7 +55,7 @@ meanwhile. The method depends on the Beefile's checkpoint:
 	return c
 }
 
-// checkpoint tells of which run one is taken, and whether its job goes on where it is.
+// checkpoint reports which run one is taken, and whether its job continues where it is.
 func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
 	s, run, err := a.openRun(ctx, word)
 	if err != nil {

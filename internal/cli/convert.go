@@ -53,7 +53,7 @@ func existing(path string) error {
 	return &core.Error{Kind: core.Invalid, Op: "write", Object: path, Err: errors.New("it exists already"), Remedy: "Name another file by --output, or remove it first."}
 }
 
-// writeNew writes a file that must not exist yet: nobody's work is lost.
+// writeNew writes a file that must not exist yet: no one's work is lost.
 func writeNew(path, text string, mode fs.FileMode) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, mode)
 	if errors.Is(err, fs.ErrExist) {

@@ -114,7 +114,7 @@ func toLoad(image, dir string) (string, error) {
 		return "", err
 	}
 	parent, err := realPath(filepath.Dir(image))
-	if err != nil { // making the image tells what is wrong with its place
+	if err != nil { // making the image reports what is wrong with its place
 		return meant, nil
 	}
 	if below, err := filepath.Rel(meant, parent); err == nil && filepath.IsLocal(below) {

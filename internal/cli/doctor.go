@@ -129,7 +129,7 @@ func of(f spec.SitesFile, provider string) bool {
 	return slices.ContainsFunc(f.Sites, func(s spec.Site) bool { return s.Provider == provider })
 }
 
-// runtimeText tells what a runtime is, with what was found out of it, or why it does
+// runtimeText reports what a runtime is, with what was found out of it, or why it does
 // not work.
 func runtimeText(summary string, facts driver.Facts) string {
 	if facts.Reason != "" {
@@ -145,7 +145,7 @@ func runtimeText(summary string, facts driver.Facts) string {
 	return text
 }
 
-// kvm tells what is known of virtual machines at the host's own speed; accel and
+// kvm reports what is known of virtual machines at the host's own speed; accel and
 // why are vm.KnownAccel's.
 func kvm(accel, why string, err error) finding {
 	f := finding{Area: "device", Name: "KVM", Status: absent, Detail: why}
@@ -177,7 +177,7 @@ func sandbox(ctx context.Context) (f finding, found bool) {
 	}, true
 }
 
-// shares tells whether guests can have this host's directories by virtiofs.
+// shares reports whether guests can have this host's directories by virtiofs.
 func shares() finding {
 	f := finding{Area: "tool", Name: "virtiofsd", Status: works, Detail: "works, for `vm: {share: virtiofs}`"}
 	self, err := os.Executable()

@@ -22,7 +22,7 @@ const (
 	exitUndecided   = 209 // bee bench: the gate is undecided
 )
 
-// exitError ends the program with a code and no message: all has been said.
+// exitError ends the program with a code and no message: all has been printed.
 type exitError struct{ code int }
 
 func (e exitError) Error() string { return fmt.Sprintf("exit %d", e.code) }

@@ -9,7 +9,7 @@ import (
 )
 
 // TestSwitchesAreShownWithTheirNeighbours: in a tree of four hosts with two guests
-// each, the root hears of all, and of links only what there shall be.
+// each, the root is notified of all, and of links only what there shall be.
 func TestSwitchesAreShownWithTheirNeighbours(t *testing.T) {
 	var asked []int
 	all, err := readSwitches(func(rank int) (fabric.Stats, error) {

@@ -84,7 +84,7 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 		return err
 	}
 	a.say("127.0.0.1 leads to port %d of node %d of run %s; Ctrl-C ends it", there, rank, run.ID)
-	// Whoever is on this machine may connect: the program in the job knows who may what.
+	// Anyone who is on this machine may connect: the program in the job knows who may what.
 	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.printError(err) }}
 	inner, end := context.WithCancel(ctx)
 	defer end()

@@ -104,7 +104,7 @@ func TestNamesOfOnesOwn(t *testing.T) {
 	}
 }
 
-// TestImagesAreSavedWhole to a file, or not at all, and to no other place than was said.
+// TestImagesAreSavedWhole to a file, or not at all, and to no other place than was named.
 func TestImagesAreSavedWhole(t *testing.T) {
 	bee := imageCommand(t)
 	bee("image", "pull", "docker-archive:"+testkit.Busybox(t, v1.Config{Labels: map[string]string{"a": "b"}}))

@@ -27,7 +27,7 @@ func imageCommand(t *testing.T) func(args ...string) string {
 	}
 }
 
-// TestImagesOfFilesAreNamedFromTheWorkingDirectory: as where they were taken in.
+// TestImagesOfFilesAreNamedFromTheWorkingDirectory: as where they were imported.
 func TestImagesOfFilesAreNamedFromTheWorkingDirectory(t *testing.T) {
 	archive := testkit.Busybox(t, v1.Config{})
 	t.Chdir(filepath.Dir(archive))

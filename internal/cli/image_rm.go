@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// openImagesToRemove spares what runs that have not ended go on with: where it is built
+// openImagesToRemove spares what runs that have not ended continue with: where it is built
 // once more it may not be the same, and where it is pulled the registry may be gone.
 func (a *app) openImagesToRemove(ctx context.Context) (*image.Store, error) {
 	s, err := a.openImages()
@@ -88,7 +88,7 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			freed, err := s.Prune(c.Context()) // what is removed is told in any case
+			freed, err := s.Prune(c.Context()) // what is removed is reported in any case
 			if asJSON {
 				views := []imageView{}
 				for _, i := range freed {

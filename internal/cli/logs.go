@@ -202,7 +202,7 @@ func openPlain(path string) (*os.File, error) {
 }
 
 // taskOutput shows the output of one attempt after the other: from the log that
-// came home, and that of the last from its head while there is one. A line that
+// was collected, and that of the last from its head while there is one. A line that
 // breaks in between loses nothing.
 func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) (err error) {
 	var offset, before int64
@@ -236,7 +236,7 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 			rest, before = shortRest, offset
 		}
 		// In this order: of a run that is over, all attempts are known, and of an
-		// attempt that has one after it, all output is at home that ever will be.
+		// attempt that has one after it, all output is on the submitting machine that ever will be.
 		run, err := s.Store.Run(ctx, id)
 		if err != nil {
 			return err

@@ -154,7 +154,7 @@ func TestLogsOfARunThatHasNotBegunSaySo(t *testing.T) {
 }
 
 // TestTheEndOfARunPointsToWhatThereIs: to what it has printed where it began, and to
-// the outputs that have come home.
+// the outputs that have been collected.
 func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 	never, began := state.Run{ID: "aaaa1111", State: state.Failed, Message: "none"}, state.Run{ID: "bbbb1111", State: state.Failed, Message: "none"}
 	ended := state.Run{ID: "cccc1111", State: state.Succeeded, Created: time.Unix(0, 0), Ended: time.Unix(60, 0)}

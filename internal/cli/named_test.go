@@ -167,7 +167,7 @@ func TestWhatCannotBeWrittenFails(t *testing.T) {
 }
 
 // TestRemoveWhatHasLeftNothing: what cannot be removed keeps none of the others, and
-// is told with its exit code. Nobody knows here the site on which the run has left something.
+// is reported with its exit code. Nobody knows here the site on which the run has left something.
 func TestRemoveWhatHasLeftNothing(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Stopped}, state.Run{ID: "bbbb1111", Name: "md", State: state.Failed})
 	if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: "aaaa1111", N: 1, Site: "rack", Started: time.Now()}, false); err != nil {

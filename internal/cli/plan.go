@@ -166,7 +166,7 @@ func noticeText(p control.Prospect) string {
 
 func seconds(s float64) string { return durationText(time.Duration(s * float64(time.Second))) }
 
-// tooLate tells that a run will have left the site's queue before its turn comes.
+// tooLate means that a run will have left the site's queue before its turn comes.
 func tooLate(p control.Prospect) bool {
 	return p.WaitSeconds > 0 && time.Until(p.Start).Seconds() > p.WaitSeconds
 }

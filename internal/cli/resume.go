@@ -53,7 +53,7 @@ machine outside the current directory is shown, and you are asked.`,
 	return c
 }
 
-// resume gives the run that goes on.
+// resume gives the run that continues.
 func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool, t trust) (state.Run, error) {
 	s, err := a.openQuietly(ctx)
 	if err != nil {
@@ -95,7 +95,7 @@ const settling = time.Minute
 
 // settle has a controller look what has become of a run on record as unfinished that none
 // has, or waits while one does so that has just taken it over: what it has left may be all
-// that it takes to go on. goes tells that it need not be resumed.
+// that it takes to continue. goes means that it need not be resumed.
 func (a *app) settle(ctx context.Context, s *session, run state.Run, patience time.Duration) (_ state.Run, goes bool, err error) {
 	settled := func() bool { return run.State.Final() || run.State == state.Suspended || run.State == state.SetAside }
 	if settled() {
@@ -132,7 +132,7 @@ func (a *app) settle(ctx context.Context, s *session, run state.Run, patience ti
 	return run, s.Store.Controlled(run.ID), nil
 }
 
-// justTaken tells whether a run's controller has taken it over from another one a moment
+// justTaken reports whether a run's controller has taken it over from another one a moment
 // ago: it has not begun the run's present attempt.
 func (a *app) justTaken(ctx context.Context, s *session, run state.Run) (bool, error) {
 	taken := s.Store.Taken(run.ID)
@@ -152,7 +152,7 @@ func (a *app) sendElsewhere(ctx context.Context, s *session, run state.Run, site
 	return s.background(run.ID) // a controller that has it sees it by itself
 }
 
-// goOnWithout has a run go on without the site that it waits for.
+// goOnWithout has a run continue without the site that it waits for.
 func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
 	text, err := s.HoldLost(ctx, run, sites)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites 
 	return s.background(run.ID) // a controller that has it sees it by itself
 }
 
-// takeOver goes on with a run of another machine's, on given sites or all.
+// takeOver continues with a run of another machine's, on given sites or all.
 func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string, t trust) (state.Run, error) {
 	store, err := spec.AbsoluteStore(from)
 	if err != nil {
@@ -172,7 +172,7 @@ func (a *app) takeOver(ctx context.Context, s *session, word string, names []str
 	if err != nil {
 		return state.Run{}, err
 	}
-	s.Report = newProgress(a, false).report // it tells what the other one has left
+	s.Report = newProgress(a, false).report // it reports what the other one has left
 	f := a.foreign("the run "+word, "its record is in "+store, t)
 	f.Sites = func([]string) ([]spec.Site, error) { return sites, nil }
 	run, err := s.TakeOver(ctx, store, word, f)
@@ -182,7 +182,7 @@ func (a *app) takeOver(ctx context.Context, s *session, word string, names []str
 	return a.goOn(ctx, s, run, nil)
 }
 
-// tidying is for how long a controller that has a suspended run may take to let go
+// tidying is for how long a controller that has a suspended run may take to release
 // of it: it ends what the run has left on its sites.
 const tidying = 3 * time.Minute
 
@@ -234,7 +234,7 @@ func (a *app) resumeLocked(ctx context.Context, s *session, run state.Run, sites
 	return s.ApplyResume(ctx, run)
 }
 
-// goOn has a suspended run go on in the background.
+// goOn has a suspended run continue in the background.
 func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
 	if err := s.AskResume(ctx, run, sites); err != nil { // from here on `bee supervise` continues it, too
 		return run, err

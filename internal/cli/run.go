@@ -39,7 +39,7 @@ type runOptions struct {
 	// time, cores and memory are as the user wrote them.
 	time, memory string
 	cores        int
-	// given tells whether the user gave a flag.
+	// given reports whether the user gave a flag.
 	given func(flag string) bool
 }
 
@@ -99,7 +99,7 @@ type failure struct {
 	Problems []spec.Problem `json:"problems,omitempty"`
 }
 
-// inJSON tells an error in JSON as well, where that is wanted: a script that reads
+// inJSON reports an error in JSON as well, where that is wanted: a script that reads
 // a record has to find why there is none.
 func (a *app) inJSON(o runOptions, err error) error {
 	if _, told := errors.AsType[exitError](err); err == nil || told || !o.asJSON {
@@ -183,7 +183,7 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 	return a.allShown(ui, run.ID, a.ending(ctx, s, ended, o))
 }
 
-// leaveBehind has a run that is not over go on in the background, where whoever controlled
+// leaveBehind has a run that is not over continue in the background, where the process that controlled
 // it leaves: the job may compute, and nobody would end it.
 func (s *session) leaveBehind(ctx context.Context, id string, lock *state.Lock) {
 	run, err := s.Store.Run(ctx, id)
@@ -198,7 +198,7 @@ func (s *session) leaveBehind(ctx context.Context, id string, lock *state.Lock) 
 	}
 }
 
-// allShown tells where a run's output could not be shown, as on a full disk: then it
+// allShown reports where a run's output could not be shown, as on a full disk: then it
 // has not gone well, even if the job has.
 func (a *app) allShown(ui *progress, id string, ending error) error {
 	if ui.lost == nil {
@@ -234,7 +234,7 @@ func (a *app) printDetached(run state.Run, o runOptions) error {
 	return err
 }
 
-// ending tells how the run ended, and makes its exit code ours.
+// ending reports how the run ended, and makes its exit code ours.
 func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOptions) error {
 	if o.asJSON {
 		view, err := s.view(ctx, run)
@@ -246,7 +246,7 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 		}
 	}
 	// A task's own failure speaks for itself; what kept it from running, or
-	// from ending, must be said even where quiet is wanted.
+	// from ending, must be printed even where quiet is wanted.
 	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
 		a.sayEnding(ctx, run, s)
 	}
@@ -335,7 +335,7 @@ func outputsAtHome(attempts []state.Attempt) []state.Arrived {
 	return nil
 }
 
-// arrivedText names what has come home, but for the many.
+// arrivedText names what has been collected, but for the many.
 func arrivedText(o state.Arrived) string {
 	const most = 6
 	text := strings.Join(o.Names[:min(len(o.Names), most)], ", ")

@@ -156,7 +156,7 @@ func (s *session) background(ids ...string) error {
 // handOver starts the supervisor with a key for runs, unless it runs already.
 func (s *session) handOver(key string, ids []string) error {
 	// Left here, and not by the process to come: other commands know from then on that
-	// they are handed over.
+	// they are sent.
 	if err := supervisor.Leave(s.Store.Supervisor(key), ids); err != nil {
 		return err
 	}

@@ -43,7 +43,7 @@ type runView struct {
 	Cost float64 `json:"cost,omitempty"`
 	// Time is what its time went to, in seconds.
 	Time map[report.Use]float64 `json:"time,omitempty"`
-	// Checkpoints are those that are at home, oldest first.
+	// Checkpoints are those that are on the submitting machine, oldest first.
 	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
 	// History has why it waited, why sites were skipped, why it moved.
 	History []report.Event `json:"history,omitempty"`
@@ -75,7 +75,7 @@ type attemptView struct {
 	// SlotSeconds is the time that it may take on its site; 0: as long as it needs.
 	SlotSeconds float64 `json:"slot_seconds,omitempty"`
 	// MarginSeconds is how long before the end of its time the job is asked to
-	// save itself; what that took, and the way home.
+	// write its checkpoint; what that took, and the way home.
 	MarginSeconds float64 `json:"margin_seconds,omitempty"`
 	MarginReason  string  `json:"margin_reason,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
@@ -84,7 +84,7 @@ type attemptView struct {
 	TransferSeconds   float64     `json:"transfer_seconds,omitempty"`
 	Nodes             []nodeView  `json:"nodes,omitempty"`
 	Cost              float64     `json:"cost,omitempty"`
-	// Outputs are those that have come home, by directory.
+	// Outputs are those that have been collected, by directory.
 	Outputs []state.Arrived `json:"outputs,omitempty"`
 }
 

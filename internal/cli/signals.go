@@ -111,13 +111,13 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 	return ctx, stop, func() { signal.Stop(signals); cancel(nil) }
 }
 
-// fromSlurm tells that TERM has come from Slurm, which sends it to all that runs in a job
+// fromSlurm means that TERM has come from Slurm, which sends it to all that runs in a job
 // which it ends: `bee stop` has put that on record before.
 func (s *session) fromSlurm(ctx context.Context, run string) bool {
 	return allocation() != "" && !s.stopAsked(ctx, run)
 }
 
-// stopAsked tells whether a run was asked to stop. Where that cannot be read, it is
+// stopAsked reports whether a run was asked to stop. Where that cannot be read, it is
 // looked again soon.
 func (s *session) stopAsked(ctx context.Context, run string) bool {
 	r, err := s.Store.Run(ctx, run)

@@ -104,7 +104,7 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	if o.proxy {
 		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.stdout)
 	}
-	// Whether there is a guest, ssh would tell among much else.
+	// Whether there is a guest, ssh would report among much else.
 	login, err := a.guestLogin(ctx, run.ID, rank)
 	if o.login != "" && core.IsKind(err, core.Invalid) { // another account is wanted than the one that is no name
 		login, err = o.login, nil
@@ -132,7 +132,7 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	argv := []string{"-F", file, "-l", o.login, sshName(run.ID, rank)}
 	c := exec.CommandContext(ctx, "ssh", append(argv, command...)...)
 	// It ends, and what it does in the guest, where this process is killed: of a thread's
-	// death it is told, which then has to be that of all.
+	// death it is notified, which then has to be that of all.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}

@@ -87,7 +87,7 @@ func (s *session) holdLost(ctx context.Context, run state.Run) error {
 }
 
 // end stops runs that are not over, all at once, and waits for one after the other.
-// It tells how each stands then, and what has kept it from ending.
+// It reports how each stands then, and what has kept it from ending.
 func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell func(state.Run, error)) {
 	errs := make([]error, len(runs))
 	for i, run := range runs {
@@ -111,7 +111,7 @@ func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell
 
 // askEnd has a run end, and does not wait for it.
 func (s *session) askEnd(ctx context.Context, run state.Run, o stopOptions) error {
-	if err := s.Store.AskStop(ctx, run.ID); err != nil { // before its site is held for lost, lest it go on elsewhere
+	if err := s.Store.AskStop(ctx, run.ID); err != nil { // before its site is declared lost, lest it continue elsewhere
 		return err
 	}
 	if o.without {
@@ -173,14 +173,14 @@ func (s *session) nudge(id string) error {
 
 // endTries is how many controllers may give up before a run's end is not waited
 // for any more, startTime how long one may take to show up, and silence how long
-// nothing need be said of a run that takes its time.
+// nothing need be printed of a run that takes its time.
 const (
 	endTries  = 4
 	startTime = 3 * time.Second
 	silence   = 2 * time.Second
 )
 
-// awaitEnd waits until a run is over, and tells what is in the way meanwhile.
+// awaitEnd waits until a run is over, and reports what is in the way meanwhile.
 func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error) {
 	var (
 		begun   = time.Now()
@@ -231,7 +231,7 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 	return run, nil
 }
 
-// endingText tells what a run that does not end at once is waited for.
+// endingText reports what a run that does not end at once is waited for.
 func (s *session) endingText(ctx context.Context, run state.Run) string {
 	text := "it has been told to end"
 	attempts, err := s.Store.Attempts(ctx, run.ID)

@@ -18,7 +18,7 @@ import (
 )
 
 // TestStopTellsWhatItWaitsFor: a run that does not end at once, as its site is
-// slow to answer, ends only after the user was told.
+// slow to answer, ends only after the user was notified.
 func TestStopTellsWhatItWaitsFor(t *testing.T) {
 	for what, c := range map[string]struct {
 		state   state.RunState
@@ -97,7 +97,7 @@ func TestSuperviseFindsNewSites(t *testing.T) {
 	}
 }
 
-// TestResumeSaysWhereARunStands, whoever has it.
+// TestResumeSaysWhereARunStands, whichever process has it.
 func TestResumeSaysWhereARunStands(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
 	controller, err := d.store.Lock("aaaa1111")

@@ -21,7 +21,7 @@ func beefile(t *testing.T, text string) string {
 	return file
 }
 
-// TestFlagsAreCheckedLikeTheBeefile: all that is wrong with flags is told by
+// TestFlagsAreCheckedLikeTheBeefile: all that is wrong with flags is reported by
 // their names, at once with what is wrong in the files.
 func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())

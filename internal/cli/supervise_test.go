@@ -35,7 +35,7 @@ func TestCommandsThatReadStartNothing(t *testing.T) {
 	}
 }
 
-// TestNoCommandIsNamedWithoutNeed: of runs that need no controller, nothing is said.
+// TestNoCommandIsNamedWithoutNeed: of runs that need no controller, nothing is reported.
 func TestNoCommandIsNamedWithoutNeed(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", State: state.Succeeded}, state.Run{ID: "bbbb1111", State: state.Suspended}, state.Run{ID: "cccc1111", State: state.Running})
 	lock, err := d.store.Lock("cccc1111") // as its controller does

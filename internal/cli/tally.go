@@ -27,7 +27,7 @@ type tally struct {
 
 func (a *app) newTally(asJSON bool) *tally { return &tally{app: a, asJSON: asJSON, done: []doneView{}} }
 
-// add takes what came of one thing, and tells its error at once.
+// add takes what came of one thing, and reports its error at once.
 func (t *tally) add(v doneView, err error) {
 	if err != nil {
 		t.app.printError(err)
@@ -39,7 +39,7 @@ func (t *tally) add(v doneView, err error) {
 	t.done = append(t.done, v)
 }
 
-// removed is add for a command that removes, and tells what is gone by its id.
+// removed is add for a command that removes, and reports what is gone by its id.
 func (t *tally) removed(id string, err error) {
 	if err == nil && !t.asJSON {
 		_, err = fmt.Fprintln(t.app.stdout, id)

@@ -21,7 +21,7 @@ func (t *trust) flag(f *pflag.FlagSet, of string) {
 	f.BoolVar(&t.given, "trust", false, "allow "+of+" to leave its own directory, without asking")
 }
 
-// allow shows what a job does on this machine outside of its own directory. Where somebody
+// allow shows what a job does on this machine outside of its own directory. Where someone
 // else may have written it, as strange says, the user has to agree.
 func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet bool) error {
 	if len(reaches) == 0 {
@@ -69,7 +69,7 @@ func strangerOf(file string) string {
 }
 
 // foreign is how a record of another user becomes a run here: what it may use without
-// the user's word lies in the current directory.
+// the user's word is in the current directory.
 func (a *app) foreign(what, strange string, t trust) control.Foreign {
 	return control.Foreign{
 		Dir:   workingDir(),

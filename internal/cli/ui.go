@@ -95,7 +95,7 @@ func (p *progress) step(e plan.Event) {
 	}
 }
 
-// rateText tells how fast so many bytes went, once it can be told, and how long what is
+// rateText reports how fast so many bytes went, once it can be reported, and how long what is
 // left takes at that rate.
 func rateText(done, left int64, took time.Duration) string {
 	if took < time.Second || done <= 0 {

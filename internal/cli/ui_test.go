@@ -28,7 +28,7 @@ func TestTheTerminalIsTheJobsOnceItRuns(t *testing.T) {
 	}
 }
 
-// What takes long is told with how long it has taken: on a terminal in one line,
+// What takes long is reported with how long it has taken: on a terminal in one line,
 // elsewhere once in a while.
 func TestWaitingIsToldWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no time passes

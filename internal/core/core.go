@@ -25,7 +25,7 @@ type Host struct {
 	// Arch is the GOARCH of the host.
 	Arch string `json:"arch,omitempty"`
 	// Dir is the absolute path, on this host, of the run's own directory
-	// (<scratch>/bee/<run>). Everything BEE leaves on a host lies in it.
+	// (<scratch>/bee/<run>). Everything BEE leaves on a host is in it.
 	Dir string `json:"dir"`
 	// Cache is the absolute path, on this host, of BEE's image cache.
 	Cache string `json:"cache"`
@@ -33,7 +33,7 @@ type Host struct {
 
 // Owner marks who and what an external thing (lease, container, network)
 // belongs to. Every thing that BEE creates outside its own files carries one,
-// so that a sweep can tell an orphan from a stranger's property.
+// so that a sweep can distinguish an orphan from a stranger's property.
 type Owner struct {
 	// User is the id of the installation (state directory) that made it.
 	User string `json:"user"`
@@ -43,7 +43,7 @@ type Owner struct {
 	Attempt int `json:"attempt,omitempty"`
 }
 
-// Matches tells whether a thing that carries o answers the query q.
+// Matches reports whether a thing that carries o answers the query q.
 func (o Owner) Matches(q Owner) bool {
 	return o.User == q.User &&
 		(q.Run == "" || o.Run == q.Run) &&

@@ -18,7 +18,7 @@ const (
 	Busy
 	// Unsupported: this host, site or build cannot do it.
 	Unsupported
-	// Transient: trying again later may help. Whoever knows what that
+	// Transient: trying again later may help. Anyone who knows what that
 	// costs does so, and never the driver that reports it (ADR 31).
 	Transient
 	// Invalid: what the user gave is wrong.
@@ -77,7 +77,7 @@ func KindOf(err error) Kind {
 	return Permanent
 }
 
-// IsKind tells whether err is not nil and of kind k.
+// IsKind reports whether err is not nil and of kind k.
 func IsKind(err error, k Kind) bool { return err != nil && KindOf(err) == k }
 
 // Interrupted reports whether err is the end of a context.

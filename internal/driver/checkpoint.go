@@ -83,7 +83,7 @@ func printable(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) }) < 0
 }
 
-// Generation tells checkpoints of a run apart, and orders them by age.
+// Generation distinguishes checkpoints of a run, and orders them by age.
 type Generation struct {
 	Attempt int
 	// Snapshot counts those that were kept while the attempt ran; 0 is the one at its

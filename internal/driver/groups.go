@@ -38,7 +38,7 @@ type Waiting struct {
 	// Since is when the hosts that are Ready were granted, by the site's clock;
 	// zero: just now.
 	Since time.Time `json:"since,omitzero"`
-	// Missed tells that the hosts were there, and were released as nobody used them.
+	// Missed means that the hosts were there, and were released as nobody used them.
 	Missed bool `json:"missed,omitempty"`
 }
 
@@ -123,7 +123,7 @@ type Receiver interface {
 // VolumeReuse hands the files of a lease whose nodes have ended to the next lease of the
 // run on the same machine.
 type VolumeReuse interface {
-	// LendVolume releases the hosts, for which others wait. What lies on the head's stays until
+	// LendVolume releases the hosts, for which others wait. What is on the head's stays until
 	// Release, where Hosts then says: out of the way of another lease of the run.
 	// Idempotent.
 	LendVolume(ctx context.Context) error

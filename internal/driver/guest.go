@@ -52,7 +52,7 @@ type Snapshot interface {
 	// the output streams. What was written before the guest was saved has gone
 	// to those that StartTask was given.
 	Task(ctx context.Context, c Command) (Process, error)
-	// Put copies what lies in a directory on the host into a mount of the
+	// Put copies what is in a directory on the host into a mount of the
 	// container, and leaves what else is there alone.
 	Put(ctx context.Context, target, source string) error
 	// Get copies what patterns, relative to a mount of the container, match

@@ -22,17 +22,17 @@ type Info struct {
 	Name string `json:"name"`
 	// Summary is one line for people.
 	Summary string `json:"summary"`
-	// MapsUsers tells that processes in a runtime's containers can have other ids than
+	// MapsUsers means that processes in a runtime's containers can have other ids than
 	// the caller's, whose they are outside.
 	MapsUsers bool `json:"maps_users,omitempty"`
-	// Unattended tells of a provider that its hosts come later, and that whoever asked for
+	// Unattended means of a provider that its hosts come later, and that the process that asked for
 	// them need not be there then: its leases have Autostart.
 	Unattended bool `json:"unattended,omitempty"`
 }
 
 // Facts is what a probe found out.
 type Facts struct {
-	// Usable tells whether the driver can do its work here and now.
+	// Usable reports whether the driver can do its work here and now.
 	Usable bool `json:"usable"`
 	// Reason says in a sentence why it is not usable, or what limits it.
 	Reason string `json:"reason,omitempty"`
@@ -48,7 +48,7 @@ type Facts struct {
 	Hosts int `json:"hosts,omitempty"`
 	// Passing is set where what makes the site unusable may pass by itself.
 	Passing bool `json:"passing,omitempty"`
-	// Notice is how long what runs on the hosts has after the site has told it that it
+	// Notice is how long what runs on the hosts has after the site has reported it that it
 	// takes them back early; 0: unknown.
 	Notice time.Duration `json:"notice,omitempty"`
 	// Preempted is the same where it does so as others come first; 0: they do not, or
@@ -121,14 +121,14 @@ type Request struct {
 type Status struct {
 	// Live is false once the hosts are gone or taken back.
 	Live bool
-	// Reason says why it is not live. Of a live one it says why its hosts stand
-	// still, where the site has them do so: they do not answer then, and go on
+	// Reason says why it is not live. Of a live one it says why its hosts are
+	// halted, where the site does so: they do not answer then, and continue
 	// later.
 	Reason string
-	// Ending tells that the site is about to take the hosts back, and may say only later why.
+	// Ending means that the site is about to take the hosts back, and may say only later why.
 	Ending bool
 	// Ends is when the site takes the hosts back, as it says now: later than Deadline where
-	// it has had them stand still. Zero: as it said at first.
+	// it has halted them. Zero: as it reported at first.
 	Ends time.Time
 }
 
@@ -183,7 +183,7 @@ type Lease interface {
 	StoreAccess() StoreAccess
 }
 
-// NodeCommand tells a lease to start one node.
+// NodeCommand reports to a lease to start one node.
 type NodeCommand struct {
 	// Host is the index of the host.
 	Host int
@@ -202,20 +202,20 @@ type Transfer struct {
 	Host int
 	// Local and Remote are absolute paths.
 	Local, Remote string
-	// Within, for Fetch, is the directory on the host that Remote lies in and that a job
+	// Within, for Fetch, is the directory on the host that Remote is in and that a job
 	// has filled; "": nobody but BEE has. Links in Remote, its last element included, are
 	// followed inside Within. Seen is the path at which the job knows that directory.
 	// Invalid where a link leads out of it, or to nothing.
 	Within, Seen string
 	// Again is for what travels time and again, between directories of ours: beside
-	// both is kept what tells the next time what has changed, and beside Local what
+	// both is kept what reports the next time what has changed, and beside Local what
 	// has been fetched when the way breaks. Before is then, for Fetch, a directory
-	// with an earlier copy, or "". What is at home already need not travel.
+	// with an earlier copy, or "". What is on the submitting machine already need not travel.
 	Again  bool
 	Before string
 	// Via, for Streams, names the rendezvous over whose connection the stream goes, in
 	// place of this machine (Connector).
 	Via string
-	// Progress, if not nil, is told the bytes copied so far.
+	// Progress, if not nil, is given the bytes copied so far.
 	Progress func(done int64)
 }

@@ -17,7 +17,7 @@ type Runtime interface {
 	// Probe finds out by trying, not by looking, whether containers can be
 	// run here by this user.
 	Probe(ctx context.Context) (Facts, error)
-	// Needs tells which form of an image Prepare wants.
+	// Needs reports which form of an image Prepare wants.
 	Needs() ImageForm
 	// Prepare makes an image ready to start. Idempotent, and safe in many
 	// processes at once.
@@ -30,7 +30,7 @@ type Runtime interface {
 	VM() VMRuntime
 }
 
-// ImageForm is a form in which an image lies on a host.
+// ImageForm is a form in which an image is on a host.
 type ImageForm int
 
 const (
@@ -43,7 +43,7 @@ const (
 	FileSystem
 )
 
-// LocalImage is an image as it lies on this host.
+// LocalImage is an image as it is on this host.
 type LocalImage struct {
 	core.Image
 	// Tree is the unpacked root file system, read-only by convention.
@@ -81,7 +81,7 @@ type ContainerSpec struct {
 	// Hosts are further lines for /etc/hosts: address, then names.
 	Hosts []string
 	// StateDir is an existing directory on the host, private to this
-	// container, removed by whoever made it after Remove.
+	// container, removed by its maker after Remove.
 	StateDir string
 	// DiskScratch keeps what the container writes outside its mounts in
 	// StateDir instead of memory.
@@ -89,7 +89,7 @@ type ContainerSpec struct {
 	// Binary is the bee binary on the host. It appears as /.bee/bee.
 	Binary string
 	// RunDir is a directory on the host that appears, read-only, as /.bee/run.
-	// The node's socket lies in it, and init makes its own there.
+	// The node's socket is in it, and init makes its own there.
 	RunDir string
 	// GPUs is the number of GPUs to pass in; -1 means all.
 	GPUs int

@@ -64,7 +64,7 @@ func Destroy(ctx context.Context, dir string) error {
 	return id.Kill(ctx)
 }
 
-// Alive tells whether the holder of dir runs.
+// Alive reports whether the holder of dir runs.
 func Alive(dir string) bool {
 	id, err := record(dir)
 	return err == nil && id.Alive()
@@ -73,7 +73,7 @@ func Alive(dir string) bool {
 // Hosts gives the hosts by index.
 func (c *Client) Hosts() []Host { return c.hosts }
 
-// Notes tell what the machine does not allow on the hosts.
+// Notes report what the machine does not allow on the hosts.
 func (c *Client) Notes() []string { return c.notes }
 
 // PID is the holder's process number here.

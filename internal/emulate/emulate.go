@@ -6,7 +6,7 @@
 //
 // One process, the holder, is PID 1 of everything and owns all the namespaces.
 // Its end, even by SIGKILL, ends every process, mount, interface and namespace
-// with it: the kernel sees to that. It outlives whoever started it, and is
+// with it: the kernel sees to that. It outlives the process that started it, and is
 // spoken to over a unix socket.
 //
 // The package knows nothing of leases, nodes or images: package local, and
@@ -19,7 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// HolderArg is the first argument that makes the binary a holder: whoever
+// HolderArg is the first argument that makes the binary a holder: anyone who
 // uses this package calls HolderMain for it, before anything else.
 const HolderArg = "emulated-hosts"
 
@@ -29,7 +29,7 @@ type Spec struct {
 	// a trial wants that must leave nothing: lock the thread until Destroy.
 	DieWithCaller bool `json:"-"`
 	// Dir is an existing directory, private to the user, on a local file
-	// system. The holder's socket, record and log lie in it.
+	// system. The holder's socket, record and log are in it.
 	Dir string `json:"dir"`
 	// Hosts by index.
 	Hosts []HostSpec `json:"hosts"`
@@ -125,7 +125,7 @@ type reply struct {
 	Exit  *core.Exit `json:"exit,omitempty"`
 	Hosts []Host     `json:"hosts,omitempty"`
 	Procs []Proc     `json:"procs,omitempty"`
-	// Notes tell what the machine does not allow, without which it still works.
+	// Notes report what the machine does not allow, without which it still works.
 	Notes []string `json:"notes,omitempty"`
 }
 

@@ -29,7 +29,7 @@ type world struct {
 	ended []Proc
 }
 
-// readyFD is where the holder tells that it is ready, or why not.
+// readyFD is where the holder reports that it is ready, or why not.
 const readyFD = 3
 
 // HolderMain is the entry point of a holder; see HolderArg. Its only
@@ -206,7 +206,7 @@ func (w *world) do(c *net.UnixConn, q request, files []*os.File) (reply, *os.Fil
 
 // dialTCP connects from the holder's own network, where the bridge is.
 func dialTCP(addr string) (*os.File, error) {
-	c, err := net.Dial("tcp", addr) //nolint:noctx // whoever asks waits no longer than he wants to
+	c, err := net.Dial("tcp", addr) //nolint:noctx // the caller waits no longer than he wants to
 	if err != nil {
 		return nil, &core.Error{Kind: core.Transient, Err: err}
 	}

@@ -23,7 +23,7 @@ type host struct {
 	addr  netip.Addr
 	work  chan func()
 	netns *os.File
-	inode uint64 // of the network namespace, which tells whose a process is
+	inode uint64 // of the network namespace, which reports whose a process is
 	port  string // the bridge's end of its link
 }
 

@@ -137,7 +137,7 @@ func (n *network) configure(h *host) error {
 	return n.shape(nl, link)
 }
 
-// introduce tells a host the others' link addresses.
+// introduce reports to a host the others' link addresses.
 func (n *network) introduce(nl *netlink.Handle, link netlink.Link, h *host) error {
 	if n.hosts > maxKnown {
 		return nil

@@ -134,7 +134,7 @@ func TestNetwork(t *testing.T) {
 	must(t, c.Link(t.Context(), 1, true))
 	must(t, c.Link(t.Context(), 1, true))
 	testkit.Eventually(t, 10*time.Second, func() error { return pushFrom(t, c, 1, addr, 1<<20) })
-	// Apart are two that have been told so; the third, and the bridge, reach both.
+	// Apart are two that know so; the third, and the bridge, reach both.
 	must(t, c.Apart(t.Context(), 0, true))
 	must(t, pushFrom(t, c, 1, addr, 1<<20))
 	must(t, c.Apart(t.Context(), 1, true))

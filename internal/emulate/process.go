@@ -25,7 +25,7 @@ type process struct {
 	done chan struct{} // closed when Exit is set
 }
 
-// keepEnded is the number of ended processes that Procs still tells of.
+// keepEnded is the number of ended processes that Procs still reports.
 const keepEnded = 1000
 
 func (w *world) list() []Proc {
@@ -198,7 +198,7 @@ func (w *world) kill(h *host) error {
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		time.Sleep(time.Millisecond) // they are no children of ours: nothing tells of their end
+		time.Sleep(time.Millisecond) // they are no children of ours: nothing reports their end
 	}
 	return &core.Error{Kind: core.Busy, Err: errors.New("some processes do not end")}
 }

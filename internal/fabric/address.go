@@ -62,5 +62,5 @@ func (m mac) rank() int {
 	return int(m[4])<<8 + int(m[5]) - 1
 }
 
-// group tells whether a frame for this address goes to many.
+// group reports whether a frame for this address goes to many.
 func (m mac) group() bool { return m[0]&1 != 0 }

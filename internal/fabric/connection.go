@@ -29,7 +29,7 @@ const (
 	// of milliseconds at 1 Gbit/s, which a TCP in the guests can work with.
 	queueLimit = 4 << 20
 	// A connection that is silent for so long is broken: so one that breaks without a
-	// word is there again, or told of, within two seconds.
+	// word is there again, or reported, within two seconds.
 	beat    = 250 * time.Millisecond
 	silence = time.Second
 	// beatsAsked is of how many beats one is a question.
@@ -73,7 +73,7 @@ type Connection struct {
 	after     sync.WaitGroup // what other connections have to deliver first
 	ready     chan struct{}  // closed when they have
 	owed      atomic.Int32   // answers
-	wantsMore atomic.Bool    // to be told
+	wantsMore atomic.Bool    // to be reported
 
 	// Questions that are not answered yet; guarded by link.mu, as what follows.
 	asked []question
@@ -152,13 +152,13 @@ func (l *Connection) begin() {
 // Done is closed when the connection has broken.
 func (l *Connection) Done() <-chan struct{} { return l.done }
 
-// Err tells why, after Done, and Last whether the link was lost with it.
+// Err reports why, after Done, and Last whether the link was lost with it.
 func (l *Connection) Err() error { return l.err }
 
-// Last tells, after Done, whether the link has no other connection.
+// Last reports, after Done, whether the link has no other connection.
 func (l *Connection) Last() bool { return l.last }
 
-// Heard tells when the other end was heard last.
+// Heard reports when the other end was heard last.
 func (l *Connection) Heard() time.Time { return l.begun.Add(time.Duration(l.heard.Load())) }
 
 func (l *Connection) hear() { l.heard.Store(int64(time.Since(l.begun))) }
@@ -167,7 +167,7 @@ func (l *Connection) hear() { l.heard.Store(int64(time.Since(l.begun))) }
 func (l *Connection) close() { l.end(net.ErrClosed, l.c.Close) }
 
 // fail ends the connection at once; nothing that came by it is forwarded when it returns. What
-// was written and has not arrived shall not: the flow that it is of goes on by another one.
+// was written and has not arrived shall not: the flow that it is of continues by another one.
 func (l *Connection) fail(err error) { l.end(err, func() error { return abort(l.c) }) }
 
 func (l *Connection) end(err error, shut func() error) {

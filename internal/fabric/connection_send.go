@@ -47,7 +47,7 @@ func (l *Connection) send(frames []byte) error {
 }
 
 // atOnce sends some of what waits on behalf of who gave it, without waiting, so that
-// nobody has to be woken for it, and tells whether nothing is left.
+// nobody has to be woken for it, and reports whether nothing is left.
 func (l *Connection) atOnce() bool {
 	if !l.writing.TryLock() {
 		return false
@@ -83,7 +83,7 @@ func (l *Connection) atOnce() bool {
 // others have added meanwhile.
 const burstChunks = 4
 
-// silent tells whether it has nothing to say.
+// silent reports whether it has nothing to say.
 func (l *Connection) silent() bool { return l.due.Load() == nothingDue && !l.out.waits() }
 
 // What is due at a beat.
@@ -120,7 +120,7 @@ func (l *Connection) signs() error {
 }
 
 // tend is what is to be done at each beat: it ends a connection over which nothing comes any
-// more, unless it was we who did not read. The other end is to hear of this one, and how
+// more, unless it was we who did not read. The other end is to notice this one, and how
 // long that takes is found out, at first and then now and again.
 func (l *Connection) tend(stopped bool) {
 	if stopped || !l.waiting.Load() || l.carrier != nil && l.carrier.Unread() {

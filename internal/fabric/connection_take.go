@@ -44,7 +44,7 @@ func (b *buffers) put(one []byte) {
 	}
 }
 
-// look forwards some of what has come, and tells whether that was all.
+// look forwards some of what has come, and reports whether that was all.
 func (l *Connection) look(turn loop.Turn) (dry bool) {
 	if turn == loop.Heard {
 		l.carrier.Heard()
@@ -93,7 +93,7 @@ func (l *Connection) forward() (used int, err error) {
 	return l.take()
 }
 
-// take forwards the frames that are there as a whole, and tells how many bytes
+// take forwards the frames that are there as a whole, and reports how many bytes
 // they were.
 func (l *Connection) take() (used int, err error) {
 	b, in := &l.burst, l.in
@@ -129,7 +129,7 @@ func (l *Connection) take() (used int, err error) {
 	return used, nil
 }
 
-// told deals with a sign.
+// reported deals with a sign.
 func (l *Connection) told(sign int, rest []byte) error {
 	switch sign {
 	case signMore:

@@ -161,7 +161,7 @@ func TestFlowsGoOnWithoutOneOfSeveralConnections(t *testing.T) {
 	<-sent
 }
 
-// TestAConnectionThatIsHeldUpHoldsNoOther: the flows of the others go on, and its own
+// TestAConnectionThatIsHeldUpHoldsNoOther: the flows of the others continue, and its own
 // do when it is free again.
 func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 	a, b := newGuest(t, 0, 2), newGuest(t, 1, 2)

@@ -20,7 +20,7 @@ const (
 	roomAtOnce = 128 << 10
 )
 
-// batch holds frames, wherever they lie, as the system wants to be told of them.
+// batch holds frames, wherever they lie, as the system wants to be notified of them.
 type batch struct {
 	frames   []vhost.Frame // at most mostAtOnce
 	at       int           // the next one to be sent
@@ -49,7 +49,7 @@ func newBatch() *batch {
 	return b
 }
 
-// add tells whether there is room for more.
+// add reports whether there is room for more.
 func (b *batch) add(frame vhost.Frame) bool {
 	b.point(len(b.frames), frame.Head) // from sockets, to which it matters, they come in one part
 	b.frames = append(b.frames, frame)
@@ -117,7 +117,7 @@ func (d *datagrams) receive(take func(frames []vhost.Frame)) {
 			}
 			take(frames[:n])
 			if n < most {
-				return false // it was empty, and we are told of what has come since
+				return false // it was empty, and we are notified of what has come since
 			}
 			most = min(max(roomAtOnce/longest, 1), mostAtOnce)
 		}
@@ -139,7 +139,7 @@ func (d *datagrams) offer(b *batch) (frames, bytes int) {
 	return b.given, b.bytes
 }
 
-// send gives what the socket has room for, and tells why not more.
+// send gives what the socket has room for, and reports why not more.
 func (b *batch) send(fd uintptr) error {
 	n, err := b.call(unix.SYS_SENDMMSG, fd, b.at, len(b.frames))
 	for _, f := range b.frames[b.at:][:n] {
@@ -150,7 +150,7 @@ func (b *batch) send(fd uintptr) error {
 	return err
 }
 
-// sendAll tells whether it is done, or else has to wait for room.
+// sendAll reports whether it is done, or else has to wait for room.
 func (b *batch) sendAll(fd uintptr) bool {
 	for b.at < len(b.frames) {
 		switch err := b.send(fd); {

@@ -49,7 +49,7 @@ type Fabric struct {
 	place Place
 	// header precedes each frame, in bytes: what guests leave to be done.
 	header int
-	// crowded tells that a guest which takes nothing would hold up others: those
+	// crowded means that a guest which takes nothing would hold up others: those
 	// of its host, or those whose frames pass through.
 	crowded bool
 	log     *slog.Logger
@@ -164,7 +164,7 @@ func (f *Fabric) add(p *port) error {
 	return nil
 }
 
-// tend looks after all connections at each beat, and once a second finds out what passed, and
+// tend manages all connections at each beat, and once a second finds out what passed, and
 // whether links want more connections, until the switch is closed.
 func (f *Fabric) tend() {
 	ticker := time.NewTicker(beat)

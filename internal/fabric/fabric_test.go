@@ -75,7 +75,7 @@ func TestGuestsOfOneHost(t *testing.T) {
 			t.Errorf("guest %d got it again, or its own", rank)
 		}
 	}
-	// One that takes nothing is in nobody's way.
+	// One that takes nothing is in no one's way.
 	big := frame(macOf(0), macOf(1), string(make([]byte, 60000)))
 	testkit.Eventually(t, 20*time.Second, func() error {
 		for range 100 {
@@ -221,7 +221,7 @@ func TestMulticastIsFoundOut(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	go Beacon(ctx, "run", first) //nolint:errcheck // who hears nothing tells
+	go Beacon(ctx, "run", first) //nolint:errcheck // who hears nothing shows it
 	if err := Hear(t.Context(), "run", first); err != nil {
 		t.Errorf("a network that carries it: %v", err)
 	}
@@ -230,7 +230,7 @@ func TestMulticastIsFoundOut(t *testing.T) {
 	}
 }
 
-// insideVar tells a test that it runs in networks of its own.
+// insideVar reports to a test that it runs in networks of its own.
 const insideVar = "BEE_TEST_IN_NETWORKS"
 
 func TestForeignAddressesAreLearned(t *testing.T) {
@@ -437,7 +437,7 @@ func TestAGuestThatTakesNothing(t *testing.T) {
 }
 
 // TestManySlowLinksShareTheMemory: what waits for many hosts that take nothing
-// is bounded, and given back when they are gone.
+// is bounded, and released when they are gone.
 func TestManySlowLinksShareTheMemory(t *testing.T) {
 	const hosts = 64
 	f := New(Switch, Sockets, Place{0, hosts, 1}, slog.New(slog.DiscardHandler))

@@ -62,11 +62,11 @@ func (b *burst) give(i int, frame vhost.Frame) {
 	}
 }
 
-// straight tells whether a frame for a guest may be tried without its queue, which spares
-// a copy and waking somebody: so are those of one guest at a time.
+// straight reports whether a frame for a guest may be tried without its queue, which spares
+// a copy and waking someone: so are those of one guest at a time.
 func (b *burst) straight(p *port) bool { return p == b.guest || len(b.toGuest.frames) == 0 }
 
-// queue tells whether there was room.
+// queue reports whether there was room.
 func (b *burst) queue(o *outbox, frame vhost.Frame) bool {
 	ok, first := o.add(frame)
 	if first {

@@ -46,7 +46,7 @@ type link struct {
 	ways  [buckets]*Connection // those of flows; nil while there is no connection
 	want  int                  // connections
 	trip  time.Duration        // the quickest; 0: not known yet
-	// Eras count the connections that there were in each place. The other end is told of
+	// Eras count the connections that there were in each place. The other end is notified of
 	// ours, and forwards nothing any more that comes by a connection of an earlier one.
 	eras, theirs [MostConnections]byte
 	readers      []*Connection // connections that still forward
@@ -64,7 +64,7 @@ func newLink(f *Fabric, host int) *link {
 // help, as the way is long, or cores are free.
 func (f *Fabric) Wanted(host int) <-chan int { return f.peers[host].wanted }
 
-// Linked tells whether there is a way to another host's switch.
+// Linked reports whether there is a way to another host's switch.
 func (f *Fabric) Linked(host int) bool { return f.peers[host].count() > 0 }
 
 func (k *link) count() int { return len(k.all()) }
@@ -136,7 +136,7 @@ func (k *link) add(l *Connection) {
 	go func() { l.after.Wait(); close(l.ready) }()
 }
 
-// tell has the other end know the eras before it gets what follows.
+// report has the other end know the eras before it gets what follows.
 func (k *link) tell() {
 	for _, l := range k.conns {
 		if l != nil && l.out.sign(signEras, k.eras[:]...) {
@@ -146,7 +146,7 @@ func (k *link) tell() {
 }
 
 // awaitEras waits until connections that the other end has given up forward nothing any more,
-// the frames of whose flows it now sends by l, and tells whether l is not one of them.
+// the frames of whose flows it now sends by l, and reports whether l is not one of them.
 func (k *link) awaitEras(l *Connection, eras []byte) bool {
 	over := func(slot int, era byte) bool { return int8(k.theirs[slot]-era) > 0 }
 	k.mu.Lock()
@@ -182,8 +182,8 @@ func (k *link) forget(l *Connection) {
 	k.readers = slices.DeleteFunc(k.readers, func(other *Connection) bool { return other == l })
 }
 
-// drop takes a connection out, and tells whether it was the last. What it took along is
-// lost; its flows go on by the others.
+// drop takes a connection out, and reports whether it was the last. What it took along is
+// lost; its flows continue by the others.
 func (k *link) drop(l *Connection) (last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

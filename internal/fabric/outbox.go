@@ -85,7 +85,7 @@ type outbox struct {
 	deep    atomic.Bool   // deepChunks wait
 	shallow sync.Cond     // they do no longer
 	wake    chan struct{} // holds one
-	atOnce  func() bool   // sends all that waits, or tells that not all is gone; nil: it cannot
+	atOnce  func() bool   // sends all that waits, or means that not all is gone; nil: it cannot
 }
 
 func newOutbox(in *store, least int) *outbox {
@@ -95,7 +95,7 @@ func newOutbox(in *store, least int) *outbox {
 	return o
 }
 
-// add tells whether there was room for a frame, and whether it is the first that
+// add reports whether there was room for a frame, and whether it is the first that
 // waits, whose way out has to be roused.
 func (o *outbox) add(frame vhost.Frame) (ok, first bool) {
 	size := frame.Len()
@@ -120,7 +120,7 @@ func (o *outbox) add(frame vhost.Frame) (ok, first bool) {
 	return true, first
 }
 
-// sign puts a sign behind all that waits, for which there is always room, and tells
+// sign puts a sign behind all that waits, for which there is always room, and reports
 // whether nothing did.
 func (o *outbox) sign(sign uint32, more ...byte) (first bool) {
 	o.mu.Lock()
@@ -136,7 +136,7 @@ func (o *outbox) sign(sign uint32, more ...byte) (first bool) {
 	return first
 }
 
-// rouse tells the way out that something waits.
+// rouse reports to the way out that something waits.
 func (o *outbox) rouse() {
 	select {
 	case o.wake <- struct{}{}:
@@ -144,21 +144,21 @@ func (o *outbox) rouse() {
 	}
 }
 
-// leave has what waits go on its way: at once, or by who is told of it.
+// leave has what waits continue its way: at once, or by who is notified of it.
 func (o *outbox) leave() {
 	if o.atOnce == nil || !o.atOnce() {
 		o.rouse()
 	}
 }
 
-// waits tells whether something does.
+// waits reports whether something does.
 func (o *outbox) waits() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return len(o.pending) > 0
 }
 
-// idle tells whether all that was added has been used.
+// idle reports whether all that was added has been used.
 func (o *outbox) idle() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -177,7 +177,7 @@ func (o *outbox) drain(use func(frames []byte) error) error {
 }
 
 // next gives use the chunk that has waited longest, if it has so many bytes at most, and
-// tells whether there was one.
+// reports whether there was one.
 func (o *outbox) next(most int, use func(frames []byte) error) (some bool, err error) {
 	c := o.take(most)
 	if c == nil {
@@ -222,7 +222,7 @@ func (o *outbox) settle() {
 	}
 }
 
-// close lets go of all that waits.
+// close releases all that waits.
 func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

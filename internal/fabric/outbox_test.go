@@ -6,7 +6,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
-// fill adds frames to an outbox until it refuses one, and tells how many it took.
+// fill adds frames to an outbox until it refuses one, and reports how many it took.
 func fill(o *outbox) (frames int) {
 	for frame := (vhost.Frame{Head: make([]byte, 60000)}); ; frames++ {
 		if ok, _ := o.add(frame); !ok {

@@ -26,10 +26,10 @@ type port struct {
 // device is a guest's, to which a port leads.
 type device interface {
 	io.Closer
-	// give hands over frames, waiting for room, and tells how many it did and their
+	// give sends frames, waiting for room, and reports how many it did and their
 	// bytes.
 	give(*batch) (frames, bytes int)
-	// offer hands over the first ones, as far as that can be done at once.
+	// offer sends the first ones, as far as that can be done at once.
 	offer(*batch) (frames, bytes int)
 }
 

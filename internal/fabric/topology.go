@@ -106,6 +106,6 @@ func neighbours(kind string, own, hosts int) []int {
 	return all
 }
 
-// passes tells whether switches pass on what came by a link. In a full mesh
+// passes reports whether switches pass on what came by a link. In a full mesh
 // they must not: everyone was sent it already.
 func passes(kind string) bool { return kind == Star || kind == Tree }

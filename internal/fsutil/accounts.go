@@ -25,7 +25,7 @@ type accounts struct {
 	unmapped      bool       // the root directory belongs to overflowID
 }
 
-// shared tells why others can replace what is at next, an entry of a directory, or nil.
+// shared reports why others can replace what is at next, an entry of a directory, or nil.
 // next is nil where there is nothing yet.
 func (a *accounts) shared(dir, next *unix.Stat_t) error {
 	switch {
@@ -41,7 +41,7 @@ func (a *accounts) shared(dir, next *unix.Stat_t) error {
 	return nil
 }
 
-// ours tells whether an owner is this user or root.
+// ours reports whether an owner is this user or root.
 func (a *accounts) ours(uid uint32) bool {
 	if uid == 0 || int(uid) == os.Geteuid() {
 		return true
@@ -54,7 +54,7 @@ func (a *accounts) ours(uid uint32) bool {
 // namespace. Where the root directory is theirs, as on emulated hosts, it is root's.
 const overflowID = 65534
 
-// writable tells whether others than the owner can write to a directory.
+// writable reports whether others than the owner can write to a directory.
 func (a *accounts) writable(dir *unix.Stat_t) bool {
 	if dir.Mode&0o002 != 0 {
 		return true
@@ -62,7 +62,7 @@ func (a *accounts) writable(dir *unix.Stat_t) bool {
 	return dir.Mode&0o020 != 0 && !a.private(int(dir.Uid), int(dir.Gid))
 }
 
-// private tells whether a group is that of a user alone, as many distributions make one
+// private reports whether a group is that of a user alone, as many distributions make one
 // for each user: it has the user's name, and nobody else is in it. Accounts that only a
 // directory service knows do not count.
 func (a *accounts) private(uid, gid int) bool {

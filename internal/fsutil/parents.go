@@ -37,7 +37,7 @@ func OwnDir(path string) error {
 }
 
 // OpenOwn opens a directory in a place where others may be first, such as /tmp. It is an
-// error if the name is a link, or if the directory belongs to somebody else or others can
+// error if the name is a link, or if the directory belongs to someone else or others can
 // write to it.
 func OpenOwn(dir string) (*Root, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)

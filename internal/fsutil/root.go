@@ -148,7 +148,7 @@ func (r *Root) ReadFile(name string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// ReadFile reads a plain file of at most limit bytes that others wrote: name lies below
+// ReadFile reads a plain file of at most limit bytes that others wrote: name is below
 // the directory dir, which the caller trusts.
 func ReadFile(dir, name string, limit int64) ([]byte, error) {
 	r, err := OpenRoot(dir)

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wake sets the guest's clock after it stood still, and stirs its random
+// wake sets the guest's clock after it was halted, and stirs its random
 // numbers.
 func wake(r api.ClockRequest) error {
 	if err := stir(r.Seed); err != nil {
@@ -42,7 +42,7 @@ func stir(seed []byte) error {
 // reseed is RNDRESEEDCRNG of linux/random.h.
 const reseed = 0x5207
 
-// setPace has the kernel tell the time by another clock where the counter by which it
+// setPace has the kernel give the time by another clock where the counter by which it
 // does runs at another pace than where the guest was booted: an emulated machine has its
 // host's.
 func setPace(counterKHz int64) error {
@@ -57,8 +57,8 @@ func setPace(counterKHz int64) error {
 	return os.WriteFile("/sys/devices/system/clocksource/clocksource0/current_clocksource", []byte(source), 0)
 }
 
-// clockSource names the clock to tell the time by, where what the guest was booted with
-// tells a counter's frequency: the counter, or where it runs at another one now, a
+// clockSource names the clock to give the time by, where what the guest was booted with
+// reports a counter's frequency: the counter, or where it runs at another one now, a
 // slower clock that does not depend on the host.
 func clockSource(commandLine string, counterKHz int64) string {
 	for _, word := range strings.Fields(commandLine) {

@@ -91,13 +91,13 @@ func service(c api.Config, argv ...string) error {
 	if err := d.Start(); err != nil {
 		return err
 	}
-	go d.Wait() //nolint:errcheck // the container agent finds it silent, and tells its log
+	go d.Wait() //nolint:errcheck // the container agent finds it silent, and reports to its log
 	return nil
 }
 
 // awaitDocker returns when dockerd answers.
 func awaitDocker(ctx context.Context, e Engine) error {
-	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing tells when it listens
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) { // nothing reports when it listens
 		err := e.Ping(ctx)
 		if err == nil {
 			return nil

@@ -11,7 +11,7 @@ import (
 )
 
 // environment is what programs of the guest need to reach the world, such as a
-// proxy: what whoever built the image says, and after it, as it counts more, what
+// proxy: what the builder of the image says, and after it, as it counts more, what
 // the host has.
 func environment(c api.Config) []string {
 	raw, _ := os.ReadFile("/etc/environment")

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Where BEE's own files lie in a running guest.
+// Where BEE's own files are in a running guest.
 const (
 	dir        = "/run/bee"
 	binary     = api.GuestBinary
@@ -283,7 +283,7 @@ func reapUntilAgentEnds(started string) error {
 	}
 }
 
-// initVariable tells later processes when the first one ran.
+// initVariable reports to later processes when the first one ran.
 const initVariable = "BEE_GUEST_INIT"
 
 // uptime is the time since the kernel's start, in seconds, as text.

@@ -20,7 +20,7 @@ import (
 type view struct {
 	tag, layer string
 	config     map[string]any
-	// owners tells whose files are whose in it; nil: as they are on the disk.
+	// owners reports whose files are whose in it; nil: as they are on the disk.
 	owners *exchange
 }
 

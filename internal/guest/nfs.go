@@ -60,7 +60,7 @@ const exportTimeout = 5 * time.Minute
 
 // mountExport mounts another guest's volume, once that is up. What one guest
 // has written and closed or synced, all others see from then on: attributes are
-// asked for anew each time. A server that goes away is waited for: nothing
+// asked for again each time. A server that goes away is waited for: nothing
 // that was written is given up.
 func mountExport(server, own string) error {
 	if err := command("modprobe", "-a", "nfsv4"); err != nil {
@@ -68,7 +68,7 @@ func mountExport(server, own string) error {
 	}
 	options := fmt.Sprintf("addr=%s,clientaddr=%s,vers=4.2,proto=tcp,hard,rsize=1048576,wsize=1048576,actimeo=0,lookupcache=none,sec=sys", server, own)
 	m := mount{server + ":/", api.VolumePath, "nfs4", unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOATIME, options}
-	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) { // nothing tells when it serves
+	for begun := time.Now(); ; time.Sleep(100 * time.Millisecond) { // nothing reports when it serves
 		c, err := net.DialTimeout("tcp", net.JoinHostPort(server, "2049"), time.Second)
 		if err == nil {
 			c.Close()

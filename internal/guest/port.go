@@ -18,8 +18,8 @@ import (
 )
 
 // servePort answers the host's calls on a port, as long as the guest lives. A
-// session ends when the host's end does; the next one is with whoever comes, on
-// another host perhaps. met, if not nil, is told of each.
+// session ends when the host's end does; the next one is with the next caller, on
+// another host perhaps. met, if not nil, is notified of each.
 func servePort(name string, s *rpc.Server, met func(*rpc.Peer)) error {
 	for {
 		port, err := openPort(name)

@@ -79,7 +79,7 @@ func startProcess(c driver.Command) (driver.Process, error) {
 	}
 	go func() {
 		defer close(p.done)
-		cmd.Wait() //nolint:errcheck // its state tells
+		cmd.Wait() //nolint:errcheck // its state shows it
 	}()
 	return p, nil
 }

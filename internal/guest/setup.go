@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variables by which the agent tells the container agent.
+// Variables by which the agent reports to the container agent.
 const (
 	rootVariable  = "BEE_GUEST_ROOT"
 	errorVariable = "BEE_GUEST_ERROR"
@@ -70,7 +70,7 @@ func runAgent(e Engine) error {
 		if failed == nil {
 			failed = warmUp(context.Background(), e)
 		}
-		if failed != nil { // its console tells
+		if failed != nil { // its console shows it
 			return failed
 		}
 		fmt.Println(api.Ready)

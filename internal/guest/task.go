@@ -75,7 +75,7 @@ func (t *task) attend(out, errs *os.File) {
 	output.Pass(out, func(data []byte) error { return t.keep(false, data) })
 	output.Pass(errs, func(data []byte) error { return t.keep(true, data) })
 	exit, err := t.process.Wait(context.Background())
-	if err != nil { // the container has gone, which its own Wait tells
+	if err != nil { // the container has gone, which its own Wait shows it
 		exit = core.Exit{Code: 128 + int(syscall.SIGKILL), Signal: int(syscall.SIGKILL)}
 	}
 	output.Drain()

@@ -20,7 +20,7 @@ func text(o api.TaskOutput) string {
 	return b.String()
 }
 
-// TestOutputIsKeptUntilTheHostHasIt: whoever asks from a byte on has what comes
+// TestOutputIsKeptUntilTheHostHasIt: a caller that asks from a byte on has what comes
 // before it, and may ask for the same again.
 func TestOutputIsKeptUntilTheHostHasIt(t *testing.T) {
 	k := &task{}

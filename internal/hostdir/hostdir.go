@@ -92,7 +92,7 @@ func unusable(path string, err error) error {
 	return e
 }
 
-// ID is what a directory is known by as long as somebody has it open.
+// ID is what a directory is known by as long as someone has it open.
 type ID struct {
 	Dev uint64 `json:"dev"`
 	Ino uint64 `json:"ino"`

@@ -78,7 +78,7 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestReopen: whoever may rename directories beside it cannot have another one bound.
+// TestReopen: anyone who may rename directories beside it cannot have another one bound.
 func TestReopen(t *testing.T) {
 	dir := t.TempDir()
 	data, link := filepath.Join(dir, "data"), filepath.Join(dir, "link")

@@ -54,7 +54,7 @@ func (s *Store) derived(ctx context.Context, id, suffix string, make func(to str
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	// Runs that use the tree go on meanwhile: this lock is the file's own.
+	// Runs that use the tree continue meanwhile: this lock is the file's own.
 	lock, err := s.lock(ctx, hexOf(id)+suffix, unix.LOCK_EX)
 	if err != nil {
 		return "", err

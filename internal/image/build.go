@@ -59,7 +59,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 // buildKey names a build by all that goes into it, files included.
 func buildKey(b spec.Build, platform string) (string, error) {
 	h := sha256.New()
-	b.Builder = "" // whoever builds it, it is the same
+	b.Builder = "" // whichever user builds it, it is the same
 	raw, err := json.Marshal(b)
 	if err != nil {
 		return "", err
@@ -91,7 +91,7 @@ func isFile(name string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// walkForKey adds what changes with the files that lie below a path to a hash.
+// walkForKey adds what changes with the files that are below a path to a hash.
 func walkForKey(h io.Writer, root string) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {

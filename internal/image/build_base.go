@@ -59,7 +59,7 @@ func (s *Store) withBases(key string, b spec.Build, platform string) string {
 	}
 	text, err := os.ReadFile(b.DockerfileIn(b.Context))
 	if err != nil {
-		return key // the build tells
+		return key // the build shows it
 	}
 	ids := ""
 	for _, ref := range bases(string(text), platform, b.Args) {

@@ -53,7 +53,7 @@ func (s *Store) packageLayer(ctx context.Context, b spec.Build, d debian.Options
 	return s.unpackLayer(kept, to)
 }
 
-// keepLayer compresses a tar stream into a file, without what lies in /dev: an ordinary
+// keepLayer compresses a tar stream into a file, without what is in /dev: an ordinary
 // user may not make it again, and mmdebstrap does.
 func keepLayer(file string, r io.Reader) error {
 	f, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)

@@ -132,7 +132,7 @@ func TestDebianBuildThatCannotBe(t *testing.T) {
 	}
 }
 
-// TestKilledBuildLeavesNothing: mmdebstrap, in the midst of a step that takes
+// TestKilledBuildLeavesNothing: mmdebstrap, in the middle of a step that takes
 // long, ends and tidies up when bee is killed.
 func TestKilledBuildLeavesNothing(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")

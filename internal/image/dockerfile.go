@@ -12,7 +12,7 @@ import (
 
 // bases gives the images of registries that the last stage of a Dockerfile comes from, as
 // they are named there, and the one that its syntax names. Those that it has by digest,
-// for another platform, or by a variable that nobody sets are left to whoever builds it.
+// for another platform, or by a variable that nobody sets are left to the builder.
 func bases(text, platform string, args map[string]string) []string {
 	system, arch, _ := strings.Cut(platform, "/")
 	d := &dockerfile{platform: platform, args: args, values: map[string]string{
@@ -158,7 +158,7 @@ func (d *dockerfile) expand(text string) (expanded string, known bool) {
 }
 
 // directives gives the image that knows a Dockerfile's syntax, if it names one, and what
-// has a line go on in the next.
+// has a line continue in the next.
 func directives(text string) (syntax, escape string) {
 	escape = `\`
 	for line := range strings.Lines(text) {
@@ -185,7 +185,7 @@ func instructions(text, escape string) [][]string {
 		var words []string
 		for ; n < len(lines); n++ {
 			line := strings.TrimSpace(lines[n])
-			if strings.HasPrefix(line, "#") || line == "" && len(words) > 0 { // also in the midst of one
+			if strings.HasPrefix(line, "#") || line == "" && len(words) > 0 { // also in the middle of one
 				continue
 			}
 			line, more := strings.CutSuffix(line, escape)

@@ -120,7 +120,7 @@ func (d *download) bring(ctx context.Context) error {
 }
 
 // isThere opens the layer if the cache has it: open, it stays readable even
-// if another process removes it. One of another size is brought anew.
+// if another process removes it. One of another size is brought again.
 func (d *download) isThere(final string) bool {
 	f, err := os.Open(final)
 	if err != nil {
@@ -157,13 +157,13 @@ func (d *download) blame(ctx context.Context, err error) error {
 	case d.err != nil:
 		return d.err
 	case d.old && !d.sound():
-		os.Remove(d.store.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try tells
+		os.Remove(d.store.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try shows it
 		return d.damaged()
 	}
 	return broken(d.layer, err)
 }
 
-// sound tells whether a layer that the cache had is what its digest says: power
+// sound reports whether a layer that the cache had is what its digest says: power
 // that failed may have left it without its content.
 func (d *download) sound() bool {
 	sum := sha256.New()
@@ -238,7 +238,7 @@ func (d *download) stretch(ctx context.Context, f *os.File, sum hash.Hash) error
 	return nil
 }
 
-// passing tells whether trying again may help.
+// passing reports whether trying again may help.
 func passing(err error) bool {
 	if t, ok := errors.AsType[*transport.Error](err); ok {
 		return t.StatusCode >= 500 || t.StatusCode == http.StatusTooManyRequests || t.StatusCode == http.StatusRequestTimeout || t.StatusCode == http.StatusUnauthorized

@@ -247,7 +247,7 @@ func TestBuilderIsWhatThereIs(t *testing.T) {
 	}
 }
 
-// TestBuildInAGuest gives it what it needs, and tells what came of it.
+// TestBuildInAGuest gives it what it needs, and reports what came of it.
 func TestBuildInAGuest(t *testing.T) {
 	s := store(t)
 	dir := t.TempDir()

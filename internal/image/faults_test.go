@@ -477,7 +477,7 @@ func (ones) Read(b []byte) (int, error) {
 }
 
 // TestKilledPullLeavesNothingButWhatCame kills a process in the middle of a
-// transfer; the next pull goes on where it was, and tidies up.
+// transfer; the next pull continues where it was, and tidies up.
 func TestKilledPullLeavesNothingButWhatCame(t *testing.T) {
 	f, addr := newFaulty(t)
 	ref := addr + "/big:1"
@@ -591,7 +591,7 @@ func TestUnreadableFilesTravel(t *testing.T) {
 	if err := b.writeTar(t.Context(), &third, got.ID); err != nil {
 		t.Fatal(err)
 	}
-	// The root's own time is the only thing that the layer does not tell.
+	// The root's own time is the only thing that the layer does not report.
 	if a, b := members(t, first.Bytes()), members(t, third.Bytes()); a != b || !strings.Contains(a, "shadow 0 7:8") || !strings.Contains(a, "su 4755 0:0") || !strings.Contains(a, "dark/ 0 0:0") {
 		t.Errorf("got\n%s\nthen\n%s", a, b)
 	}

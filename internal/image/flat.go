@@ -55,7 +55,7 @@ func (s *Store) ExportFlat(ctx context.Context, id string, w io.Writer) error {
 	return errors.Join(p.end(), z.Close())
 }
 
-// ImportFlat takes in what ExportFlat wrote, unpacking while it comes, and
+// ImportFlat imports what ExportFlat wrote, unpacking while it comes, and
 // reads it to its end. The image becomes visible only when the whole stream has
 // the digest that its sender gives.
 func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, error) {
@@ -118,7 +118,7 @@ func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, err
 // maxRef is the longest reference of an image, in bytes.
 const maxRef = 4096
 
-// readRecord reads what is said of an image before its tree.
+// readRecord reads what is reported of an image before its tree.
 func readRecord(z io.Reader) (record, error) {
 	var r record
 	if err := wire.ReadMessage(z, &r); err != nil {

@@ -143,7 +143,7 @@ func TestAFlatStreamThatIsNotNeeded(t *testing.T) {
 	}
 }
 
-// FuzzFlat takes in a stream that anybody may have sent. What it leaves is an image of that
+// FuzzFlat imports a stream that anybody may have sent. What it leaves is an image of that
 // id, or nothing.
 func FuzzFlat(f *testing.F) {
 	f.Add(flat(f, named("x:1"), archiveOf(f)))

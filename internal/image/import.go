@@ -11,13 +11,13 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// Imported is an image that was taken in, and what it is called since then.
+// Imported is an image that was imported, and what it is called since then.
 type Imported struct {
 	core.Image
 	Names []string
 }
 
-// Import takes in the images of an archive or an OCI layout under the names that they
+// Import imports the images of an archive or an OCI layout under the names that they
 // have there, as `docker load` does: all, or the one whose tag is behind the path and a
 // colon. Where one cannot be, it gives those that came before it, too.
 func (s *Store) Import(ctx context.Context, path string, o PullOptions) ([]Imported, error) {
@@ -35,7 +35,7 @@ func (s *Store) Import(ctx context.Context, path string, o PullOptions) ([]Impor
 		entries = slices.DeleteFunc(entries, func(e source.Entry) bool { return !e.Called(tag) })
 	}
 	if len(entries) != 1 && (tag != "" || len(entries) == 0) {
-		entries = []source.Entry{{Tag: tag}} // looking for it tells what there is
+		entries = []source.Entry{{Tag: tag}} // looking for it reports what there is
 	}
 	var list []Imported
 	for _, e := range entries {

@@ -152,7 +152,7 @@ func TestArchivesNameNoContent(t *testing.T) {
 	}
 }
 
-// TestSeveralImagesAreNotGuessedAmong: a Beefile that names no one of them is told so,
+// TestSeveralImagesAreNotGuessedAmong: a Beefile that names no one of them gets that error,
 // and how to.
 func TestSeveralImagesAreNotGuessedAmong(t *testing.T) {
 	s, dir := store(t), t.TempDir()

@@ -121,7 +121,7 @@ func nameless() (*os.File, error) {
 }
 
 // storedAt is an image in docker's or podman's own storage. Asking for its id
-// is quick, so that an image built anew is noticed.
+// is quick, so that an image built again is noticed.
 func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, error) {
 	var errs tail
 	c := exec.CommandContext(ctx, tool, "image", "inspect", "--format", "{{.Id}}", name)

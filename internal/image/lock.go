@@ -20,13 +20,13 @@ func flock(f *os.File, how int) error {
 }
 
 // lock takes a lock by name: exclusive to make or remove a thing, shared to
-// use it. It is let go by closing the file, or with the process.
+// use it. It is released by closing the file, or with the process.
 func (s *Store) lock(ctx context.Context, name string, how int) (*os.File, error) {
 	return lockFile(ctx, s.path("locks", name), how)
 }
 
 // lockToMake is an exclusive lock on what is about to be made. Where another
-// process has it, that is told: it may take long.
+// process has it, that is reported: it may take long.
 func (s *Store) lockToMake(ctx context.Context, name string, o PullOptions) (*os.File, error) {
 	o = o.filled()
 	if f, err := os.Open(s.path("locks", name)); err == nil {

@@ -34,7 +34,7 @@ type PullOptions struct {
 	Job *spec.Job
 	// Accept, if not nil, refuses an image by its configuration, before its layers come.
 	Accept func(ref string, c core.ImageConfig) error
-	// Progress, if not nil, is told what happens, with bytes where known. It
+	// Progress, if not nil, is given what happens, with bytes where known. It
 	// may be called by several goroutines, but not at once.
 	Progress func(message string, done, total int64)
 }

@@ -42,7 +42,7 @@ func (s *Store) ref(key, platform, ref string) (core.Image, bool) {
 	return i, ok && isFor(i, platform)
 }
 
-// isFor tells whether an image is for a platform, as far as both say.
+// isFor reports whether an image is for a platform, as far as both say.
 func isFor(i core.Image, platform string) bool {
 	system, arch, _ := strings.Cut(platform, "/")
 	arch, _, _ = strings.Cut(arch, "/")

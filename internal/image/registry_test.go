@@ -191,7 +191,7 @@ func TestRegistryWithPassword(t *testing.T) {
 	if _, err := store(t).Pull(t.Context(), addr+"/private:1", PullOptions{}); err != nil {
 		t.Errorf("pull with the password: %v", err)
 	}
-	// Where it is not in the file, a program tells it: desktops keep it in their rings.
+	// Where it is not in the file, a program reports it: desktops keep it in their rings.
 	config := fmt.Appendf(nil, `{"credHelpers":{%q:"ring"}}`, addr)
 	helper := "#!/bin/sh\n[ \"$1\" = get ] && [ \"$(cat)\" = " + addr + ` ] && echo '{"Username":"ann","Secret":"secret"}'` + "\n"
 	if err := errors.Join(os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600), os.WriteFile(filepath.Join(dir, "docker-credential-ring"), []byte(helper), 0o700)); err != nil {
@@ -363,7 +363,7 @@ func nothingLeft(t *testing.T, s *Store) {
 }
 
 // TestHalvesOfImagesArePruned: what there is of an image whose tree a killed process had
-// not made yet, or removed already; but not while that may be going on.
+// not made yet, or removed already; but not while that may be continuing.
 func TestHalvesOfImagesArePruned(t *testing.T) {
 	s := store(t)
 	i, err := s.Pull(t.Context(), busybox(t), PullOptions{})

@@ -47,7 +47,7 @@ func (s *Store) Known(ctx context.Context, job *spec.Job, arch string) (core.Ima
 	return s.ref(l.key, cmp.Or(job.Platform, "linux/"+arch), ref)
 }
 
-// isID tells an id of the cache from a reference: as with docker, no repository
+// isID distinguishes an id of the cache from a reference: as with docker, no repository
 // is called sha256.
 func isID(word string) bool { return strings.HasPrefix(word, "sha256:") }
 

@@ -9,7 +9,7 @@
 //	                     layers of Debian packages, by what they were made of
 //	partial/<hex>        layers of which a part has come; locked while they come
 //	images/<hex>.json    what an image is: core.Image and its blobs
-//	images/<hex>.odd     what its tree cannot tell, see unpack.Unusual
+//	images/<hex>.odd     what its tree cannot hold, see unpack.Unusual
 //	trees/<hex>/         the flattened image; published by rename, never changed
 //	archives/<hex>.tar   the image for other container engines, when asked for;
 //	                     <hex>.erofs for virtual machines
@@ -44,7 +44,7 @@ type Store struct {
 	// BuildInGuest builds a Dockerfile's image in a virtual machine of this host, and
 	// gives the exit code of what does it; nil: none can be had.
 	BuildInGuest func(ctx context.Context, b GuestBuild) (code int, err error)
-	// Needed are runs that go on with an image, by its id, at some time: it is not removed.
+	// Needed are runs that continue with an image, by its id, at some time: it is not removed.
 	Needed map[string]string
 
 	dir    string
@@ -92,7 +92,7 @@ func validID(id string) bool {
 	return err == nil && len(raw) == sha256.Size
 }
 
-// Has tells whether the image's tree is there, ready for use.
+// Has reports whether the image's tree is there, ready for use.
 func (s *Store) Has(id string) bool {
 	if !validID(id) {
 		return false

@@ -11,7 +11,7 @@ type tail struct {
 	lines []string
 	part  string
 	line  func(string)
-	skip  func(string) bool // lines that are neither kept nor told
+	skip  func(string) bool // lines that are neither kept nor reported
 }
 
 const tailLines = 15

@@ -20,7 +20,7 @@ import (
 )
 
 // writeTar writes an image's tree as a tar stream, in order of names, with
-// hard links, user attributes, and the owners and modes that its layers told.
+// hard links, user attributes, and the owners and modes that its layers reported.
 // The same tree gives the same stream.
 func (s *Store) writeTar(ctx context.Context, w io.Writer, id string) error {
 	t := &tarTree{ctx: ctx, links: map[[2]uint64]string{}, buf: make([]byte, 256<<10)}

@@ -12,7 +12,7 @@ import (
 )
 
 // workplace is a directory in tmp for what is in the making. It is locked by
-// the process that makes it, so that what a killed process left is told apart.
+// the process that makes it, so that what a killed process left is distinguished.
 type workplace struct {
 	dir  string
 	lock *os.File
@@ -76,7 +76,7 @@ func (s *Store) publish(path string, content []byte) error {
 }
 
 // Sweep removes what processes that died have left in the making. Layers that
-// came only in part stay: the next pull goes on from there.
+// came only in part stay: the next pull continues from there.
 func (s *Store) Sweep() error {
 	entries, err := os.ReadDir(filepath.Join(s.dir, "tmp"))
 	if err != nil || len(entries) == 0 {

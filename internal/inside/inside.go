@@ -43,7 +43,7 @@ func Stats(count int) []string { return []string{Program, Command, "stats", strc
 // rpc.Failure, see Error.
 func Main(args []string) int {
 	if err := run(context.Background(), args); err != nil {
-		json.NewEncoder(os.Stderr).Encode(rpc.Fail(err)) //nolint:errcheck // the code tells it, too
+		json.NewEncoder(os.Stderr).Encode(rpc.Fail(err)) //nolint:errcheck // the code reports it, too
 		return 1
 	}
 	return 0

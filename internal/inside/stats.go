@@ -19,7 +19,7 @@ import (
 type Sample struct {
 	Time       time.Time `json:"time"`
 	CPUSeconds float64   `json:"cpu_seconds"`
-	// MemoryBytes counts pages that processes share once, where the kernel tells (Pss).
+	// MemoryBytes counts pages that processes share once, where the kernel reports (Pss).
 	MemoryBytes int64 `json:"memory_bytes"`
 	ReadBytes   int64 `json:"read_bytes"`
 	WriteBytes  int64 `json:"write_bytes"`

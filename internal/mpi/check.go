@@ -27,7 +27,7 @@ type CheckInput struct {
 	Elsewhere []string
 }
 
-// Check tells, before the launch, what would end in a hang, in N programs that
+// Check reports, before the launch, what would end in a hang, in N programs that
 // each believe to be alone, or in a bare "not found". Only what is certain is
 // an error; what is doubtful is a warning; what it cannot judge it lets pass.
 func Check(in CheckInput) (warnings []string, err error) {
@@ -119,7 +119,7 @@ func (i *image) noLauncher(name string) *problem {
 	return &problem{e, true}
 }
 
-// isElsewhere reports whether a path lies in a place that cannot be looked into.
+// isElsewhere reports whether a path is in a place that cannot be looked into.
 func (i *image) isElsewhere(inside string) bool {
 	if !path.IsAbs(inside) {
 		inside = path.Join(i.workdir, inside)
@@ -129,7 +129,7 @@ func (i *image) isElsewhere(inside string) bool {
 	})
 }
 
-// outside tells that a path may lie in a mount that is not looked into.
+// outside means that a path may be in a mount that is not looked into.
 func (i *image) outside(inside string) bool {
 	if !path.IsAbs(inside) {
 		inside = path.Join(i.workdir, inside)
@@ -180,7 +180,7 @@ func (i *image) checkSingleton(commands []commandLine, hosts int) string {
 	return ""
 }
 
-// isMPI tells whether a command is an MPI program, also one of Python's, but none
+// isMPI reports whether a command is an MPI program, also one of Python's, but none
 // that starts others by mpirun.
 func (i *image) isMPI(inside, host string, words []string) bool {
 	if lib, _ := i.libraryFamily(inside); lib != unknown {

@@ -22,10 +22,10 @@ type Job struct {
 	// Interface is the name of that network's interface where it is the same
 	// on all hosts, else "".
 	Interface string
-	// Guests tells that the hosts are virtual machines, whose only other interface
+	// Guests means that the hosts are virtual machines, whose only other interface
 	// leads to no other host.
 	Guests bool
-	// Root tells that ranks run as uid 0, which Open MPI refuses unless told.
+	// Root means that ranks run as uid 0, which Open MPI refuses unless asked.
 	Root bool
 }
 
@@ -49,7 +49,7 @@ func Environment(j Job) []string {
 		"HYDRA_HOST_FILE=" + hydra, "HYDRA_LAUNCHER=ssh", "HYDRA_LAUNCHER_EXEC=" + j.Agent,
 		"I_MPI_HYDRA_HOST_FILE=" + hydra, "I_MPI_HYDRA_BOOTSTRAP=ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=" + j.Agent,
 		// PMIx: an image with a munge library but no munged must not try it,
-		// and a missing zlib is nobody's concern on stderr.
+		// and a missing zlib is no one's concern on stderr.
 		"PMIX_MCA_psec=native", "PMIX_MCA_pcompress_base_silence_warning=1",
 	}
 	if j.Network != "" {

@@ -14,7 +14,7 @@ type Host struct {
 	IP    string
 	Slots int
 	// CPUs is the number of processors that the host's ranks may use, and
-	// Machine tells which hosts share them (emulated hosts of one machine);
+	// Machine reports which hosts share them (emulated hosts of one machine);
 	// 0 and "" when unknown.
 	CPUs    int
 	Machine string
@@ -58,7 +58,7 @@ func fewestSlots(hosts []Host) int {
 	return fewest
 }
 
-// crowding tells whether several hosts share one machine, so that each MPI
+// crowding reports whether several hosts share one machine, so that each MPI
 // daemon would bind its ranks to the same first cores, and whether there are
 // more slots than processors, so that a rank that spins takes another's time.
 func crowding(hosts []Host) (shared, over bool) {

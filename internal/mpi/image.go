@@ -30,7 +30,7 @@ func newImage(in CheckInput) *image {
 	return i
 }
 
-// host gives where a path inside lies on the host, symbolic links followed
+// host gives where a path inside is on the host, symbolic links followed
 // within the image; "" when it is no file.
 func (i *image) host(inside string) string {
 	if !path.IsAbs(inside) {

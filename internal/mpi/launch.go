@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// isLauncher tells whether a command's name is that of an MPI launcher.
+// isLauncher reports whether a command's name is that of an MPI launcher.
 func isLauncher(name string) bool {
 	base := path.Base(name)
 	for _, suffix := range []string{".openmpi", ".mpich", ".hydra"} {

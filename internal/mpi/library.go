@@ -20,7 +20,7 @@ const (
 	mpichABI family = "MPICH or Intel MPI"
 )
 
-// libraryFamily tells the family of the MPI library that a program (a path
+// libraryFamily reports the family of the MPI library that a program (a path
 // inside) is linked to, directly or through other libraries, and that
 // library's path. unknown: none was found, or not for certain.
 func (i *image) libraryFamily(program string) (family, string) {
@@ -89,7 +89,7 @@ func (i *image) find(name string, dirs []string) string {
 	return ""
 }
 
-// exportsOf tells an MPI library's family by what it exports: the file name
+// exportsOf reports an MPI library's family by what it exports: the file name
 // libmpi.so.12 has been used by both.
 func exportsOf(f *elf.File) family {
 	symbols, err := f.DynamicSymbols()
@@ -110,9 +110,9 @@ func exportsOf(f *elf.File) family {
 	return unknown
 }
 
-// launcherFamily tells which family's launcher an mpirun (a path inside) is:
+// launcherFamily reports which family's launcher an mpirun (a path inside) is:
 // by the libraries it needs, by the names that it holds, or by the programs
-// beside it, as some are wrappers that tell nothing of themselves.
+// beside it, as some are wrappers that report nothing of themselves.
 func (i *image) launcherFamily(inside string) family {
 	host := i.host(inside)
 	if f, err := elf.Open(host); err == nil {

@@ -67,7 +67,7 @@ func (i *image) mpi4pyScript(inside, host string, words []string) (interpreter, 
 
 // mpi4py lists the extension modules that an interpreter may load. The wheels
 // of PyPI bring one for each family (MPI.mpich…, MPI.openmpi…) and one of them
-// is chosen at run time: chooses tells that such a one is there.
+// is chosen at run time: chooses means that such a one is there.
 func (i *image) mpi4py(interpreter string) (list []string, chooses bool) {
 	prefix := path.Dir(path.Dir(i.real(interpreter)))
 	seen := map[string]bool{}

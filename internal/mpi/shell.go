@@ -11,12 +11,12 @@ import (
 // without running it.
 type commandLine struct {
 	words []string
-	// sure tells that the words are what the shell would make of them, and
+	// sure means that the words are what the shell would make of them, and
 	// that the command is reached with the image's own environment.
 	sure bool
 }
 
-// shells may be told a script by -c.
+// shells may be given a script by -c.
 func isShell(name string) bool {
 	switch path.Base(name) {
 	case "sh", "bash", "dash", "ash", "zsh", "ksh":
@@ -206,7 +206,7 @@ func unescape(s string, quoted bool) string {
 }
 
 // withoutPrefix drops assignments and the programs that run another in the
-// same environment. sets tells that an assignment changes a search.
+// same environment. sets means that an assignment changes a search.
 func withoutPrefix(words []string) (rest []string, sets bool) {
 	for len(words) > 0 {
 		name, _, assigns := strings.Cut(words[0], "=")

@@ -133,7 +133,7 @@ func TestAttemptOverSeveralHosts(t *testing.T) {
 }
 
 // A copy that is kept while the job runs has the files of a checkpoint of all hosts,
-// whether they share their volume or not; what keeps one from being made is told.
+// whether they share their volume or not; what keeps one from being made is reported.
 func TestACopyHasTheFilesOfAllHosts(t *testing.T) {
 	c := newCluster(t, 2, `touch begun; until [ -e go ]; do sleep 0.1; done
 for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK > state.$BEE_NODE_RANK; echo $BEE_NODE_RANK > out.$BEE_NODE_RANK'; done; sleep 1000`, withPlan(func(p *plan.Plan) {
@@ -170,7 +170,7 @@ for h in $(echo $BEE_NODELIST | tr , ' '); do /.bee/rsh $h 'echo $BEE_NODE_RANK 
 }
 
 // A job that fails because one of its hosts was lost may end before the loss is
-// noticed: it is the host's failure all the same, from which a run goes on.
+// noticed: it is the host's failure all the same, from which a run continues.
 func TestAJobThatFailsWithItsHost(t *testing.T) {
 	c := newCluster(t, 2, "/.bee/rsh host1 'echo started; sleep 1000'; exit 7").startAll()
 	testkit.Eventually(t, 20*time.Second, func() error {
@@ -278,7 +278,7 @@ func TestTimeLimits(t *testing.T) {
 	}
 }
 
-// A checkpoint that its user wants is taken while the job goes on, where that can be.
+// A checkpoint that its user wants is taken while the job continues, where that can be.
 func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -346,8 +346,8 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	}
 }
 
-// A job that its user has save itself is not killed when it is too slow for that, or
-// cannot be asked: it goes on, and its end after it was asked is its answer.
+// A job that its user has write its checkpoint is not killed when it is too slow for that, or
+// cannot be asked: it continues, and its end after it was asked is its answer.
 func TestACheckpointThatItsUserWants(t *testing.T) {
 	for _, c := range []struct {
 		name       string

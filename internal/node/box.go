@@ -49,7 +49,7 @@ func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
 
 // While it starts, a node collects garbage once it has some 16 MB (startGC, a
 // percentage of 4), most never. After settleTime the memory that the start took is
-// given back: not so early that it costs short jobs time, or the launch of many nodes
+// released: not so early that it costs short jobs time, or the launch of many nodes
 // on one machine.
 const (
 	startGC    = 400
@@ -254,7 +254,7 @@ func (n *node) mpiJob(plan *plan.Plan, members []member, network networkInfo) mp
 	return job
 }
 
-// watchBox tells the head when this node's container dies under it.
+// watchBox reports to the head when this node's container dies under it.
 func (n *node) watchBox(ctx context.Context, b *box) {
 	exit, err := b.Wait(ctx)
 	if err != nil {
@@ -280,7 +280,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 	rpc.Call(ctx, n.headConn(), callFailed, failure{n.config.Rank, rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
 }
 
-// endBox stops the container, once, and tells what it used.
+// endBox stops the container, once, and reports what it used.
 func (n *node) endBox(grace time.Duration) core.NodeReport {
 	c := n.config
 	r := core.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}

@@ -41,15 +41,15 @@ type joinRequest struct {
 	// Network is that of the interface which reached the head.
 	Network networkInfo `json:"network"`
 	Cores   int         `json:"cores"`
-	// Processors and Machine tell package mpi which hosts share processors.
+	// Processors and Machine report to package mpi which hosts share processors.
 	Processors int    `json:"processors"`
 	Machine    string `json:"machine"`
 	// Memory is what the host can give virtual machines.
 	Memory driver.Memory `json:"memory,omitzero"`
-	// NoRuntime tells why this host can run no container, where the plan
+	// NoRuntime reports why this host can run no container, where the plan
 	// asks for virtual machines on demand.
 	NoRuntime string `json:"no_runtime,omitempty"`
-	// NoRings tells why a guest here cannot have the switch's network device, where
+	// NoRings reports why a guest here cannot have the switch's network device, where
 	// the plan leaves that open.
 	NoRings string `json:"no_rings,omitempty"`
 	// Nonce is the word that this node left in its directory (see share.go).
@@ -111,7 +111,7 @@ type endRequest struct {
 	Grace time.Duration `json:"grace"`
 }
 
-// holdRequest tells a node what to do with its virtual machine.
+// holdRequest asks a node what to do with its virtual machine.
 type holdRequest struct {
 	Do string `json:"do"`
 	// Number is that of the snapshot to save it for.
@@ -120,7 +120,7 @@ type holdRequest struct {
 	Globs []string `json:"globs,omitempty"`
 }
 
-// What a node may be told to do with its virtual machine.
+// What a node may be asked to do with its virtual machine.
 const (
 	holdPause  = "pause"
 	holdResume = "resume"
@@ -160,7 +160,7 @@ type signalRequest struct {
 }
 
 type signalReply struct {
-	// Some tells whether there were any ranks.
+	// Some reports whether there were any ranks.
 	Some bool `json:"some"`
 }
 

@@ -109,7 +109,7 @@ func FuzzCalls(f *testing.F) {
 	})
 }
 
-// callerOf gives a connection over which a head is called by somebody.
+// callerOf gives a connection over which a head is called by someone.
 func callerOf(t *testing.T, h *head, from rpc.Caller) *rpc.Peer {
 	t.Helper()
 	l, err := wire.ListenUnix(filepath.Join(t.TempDir(), "node.sock"))

@@ -24,7 +24,7 @@ import (
 // A node has one connection for control, to the head, over which a silence of
 // seconds means that the other end is lost; and, for whatever may be much,
 // others that are made when they are needed. The TLS handshake's protocol
-// name tells which one a connection is.
+// name reports which one a connection is.
 const (
 	forControl = "bee-control"
 	forData    = "bee-data"
@@ -65,7 +65,7 @@ func (n *node) acceptControl(ctx context.Context, l net.Listener) {
 // mostAgents is how many launch agents are served at a time.
 const mostAgents = 4096
 
-// acceptAgents serves the launch agents in this node's container or guest. Whoever runs
+// acceptAgents serves the launch agents in this node's container or guest. Anyone who runs
 // there can come.
 func (n *node) acceptAgents(ctx context.Context, l net.Listener) {
 	g := wire.Gate{Most: mostAgents, Failed: n.deaf}
@@ -103,7 +103,7 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 	})
 }
 
-// deaf tells of connections that could not be accepted.
+// deaf reports connections that could not be accepted.
 func (n *node) deaf(err error) { n.Log.Warn("accept a connection", "err", err) }
 
 func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) error {

@@ -17,10 +17,10 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// Copies of the volume of a job that goes on.
+// Copies of the volume of a job that continues.
 
-// takeSnapshots keeps one every so often, for the controller to bring home: so that
-// a lost host costs little. Why there is none is told once, until it is another reason.
+// takeSnapshots keeps one every so often, for the controller to collect: so that
+// a lost host costs little. Why there is none is reported once, until it is another reason.
 func (h *head) takeSnapshots(ctx context.Context) {
 	c := h.plan.Checkpoint
 	if c == nil || c.Every == 0 {
@@ -52,7 +52,7 @@ func (h *head) takeSnapshots(ctx context.Context) {
 	}
 }
 
-// goesOn tells whether a checkpoint can be taken of the job while it runs: the machines
+// goesOn reports whether a checkpoint can be taken of the job while it runs: the machines
 // around it are saved, or what is copied is written by a command, or now and then by the
 // job itself, as `every:` says.
 func (h *head) goesOn() bool {
@@ -69,7 +69,7 @@ func (h *head) keepAsked(ctx, running context.Context) (int, error) {
 	stop := context.AfterFunc(running, func() { cancel(errEnded) })
 	defer stop()
 	grace := h.plan.Checkpoint.Grace
-	if h.plan.SavesVM() { // they stand still meanwhile
+	if h.plan.SavesVM() { // they are halted meanwhile
 		bounded, done := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
 		defer done()
 		ctx = bounded
@@ -91,7 +91,7 @@ func (h *head) keepAsked(ctx, running context.Context) (int, error) {
 	return 0, e
 }
 
-// keepSnapshot keeps one copy, and tells its number. Patience is for how long a command
+// keepSnapshot keeps one copy, and reports its number. Patience is for how long a command
 // may write it, and for how long then a moment at which nobody does is waited for.
 func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, error) {
 	h.saving.Lock()
@@ -191,7 +191,7 @@ func (h *head) checkpointGlobs() []string {
 	return globs
 }
 
-// copyParts copies the files of a checkpoint, and tells whether nobody wrote to any of
+// copyParts copies the files of a checkpoint, and reports whether nobody wrote to any of
 // them meanwhile or shortly before.
 func (h *head) copyParts(ctx context.Context, to string) (whole bool, err error) {
 	globs := h.checkpointGlobs()

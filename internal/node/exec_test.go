@@ -212,7 +212,7 @@ func TestACutLinkEndsTheAttempt(t *testing.T) {
 }
 
 // blackHole relays connections until it is cut; then bytes vanish, and nobody
-// is told.
+// is reported.
 func blackHole(t *testing.T, to string) (addr string, cut func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -23,7 +23,7 @@ type names struct {
 	Files []string `json:"files,omitempty"`
 }
 
-// volumeGlobs are the outputs that lie in the volume, relative to it.
+// volumeGlobs are the outputs that are in the volume, relative to it.
 func (h *head) volumeGlobs() []string {
 	wanted := h.plan.Outputs
 	if h.volumeWanted() && !h.plan.SavesVM() { // what other hosts saved goes along
@@ -35,11 +35,11 @@ func (h *head) volumeGlobs() []string {
 	return h.globsOf(wanted)
 }
 
-// volumeWanted tells whether all that the volume holds is wanted: the run goes on from
-// it or, where the job was asked to save itself and did not end, its user may.
+// volumeWanted reports whether all that the volume holds is wanted: the run continues from
+// it or, where the job was asked to write its checkpoint and did not end, its user may.
 func (h *head) volumeWanted() bool { return h.saved || h.asked }
 
-// globsOf gives those of some container paths that lie in the volume, relative to it.
+// globsOf gives those of some container paths that are in the volume, relative to it.
 func (h *head) globsOf(paths []string) []string {
 	var globs []string
 	for _, p := range paths {
@@ -52,7 +52,7 @@ func (h *head) globsOf(paths []string) []string {
 	return globs
 }
 
-// ownVolume tells whether another node has a volume of its own: one whose files this
+// ownVolume reports whether another node has a volume of its own: one whose files this
 // node does not see. Of those on one host, the first has it.
 func (h *head) ownVolume(rank int) bool {
 	return rank > 0 && (h.groups[rank] == rank || h.plan.HoldsVolume()) && !h.hasVolumeImage()

@@ -124,7 +124,7 @@ func refused(call string, why error) error {
 	return &core.Error{Kind: core.Invalid, Op: "answer call", Object: call, Err: why}
 }
 
-// keepTelling answers a call by telling, which ends with the line to whoever asked.
+// keepTelling answers a call by reporting, which ends with the connection to the caller.
 func (h *head) keepTelling(ctx context.Context, a rpc.Answer[rpc.None], tell func(context.Context) error) error {
 	h.n.serving.Add(1)
 	defer h.n.serving.Done()
@@ -168,7 +168,7 @@ func (h *head) register(s *rpc.Server) {
 	h.hear(s)
 }
 
-// hear adds what the other nodes tell the head.
+// hear adds what the other nodes report to the head.
 func (h *head) hear(s *rpc.Server) {
 	rpc.HandleStream(s, callJoin, func(_ context.Context, c rpc.Caller, r joinRequest, a rpc.Answer[rpc.None]) error {
 		if r.Rank != c.Rank || r.Rank < 1 {

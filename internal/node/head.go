@@ -54,14 +54,14 @@ type head struct {
 	inPost   bool        // the exit is that of the plan's Post
 	before   evidence    // when it was asked
 	answer   core.Answer // how it ended then
-	asked    bool        // it was asked to save itself, and to end
-	snapshot int         // the one that the run goes on from, of saved machines
+	asked    bool        // it was asked to write its checkpoint, and to end
+	snapshot int         // the one that the run continues from, of saved machines
 
 	running context.Context // as long as the job's command does; nil: it has not begun
 
 	slot slot
 
-	asks   chan struct{} // that it save itself now, and end
+	asks   chan struct{} // that it write its checkpoint now, and end
 	saving sync.Mutex    // one snapshot at a time
 	taken  int           // how many have been begun
 	kept   *snapshot.Retained
@@ -149,10 +149,10 @@ func (h *head) carryOut(ctx context.Context) {
 }
 
 // marginIn is how long before the end of the time that is left the job is asked to
-// save itself, or to end, and how long of it is the job's own. The site may have
+// write its checkpoint, or to end, and how long of it is the job's own. The site may have
 // granted less than was asked for: what earlier checkpoints have taught counts only
 // as far as half of the time is left to compute, and where not even the Beefile's
-// own leaves any, half of it is all that there is. Else the run would save itself in
+// own leaves any, half of it is all that there is. Else the run would write its checkpoint in
 // every slot and never get on.
 func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
 	grace = h.saveGrace()
@@ -375,7 +375,7 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 }
 
 // keepOutput gives what keeps the task's output. Where that cannot be kept, the attempt
-// ends, and the rest is taken all the same: whoever passes it on is not to wait.
+// ends, and the rest is taken all the same: the process that relays it is not to wait.
 func (h *head) keepOutput(s tasklog.Stream) func(data []byte) error {
 	failed := false
 	return func(data []byte) error {
@@ -444,8 +444,8 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 	return core.Exit{}, cause
 }
 
-// wait waits for the task's end. When its user wants it to save itself and end meanwhile,
-// it does; where that cannot be done it goes on.
+// wait waits for the task's end. When its user wants it to write its checkpoint and end meanwhile,
+// it does; where that cannot be done it continues.
 func (h *head) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
 	for {
 		until, cancel := context.WithCancelCause(ctx)

@@ -28,7 +28,7 @@ type hostGroup struct {
 
 func newHostGroup() *hostGroup { return &hostGroup{settled: make(chan struct{})} }
 
-// settle tells the others where the head is.
+// settle reports to the others where the head is.
 func (hh *hostGroup) settle(addrs []string) {
 	hh.once.Do(func() {
 		hh.addrs = addrs

@@ -25,7 +25,7 @@ const (
 
 // follow is the life of a node that is not the head: it joins, and does what
 // the head says, until the head is done or lost. With an early error it only
-// tells the head of that.
+// reports to the head of that.
 func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	nonce, err := n.leaveNonce()
 	if err != nil {
@@ -49,7 +49,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	go n.serve(n.life, head, nodeOf(0))
 	if early != nil {
 		e := n.failed("start the node on", early)
-		rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(e)}) //nolint:errcheck // the error is told below as well
+		rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(e)}) //nolint:errcheck // the error is reported below as well
 		return early
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
@@ -72,16 +72,16 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	}
 }
 
-// leaveHead tells the head why this node goes.
+// leaveHead reports to the head why this node goes.
 func (n *node) leaveHead(head *rpc.Peer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Second)
 	defer cancel()
 	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was told to end", n.config.Host.Name)}
-	rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(why)}) //nolint:errcheck // our end tells it as well
+	rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(why)}) //nolint:errcheck // our end reports it as well
 }
 
 // findHead tries all of the head's addresses at once, again and again. TLS
-// tells the head from a stranger at the same address.
+// distinguishes the head from a stranger at the same address.
 func (n *node) findHead(ctx context.Context) (c *wire.Secure, reached string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, headTimeout)
 	defer cancel()

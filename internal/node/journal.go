@@ -15,7 +15,7 @@ import (
 )
 
 // reserve is the space kept for the result and the last events, so that an
-// attempt which fills the disk can still tell so.
+// attempt which fills the disk can still report so.
 const reserve = 256 << 10
 
 func reservePath(dir string) string { return filepath.Join(dir, ".reserve") }
@@ -29,7 +29,7 @@ func reserveSpace(path string) {
 	unix.Fallocate(int(f.Fd()), 0, 0, reserve) //nolint:errcheck // not all file systems can
 }
 
-// journal keeps an attempt's events: in a file, for whoever comes when the
+// journal keeps an attempt's events: in a file, for a reader who comes when the
 // head has gone, and in memory for those who watch.
 type journal struct {
 	mu     sync.Mutex
@@ -93,7 +93,7 @@ func (j *journal) durations() map[core.Phase]time.Duration {
 	return all
 }
 
-// follow tells the events after a number until the one with the result.
+// follow reports the events after a number until the one with the result.
 func (j *journal) follow(ctx context.Context, after int64, fn func(plan.Event) error) error {
 	for {
 		j.mu.Lock()

@@ -52,7 +52,7 @@ func (n *node) joinFabric(plan *plan.Plan) error {
 	n.fabric = f
 	n.mu.Unlock()
 	if n.config.Rank != place.First(place.Host) {
-		return nil // the host's first looks after its links
+		return nil // the host's first manages its links
 	}
 	for _, host := range fabric.Above(plan.VM.Fabric, place.Host) {
 		go n.keepLink(n.life, f, host)
@@ -76,7 +76,7 @@ func (n *node) tryMulticast() error {
 }
 
 // keepLink links this host's switch to another's by as many connections as the link wants.
-// A way that stays broken is told to the user, with whom it cuts off, and then led by
+// A way that stays broken is reported to the user, with whom it cuts off, and then led by
 // the head.
 func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 	w := &outage{n: n, host: host, linked: func() bool { return f.Linked(host) }}
@@ -158,7 +158,7 @@ func (n *node) dialDirect(ctx context.Context, addr string, rank, slot int) (net
 	return c, err
 }
 
-// linksInClear tells whether the run wants its links unencrypted. Those that another
+// linksInClear reports whether the run wants its links unencrypted. Those that another
 // node leads are encrypted all the same, as it is to see nothing of what passes.
 func (n *node) linksInClear() bool {
 	n.mu.Lock()

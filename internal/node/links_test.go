@@ -122,7 +122,7 @@ func (c *cable) hush() {
 	c.silent = true
 }
 
-// saw tells whether somebody who listens there saw a word pass.
+// saw reports whether someone who listens there saw a word pass.
 func (c *cable) saw(word string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -214,7 +214,7 @@ func guestFrame(from, to int, payload string) []byte {
 	return append(append(append(address(to), address(from)...), 8, 0), payload...)
 }
 
-// toMend is how soon a dead link is whole again, or people are told of it.
+// toMend is how soon a dead link is whole again, or people are notified of it.
 const toMend = 2 * time.Second
 
 // reach waits until each guest hears each, with traffic on all the time.
@@ -409,7 +409,7 @@ func (s *switches) inClear(from, to int) (inClear, all int) {
 	return inClear, all
 }
 
-// TestLinksAreInClearOnlyWhenAskedFor: somebody who listens reads what guests send, or
+// TestLinksAreInClearOnlyWhenAskedFor: someone who listens reads what guests send, or
 // does not.
 func TestLinksAreInClearOnlyWhenAskedFor(t *testing.T) {
 	for encryption, want := range map[string]bool{"": false, "tls": false, plan.EncryptionNone: true} {

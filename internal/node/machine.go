@@ -49,7 +49,7 @@ type Machine struct {
 	Volume *MachineVolume
 	// Inputs is this host's directory of the run's inputs outside the volume.
 	Inputs string
-	// Told is told how it goes, and Emulated whether the guest's processors are.
+	// Told is given how it goes, and Emulated whether the guest's processors are.
 	Told     func(message string)
 	Emulated func(is bool)
 }
@@ -157,7 +157,7 @@ func (h *head) enoughMemory() error {
 	return nil
 }
 
-// noRuntime tells why this host can run no container, where that is asked.
+// noRuntime reports why this host can run no container, where that is asked.
 func (n *node) noRuntime(ctx context.Context) string {
 	if !n.config.TryRuntime {
 		return ""
@@ -168,7 +168,7 @@ func (n *node) noRuntime(ctx context.Context) string {
 	return ""
 }
 
-// noRings tells why this host's guest cannot have the switch's network device, where
+// noRings reports why this host's guest cannot have the switch's network device, where
 // that is asked.
 func (n *node) noRings(ctx context.Context) string {
 	if !n.config.TryRings || n.NoRings == nil {
@@ -177,7 +177,7 @@ func (n *node) noRings(ctx context.Context) string {
 	return n.NoRings(ctx)
 }
 
-// tellBoots tells people, until stop is called, how many virtual machines have their container:
+// tellBoots reports to people, until stop is called, how many virtual machines have their container:
 // under emulation that takes a minute.
 func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
 	begun, over := time.Now(), make(chan struct{})
@@ -236,7 +236,7 @@ func (h *head) decideNIC() {
 	}
 }
 
-// warnOfClear tells who asked for links in clear what that means.
+// warnOfClear reports who asked for links in clear what that means.
 func (h *head) warnOfClear() {
 	if h.plan.VM != nil && h.plan.VM.Encryption == plan.EncryptionNone && h.fabricWanted() {
 		h.journal.say(core.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
@@ -276,7 +276,7 @@ func (b *box) guest() (driver.Guest, error) {
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
 }
 
-// bootConsole gives what a machine has said that is being started, or did not come up.
+// bootConsole gives what a machine has reported that is being started, or did not come up.
 func (n *node) bootConsole() (string, bool) {
 	n.mu.Lock()
 	b, read := n.box, n.booting

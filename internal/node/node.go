@@ -1,7 +1,7 @@
 // Package node is `bee node`: the process that BEE runs on every host of an
 // attempt. Node 0, the head, carries the attempt out: it waits for the others,
 // has image and volume spread, containers started, the job's commands run, and
-// leaves a result. The others start their container and do what they are told.
+// leaves a result. The others start their container and do what they are asked.
 // Neither needs the machine that submitted the job.
 //
 // A node ends when the attempt is over, or when it loses the head (or, as the
@@ -46,7 +46,7 @@ type Options struct {
 	// FreeMemory is what this host can give virtual machines: see driver.Memory.
 	// nil: it is unknown.
 	FreeMemory func(run string) driver.Memory
-	// NoRings tells why a guest of this host cannot have the switch's network device;
+	// NoRings reports why a guest of this host cannot have the switch's network device;
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
 	// notices are the site's, that it takes the host back; nil: it gives none.
@@ -150,7 +150,7 @@ type networkInfo struct {
 }
 
 // Run is a node's whole life. However a head ends, it leaves a result; another
-// node tells the head what kept it from its work.
+// node reports to the head what kept it from its work.
 func Run(ctx context.Context, c plan.Config, o Options) error {
 	err := run(ctx, c, o)
 	path := plan.ResultPath(c.Host.Dir)
@@ -178,7 +178,7 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 			Remedy: "Use the same version of bee everywhere.",
 		}
 	}
-	// Who is told to end still has to say so: connections outlive the order.
+	// Who is asked to end still has to say so: connections outlive the order.
 	if o.hostGroup == nil {
 		o.hostGroup = newHostGroup()
 	}

@@ -12,7 +12,7 @@ import (
 )
 
 // outageTime is how long nothing may come from another host's switch before the
-// user hears of it, which shall be within two seconds. Most ways are mended sooner.
+// user is notified of it, which shall be within two seconds. Most ways are mended sooner.
 const outageTime = 1750 * time.Millisecond
 
 // outage watches over the way from this host's switch to another's. Such a way
@@ -45,7 +45,7 @@ func (o *outage) note(why error) {
 	o.why = why
 }
 
-// lasts tells whether the user has heard of it.
+// lasts reports whether the user has heard of it.
 func (o *outage) lasts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -63,7 +63,7 @@ func (o *outage) over(by string) {
 	o.since, o.told = time.Time{}, false
 }
 
-// stop has nobody be told. Callers hold mu.
+// stop has nothing reported. Callers hold mu.
 func (o *outage) stop() {
 	if o.timer != nil {
 		o.timer.Stop()
@@ -109,7 +109,7 @@ func (n *node) listHosts(hosts []int) string {
 	return text
 }
 
-// report tells the user something, by way of the head's journal.
+// report reports to the user something, by way of the head's journal.
 func (n *node) report(text string) {
 	if n.head != nil {
 		n.head.note(text)
@@ -122,7 +122,7 @@ func (n *node) report(text string) {
 	}
 }
 
-// note keeps what a node tells the user.
+// note keeps what a node reports to the user.
 func (h *head) note(text string) {
 	h.n.mu.Lock()
 	phase := h.n.phase

@@ -47,7 +47,7 @@ func (h *head) outputs(ctx context.Context, dir string) (list []plan.OutputMatch
 	return list, left[:min(len(left), maxLeft)]
 }
 
-// emptyStage is the directory for outputs that cannot travel as they lie in the volume.
+// emptyStage is the directory for outputs that cannot travel as they are in the volume.
 func emptyStage(dir string) (*fsutil.Root, error) {
 	r, err := fsutil.OpenRoot(dir)
 	if err != nil {

@@ -89,7 +89,7 @@ func TestGuestsWantMemory(t *testing.T) {
 }
 
 // Who holds what is wanted is named, where its end would help.
-// TestAGuestThatBootsHasAConsole: whoever wonders why it does not come up looks there.
+// TestAGuestThatBootsHasAConsole: a user who wonders why it does not come up looks there.
 func TestAGuestThatBootsHasAConsole(t *testing.T) {
 	n := &node{}
 	if _, ok := n.bootConsole(); ok {
@@ -99,7 +99,7 @@ func TestAGuestThatBootsHasAConsole(t *testing.T) {
 	if text, ok := n.bootConsole(); !ok || text != "kernel panic" {
 		t.Errorf("got %q, %t", text, ok)
 	}
-	n.box = &box{} // it is up, and tells by itself
+	n.box = &box{} // it is up, and reports by itself
 	if _, ok := n.bootConsole(); ok {
 		t.Error("a guest that is up is taken for one that boots")
 	}
@@ -117,7 +117,7 @@ func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 }
 
 // Machines that are only for hosts which run no containers are taken if one of them
-// runs none, which people are told; a host whose answer is another is none of those.
+// runs none, which is reported to people; a host whose answer is another is none of those.
 func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 	cannot := &core.Error{Kind: core.Unsupported, Err: errors.New("no namespaces")}
 	for name, c := range map[string]struct {
@@ -185,7 +185,7 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 	}
 }
 
-// What a guest has is told, not what its host has.
+// What a guest has is reported, not what its host has.
 func TestANodesCoresAreItsGuests(t *testing.T) {
 	for want, vm := range map[int]*plan.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
 		h := &head{plan: &plan.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
@@ -196,7 +196,7 @@ func TestANodesCoresAreItsGuests(t *testing.T) {
 	}
 }
 
-// Guests that start slowly are told of, with what they are and for how long.
+// Guests that start slowly are reported, with what they are and for how long.
 func TestSlowGuestsAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j, err := newJournal(filepath.Join(t.TempDir(), "events"))

@@ -114,7 +114,7 @@ func (h *head) haveImages(ctx context.Context, images map[string]core.Image) err
 }
 
 // spreadImage lets every host get the image, while the hosts try whether they
-// reach each other. own tells of the head's image.
+// reach each other. own reports the head's image.
 func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken string) error {
 	if h.n.config.Size == 1 {
 		h.shared = true
@@ -170,7 +170,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 	return first
 }
 
-// newsPause is how often people are told of what is not done yet.
+// newsPause is how often people are notified of what is not done yet.
 const newsPause = 3 * time.Second
 
 // awaitJoins waits for all nodes, and names those that do not come.
@@ -360,7 +360,7 @@ func (h *head) startAll(ctx context.Context) error {
 		}
 		reply, err := rpc.Call(all, p, callStart, r)
 		if err != nil && context.Cause(all) == errNoVolume { //nolint:errorlint // that very error
-			return // node 0 tells why
+			return // node 0 reports why
 		}
 		if errs[rank] = h.explain(rank, p, err); err == nil {
 			up.Add(1)

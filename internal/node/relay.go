@@ -7,9 +7,9 @@ import (
 	"sync"
 )
 
-// relay is a stream that is passed on while it still comes in: whoever writes
+// relay is a stream that is passed on while it still comes in: the side that writes
 // it need not wait for those who read, and each of them gets it from its start.
-// It lies in a file without a name, so that a crash leaves nothing.
+// It is in a file without a name, so that a crash leaves nothing.
 type relay struct {
 	mu   sync.Mutex
 	f    *os.File

@@ -22,7 +22,7 @@ import (
 // the task has ended.
 const endGrace = 2 * time.Second
 
-// conclude ends all containers and gathers what the nodes have to tell.
+// conclude ends all containers and gathers what the nodes have to report.
 func (h *head) conclude(err error) *plan.Result {
 	dir := h.n.config.Host.Dir
 	r := &plan.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
@@ -91,7 +91,7 @@ func fullDisks(nodes []core.NodeReport) string {
 		", so what they write fails (\"Input/output error\"): free space there, or name another `scratch:` for the site"
 }
 
-// endAll ends all containers, and gives what those had to tell who answered.
+// endAll ends all containers, and gives what those had to report who answered.
 // Where node 0's guest has the volume it goes last: until then the others write
 // to it what they still hold.
 func (h *head) endAll(ctx context.Context) []*endReply {
@@ -116,7 +116,7 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 }
 
 // countTimeout is how long the bytes of outputs and of a checkpoint are counted in all, which
-// is only to tell how long they may take on their way.
+// is only to report how long they may take on their way.
 const countTimeout = 5 * time.Second
 
 // countBytes counts them below a path; 0 where the time for it is over: a part of them
@@ -128,7 +128,7 @@ func countBytes(ctx context.Context, path string) int64 {
 	return 0
 }
 
-// leave writes the result, tells those who watch, and lets the nodes go.
+// leave writes the result, reports to those who watch, and lets the nodes go.
 func (h *head) leave(r *plan.Result) {
 	os.Remove(reservePath(h.n.config.Host.Dir)) //nolint:errcheck // it is not there where the disk was full before
 	if err := writeResult(plan.ResultPath(h.n.config.Host.Dir), r); err != nil {
@@ -187,7 +187,7 @@ func (h *head) firstOf(errs []error) error {
 }
 
 // inspect asks package mpi about the job's command and image, whose files may be whatever
-// somebody has made: it is not waited for when the attempt shall end.
+// someone has made: it is not waited for when the attempt shall end.
 func (h *head) inspect(ctx context.Context) ([]string, error) {
 	if h.hasVolumeImage() && h.plan.Setup != nil {
 		return nil, nil // what setup made cannot be seen from here

@@ -19,9 +19,9 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// savingFor tells why the job shall save itself when its attempt ends for a
+// savingFor reports why the job shall write its checkpoint when its attempt ends for a
 // cause; false: it shall not. Before its command runs there is nothing to save:
-// what a half-done setup leaves is no state from which a run could go on.
+// what a half-done setup leaves is no state from which a run could continue.
 func (h *head) savingFor(cause error) (string, bool) {
 	if h.plan.Checkpoint == nil || h.n.health().Phase != core.PhaseRun {
 		return "", false
@@ -57,7 +57,7 @@ func (h *head) saveAndEnd(ctx context.Context, p driver.Process, why string, gra
 
 // checkpointAsked has the job do so as its user wants it. One that is too slow is not
 // killed, for then all since its last checkpoint would be lost: whenever it ends after
-// it was asked, and with whatever exit code, it has answered. ended tells whether it has,
+// it was asked, and with whatever exit code, it has answered. ended reports whether it has,
 // or the attempt shall end.
 func (h *head) checkpointAsked(ctx context.Context, p driver.Process) (exit core.Exit, ended bool, err error) {
 	grace := h.plan.Checkpoint.Grace
@@ -112,9 +112,9 @@ func (h *head) hasAnswered(ctx context.Context, exit core.Exit) {
 	h.saved = h.answer != core.AnswerNothing
 }
 
-// unanswered is why an attempt ends whose job was killed, as it went on after it
-// was asked to save itself. What it had written may be whole or not: only copies
-// that were made while it ran are gone on from.
+// unanswered is why an attempt ends whose job was killed, as it continued after it
+// was asked to write its checkpoint. What it had written may be whole or not: only copies
+// that were made while it ran are continued from.
 func unanswered(cause error, grace time.Duration) error {
 	return &core.Error{
 		Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job had not ended within its `grace` of %v after it was asked to save itself", cause, grace),
@@ -122,9 +122,9 @@ func unanswered(cause error, grace time.Duration) error {
 	}
 }
 
-// askToSave asks the job to save itself and to end, in the way that the Beefile names,
-// unless it was asked already: a second signal may end it in the midst of writing. One
-// whose `command:` fails is only told to end where the attempt ends.
+// askToSave asks the job to write its checkpoint and to end, in the way that the Beefile names,
+// unless it was asked already: a second signal may end it in the middle of writing. One
+// whose `command:` fails is only asked to end where the attempt ends.
 func (h *head) askToSave(ctx context.Context, p driver.Process, why string, ending bool) error {
 	if h.asked {
 		h.journal.say(core.PhaseCheckpoint, why+": the job was asked to write its checkpoint before")
@@ -168,7 +168,7 @@ func (h *head) setAsked() {
 }
 
 // askCheckpoint takes a checkpoint of the running job, as its user wants it, and gives its number;
-// 0: the job is asked to save itself and to end, for it can make none otherwise, or shall
+// 0: the job is asked to write its checkpoint and to end, for it can make none otherwise, or shall
 // move.
 func (h *head) askCheckpoint(ctx context.Context, move bool) (int, error) {
 	const op = "take a checkpoint"
@@ -194,7 +194,7 @@ func (h *head) askCheckpoint(ctx context.Context, move bool) (int, error) {
 	return 0, nil
 }
 
-// signalRanks sends a signal to the ranks on all hosts at once, and tells
+// signalRanks sends a signal to the ranks on all hosts at once, and reports
 // whether there are any.
 func (h *head) signalRanks(ctx context.Context, number int) (bool, error) {
 	some := make([]bool, h.n.config.Size)

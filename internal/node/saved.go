@@ -148,7 +148,7 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 	return invalid("order for a virtual machine", r.Do)
 }
 
-// awaitSaving waits until machines that are just being saved go on, and keeps them from
+// awaitSaving waits until machines that are just being saved continue, and keeps them from
 // being saved again until done is called: what a guest that is halted has not written yet
 // to a disk, or to another's volume, would be lost if it were ended.
 func (h *head) awaitSaving() (done func()) {
@@ -167,7 +167,7 @@ func (h *head) takeHeld(r *plan.Result, globs []string) {
 		return
 	}
 	for rank, err := range h.holdEach(h.n.life, holdRequest{Do: holdTake, Globs: globs}) {
-		if err == nil || core.IsKind(err, core.NotFound) { // it has ended or stays halted, which is told elsewhere
+		if err == nil || core.IsKind(err, core.NotFound) { // it has ended or stays halted, which is reported elsewhere
 			continue
 		}
 		h.journal.say("", "warning: "+err.Error())
@@ -198,7 +198,7 @@ func (h *head) holdEach(ctx context.Context, r holdRequest) []error {
 	return errs
 }
 
-// resume lets halted machines go on. One that stays halted is as good as lost.
+// resume lets halted machines continue. One that stays halted is as good as lost.
 func (h *head) resume(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), resumeTimeout)
 	defer cancel()
@@ -212,13 +212,13 @@ func (h *head) resume(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// resumeTimeout bounds how long halted machines may take to go on.
+// resumeTimeout bounds how long halted machines may take to continue.
 const resumeTimeout = 5 * time.Minute
 
 // snapshotMachines saves all machines together: each is halted before any is
-// saved, and none goes on before all are, so that what they have told each other
+// saved, and none continues before all are, so that what they have sent each other
 // agrees. What was on its way between them is lost, and sent again by TCP. With
-// on they go on; otherwise they stay halted.
+// on they continue; otherwise they stay halted.
 func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error {
 	dir := h.n.config.Host.Dir
 	fresh := freshSnapshot(dir, number)
@@ -271,7 +271,7 @@ func (h *head) sealSnapshot(fresh, target string) error {
 	return fsutil.Rename(fresh, target)
 }
 
-// saveMachines saves the machines when the attempt shall end: they do not go on
+// saveMachines saves the machines when the attempt shall end: they do not continue
 // here.
 func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration) {
 	defer h.beginSave()()
@@ -288,7 +288,7 @@ func (h *head) saveMachines(ctx context.Context, why string, grace time.Duration
 	h.taken, h.snapshot, h.saved = n, n, true
 }
 
-// giveSnapshot saves the machines, and sends the files to whoever asks.
+// giveSnapshot saves the machines, and sends the files to anyone who asks.
 func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc.Answer[rpc.None]) error {
 	if !h.plan.SavesVM() {
 		return plan.NothingToSave()
@@ -358,7 +358,7 @@ func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, err
 	return m.StartTask(ctx, c)
 }
 
-// goOn lets machines that were brought up go on, all at once, and follows the
+// goOn lets machines that were brought up continue, all at once, and follows the
 // job's command in them to its end.
 func (h *head) goOn(ctx context.Context) error {
 	h.journal.begin(core.PhaseStart)

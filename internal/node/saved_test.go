@@ -115,7 +115,7 @@ func TestASnapshotThatFails(t *testing.T) {
 }
 
 // TestAJobThatEndsWhileItsMachinesAreSaved loses no outputs: they are taken once the
-// machines go on, and where they lie on a disk that outlives them, these are not ended
+// machines continue, and where they are on a disk that outlives them, these are not ended
 // before.
 func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 	for kind, want := range map[string][]string{

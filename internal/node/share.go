@@ -46,7 +46,7 @@ func (n *node) markCache() (token string, unmark func()) {
 	token = newToken()
 	path := tokenPath(n.config.Host.Cache, token)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		return "", func() {} // then each looks after itself, which only costs time
+		return "", func() {} // then each manages itself, which only costs time
 	}
 	return token, func() { os.Remove(path) } //nolint:errcheck // it lies among temporary files
 }

@@ -12,12 +12,12 @@ import (
 // slot is the time that an attempt has.
 type slot struct {
 	mu   sync.Mutex
-	site time.Time // when the site takes its hosts back; zero: it has not said
+	site time.Time // when the site takes its hosts back; zero: not known
 	ends time.Time // that, or before it the end of what the user grants
 }
 
-// extend follows a site that takes its hosts back later than it had said, as it has had
-// them stand still: that time counts neither for the site nor for the user. Who tells
+// extend follows a site that takes its hosts back later than it had reported, as it has
+// halted them: that time counts neither for the site nor for the user. Who reports
 // this knows that nobody takes the attempt for ended before.
 func (s *slot) extend(site time.Time) {
 	s.mu.Lock()

@@ -18,7 +18,7 @@ func TestASlotThatMoves(t *testing.T) {
 	at := func(d time.Duration) time.Time { return now.Add(d) }
 	for name, c := range map[string]struct {
 		first *slot
-		site  []time.Duration // what it is told
+		site  []time.Duration // what it is reported
 		ends  time.Duration
 	}{
 		"the site's own end":       {&slot{site: at(time.Hour), ends: at(time.Hour)}, []time.Duration{3 * time.Hour}, 3 * time.Hour},

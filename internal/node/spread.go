@@ -176,8 +176,8 @@ func (n *node) haveImage(ctx context.Context, what string, image core.Image, cac
 	return n.take(ctx, what, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
 }
 
-// importStaged takes in the image that the controller put into the run's
-// directory. The children get it straight from the file.
+// importStaged imports the image that the controller put into the run's
+// directory. The children get it directly from the file.
 func (n *node) importStaged(ctx context.Context, what string, image core.Image) error {
 	path := plan.ArchivePath(n.config.Host.Dir)
 	if what == spreadGuest {

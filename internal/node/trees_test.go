@@ -81,7 +81,7 @@ func TestAJobThatSwapsLinksWhileItIsCopied(t *testing.T) {
 	for i := range 200 {
 		parts, fresh := filepath.Join(t.TempDir(), "parts"), filepath.Join(t.TempDir(), "fresh")
 		if err := h.n.trees().Copy(t.Context(), volume, h.checkpointGlobs(), parts); err != nil {
-			continue // it changed its kind, which is told
+			continue // it changed its kind, which is reported
 		}
 		if err := h.addRest(t.Context(), parts, fresh); err != nil {
 			continue

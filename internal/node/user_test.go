@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
-// withUser is a cache whose images are made for somebody.
+// withUser is a cache whose images are made for someone.
 type withUser struct{ Images }
 
 func (withUser) Account(context.Context, core.Image) (*core.Account, error) {
@@ -26,7 +26,7 @@ type mapper struct {
 
 func (m mapper) Info() driver.Info { return driver.Info{Name: "theirs", MapsUsers: m.maps} }
 
-// TestWhereAnImagesUserCounts: where it does not, the reason is told.
+// TestWhereAnImagesUserCounts: where it does not, the reason is reported.
 func TestWhereAnImagesUserCounts(t *testing.T) {
 	machines := &plan.VM{}
 	for name, c := range map[string]struct {

@@ -27,7 +27,7 @@ const defaultImage = 20 << 30
 // errNoVolume ends the start of guests whose volume does not come up.
 var errNoVolume = errors.New("node 0's guest, which has the volume, did not come up") //nolint:gochecknoglobals // a constant
 
-// hasVolumeImage tells whether the volume is a data image.
+// hasVolumeImage reports whether the volume is a data image.
 func (h *head) hasVolumeImage() bool {
 	return h.plan.VM != nil && h.plan.VM.Volume == plan.VolumeImage
 }
@@ -52,7 +52,7 @@ func (h *head) chooseVolume(ctx context.Context) error {
 	return h.makeImage(ctx)
 }
 
-// volumeFor is how guests shall have the volume where nobody has said it. Those
+// volumeFor is how guests shall have the volume where nobody has reported it. Those
 // that are saved have it on disks of their own, as if they shared it.
 func volumeFor(v *plan.VM, shared bool, size int) string {
 	switch {
@@ -165,7 +165,7 @@ func empty(dir string) bool {
 // leastRoom, in bytes, is less than what a virtual machine's disk grows by at a time.
 const leastRoom = 64 << 10
 
-// full tells whether nothing more can be written below a directory.
+// full reports whether nothing more can be written below a directory.
 func full(dir string) bool {
 	free, err := room(dir)
 	return err == nil && free < leastRoom
@@ -179,7 +179,7 @@ func room(dir string) (int64, error) {
 }
 
 // imageSize is that of a data image in a directory. One that its host could
-// not hold is refused: it would break in the midst of the job.
+// not hold is refused: it would break in the middle of the job.
 func imageSize(dir string, wanted int64) (int64, error) {
 	free, err := room(dir)
 	if err != nil {
@@ -267,7 +267,7 @@ func (h *head) writeStopFile(ctx context.Context) error {
 // askTimeout bounds a question to a guest that has much to do.
 const askTimeout = 30 * time.Second
 
-// warnOfFullVolume tells which key to raise when the volume was full.
+// warnOfFullVolume reports which key to raise when the volume was full.
 func (h *head) warnOfFullVolume() {
 	if !h.hasVolumeImage() || h.snapshot > 0 { // then its guest is halted
 		return
@@ -288,7 +288,7 @@ func (h *head) warnOfFullVolume() {
 const unloadSpeed = 100 << 20
 
 // unloadVolume puts what the data image holds where all that follows looks for
-// it: into VolumeDir. All of it where the run goes on from it, else what its
+// it: into VolumeDir. All of it where the run continues from it, else what its
 // outputs name. The image stays until then. Where it was saved with its machine, what
 // is left here is of no use to anyone.
 func (h *head) unloadVolume() error {
@@ -340,7 +340,7 @@ func (h *head) unloadVolume() error {
 	return nil
 }
 
-// tryImage copies what the data image holds at one moment, and tells whether nobody
+// tryImage copies what the data image holds at one moment, and reports whether nobody
 // had written to the files of a checkpoint for a while then. Meanwhile writes wait.
 func (h *head) tryImage(ctx context.Context, g driver.Guest, fresh string) (done bool, err error) {
 	thaw, err := g.VolumeDisk().Freeze(ctx)

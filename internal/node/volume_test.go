@@ -208,7 +208,7 @@ func TestACopyOfADataImage(t *testing.T) {
 }
 
 // What a data image of the user's holds goes into the volume, below the inputs. One
-// that holds anything else than at home is refused.
+// that holds anything else than on the submitting machine is refused.
 func TestAVolumeOfADataImage(t *testing.T) {
 	h, dir := imageHead(t)
 	inside := t.TempDir()
@@ -228,7 +228,7 @@ func TestAVolumeOfADataImage(t *testing.T) {
 	if h.plan.VM.VolumeFrom, err = dataimage.DigestOf(t.Context(), inside); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second time as one that goes on after the first was killed
+	for range 2 { // the second time as one that continues after the first was killed
 		if err := h.makeImage(t.Context()); err != nil {
 			t.Fatal(err)
 		}

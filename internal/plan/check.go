@@ -14,7 +14,7 @@ import (
 type Asked struct {
 	Nodes   int // of the attempt
 	Outputs int // globs in Plan.Outputs
-	// Checkpoint tells that the plan has one.
+	// Checkpoint means that the plan has one.
 	Checkpoint bool
 }
 
@@ -146,7 +146,7 @@ func (r *refusal) use(user, system time.Duration, rss int64) {
 	number(r, "largest process", rss, 0, maxBytes)
 }
 
-// refused is the error of what somebody has said.
+// refused is the error of what someone has reported.
 func (r *refusal) refused(what string) error {
 	if r.err == nil {
 		return nil

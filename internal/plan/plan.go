@@ -97,7 +97,7 @@ type Plan struct {
 	InGuest bool `json:"in_guest,omitempty"`
 	// Restore has the machines brought up that were saved in RestoreDir.
 	Restore bool `json:"restore,omitempty"`
-	// Checkpoint is set where the run can go on in another attempt.
+	// Checkpoint is set where the run can continue in another attempt.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
@@ -110,7 +110,7 @@ type Plan struct {
 	Seccomp     bool `json:"seccomp,omitempty"`
 	Unfiltered  bool `json:"unfiltered,omitempty"`
 	// Deadline is when the site takes its hosts back, by its own clock; zero:
-	// it has said nothing.
+	// it has reported nothing.
 	Deadline time.Time `json:"deadline,omitzero"`
 	// Slot is what is left of the time that the user grants: a span, as the
 	// hosts' clocks need not agree with the controller's. 0: no such limit.
@@ -129,7 +129,7 @@ func (p *Plan) Begin(now time.Time) {
 	}
 }
 
-// SavesVM tells whether the virtual machines are saved, and not the task by
+// SavesVM reports whether the virtual machines are saved, and not the task by
 // itself.
 func (p *Plan) SavesVM() bool { return p.VM != nil && p.Checkpoint != nil && p.Checkpoint.VM }
 
@@ -141,7 +141,7 @@ func NothingToSave() error {
 	}
 }
 
-// HoldsVolume tells whether each of the virtual machines has a volume of its own, on
+// HoldsVolume reports whether each of the virtual machines has a volume of its own, on
 // its disk, as they are saved and share none.
 func (p *Plan) HoldsVolume() bool { return p.SavesVM() && p.VM.Volume != VolumeImage }
 
@@ -150,7 +150,7 @@ func (p *Plan) InVolume(path string) (rel string, is bool) {
 	return strings.CutPrefix(path, strings.TrimSuffix(p.Volume, "/")+"/")
 }
 
-// OnHost gives where a path of a container lies on the head's host, whose
+// OnHost gives where a path of a container is on the head's host, whose
 // core.Host.Dir is dir: below root, which may be it. Empty: on no host.
 func (p *Plan) OnHost(dir, inside string) (root, rel string) {
 	if inside == p.Volume {
@@ -176,7 +176,7 @@ type Mount struct {
 	Write bool   `json:"write,omitempty"`
 }
 
-// Checkpoint is how the task is asked to save itself before the deadline.
+// Checkpoint is how the task is asked to write its checkpoint before the deadline.
 type Checkpoint struct {
 	// VM has the virtual machines saved in its place.
 	VM     bool          `json:"vm,omitempty"`
@@ -316,7 +316,7 @@ const SavedFile = "machines.json"
 // SavedPart is the directory of a node's machine among saved ones.
 func SavedPart(dir string, rank int) string { return path.Join(dir, "node"+strconv.Itoa(rank)) }
 
-// Saved tells of machines that were saved together.
+// Saved describes machines that were saved together.
 type Saved struct {
 	Run   string     `json:"run"`
 	Nodes int        `json:"nodes"`
@@ -363,10 +363,10 @@ type Event struct {
 	// Rank of the node it concerns, -1 for none.
 	Rank    int    `json:"rank"`
 	Message string `json:"message,omitempty"`
-	// Remark tells that Message belongs into the run's history.
+	// Remark means that Message belongs into the run's history.
 	Remark bool `json:"remark,omitempty"`
 	// Done and Total, in bytes or nodes, for progress; or for how long what
-	// Message tells has been waited for.
+	// Message reports has been waited for.
 	Done   int64         `json:"done,omitempty"`
 	Total  int64         `json:"total,omitempty"`
 	Waited time.Duration `json:"waited,omitempty"`
@@ -383,28 +383,28 @@ type Result struct {
 	// Exit is the task's (or a failing setup's) own exit, nil when the task
 	// did not end by itself.
 	Exit *core.Exit `json:"exit,omitempty"`
-	// Continue tells that the task has saved itself, and the run goes on in
+	// Continue means that the task has written its checkpoint, and the run continues in
 	// another attempt from what is in the volume now.
 	Continue bool `json:"continue,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint; "": it was not.
 	Answer core.Answer `json:"answer,omitempty"`
-	// Snapshot is the number of the copy that it goes on from; 0: the volume.
+	// Snapshot is the number of the copy that it continues from; 0: the volume.
 	Snapshot int `json:"snapshot,omitempty"`
-	// Bytes are in what it goes on from; 0: they were not counted.
+	// Bytes are in what it continues from; 0: they were not counted.
 	Bytes int64 `json:"bytes,omitempty"`
-	// SetupDone tells that setup has ended with code 0 in this attempt. The
+	// SetupDone means that setup has ended with code 0 in this attempt. The
 	// journal does too, as far as the disk had room for it.
 	SetupDone bool `json:"setup_done,omitempty"`
-	// InSetup tells that Exit is setup's.
+	// InSetup means that Exit is setup's.
 	InSetup bool `json:"in_setup,omitempty"`
-	// InPost tells that Exit is post's.
+	// InPost means that Exit is post's.
 	InPost bool `json:"in_post,omitempty"`
-	// Kind, Message and Remedy tell why, where Exit is nil.
+	// Kind, Message and Remedy report why, where Exit is nil.
 	Kind    string `json:"kind,omitempty"`
 	Message string `json:"message,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
 	Host    string `json:"host,omitempty"` // the host at fault, if one is
-	// TakenBack tells that the site has given notice that it takes its hosts back. It
+	// TakenBack means that the site has given notice that it takes its hosts back. It
 	// knows why, and nodes do not.
 	TakenBack bool `json:"taken_back,omitempty"`
 	// Outputs are the files and directories that match Plan.Outputs.
@@ -415,7 +415,7 @@ type Result struct {
 	Runtimes []string `json:"runtimes,omitempty"`
 	// Nodes is what each node reported, by rank.
 	Nodes []core.NodeReport `json:"nodes,omitempty"`
-	// SharedVolume tells whether all hosts saw one volume.
+	// SharedVolume reports whether all hosts saw one volume.
 	SharedVolume bool                         `json:"shared_volume"`
 	Started      time.Time                    `json:"started"`
 	Ended        time.Time                    `json:"ended"`

@@ -58,7 +58,7 @@ func Parse(s string) (ID, error) {
 	return ID{pid, start, f[2]}, nil
 }
 
-// Alive tells whether the process still runs. A zombie does not.
+// Alive reports whether the process still runs. A zombie does not.
 func (i ID) Alive() bool {
 	fd, err := i.open()
 	if err != nil {
@@ -68,7 +68,7 @@ func (i ID) Alive() bool {
 	return true
 }
 
-// Signal sends sig to the process; it tells whether there was one.
+// Signal sends sig to the process; it reports whether there was one.
 func (i ID) Signal(sig unix.Signal) (bool, error) {
 	fd, err := i.open()
 	if errors.Is(err, errGone) {
@@ -144,7 +144,7 @@ func (i ID) open() (int, error) {
 }
 
 // stat reads the state and the start time from /proc/PID/stat.
-// ended tells whether a process has ended wholly. Its state in /proc is that of
+// ended reports whether a process has ended wholly. Its state in /proc is that of
 // its first thread alone, which may be a zombie while others still run: the
 // process that is 1 in a namespace then has yet to end all the others there.
 func ended(pidfd int) bool {

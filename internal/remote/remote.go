@@ -158,7 +158,7 @@ type source interface {
 	open(ctx context.Context, from int64, have version) (answer, error)
 }
 
-// errGone is the cause where content cannot be continued, and has to be fetched anew.
+// errGone is the cause where content cannot be continued, and has to be fetched again.
 var errGone = errors.New("the server has another content by now")
 
 // errDigest is the cause where something else came than what was wanted.
@@ -172,7 +172,7 @@ type transfer struct {
 	progress func(int64)
 	stalled  time.Duration
 	came     bool // something, by the last connection
-	resumed  bool // in the midst of the file
+	resumed  bool // in the middle of the file
 }
 
 // once asks for what is missing, and takes what comes.

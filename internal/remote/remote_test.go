@@ -270,7 +270,7 @@ func TestMoreThanAnnounced(t *testing.T) {
 	}
 }
 
-// TestAnEndlessBody ends when whoever asked for it has enough.
+// TestAnEndlessBody ends when anyone who asked for it has enough.
 func TestAnEndlessBody(t *testing.T) {
 	s := server(t, func(_ int, w http.ResponseWriter, r *http.Request) {
 		for r.Context().Err() == nil {

@@ -21,7 +21,7 @@ import (
 )
 
 // Upload is an object of several parts that is not completed. A bucket keeps the parts, and
-// somebody pays for them, until it is aborted.
+// someone pays for them, until it is aborted.
 type Upload struct {
 	Place Place  `json:"place"`
 	Key   string `json:"key"`

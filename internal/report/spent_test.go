@@ -22,7 +22,7 @@ func TestAllOfARunsTimeHasAName(t *testing.T) {
 			Phases: map[core.Phase]time.Duration{"queue": took(20), "stage": took(3), "launch": took(1), "run": took(50), "checkpoint": took(5), "collect": took(9)},
 		}},
 		{Started: at(130), Ended: at(170), State: state.Closed, Result: state.Unreported, Record: state.Record{Phases: map[core.Phase]time.Duration{"acquire": took(4)}}},
-		// Released while the next one goes on, and with a phase of before its beginning.
+		// Released while the next one continues, and with a phase of before its beginning.
 		{Started: at(170), Ended: at(190), Record: state.Record{Nodes: head, Phases: map[core.Phase]time.Duration{"image": took(2), "run": took(10)}}},
 		{Started: at(180), Record: state.Record{Phases: map[core.Phase]time.Duration{"acquire": took(1)}}},
 	}

@@ -147,8 +147,8 @@ func readOne(file string) (*Promise, error) {
 	return p, nil
 }
 
-// Make makes a promise that enough, told of those that are held, does not refuse. No
-// other is made meanwhile. Where there can be no ledger, enough is told of none, and
+// Make makes a promise that enough, notified of those that are held, does not refuse. No
+// other is made meanwhile. Where there can be no ledger, enough is notified of none, and
 // there is nothing to hold; why says why.
 func (l Ledger) Make(p Promise, enough func(others []Promise) error) (held *Held, why, err error) {
 	f, err := l.enter()
@@ -172,7 +172,7 @@ func (l Ledger) Make(p Promise, enough func(others []Promise) error) (held *Held
 		_, err = h.file.WriteAt(text, 0)
 	}
 	if err = errors.Join(err, lock(h.file)); err != nil {
-		os.Remove(h.file.Name()) //nolint:errcheck // whoever reads next does, else
+		os.Remove(h.file.Name()) //nolint:errcheck // the next reader does, else
 		h.file.Close()
 		return nil, err, nil
 	}

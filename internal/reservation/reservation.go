@@ -1,6 +1,6 @@
 // Package reservation keeps account of what the runs of one user have reserved on this host:
 // memory of virtual machines, which a guest takes little by little, so that until then
-// nothing else tells that it is gone; and cores and memory of jobs. It knows neither how
+// nothing else means that it is gone; and cores and memory of jobs. It knows neither how
 // much there is nor who may have it.
 package reservation
 
@@ -64,7 +64,7 @@ func (h *Held) Release() {
 		return
 	}
 	close(h.over)
-	os.Remove(h.file.Name()) //nolint:errcheck // whoever reads next does, else
+	os.Remove(h.file.Name()) //nolint:errcheck // the next reader does, else
 	h.file.Close()
 }
 

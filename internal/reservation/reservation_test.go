@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// ledgerVariable has a process of the test promise memory in that ledger, say whether
+// ledgerVariable has a process of the test promise memory in that ledger, report whether
 // it could, and stay until its standard input ends; runVariable names its run.
 const (
 	ledgerVariable = "BEE_TEST_LEDGER"
@@ -53,7 +53,7 @@ func TestMain(m *testing.M) {
 	held.Release()
 }
 
-// holder starts a process that promises memory, and gives what it said.
+// holder starts a process that promises memory, and gives what it printed.
 func holder(t *testing.T, l Ledger, run string) (c *exec.Cmd, end io.Closer, said string) {
 	t.Helper()
 	c, end, out := begin(t, l, run)
@@ -163,7 +163,7 @@ func TestWhatIsTakenIsNotOpen(t *testing.T) {
 	})
 }
 
-// Whoever can write to /tmp may have been there before.
+// Anyone who can write to /tmp may have been there before.
 func TestALedgerOfOthersIsNotUsed(t *testing.T) {
 	for name, prepare := range map[string]func(dir string) error{
 		"open to all": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },

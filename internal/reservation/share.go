@@ -46,7 +46,7 @@ func (l Ledger) Share(p Promise, enough func(others []Promise) error) (name stri
 		_, err = file.WriteAt(text, 0)
 	}
 	if err = errors.Join(err, flock(file, unix.LOCK_SH)); err != nil {
-		os.Remove(file.Name()) //nolint:errcheck // whoever reads next does, else
+		os.Remove(file.Name()) //nolint:errcheck // the next reader does, else
 		file.Close()
 		return "", err, nil
 	}
@@ -84,7 +84,7 @@ func (l Ledger) Join(name string) bool {
 	return true
 }
 
-// Drop ends a promise, whoever holds it.
+// Drop ends a reservation, whichever process holds it.
 func (l Ledger) Drop(name string) {
 	if !isPromise(name) {
 		return

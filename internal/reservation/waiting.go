@@ -100,7 +100,7 @@ func (l Ledger) waiting() (all []Waiting) {
 			err = json.Unmarshal(raw, &w)
 		}
 		if age := time.Since(w.Seen); err != nil || age > placeTime || age < -placeTime {
-			os.Remove(file) //nolint:errcheck // whoever looks next tries again
+			os.Remove(file) //nolint:errcheck // the next look tries again
 			continue
 		}
 		if all = append(all, w); len(all) == mostWaiting {

@@ -3,7 +3,7 @@ package rpc
 import "strings"
 
 // Role is what a process at the other end of a connection may be; a set of them
-// says who may make a call. Whoever accepts a connection decides its role, by a
+// says who may make a call. The end that accepts a connection decides its role, by a
 // key or by the socket that it came through.
 type Role uint16
 

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// checker is a type that can tell whether its values make sense.
+// checker is a type that can report whether its values make sense.
 type checker interface{ Check() error }
 
 // encode gives a value as JSON of at most limit bytes.

@@ -158,7 +158,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 }
 
-// TestHostileAnswers: a client is told off, and neither hangs nor crashes.
+// TestHostileAnswers: a client gets an error, and neither hangs nor crashes.
 func TestHostileAnswers(t *testing.T) {
 	long := appendFrame([]byte{answerFailure}, []byte(`{"kind":"busy","message":"`+strings.Repeat("x", maxMessage+1)+`"}`))
 	for _, c := range []struct {

@@ -72,7 +72,7 @@ func newStream(p *Peer, under *wire.Stream) *Stream {
 	return &Stream{Stream: under, peer: p, r: bufio.NewReader(under)}
 }
 
-// interrupt has whoever reads or writes return.
+// interrupt has all readers and writers return.
 func (s *Stream) interrupt() { s.Stream.SetDeadline(time.Unix(1, 0)) } //nolint:errcheck // it cannot fail
 
 // failed gives an error of the call as its caller is to see it.

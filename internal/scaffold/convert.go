@@ -13,7 +13,7 @@ import (
 
 // Convert makes a Beefile from a file of another tool: a batch script of Slurm, a `docker
 // run` line, a compose file with one service, a definition file of Apptainer, or a SkyPilot
-// task. there reports whether a file of that name lies beside it. Invalid: the file is none
+// task. there reports whether a file of that name is beside it. Invalid: the file is none
 // of these, or cannot be read as one.
 func Convert(file string, data []byte, there func(name string) bool) (Result, error) {
 	convert := map[spec.Kind]func(*draft, string, []byte, func(string) bool) error{

@@ -78,11 +78,11 @@ func (d *decoder) checkPackages(at string, packages []string) {
 // separators stand between packages where apt and mmdebstrap take several.
 const separators = " \t\n,"
 
-// IsPackage tells whether a text can name a package, or be one of apt's patterns, in
+// IsPackage reports whether a text can name a package, or be one of apt's patterns, in
 // which there may be anything.
 func IsPackage(p string) bool {
 	return p != "" && strings.IndexByte("-./", p[0]) < 0 && (strings.IndexByte("?~!(", p[0]) >= 0 || !strings.ContainsAny(p, separators))
 }
 
-// IsSuite tells whether a text can name a suite of Debian's.
+// IsSuite reports whether a text can name a suite of Debian's.
 func IsSuite(s string) bool { return fits("build.debian", s) }

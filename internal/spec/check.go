@@ -112,12 +112,12 @@ func (d *decoder) checkImage(at, ref string) {
 	}
 }
 
-// keeps tells whether a container path outlives the container.
+// keeps reports whether a container path outlives the container.
 func (j *Job) keeps(p string) bool {
 	return slices.ContainsFunc(append([]string{j.Volume.Path}, inputTargets(j)...), func(dir string) bool { return below(p, dir) })
 }
 
-// below tells whether a container path is a directory, or below it.
+// below reports whether a container path is a directory, or below it.
 func below(p, dir string) bool {
 	p, dir = path.Clean(p), path.Clean(dir)
 	return p == dir || strings.HasPrefix(p, dir+"/")
@@ -164,7 +164,7 @@ func (d *decoder) variable(where, key string) {
 	}
 }
 
-// IsVariable tells whether a variable of the environment can have a name.
+// IsVariable reports whether a variable of the environment can have a name.
 func IsVariable(key string) bool { return fits("env", key) }
 
 // checkSites finds what cannot be in a sites file.

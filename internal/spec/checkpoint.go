@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Checkpoint says how a job is brought to save itself, so that it can go on
+// Checkpoint says how a job is brought to write its checkpoint, so that it can continue
 // elsewhere.
 type Checkpoint struct {
 	// Mode is who saves the job: app (default), the job itself; vm, the virtual
 	// machines around it, as they are; or auto: vm where there are machines and
-	// nothing here tells how the job would do it.
+	// nothing here reports how the job would do it.
 	Mode string `yaml:"mode"`
 	// Signal that asks the job to write its checkpoint and end; default TERM.
 	Signal string `yaml:"signal"`
@@ -49,7 +49,7 @@ const (
 	CheckpointAuto = "auto"
 )
 
-// SavesVM tells whether the job's virtual machines are saved, and not the job by
+// SavesVM reports whether the job's virtual machines are saved, and not the job by
 // itself.
 func (j *Job) SavesVM() bool {
 	c := j.Checkpoint
@@ -59,7 +59,7 @@ func (j *Job) SavesVM() bool {
 	return c.Mode == CheckpointVM || c.Mode == CheckpointAuto && !c.asks() && j.Resume == nil && len(c.Paths) == 0
 }
 
-// asks tells whether the Beefile says how the job is asked to save itself.
+// asks reports whether the Beefile says how the job is asked to write its checkpoint.
 func (c *Checkpoint) asks() bool { return c.Signal != "" || c.Command != nil || c.File != "" }
 
 // checkSavesVM finds what mode vm cannot go with.

@@ -88,7 +88,7 @@ func patterns() map[string]string {
 	}
 }
 
-// fits tells whether a text has the form that a key wants.
+// fits reports whether a text has the form that a key wants.
 func fits(key, text string) bool { return matches(patterns()[key], text) }
 
 // oneOf refuses what is none of a key's words.

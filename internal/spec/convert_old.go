@@ -89,5 +89,5 @@ func (c *converter) number(at string, section map[string]any, key string) int {
 	return n
 }
 
-// truth tells whether a switch of the old file is on.
+// truth reports whether a switch of the old file is on.
 func truth(v any) bool { return strings.EqualFold(textOf(v), "true") }

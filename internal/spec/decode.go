@@ -77,7 +77,7 @@ func (d *decoder) root(data []byte) ast.Node {
 	if !d.bounded(data) {
 		return nil
 	}
-	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // merged tells of them, beside all else
+	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // merged reports them, beside all else
 	if err != nil {
 		d.syntax(err)
 		return nil
@@ -114,7 +114,7 @@ func (d *decoder) syntax(err error) {
 	d.problems = append(d.problems, p)
 }
 
-// tabBegins tells whether the line of a token is indented by a tab.
+// tabBegins reports whether the line of a token is indented by a tab.
 func (d *decoder) tabBegins(at *token.Token) bool {
 	if at.Position == nil || at.Position.Line < 1 || at.Position.Line > len(d.lines) {
 		return false
@@ -369,7 +369,7 @@ func leadingZero(digits string) bool {
 	return len(digits) > 1 && digits[0] == '0' && strings.Trim(digits, "01234567") == ""
 }
 
-// hugeNumber tells whether what the parser took for text is a number that is
+// hugeNumber reports whether what the parser took for text is a number that is
 // too large for it.
 func hugeNumber(n ast.Node) bool {
 	t := n.GetToken()

@@ -15,7 +15,7 @@ import (
 )
 
 // Draft is a Beefile that was read and is not checked yet: flags of a command
-// line may still change its job, and all that is wrong is told by Finish.
+// line may still change its job, and all that is wrong is reported by Finish.
 type Draft struct {
 	// Job as it was read, with its local paths as they were written.
 	Job *Job
@@ -25,7 +25,7 @@ type Draft struct {
 }
 
 // ReadDraft reads a Beefile. Its error says that there is none to be read; what
-// is wrong in it is told by Finish.
+// is wrong in it is reported by Finish.
 func ReadDraft(file string) (*Draft, error) {
 	abs, err := filepath.Abs(file)
 	if err != nil {
@@ -52,12 +52,12 @@ func parseDraft(file string, data []byte, dir string) *Draft {
 	return t
 }
 
-// DraftOf reads the text of a Beefile that lies in no file. Its relative paths start at dir;
+// DraftOf reads the text of a Beefile that is in no file. Its relative paths start at dir;
 // file names it in messages.
 func DraftOf(file string, data []byte, dir string) *Draft { return parseDraft(file, data, dir) }
 
 // Flag notes that a flag has given the value of a key, such as "nodes": what is
-// wrong with it is told by the flag's name.
+// wrong with it is reported by the flag's name.
 func (t *Draft) Flag(key, flag string) {
 	maps.DeleteFunc(t.d.failed, func(p string, _ bool) bool { return p == key || isBelow(p, key) })
 	for _, at := range []map[string]*token.Token{t.d.places, t.d.values} {

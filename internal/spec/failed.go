@@ -6,12 +6,12 @@ import (
 )
 
 // Keys whose value could not be read hold none: what is checked of values must
-// leave them alone, or one mistake is told twice, the second time wrongly.
+// leave them alone, or one mistake is reported twice, the second time wrongly.
 
 // fails notes that the value of a path could not be read.
 func (d *decoder) fails(path string) { d.failed[path] = true }
 
-// wasRead tells whether the value of a path could be read, or is not given: a
+// wasRead reports whether the value of a path could be read, or is not given: a
 // key that is written wrong counts for the one that was probably meant.
 func (d *decoder) wasRead(path string) bool {
 	for p := path; ; p = parent(p) {
@@ -24,7 +24,7 @@ func (d *decoder) wasRead(path string) bool {
 	}
 }
 
-// allRead tells whether paths could be read with everything below them.
+// allRead reports whether paths could be read with everything below them.
 func (d *decoder) allRead(paths ...string) bool {
 	for _, p := range paths {
 		if !d.wasRead(p) {
@@ -39,7 +39,7 @@ func (d *decoder) allRead(paths ...string) bool {
 	return true
 }
 
-// isBelow tells whether a path leads into the value of another.
+// isBelow reports whether a path leads into the value of another.
 func isBelow(path, other string) bool {
 	return strings.HasPrefix(path, other+".") || strings.HasPrefix(path, other+"[")
 }

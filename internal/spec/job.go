@@ -22,7 +22,7 @@ type Job struct {
 	// RanksPerNode is the number of slots that mpirun sees on each host;
 	// 0 means Cores, else the host's cores.
 	RanksPerNode int `yaml:"ranks_per_node"`
-	// Cores and Memory are those of each node; 0: not said.
+	// Cores and Memory are those of each node; 0: not known.
 	Cores  int  `yaml:"cores" json:",omitempty"`
 	Memory Size `yaml:"memory" json:",omitempty"`
 	// Time is how long an attempt may take, where the site's slot is not shorter; 0: the
@@ -49,13 +49,13 @@ type Job struct {
 	Post    *Command `yaml:"post"`
 	Outputs []Output `yaml:"outputs"`
 	// Checkpoint lets the run end an attempt before its time slot does, and
-	// go on in another; nil: an attempt ends with its slot, and so the run.
+	// continue in another; nil: an attempt ends with its slot, and so the run.
 	Checkpoint *Checkpoint `yaml:"checkpoint"`
 	// Store is where checkpoints are kept: a directory, HOST:DIR behind ssh, or
 	// s3://BUCKET/PREFIX; default: that of the sites file, else the state
 	// directory of the machine that submits.
 	Store string `yaml:"store"`
-	// Resume is the command of attempts that go on from a checkpoint; absent:
+	// Resume is the command of attempts that continue from a checkpoint; absent:
 	// Run.
 	Resume *Command `yaml:"resume"`
 	// GPUs per node.
@@ -68,7 +68,7 @@ type Job struct {
 	// (rootless, docker and podman); false: none are refused. Absent: docker and podman
 	// refuse theirs but for those that MPI uses.
 	Seccomp *bool `yaml:"seccomp"`
-	// User tells whom processes are inside: UserRoot, UserCaller, or "": the image's USER, else the caller.
+	// User reports whom processes are inside: UserRoot, UserCaller, or "": the image's USER, else the caller.
 	User string `yaml:"user"`
 	// Network names the interface or CIDR that MPI shall use between hosts;
 	// default: the one over which the nodes reached each other.
@@ -82,7 +82,7 @@ type Job struct {
 	Sites []string `yaml:"sites"`
 	// Order in which they are tried: listed (default), cheapest or soonest.
 	Order string `yaml:"order"`
-	// Wait is how long to go on asking when no site can take the run now;
+	// Wait is how long to continue asking when no site can take the run now;
 	// default: not at all, and a day for a run that has a checkpoint.
 	Wait time.Duration `yaml:"wait"`
 	// Retry is how often the run is tried again when its command fails.

@@ -156,7 +156,7 @@ func (d *decoder) checkPaths(at string, paths map[string]string) {
 	}
 }
 
-// inMount reports whether a path of a container lies in a mount.
+// inMount reports whether a path of a container is in a mount.
 func (j *Job) inMount(p string) bool {
 	return slices.ContainsFunc(j.Mounts, func(m Mount) bool { return below(p, m.To) })
 }

@@ -68,7 +68,7 @@ func overlap(a, b []string) bool {
 // meet reports whether two patterns may match one name. A class counts as any character.
 func meet(a, b string) bool {
 	p, q := signs(a), signs(b)
-	// can[k] tells whether what is left of p meets what is left of q from k on.
+	// can[k] reports whether what is left of p meets what is left of q from k on.
 	can := make([]bool, len(q)+1)
 	for i := len(p); i >= 0; i-- {
 		next := can

@@ -94,7 +94,7 @@ func nearest(word string, words []string) string {
 	return best
 }
 
-// shortens tells whether a word of three letters or more, such as img, is what people
+// shortens reports whether a word of three letters or more, such as img, is what people
 // may write for a longer one: all of it is there in the same order, from the beginning.
 func shortens(short, word string) bool {
 	if len(short) < 3 || short[0] != word[0] {

@@ -132,7 +132,7 @@ func imageReach(key, jobDir, ref, dir string) []Reach {
 }
 
 // Leaves reports whether a path lies outside of a directory, once links are followed.
-// The user's home directory and what it lies in is nobody's own: all in it counts as
+// The user's home directory and what it is in is no one's own: all in it counts as
 // outside.
 func Leaves(dir, path string) bool {
 	if home, err := os.UserHomeDir(); err == nil && inside(realPath(dir), realPath(home)) {
@@ -144,7 +144,7 @@ func Leaves(dir, path string) bool {
 	return !inside(filepath.Clean(dir), filepath.Clean(path)) && !inside(realPath(dir), filepath.Clean(path)) || !inside(realPath(dir), realPath(path))
 }
 
-// Inside reports whether a path lies in a directory, which is given without links, once
+// Inside reports whether a path is in a directory, which is given without links, once
 // those in the path are followed. A hidden name in it counts as outside.
 func Inside(real, path string) bool { return inside(real, realPath(path)) }
 

@@ -110,7 +110,7 @@ func TestWordsOfABuildAreNoOptions(t *testing.T) {
 	}
 }
 
-// TestHomeIsNoDirectoryOfAJob: what lies beside a Beefile in the home directory is not
+// TestHomeIsNoDirectoryOfAJob: what is beside a Beefile in the home directory is not
 // the Beefile's own.
 func TestHomeIsNoDirectoryOfAJob(t *testing.T) {
 	home, _ := own(t)

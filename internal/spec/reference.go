@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// IsLocalImage tells an image that is named by a path of this machine.
+// IsLocalImage reports an image that is named by a path of this machine.
 func IsLocalImage(ref string) bool {
 	scheme, _, is := strings.Cut(withScheme(ref), ":")
 	return is && slices.Contains([]string{"oci", "docker-archive", "oci-archive", sifScheme}, scheme)
@@ -92,7 +92,7 @@ func CheckForeign(ref string) error {
 	return &core.Error{Kind: core.Invalid, Op: "find image", Err: err, Remedy: strings.ToUpper(hint[:1]) + hint[1:] + "."}
 }
 
-// SplitPath tells the path of an image from the tag behind it; both may have
+// SplitPath distinguishes the path of an image from the tag behind it; both may have
 // colons. Where there is no such path, all of it is one.
 func SplitPath(rest string) (path, tag string) {
 	for at := 1; at <= len(rest); at++ {
@@ -129,7 +129,7 @@ func checkReference(ref string) (hint string, err error) {
 	return "such as docker.io/library/debian:12", checkRegistryName(ref)
 }
 
-// CheckName tells what is wrong with a name that a flag gives to an image of the cache,
+// CheckName reports what is wrong with a name that a flag gives to an image of the cache,
 // by an error of kind Invalid: it has to be one as of a registry, which means no
 // certain content.
 func CheckName(flag, name string) error {
@@ -154,7 +154,7 @@ func checkRegistryName(ref string) error {
 	if pinned && !matches(`^(sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$`, digest) {
 		return fmt.Errorf("%q is no digest", digest)
 	}
-	// As docker tells them: what has neither dot nor colon is no host.
+	// As docker distinguishes them: what has neither dot nor colon is no host.
 	if host, path, is := strings.Cut(name, "/"); is && (host == "localhost" || strings.ContainsAny(host, ".:")) {
 		const label = `[A-Za-z0-9]([A-Za-z0-9-]*[A-Za-z0-9])?`
 		if !matches(`^(`+label+`(\.`+label+`)*|\[[0-9A-Fa-f:]+\])(:[0-9]+)?$`, host) {

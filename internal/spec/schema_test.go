@@ -13,7 +13,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
-// validator gives what tells whether a schema accepts a text.
+// validator gives what reports whether a schema accepts a text.
 func validator(t *testing.T, which string) func(text string) bool {
 	t.Helper()
 	raw, err := Schema(which)

@@ -27,7 +27,7 @@ type Slurm struct {
 	Job string `yaml:"job"`
 }
 
-// Granted tells that the site's hosts are those of an allocation of the user's, which may
+// Granted means that the site's hosts are those of an allocation of the user's, which may
 // be the one that bee runs in.
 func (s Site) Granted() bool { return s.Slurm != nil && s.Slurm.Job != "" }
 

@@ -26,7 +26,7 @@ func Stranger(file string) (why string, err error) {
 	return "", nil
 }
 
-// changeable looks at a path and at the directories that it lies in.
+// changeable looks at a path and at the directories that it is in.
 func changeable(path string) (string, error) {
 	for p := path; ; p = filepath.Dir(p) {
 		var st unix.Stat_t

@@ -9,7 +9,7 @@ import (
 )
 
 // LeastMargin is what the end of any attempt takes of its slot: the job's
-// processes are ended and its hosts given back.
+// processes are ended and its hosts released.
 const LeastMargin = 10 * time.Second
 
 // architectures that images are made for, as Go and Docker call them.
@@ -40,7 +40,7 @@ func (d *decoder) checkPlatform(text string) {
 	}
 }
 
-// CheckPlatform tells what is wrong with a platform that a flag gives, by an error of
+// CheckPlatform reports what is wrong with a platform that a flag gives, by an error of
 // kind Invalid.
 func CheckPlatform(flag, text string) error {
 	d := newDecoder(flag, nil)

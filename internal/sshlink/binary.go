@@ -11,7 +11,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 )
 
-// binary is what a host's copy of the bee binary is told by.
+// binary is what a host's copy of the bee binary is recognised by.
 type binary struct {
 	sum  string
 	size int64
@@ -28,7 +28,7 @@ func (p *Client) binaries() (map[string]binary, error) {
 	for _, arch := range architectures() {
 		path, err := p.s.BinaryFor(arch)
 		if err != nil {
-			continue // told when a host of that architecture turns up
+			continue // reported when a host of that architecture turns up
 		}
 		f, err := os.Open(path)
 		if err != nil {

@@ -49,8 +49,8 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	}
 }
 
-// TestCopiesThatCannotBeUsedAreReplaced: what lies in a host's cache under the name of
-// this binary may have come to any harm, and other versions lie beside it.
+// TestCopiesThatCannotBeUsedAreReplaced: what is in a host's cache under the name of
+// this binary may have come to any harm, and other versions are beside it.
 func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
 	f := sshfarm.Start(t, 1)
 	p := client(t, f)

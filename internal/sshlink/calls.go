@@ -58,7 +58,7 @@ func (m rendezvousRequest) Check() error {
 	return errors.Join(CheckTexts("rendezvous", m.RendezvousSpec.Name), checkAddrs(m.RendezvousSpec.Addrs))
 }
 
-// listening tells where a host listens for another.
+// listening reports where a host listens for another.
 type listening struct {
 	Addrs []string `json:"addrs"` // host:port
 }

@@ -16,12 +16,12 @@ type configs struct {
 	needs map[string]map[string]string // options by host
 }
 
-// askTime is how long ssh may take to tell its configuration.
+// askTime is how long ssh may take to report its configuration.
 const askTime = 5 * time.Second
 
 // sessions are options by which a user's configuration has ssh start something else than
 // the command that it is given, or go without its standard input. Older clients do not
-// know all of them, so each is set back only where ssh tells that it is set.
+// know all of them, so each is set back only where ssh reports that it is set.
 func sessions() map[string]string {
 	return map[string]string{"RemoteCommand": "none", "SessionType": "default", "StdinNull": "no", "ForkAfterAuthentication": "no"}
 }
@@ -73,7 +73,7 @@ func (c *configs) setBack(host string) map[string]string {
 }
 
 // configured gives ssh's configuration for a host, by words in lower case. It is empty
-// where ssh does not tell.
+// where ssh does not report.
 func configured(ctx context.Context, client, host string, options map[string]string) map[string]string {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()

@@ -112,7 +112,7 @@ func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, err
 	if err != nil {
 		pipes.Close()
 		c.Process.Kill()
-		c.Wait() //nolint:errcheck // its last words tell why
+		c.Wait() //nolint:errcheck // its last words report why
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}

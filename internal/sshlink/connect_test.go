@@ -142,7 +142,7 @@ func TestAJumpIsTaken(t *testing.T) {
 	}
 }
 
-// TestTheAgentIsAsked for a key that lies in no file, and is missed when it has none.
+// TestTheAgentIsAsked for a key that is in no file, and is missed when it has none.
 func TestTheAgentIsAsked(t *testing.T) {
 	agent, add := testkit.RequireTool(t, "ssh-agent"), testkit.RequireTool(t, "ssh-add")
 	f := sshfarm.Start(t, 1)

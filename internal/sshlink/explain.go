@@ -85,7 +85,7 @@ func (p *Client) byHand(host string) string {
 }
 
 // removal is the command that forgets a host's key: ssh's own words, where they
-// tell one.
+// report one.
 func removal(words, host string) string {
 	for line := range strings.Lines(words) {
 		if line = strings.TrimSpace(line); strings.HasPrefix(line, "ssh-keygen ") {

@@ -21,7 +21,7 @@ type shared struct {
 	users int
 	// answers is set once there was one.
 	answers bool
-	// trying, if not nil, is a login that goes on.
+	// trying, if not nil, is a login that continues.
 	trying *trying
 }
 
@@ -29,7 +29,7 @@ type shared struct {
 type trying struct {
 	done chan struct{}
 	err  error
-	// left is set where whoever logged in went away: that says nothing of the host.
+	// left is set where the caller that logged in went away: that says nothing of the host.
 	left bool
 }
 
@@ -56,7 +56,7 @@ func (g *Logins) join(ctx context.Context, key string, connect func(context.Cont
 	}
 }
 
-// find gives the connection, or else the login that goes on; first tells that it
+// find gives the connection, or else the login that continues; first means that it
 // is the caller's to carry out.
 func (g *Logins) find(key string) (mine *Link, t *trying, first bool) {
 	g.mu.Lock()
@@ -79,7 +79,7 @@ func (g *Logins) find(key string) (mine *Link, t *trying, first bool) {
 	return nil, s.trying, first
 }
 
-// made tells how a login ended.
+// made reports how a login ended.
 func (g *Logins) made(key string, t *trying, l *Link, err error, left bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -96,7 +96,7 @@ func (g *Logins) made(key string, t *trying, l *Link, err error, left bool) {
 	close(t.done)
 }
 
-// answered tells whether there was a connection.
+// answered reports whether there was a connection.
 func (g *Logins) answered(key string) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -70,7 +70,7 @@ func (p *Client) tend(l *Link) {
 	}
 }
 
-// quickest is the time there and back, without what else is going on.
+// quickest is the time there and back, without what else is continuing.
 func quickest(peer *rpc.Peer) (time.Duration, error) {
 	best := time.Hour
 	for range 3 {

@@ -73,8 +73,8 @@ func Arrival(at interface{ Outcome() error }, from io.Reader, direct *driver.Con
 	return at.Outcome()
 }
 
-// follow reads what the sending host tells, until it has sent all. One that had to
-// give up tells the receiver why, but for the loss of the way.
+// follow reads what the sending host reports, until it has sent all. One that had to
+// give up reports to the receiver why, but for the loss of the way.
 func follow(from io.Reader, told func(done int64)) error {
 	for {
 		s, err := rpc.Receive[sent](from, rpc.DefaultSize)

@@ -123,10 +123,10 @@ func (w *Route) Receive(ctx context.Context, path string, basis *treesync.Basis)
 	return treesync.ReceiveOver(ctx, w, path, basis)
 }
 
-// tellEvery is how often the caller hears of it.
+// tellEvery is how often the caller is notified of it.
 const tellEvery = 500 * time.Millisecond
 
-// told tells the caller how far a tree is, where he does not see it pass.
+// reported reports to the caller how far a tree is, where he does not see it pass.
 func (w *Route) told() func(done int64) {
 	if w.conn == nil {
 		return nil

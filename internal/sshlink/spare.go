@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// spareFor is how long a connection is kept that nobody uses: whoever has asked a site
+// spareFor is how long a connection is kept that nobody uses: a caller that has asked a site
 // what it can do often wants its hosts next, and a login takes a dozen times the way
 // there and back.
 const spareFor = 10 * time.Second

@@ -50,7 +50,7 @@ func TestHolesOfATree(t *testing.T) {
 		t.Errorf("a file that has grown: %v, %v", same, err)
 	}
 	sparse(t, filepath.Join(dir, "another"), most)
-	m.Bytes = 2 * most // whoever keeps the store wrote that, too
+	m.Bytes = 2 * most // the owner of the store wrote that, too
 	var large extent
 	for _, name := range []string{"another", "state"} {
 		info, serr := os.Lstat(filepath.Join(dir, name))

@@ -32,7 +32,7 @@ func Explain(dir string, err error) error {
 	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
 		remedy = "Free some space there, or ask for a larger quota."
 	case kind != core.NotFound && errors.Is(err, fs.ErrNotExist):
-		// It is not made: it may lie on a file system that is not mounted.
+		// It is not made: it may be on a file system that is not mounted.
 		kind, remedy = core.Transient, "Make it, or mount the file system that it lies on."
 		if _, serr := os.Stat(dir); serr != nil { // what was to be made in it is no matter
 			err = unix.ENOENT

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// ofTheTerminal are variables that tell one terminal from another, and that no
+// ofTheTerminal are variables that distinguish one terminal from another, and that no
 // run depends on.
 func ofTheTerminal() []string {
 	return []string{
@@ -18,7 +18,7 @@ func ofTheTerminal() []string {
 	}
 }
 
-// Key tells environments apart in which a run may go another way:
+// Key distinguishes environments in which a run may go another way:
 // secrets, the way to an ssh agent, an allocation of Slurm's, PATH, the umask,
 // and which bee it is, on which of the hosts that share the state directory.
 func Key(env []string, binary string, further ...string) string {

@@ -14,7 +14,7 @@ import (
 
 // Login is an entry that starts a program at login.
 type Login struct {
-	// Name tells this entry from others of the user.
+	// Name distinguishes this entry from others of the user.
 	Name string
 	// Args are the absolute path of the program, and its arguments.
 	Args []string

@@ -20,7 +20,7 @@ import (
 type Target struct {
 	// Path is followed where it is a link. With a slash at its end it is a directory.
 	Path string
-	// Name is that of the source, as Name returns it. Empty: the stream is somebody's own
+	// Name is that of the source, as Name returns it. Empty: the stream is someone's own
 	// archive, and all of it goes below Path, which is a directory.
 	Name string
 }

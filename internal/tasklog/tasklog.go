@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// Stream tells which of a task's outputs a frame belongs to.
+// Stream reports which of a task's outputs a frame belongs to.
 type Stream byte
 
 // The streams.

@@ -62,7 +62,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// TestReceivedIsChecked: whoever sends descriptors may send any.
+// TestReceivedIsChecked: a peer that sends descriptors may send any.
 func TestReceivedIsChecked(t *testing.T) {
 	_, program, err := Open(0, 0)
 	if err != nil {

@@ -195,7 +195,7 @@ func (b *Bee) Await(run string, within time.Duration) RunView {
 	return v
 }
 
-// told is what bee tells of a run, once somebody wants to know.
+// reported is what bee reports a run, once someone wants to know.
 type told struct {
 	b        *Bee
 	run, why string
@@ -205,7 +205,7 @@ func (e told) Error() string {
 	return "run " + e.run + ": " + e.why + "\n" + e.b.Try("show", e.run).Stdout + e.b.Try("logs", "--controller", e.run).Stdout + strings.Join(e.b.Processes(), "\n")
 }
 
-// Told is an error that tells, when it is printed, what bee does of a run then.
+// Told is an error that reports, when it is printed, what bee does of a run then.
 func (b *Bee) Told(run, why string) error { return told{b, run, why} }
 
 // Processes lists the processes that belong to this bee, by the mark in their
@@ -247,7 +247,7 @@ func (b *Bee) CheckNothingLeft(within time.Duration) {
 	})
 }
 
-// describe tells what is in a directory that was left, and what became of the
+// describe reports what is in a directory that was left, and what became of the
 // run that it belongs to.
 func (b *Bee) describe(dir string) string {
 	listing, _ := exec.Command("find", dir, "-ls").CombinedOutput()

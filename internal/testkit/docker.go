@@ -22,7 +22,7 @@ func Docker(t *testing.T) *os.Process {
 	}
 	RequireRoot(t)
 	RequireTool(t, "dockerd")
-	dir, err := os.MkdirTemp("", "bee-docker-") // short: sockets lie in it
+	dir, err := os.MkdirTemp("", "bee-docker-") // short: sockets are in it
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ type SharedObject struct {
 	Needed, Exports []string
 }
 
-// Write writes it, and the directory that it lies in.
+// Write writes it, and the directory that it is in.
 func (o SharedObject) Write(t testing.TB, path string) {
 	t.Helper()
 	strs := []byte{0}

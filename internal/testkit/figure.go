@@ -10,7 +10,7 @@ import (
 // each, for `make test` to show.
 const FiguresVariable = "BEE_TEST_FIGURES"
 
-// Figure tells what a test has measured, which it is not judged by.
+// Figure reports what a test has measured, which it is not judged by.
 func Figure(t testing.TB, format string, a ...any) {
 	t.Helper()
 	text := fmt.Sprintf(format, a...)

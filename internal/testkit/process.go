@@ -37,7 +37,7 @@ func (b *Bee) Controllers() []int {
 	return pids
 }
 
-// AwaitControllers waits until there are n of them: whoever hands a run over
+// AwaitControllers waits until there are n of them: a process that hands a run over
 // ends soon.
 func AwaitControllers(t testing.TB, b *Bee, n int) []int {
 	t.Helper()

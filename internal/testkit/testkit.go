@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Strict tells whether a missing component fails a test instead of skipping
+// Strict reports whether a missing component fails a test instead of skipping
 // it: in CI, and wherever BEE_REQUIRE_ALL is set.
 func Strict() bool { return os.Getenv("CI") != "" || os.Getenv("BEE_REQUIRE_ALL") != "" }
 

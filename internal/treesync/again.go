@@ -37,7 +37,7 @@ func (c *content) add(at int64, b []byte) {
 	}
 }
 
-// whole tells whether that was all of a file of a size.
+// whole reports whether that was all of a file of a size.
 func (c *content) whole(size int64) bool { return c.table != nil && !c.holes && c.at == size }
 
 // goOn has an encoder name what is the same at both ends, and keep an index for the
@@ -55,7 +55,7 @@ func (e *encoder) goOn(path string, known *Known) error {
 	return e.record(recTransfer, id[:])
 }
 
-// keep tells whether a file is the same at both ends: then it is named by its number.
+// keep reports whether a file is the same at both ends: then it is named by its number.
 func (e *encoder) keep(dir int, name string, st *unix.Stat_t) (bool, error) {
 	rel := strings.TrimPrefix(name, e.root)
 	i, same := e.agreed.find(dir, rel, st)
@@ -76,7 +76,7 @@ func (e *encoder) keep(dir int, name string, st *unix.Stat_t) (bool, error) {
 	return true, e.tellSoon()
 }
 
-// keptAtOnce is how many files that are the same are told of at once, for the receiver
+// keptAtOnce is how many files that are the same are reported at once, for the receiver
 // to copy them while more are looked at.
 const keptAtOnce = 256
 

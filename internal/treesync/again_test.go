@@ -128,7 +128,7 @@ func TestWhatHasNotChangedIsNotRead(t *testing.T) {
 	}
 }
 
-// So many that the receiver hears of the first ones before the last are looked at.
+// So many that the receiver is notified of the first ones before the last are looked at.
 func TestManyFilesThatHaveNotChanged(t *testing.T) {
 	dir := t.TempDir()
 	from, first, second := filepath.Join(dir, "from"), filepath.Join(dir, "first"), filepath.Join(dir, "second")
@@ -255,7 +255,7 @@ func TestUnusualFilesOverAnIndex(t *testing.T) {
 	}
 }
 
-// What has come from A goes on to B, and what has become of it there comes back.
+// What has come from A continues to B, and what has become of it there comes back.
 func TestAnIndexServesBothWays(t *testing.T) {
 	dir := t.TempDir()
 	a, home, b, back := filepath.Join(dir, "a"), filepath.Join(dir, "home"), filepath.Join(dir, "b"), filepath.Join(dir, "back")
@@ -351,7 +351,7 @@ func TestRelayedAgreement(t *testing.T) {
 	go func() {
 		defer sender.Close()
 		if known, err := Agree(sender, from); err == nil {
-			SendOver(t.Context(), sender, from, known, nil) //nolint:errcheck // the receiver tells
+			SendOver(t.Context(), sender, from, known, nil) //nolint:errcheck // the receiver shows it
 		}
 	}()
 	relayed := make(chan error, 1)

@@ -66,21 +66,21 @@ type place struct {
 	file   uint32
 	length uint32
 	offset int64
-	// check tells whether it still lies there: its name would tell as well, and
+	// check reports whether it still is there: its name would report as well, and
 	// takes ten times as long.
 	check uint64
 }
 
 // NewBasis finds what there is already of what is to be received at path: what
 // arrived before the way broke, what is there, and other copies. All of it, and what
-// is received over it, lies in directories of ours: indexes are kept beside it.
+// is received over it, is in directories of ours: indexes are kept beside it.
 func NewBasis(ctx context.Context, path string, others ...string) (*Basis, error) {
 	return newBasis(ctx, path, append([]string{path}, others...)...)
 }
 
 // BasisLeft is the Basis of what arrived at path before the way broke, and nothing
-// else; nil where nothing did. path may lie in a directory that is not ours: no index
-// is kept there if the sender has taken what is told for ReadKnown.
+// else; nil where nothing did. path may be in a directory that is not ours: no index
+// is kept there if the sender has taken what is reported for ReadKnown.
 func BasisLeft(ctx context.Context, path string) (*Basis, error) {
 	b, err := newBasis(ctx, path)
 	if err != nil || len(b.files) == 0 {
@@ -216,7 +216,7 @@ func (b *Basis) chunksOf(p stretch, s *span, c chunker, mu *sync.Mutex) error {
 	return err
 }
 
-// Tell tells a sender what is known, nothing where b is nil; see ReadKnown. What is
+// Tell reports to a sender what is known, nothing where b is nil; see ReadKnown. What is
 // known must not change before the stream has been received.
 func (b *Basis) Tell(ctx context.Context, sender io.ReadWriter) error {
 	if b == nil {
@@ -230,7 +230,7 @@ func (b *Basis) Tell(ctx context.Context, sender io.ReadWriter) error {
 	}
 	if err := b.read(ctx); ctx.Err() != nil {
 		return err
-	} else if err != nil || len(b.at) > maxKnown { // of many terabytes: telling all of it would not pay
+	} else if err != nil || len(b.at) > maxKnown { // of many terabytes: reporting all of it would not pay
 		b.at = nil
 	}
 	out := head(b.bits|wantsIndex, len(b.at))
@@ -244,8 +244,8 @@ func (b *Basis) Tell(ctx context.Context, sender io.ReadWriter) error {
 	return err
 }
 
-// Keyed has it tell names that are made in less time, to a sender who names chunks
-// himself: SendOver, and not Unshelve.
+// Keyed has it report names that are made in less time, to a sender who names chunks
+// itself: SendOver, and not Unshelve.
 func (b *Basis) Keyed() *Basis {
 	if b != nil {
 		key := newNameKey()

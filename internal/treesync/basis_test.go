@@ -33,7 +33,7 @@ type carried struct {
 	err         error
 }
 
-// carry is over for what may fail; progress is told the bytes that are sent.
+// carry is over for what may fail; progress receives the bytes that are sent.
 func carry(t *testing.T, from, to, basis string, progress func(int64)) carried {
 	t.Helper()
 	b, err := NewBasis(t.Context(), to, basis)
@@ -193,7 +193,7 @@ func TestABrokenTransferGoesOn(t *testing.T) {
 	}
 }
 
-// Where the place is not ours, what arrived counts, and what lies there does not.
+// Where the place is not ours, what arrived counts, and what is there does not.
 func TestWhatIsLeftOfATransfer(t *testing.T) {
 	const size = 16 << 20
 	dir := t.TempDir()

@@ -107,7 +107,7 @@ type packer struct {
 	pass, skip int // blocks: since the last that was tried, and how many shall be
 }
 
-// pack appends what b becomes to an empty buffer, and tells whether that is worth it.
+// pack appends what b becomes to an empty buffer, and reports whether that is worth it.
 func (p *packer) pack(to, b []byte, at int) (packed []byte, smaller bool) {
 	if p.pass < p.skip {
 		p.pass++
@@ -130,7 +130,7 @@ func (p *packer) pack(to, b []byte, at int) (packed []byte, smaller bool) {
 	return to, true
 }
 
-// judge tells it how long a block took, and what that has saved.
+// judge reports it how long a block took, and what that has saved.
 func (p *packer) judge(took, saved time.Duration) {
 	if took > saved {
 		p.skip = min(2*p.skip+1, 63)

@@ -13,7 +13,7 @@ import (
 )
 
 // failClose has every close of this thread fail, as on a file system of another
-// machine, which tells there at the earliest that it had no space left. The thread is
+// machine, which reports there at the earliest that it had no space left. The thread is
 // to be thrown away.
 func failClose() error {
 	filter := []unix.SockFilter{

@@ -44,7 +44,7 @@ func (f *file) WriteAt(b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// writeAll writes at an offset, and tells how much it could.
+// writeAll writes at an offset, and reports how much it could.
 func writeAll(fd int, b []byte, at int64) (int, error) {
 	done := 0
 	for done < len(b) {

@@ -104,7 +104,7 @@ func TestHolesAreRefusedBySenders(t *testing.T) {
 	}
 }
 
-// TestNamesWithDataOfAStore: a tree in a bucket that whoever has it wrote, with data where
+// TestNamesWithDataOfAStore: a tree in a bucket that anyone who has it wrote, with data where
 // names belong, does not fill the memory of who restores it.
 func TestNamesWithDataOfAStore(t *testing.T) {
 	const records, record = 512, 1 << 20 / 2

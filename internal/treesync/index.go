@@ -11,27 +11,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// index tells of a tree that has travelled which version of each file that was. Both
+// index reports a tree that has travelled which version of each file that was. Both
 // ends keep one beside their copy, with the name that their transfer has: so when the
 // tree, or what has become of it, travels between these two again, neither has to
 // read what is still the same there.
 //
-// That it is the same, its stamp tells: no program can set a file's ctime. What an
+// That it is the same, its stamp reports: no program can set a file's ctime. What an
 // index says is believed only where that holds (see journal), and until the machine is
-// started anew: a crash may keep what was written to a file, and not its ctime. It is a
+// started again: a crash may keep what was written to a file, and not its ctime. It is a
 // cache: without it all is read.
 type index struct {
 	id    transferID
 	dev   uint64   // of the file system that holds it
 	files []*entry // as they came in the stream
-	// remote tells of an index that was read whether that file system is NFS.
+	// remote reports of an index that was read whether that file system is NFS.
 	remote bool
 }
 
 // transferID names what has travelled.
 type transferID [16]byte
 
-// stamp tells a version of a file.
+// stamp reports a version of a file.
 type stamp struct {
 	inode uint64
 	size  int64
@@ -48,13 +48,13 @@ type entry struct {
 	// with several names, files travel as others do.
 	check uint32
 	whole bool
-	// racy tells that another change might have left the same stamp.
+	// racy means that another change might have left the same stamp.
 	racy bool
-	// bare tells that it has no attributes.
+	// bare means that it has no attributes.
 	bare bool
 }
 
-// same tells whether a file has the content still that it had.
+// same reports whether a file has the content still that it had.
 func (x *index) same(e *entry, st *unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Dev == x.dev && stampOf(st) == e.stamp
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // An index that is cut short or damaged at either end, or of another version, or from
-// before the machine was started anew, is none.
+// before the machine was started again, is none.
 func TestADamagedIndexIsNone(t *testing.T) {
 	boot, err := procid.Boot()
 	must(t, err)

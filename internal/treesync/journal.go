@@ -43,8 +43,8 @@ func newTransferID() (id transferID) {
 	return id
 }
 
-// reliable tells whether a file system keeps a ctime of its own for every file, and
-// tells it as it is now: not what another host could have changed since.
+// reliable reports whether a file system keeps a ctime of its own for every file, and
+// reports it as it is now: not what another host could have changed since.
 func reliable(f *os.File) bool {
 	var fs unix.Statfs_t
 	if unix.Fstatfs(int(f.Fd()), &fs) != nil {
@@ -84,11 +84,11 @@ func (j *journal) tick() bool {
 	return true
 }
 
-// wholeSeconds is how much older a file has to be where a file system tells its ctime
+// wholeSeconds is how much older a file has to be where a file system reports its ctime
 // by seconds: clocks of several servers may be in it.
 const wholeSeconds = 2e9
 
-// racy tells whether a change after now might leave the ctime that a file has.
+// racy reports whether a change after now might leave the ctime that a file has.
 func (j *journal) isRacy(ctime int64) bool {
 	if ctime%1e9 == 0 {
 		return ctime >= j.now-wholeSeconds
@@ -115,7 +115,7 @@ func (j *journal) set(e *entry, m *meta, st *unix.Stat_t, check uint32, whole bo
 	}
 }
 
-// settle makes sure that whatever is changed from now on is told apart from what was
+// settle makes sure that whatever is changed from now on is distinguished from what was
 // noted.
 func (j *journal) settle() {
 	if j != nil && !j.tick() {

@@ -45,7 +45,7 @@ func (k *keeper) failed() error {
 	return k.err
 }
 
-// beside has a file of the directory that is being filled made while the stream goes on,
+// beside has a file of the directory that is being filled made while the stream continues,
 // where enough are not being made already.
 func (t *tree) beside(f *frame, op, path string, do func() error) {
 	try := func() {
@@ -183,7 +183,7 @@ func unreadable(root, path string, err error) error {
 	return notAsItWas(filepath.Join(root, path), err)
 }
 
-// move copies so many bytes, or fewer where there are no more, and tells what they are.
+// move copies so many bytes, or fewer where there are no more, and reports what they are.
 func (k *keeper) move(to, from int, size int64) (c content, read, err error) {
 	buffer := k.buffer()
 	defer k.buffers.Put(buffer)

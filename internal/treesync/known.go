@@ -18,7 +18,7 @@ type Known struct {
 	// the tree is to be kept.
 	agreed  *agreed
 	indexed bool
-	// total tells that the receiver knows nothing, and wants to be told first how
+	// total means that the receiver knows nothing, and wants to know first how
 	// much there is.
 	total bool
 }
@@ -26,7 +26,7 @@ type Known struct {
 // maxKnown bounds what a sender takes: no more than a Basis has.
 const maxKnown = 1 << 23
 
-// ReadKnown reads what a Basis tells, and no byte more; nil where nothing is known.
+// ReadKnown reads what a Basis reports, and no byte more; nil where nothing is known.
 func ReadKnown(receiver io.ReadWriter) (*Known, error) {
 	k, err := readKnown(receiver, "")
 	if err != nil || !k.total && len(k.sums) == 0 {
@@ -35,7 +35,7 @@ func ReadKnown(receiver io.ReadWriter) (*Known, error) {
 	return k, nil
 }
 
-// Agree is ReadKnown for who is to send the tree at path, which lies in a directory of
+// Agree is ReadKnown for who is to send the tree at path, which is in a directory of
 // ours: an index is kept beside it, and what has not changed since need not travel.
 func Agree(receiver io.ReadWriter, path string) (*Known, error) {
 	return readKnown(receiver, filepath.Clean(path))

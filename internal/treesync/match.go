@@ -7,7 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
-// Match lists, relative to root, every file below it that a glob matches or that lies in
+// Match lists, relative to root, every file below it that a glob matches or that is in
 // a directory which one matches, as SendMany takes them. Where these are links, what they
 // lead to below root is listed as well. Nothing outside root is looked at.
 func Match(root *fsutil.Root, globs []string) ([]string, error) {

@@ -64,7 +64,7 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 }
 
-// clock tells what something takes, once nothing is left to be written from before.
+// clock reports what something takes, once nothing is left to be written from before.
 func clock(b *testing.B, name string, do func()) {
 	b.Helper()
 	unix.Sync()
@@ -99,7 +99,7 @@ func move(b *testing.B, from, to string, before ...string) {
 		}
 		defer far.Close()
 		if known, err := Agree(far, from); err == nil {
-			SendOver(b.Context(), far, from, known, nil) //nolint:errcheck // the receiver tells
+			SendOver(b.Context(), far, from, known, nil) //nolint:errcheck // the receiver shows it
 		}
 	}()
 	near, err := net.Dial("unix", l.Addr().String())

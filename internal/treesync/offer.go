@@ -12,7 +12,7 @@ import (
 // A receiver speaks first. Where he has an index of his earlier copy he offers that:
 // the name of its transfer, and which of its files he has still. A sender who has an
 // index of the same transfer accepts those that are as they were at his end too; they
-// are named by their number then, and neither end reads them. Then the receiver tells
+// are named by their number then, and neither end reads them. Then the receiver shows it
 // what he knows of all others, by chunks.
 //
 // An offer is a head like that of what is known (see Basis.Tell) with offerMark in
@@ -22,7 +22,7 @@ const (
 	offerMark = 1 << 17
 	// wantsIndex, in what is known, asks the sender to name the transfer.
 	wantsIndex = 1 << 16
-	// keyed tells that chunks are named under a key, which comes before the names.
+	// keyed means that chunks are named under a key, which comes before the names.
 	keyed = 1 << 18
 )
 
@@ -34,7 +34,7 @@ func newNumbers(n int) numbers { return make(numbers, (n+7)/8) }
 func (s numbers) add(i int)      { s[i/8] |= 1 << (i % 8) }
 func (s numbers) has(i int) bool { return i < 8*len(s) && s[i/8]&(1<<(i%8)) != 0 }
 
-// offer tells a sender of the earlier copy, and what he accepts is not read.
+// offer reports a sender of the earlier copy, and what he accepts is not read.
 func (b *Basis) offer(sender io.ReadWriter) error {
 	content := append(b.index.id[:], b.there...)
 	if _, err := sender.Write(append(head(offerMark, len(content)), content...)); err != nil {
@@ -65,7 +65,7 @@ func head(bits, n int) []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, uint32(bits)), uint32(n))
 }
 
-// agreed are the files that a sender does not send, but tell by their number.
+// agreed are the files that a sender does not send, but report by their number.
 type agreed struct {
 	index    *index
 	accepted numbers
@@ -143,7 +143,7 @@ func openBelow(root, dir string) int {
 	return fd
 }
 
-// still tells whether a file of a directory is as it was. NFS asks its server when it is
+// still reports whether a file of a directory is as it was. NFS asks its server when it is
 // opened for that.
 func (x *index) still(e *entry, dir int) bool {
 	if !x.remote {

@@ -12,7 +12,7 @@ import (
 
 // part is one file or directory on its way to its place. It is made beside
 // that place under a name derived from it, and held by a lock on itself: so
-// whoever comes next knows what a killed process left, and clears it away.
+// the next process knows what a killed process left, and clears it away.
 type part struct {
 	path string // where it shall go
 	dir  int    // the directory that holds it
@@ -90,7 +90,7 @@ func partName(base string, i int) string {
 	return fmt.Sprintf(".%s.bee-part%d", base, i)
 }
 
-// held tells whether a live process works on name.
+// held reports whether a live process works on name.
 func (p *part) held(name string) (bool, error) {
 	fd, err := unix.Openat(p.dir, name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	switch {

@@ -7,14 +7,14 @@ import (
 	"net"
 )
 
-// Sending begins to send path, in a directory of ours on this host, to who tells a
+// Sending begins to send path, in a directory of ours on this host, to who reports a
 // Basis over the connection and reads the stream from it.
 func Sending(ctx context.Context, path string, progress func(done int64)) io.ReadWriteCloser {
 	near, far := net.Pipe()
 	go func() {
 		defer far.Close()
 		if known, err := Agree(far, path); err == nil {
-			SendOver(ctx, far, path, known, progress) //nolint:errcheck // the stream itself tells it
+			SendOver(ctx, far, path, known, progress) //nolint:errcheck // the stream itself reports it
 		}
 	}()
 	return near
@@ -49,7 +49,7 @@ func Receiving(ctx context.Context, path string) *Incoming {
 	return in
 }
 
-// Outcome tells, once all is written, whether it has arrived.
+// Outcome reports, once all is written, whether it has arrived.
 func (in *Incoming) Outcome() error { return <-in.done }
 
 // Close ends the connection. Without the whole stream nothing is changed.

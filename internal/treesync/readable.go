@@ -9,7 +9,7 @@ import (
 // MakeReadable allows the owner of a tree to read all of it, as far as that is us;
 // links are left alone.
 func MakeReadable(root *fsutil.Root, name string) {
-	root.Walk(name, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what stays shut is reported by whoever reads it
+	root.Walk(name, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what stays shut is reported by its reader
 		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 			return nil //nolint:nilerr // see above
 		}

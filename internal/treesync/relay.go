@@ -8,7 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// RelayKnown carries what a receiver tells of what he knows to the sender, and what
+// RelayKnown carries what a receiver reports what he knows to the sender, and what
 // the sender answers: what Basis.Tell has written, and no byte more.
 func RelayKnown(sender, receiver io.ReadWriter) error {
 	for {
@@ -78,7 +78,7 @@ func Relay(receiver io.Writer, sender io.Reader) error {
 // Receiver is the far end of a stream that is sent.
 type Receiver interface {
 	io.WriteCloser
-	// Outcome tells, once all is written, whether it has arrived; at once where
+	// Outcome reports, once all is written, whether it has arrived; at once where
 	// that cannot be any more.
 	Outcome() error
 }

@@ -24,7 +24,7 @@ type checked struct {
 	check uint64
 }
 
-// copyTo has a chunk of the basis put into a file, at the latest by flush, and tells its
+// copyTo has a chunk of the basis put into a file, at the latest by flush, and reports its
 // size.
 func (b *Basis) copyTo(out io.WriterAt, at int64, s sum) (int, error) {
 	p, ok := b.at[s]
@@ -80,7 +80,7 @@ func (b *Basis) flush(out io.WriterAt) error {
 
 var errChanged = errors.New("it has changed meanwhile") //nolint:gochecknoglobals // a constant
 
-// notAsItWas says that what was told of an earlier copy does not hold any more.
+// notAsItWas says that what was reported of an earlier copy does not hold any more.
 func notAsItWas(name string, err error) error {
 	return &core.Error{Kind: core.Transient, Op: "read the earlier copy", Object: name, Err: err}
 }

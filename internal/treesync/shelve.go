@@ -22,20 +22,20 @@ func NameOf(data []byte) Name { return sumOf(data) }
 
 // ChunkSink keeps the data of streams as chunks, each under its name.
 type ChunkSink interface {
-	// Begin is told the size of chunks (see chunk.BitsFor), once it is chosen.
+	// Begin is given the size of chunks (see chunk.BitsFor), once it is chosen.
 	Begin(bits int)
-	// Put keeps a chunk; nil stands for one of which the sender was told that it
+	// Put keeps a chunk; nil stands for one of which the sender knows that it
 	// is known. The data are the caller's again when it returns.
 	Put(name Name, data []byte) error
-	// File is told every path of the tree but directories, with a digest that is
+	// File is given every path of the tree but directories, with a digest that is
 	// alike for alike content of one store, and the size of files.
 	File(path string, digest [sha256.Size]byte, size int64)
 }
 
-// TellKnown tells a sender which chunks are known; with bits 0 (see
+// TellKnown reports to a sender which chunks are known; with bits 0 (see
 // chunk.BitsFor) none, and that Shelve shall choose by the amount of data.
 func TellKnown(w io.Writer, bits int, names []Name) error {
-	if len(names) > maxKnown { // telling all of it would not pay
+	if len(names) > maxKnown { // reporting all of it would not pay
 		names = names[:maxKnown]
 	}
 	if bits != 0 && len(names) == 0 {
@@ -53,7 +53,7 @@ func TellKnown(w io.Writer, bits int, names []Name) error {
 
 // Shelve reads what SendOver has written to r, puts its data on a store, cut into
 // chunks, and writes to w the stream with names in place of them: everything but
-// the data. bits are those told before, 0 where they are to be chosen.
+// the data. bits are those reported before, 0 where they are to be chosen.
 func Shelve(ctx context.Context, r io.Reader, w io.Writer, bits int, chunkSink ChunkSink) error {
 	in := &blocks{r: r, table: castagnoli()}
 	kind, err := in.magic()

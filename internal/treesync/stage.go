@@ -19,10 +19,10 @@ import (
 // nothing is there; otherwise what it leads to comes in its place.
 type Outputs struct {
 	In *fsutil.Root
-	// Stage takes what cannot travel as it lies in the tree: directories of second names
+	// Stage takes what cannot travel as it is in the tree: directories of second names
 	// for its files.
 	Stage *fsutil.Root
-	// Left is told of what stays behind, and why.
+	// Left is notified of what stays behind, and why.
 	Left func(name string, why Why)
 }
 
@@ -176,7 +176,7 @@ func (b base) keeps(name, as string) bool {
 	return err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR)
 }
 
-// holds reports whether a name lies in the subtree.
+// holds reports whether a name is in the subtree.
 func (b base) holds(name string) bool {
 	return filepath.IsLocal(name) && (b.name == "." || name == b.name || strings.HasPrefix(name, b.name+"/"))
 }

@@ -74,7 +74,7 @@ func TestOutputsDoNotDependOnWhatStays(t *testing.T) {
 	for name, c := range map[string]struct {
 		tree   []string
 		match  string
-		from   string // as it lies in the tree; "": it is staged
+		from   string // as it is in the tree; "": it is staged
 		staged string
 		left   string
 	}{

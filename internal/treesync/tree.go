@@ -131,7 +131,7 @@ func (t *tree) create(m *meta) (*file, error) {
 	return &file{fd: fd, name: path}, nil
 }
 
-// finish closes a file that create made, with its size and attributes set, and tells
+// finish closes a file that create made, with its size and attributes set, and reports
 // what it is then.
 func (t *tree) finish(f *file, m *meta, size int64) (*unix.Stat_t, error) {
 	if f.end != size {
@@ -197,7 +197,7 @@ func setMeta(fd int, m *meta, mode uint32) error {
 	return setTime(fd, m)
 }
 
-// complete sets the attributes of a file, its mode if it was not made with that, and tells
+// complete sets the attributes of a file, its mode if it was not made with that, and reports
 // what it is then.
 func complete(fd int, m *meta) (*unix.Stat_t, error) {
 	if err := errors.Join(setXattrs(fd, m), setTime(fd, m)); err != nil {

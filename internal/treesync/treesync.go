@@ -1,7 +1,7 @@
 // Package treesync carries files and directory trees from one host to
 // another as a stream of bytes, or copies them on one host. It keeps
 // permissions, modification times, symbolic and hard links, holes and user.*
-// attributes; what it makes belongs to whoever receives it, so set-user-id and
+// attributes; what it makes belongs to its receiver, so set-user-id and
 // set-group-id bits of files are dropped. A stream that is cut, damaged or
 // given up by its sender is an error and leaves the target as it was.
 //
@@ -24,7 +24,7 @@ import (
 )
 
 // Send writes the file or directory at path to w, symbolic links as links, as
-// `cp -a` takes them. progress, if not nil, is told the bytes of content sent
+// `cp -a` takes them. progress, if not nil, is given the bytes of content sent
 // so far. NotFound where there is nothing at path.
 //
 // A Write that blocks is not interrupted by ctx: close w for that.
@@ -107,7 +107,7 @@ func Receive(ctx context.Context, r io.Reader, path string) error {
 }
 
 // ReceiveOver is Receive of what SendOver sends; basis is what the sender was
-// told of, nil for nothing, which must not change meanwhile. Where the stream
+// notified of, nil for nothing, which must not change meanwhile. Where the stream
 // breaks, what has arrived is kept for the basis of the next time.
 func ReceiveOver(ctx context.Context, r io.Reader, path string, basis *Basis) error {
 	err := receive(ctx, r, path, basis, true)
@@ -182,7 +182,7 @@ func CopyMany(ctx context.Context, root string, rel []string, to string) error {
 	return nil
 }
 
-// within tells whether path lies, or would lie, in the directory dir.
+// within reports whether path lies, or would lie, in the directory dir.
 func within(path, dir string) bool {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -128,7 +128,7 @@ func (k *Known) has(name sum) bool {
 	return is
 }
 
-// batch writes one, and tells whether it was the last.
+// batch writes one, and reports whether it was the last.
 func (e *encoder) batch(b *batch) (ended bool, err error) {
 	next := 0
 	for i, kind := range b.kinds {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sink is told what a walker finds: a stream's encoder, or a tree.
+// sink is given what a walker finds: a stream's encoder, or a tree.
 type sink interface {
 	top(rel string) error
 	enter(m *meta) error
@@ -34,9 +34,9 @@ type walker struct {
 	inodes map[inode]uint64 // files with several names, by number
 	root   os.FileInfo      // of the first directory that was read; nil: there was none
 	first  uint32           // the kind of the last entry that a stream began with, as S_IFMT has it
-	// fleeting tells that what is to be read may be gone when its turn comes.
+	// fleeting means that what is to be read may be gone when its turn comes.
 	fleeting bool
-	// same tells of a file of a directory whether nothing has to be made of it, as it
+	// same reports of a file of a directory whether nothing has to be made of it, as it
 	// is at the other end; nil: none is.
 	same func(dir int, path string, st *unix.Stat_t) (bool, error)
 }
@@ -99,7 +99,7 @@ func (k *walker) top(dir int, name, path, rel string) error {
 	return k.entry(dir, name, path)
 }
 
-// many takes what lies below root, over no link.
+// many takes what is below root, over no link.
 func (k *walker) many(root string, rel []string) error {
 	in, err := fsutil.OpenRoot(root)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 
 // A stream is a magic string, then blocks. A block is its length and its
 // checksum (4 bytes each, little endian), then records, compressed where the
-// length says so (packedBlock); the checksum goes on from the block before, so
+// length says so (packedBlock); the checksum continues from the block before, so
 // that a block lost, doubled or moved is noticed. A record is a type byte, its
 // length (4 bytes), and its content. The last record is the trailer.
 const (
@@ -24,7 +24,7 @@ const (
 	// is filled. Linux has paths of 4096 bytes.
 	maxDepth = 1024
 	// maxHoles bounds the holes of all files, in bytes: they take nothing of the stream,
-	// nor of a disk, and whoever reads the files later reads them as data.
+	// nor of a disk, and anyone who reads the files later reads them as data.
 	maxHoles = 16 << 40
 
 	kindOne  = '1'
@@ -50,7 +50,7 @@ func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) }
 // encoder writes a stream. It is a sink of the walker.
 type encoder struct {
 	w        io.Writer
-	plain    bool     // w is written to by whoever calls, and nothing is compressed
+	plain    bool     // w is written to by the caller, and nothing is compressed
 	carrier  *carrier // else, for a stream of several blocks
 	table    *crc32.Table
 	crc      uint32
@@ -74,7 +74,7 @@ func newEncoder(w io.Writer, kind byte, progress func(int64)) *encoder {
 	return e
 }
 
-// seal completes a block. It tells where the records begin, and whether there are any.
+// seal completes a block. It reports where the records begin, and whether there are any.
 func (e *encoder) seal() (records int, some bool) {
 	at := e.skip + blockHead
 	if len(e.buf) == at {
@@ -263,11 +263,11 @@ func (e *encoder) pieces(offset, b []byte) error {
 }
 
 func (e *encoder) end() error {
-	_ = e.number(recTrailer, e.count) // last tells
+	_ = e.number(recTrailer, e.count) // the last write reports it
 	return e.last()
 }
 
-// abort tells the receiver why nothing more comes, as far as that works.
+// abort reports to the receiver why nothing more comes, as far as that works.
 func (e *encoder) abort(cause error) {
 	text := cause.Error()
 	_ = e.record(recError, []byte(text[:min(len(text), 4096)]))

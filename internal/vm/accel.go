@@ -48,7 +48,7 @@ func Accel(ctx context.Context, program []string, guest, binary, keep string) (a
 }
 
 // KnownAccel gives the last verdict on this host that Accel has kept in a
-// directory, "" where there is none yet. An error tells that there is no KVM here.
+// directory, "" where there is none yet. An error means that there is no KVM here.
 func KnownAccel(keep string) (accel, reason string, err error) {
 	if err := openKVM(); err != nil {
 		return TCG, "", err
@@ -165,7 +165,7 @@ func tryKVM(ctx context.Context, program []string, guest, binary string) (verdic
 }
 
 // judge makes the verdict of what a guest with KVM has shown on its console and
-// QEMU has said, and whether the guest had to be ended. Of KVM itself they tell if
+// QEMU has reported, and whether the guest had to be ended. Of KVM itself they report if
 // the guest got somewhere, or nowhere in time, or QEMU names KVM; a host that has no
 // memory for a guest now, or had QEMU killed, may have another verdict later.
 func judge(console, said string, hung bool, took time.Duration) verdict {
@@ -185,7 +185,7 @@ func judge(console, said string, hung bool, took time.Duration) verdict {
 	return verdict{accel: TCG, reason: "/dev/kvm opens, but could not be tried, which the next machine does again: " + said, passing: true}
 }
 
-// complaints are what QEMU has said but for mere warnings, in one line: where it gives
+// complaints are what QEMU has reported but for mere warnings, in one line: where it gives
 // up over a register, only the last of them names KVM.
 func complaints(said string) string {
 	var lines []string

@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
-// TestJudge: only what tells of KVM itself is kept.
+// TestJudge: only what concerns KVM itself is kept.
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
 		console, said string

@@ -34,7 +34,7 @@ type container struct {
 	used    atomic.Pointer[core.Exit] // what the container used, by the guest's word before its machine was ended
 	// freezing holds one while the volume is being frozen, is, and is being thawed.
 	freezing chan struct{}
-	// halts counts how often the machine was halted and let go on: while it is
+	// halts counts how often the machine was halted and continued: while it is
 	// odd, nobody can be expected to answer.
 	halts atomic.Int64
 }
@@ -135,7 +135,7 @@ func (c *container) watch(silence time.Duration) {
 	}
 }
 
-// describe tells how it stands in a guest that does not do what it should: by
+// describe reports how it stands in a guest that does not do what it should: by
 // its own words, if it still has any, and its console.
 func (c *container) describe() string {
 	said := make(chan string, 1)
@@ -250,7 +250,7 @@ func (p *process) attend(s *rpc.Stream) {
 	}
 }
 
-// lenient takes what nobody reads any more: whoever closes a pipe early gets
+// lenient takes what nobody reads any more: anyone who closes a pipe early gets
 // his own program's SIGPIPE only on the host.
 type lenient struct{ w io.Writer }
 

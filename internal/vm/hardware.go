@@ -50,7 +50,7 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 // FreeMemory is what this host can give guests of a run beside what this user's runs have
 // reserved here.
 func FreeMemory(run string) driver.Memory {
-	others, _ := reservation.Own().Promises() // whoever starts a guest says why there are none
+	others, _ := reservation.Own().Promises() // the caller that starts a guest says why there are none
 	return memoryBeside(others, run)
 }
 

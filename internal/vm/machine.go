@@ -167,7 +167,7 @@ func (vm *machine) ifKilled(err error) error {
 
 // port begins a session with the guest by one of its ports. A guest that was
 // brought up again (patience is not 0) has to notice first that its host has
-// gone: Linux tells who reads a port so only if he looks before another host has
+// gone: Linux reports who reads a port so only if he looks before another host has
 // come. So the port stays shut for a part of patience, and it is shown to the
 // guest again, for longer, until it greets.
 func (b boot) port(ctx context.Context, name string, patience time.Duration) (*rpc.Peer, error) {

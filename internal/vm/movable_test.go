@@ -13,7 +13,7 @@ import (
 )
 
 // TestNothingComesFromAHaltedGuest: nobody waits for one that was brought up and
-// never goes on, as another machine of its run could not be.
+// never continues, as another machine of its run could not be.
 func TestNothingComesFromAHaltedGuest(t *testing.T) {
 	m := &movable{container: &container{}, halted: true, met: make(chan struct{})}
 	if err := m.Get(t.Context(), "/data", []string{"*"}, t.TempDir()); !core.IsKind(err, core.NotFound) {

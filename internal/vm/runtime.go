@@ -66,7 +66,7 @@ type Options struct {
 	ShareServer []string
 	// SocketName is that of the node's socket in a container's run directory.
 	SocketName string
-	// Told is told how the boot goes; nil: nobody.
+	// Told is given how the boot goes; nil: nobody.
 	Told func(message string)
 }
 
@@ -156,7 +156,7 @@ func (r *Runtime) machine() qemu.Machine {
 	}
 }
 
-// config is what every guest is told.
+// config is what every guest gets.
 func config(hostname string) api.Config {
 	c := api.Config{Hostname: hostname, UID: os.Geteuid(), GID: os.Getegid(), User: "user"}
 	if u, err := user.Current(); err == nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// errStuck tells of a guest that answers no more, or not in time.
+// errStuck reports a guest that answers no more, or not in time.
 var errStuck = errors.New("the guest is stuck")
 
 // lockup is what a guest's kernel says, every half a minute, of a processor that
@@ -22,7 +22,7 @@ var lockup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`s
 // a host that does too much, one may well seem stuck the first time it is looked at.
 const lockupTime = 45 * time.Second
 
-// lockedUp gives the line by which a console tells of a processor that is stuck
+// lockedUp gives the line by which a console reports a processor that is stuck
 // for good. Software emulation may lose the signal that it waits for.
 func lockedUp(console []byte) string {
 	for _, m := range lockup().FindAllSubmatch(console, -1) {
@@ -62,7 +62,7 @@ func (vm *machine) unlessStuck(ctx context.Context) (context.Context, context.Ca
 	go func() {
 		for {
 			select {
-			case <-time.After(lockupTime / 20): // nothing tells when its console has a new line
+			case <-time.After(lockupTime / 20): // nothing reports when its console has a new line
 			case <-ctx.Done():
 				return
 			}

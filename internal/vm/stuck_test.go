@@ -11,11 +11,11 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
-// What a guest said of which one processor waited for a signal that never came.
+// What a guest printed of which one processor waited for a signal that never came.
 const lockedConsole = "Booting from ROM..[   28.825519] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [cryptomgr_test:53]\n" +
 	"[   56.826050] watchdog: BUG: soft lockup - CPU#1 stuck for 52s! [cryptomgr_test:53]\n"
 
-// TestTheConsoleIsReadWhileAMachineBoots: nobody has been told of its container yet.
+// TestTheConsoleIsReadWhileAMachineBoots: nobody has heard of its container yet.
 func TestTheConsoleIsReadWhileAMachineBoots(t *testing.T) {
 	dir := t.TempDir()
 	b := New(Options{}).VM()

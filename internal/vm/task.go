@@ -114,7 +114,7 @@ func (p *taskProcess) take(o api.TaskOutput) bool {
 			f = p.files[1]
 		}
 		if f != nil {
-			f.Write(piece.Data) //nolint:errcheck // whoever closes a pipe early does not want the rest
+			f.Write(piece.Data) //nolint:errcheck // anyone who closes a pipe early does not want the rest
 		}
 		m.from += int64(len(piece.Data))
 	}
@@ -140,7 +140,7 @@ func (p *taskProcess) Signal(ctx context.Context, s os.Signal) error {
 	return err
 }
 
-// Terminal implements driver.Process: the command may go on in a restored guest, and has
+// Terminal implements driver.Process: the command may continue in a restored guest, and has
 // none.
 func (p *taskProcess) Terminal() driver.Terminal { return nil }
 

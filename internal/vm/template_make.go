@@ -104,7 +104,7 @@ func (vm *machine) awaitReady(ctx context.Context) error {
 			return &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: fmt.Errorf("it ended (%s)", vm.State())}
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-time.After(20 * time.Millisecond): // nothing tells when its console has a new line
+		case <-time.After(20 * time.Millisecond): // nothing reports when its console has a new line
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/template"
 )
 
-// up starts a guest, tells whether that came from a template, and gives what it
+// up starts a guest, reports whether that came from a template, and gives what it
 // says of itself. All of them are in QEMU's sandbox.
 func up(t *testing.T, b boot, script string) (templated bool, said []string) {
 	t.Helper()
@@ -66,7 +66,7 @@ func newNeighbor(t *testing.T) *neighbor {
 func (n *neighbor) take(frame []byte) {
 	const ethernet, arp, ip = vhost.HeaderSize, vhost.HeaderSize + 14, vhost.HeaderSize + 14
 	switch kind := frame[ethernet+12 : arp]; {
-	case bytes.Equal(kind, []byte{8, 6}) && frame[arp+7] == 1: // who is it? We, whoever is meant
+	case bytes.Equal(kind, []byte{8, 6}) && frame[arp+7] == 1: // who is it? We, whichever of them is meant
 		answer := make([]byte, arp, arp+28)
 		copy(answer[ethernet:], frame[ethernet+6:ethernet+12])
 		copy(answer[ethernet+6:], "\x02bee!!\x08\x06")
@@ -154,7 +154,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 }
 
 // paces brings up a guest as if its host's counter ran at half of its pace, and then as
-// it does, and tells the clocks by which it told the time.
+// it does, and reports the clocks by which it gave the time.
 func paces(t *testing.T, b boot) (sources [2]string) {
 	t.Helper()
 	b.dir = t.TempDir()
@@ -214,7 +214,7 @@ func TestGuestsThatAlwaysBoot(t *testing.T) {
 	}
 }
 
-// A guest that cannot boot, and so gives no template either, is told of once: by what
+// A guest that cannot boot, and so gives no template either, is reported once: by what
 // keeps it from booting.
 func TestAGuestThatCannotBootIsToldOfOnce(t *testing.T) {
 	testkit.RequireTool(t, qemu.Program())

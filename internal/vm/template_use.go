@@ -60,7 +60,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	ready, why := t.Ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) })
 	if !ready {
 		vm, err := b.cold(ctx)
-		if err == nil && why != nil { // else what keeps it from booting tells why
+		if err == nil && why != nil { // else what keeps it from booting reports why
 			b.tell("no template could be made: " + why.Error())
 		}
 		return vm, err
@@ -83,7 +83,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 
 // fromTemplate brings a machine up as the template was when it was saved, and
 // makes it what it is to be. Its devices beyond those of the template come after
-// them, and are found by the guest when it is told to look.
+// them, and are found by the guest when it is asked to look.
 func (b boot) fromTemplate(ctx context.Context, t template.Template) (vm *machine, err error) {
 	pinned, err := t.Pin()
 	if err != nil {
@@ -175,13 +175,13 @@ func (b boot) load(ctx context.Context, t template.Template, i template.Info, me
 	if err == nil {
 		err = vm.monitor.LoadState(ctx, bytes.NewReader(state))
 	}
-	if err == nil { // whoever saves it saves its memory
+	if err == nil { // a snapshot of it has its memory
 		err = vm.monitor.WithoutMemory(ctx, false)
 	}
 	return vm, err
 }
 
-// adopt lets a machine from a template go on, and makes it one of its run.
+// adopt lets a machine from a template continue, and makes it one of its run.
 func (b boot) adopt(ctx context.Context, vm *machine) error {
 	ctx, cancel := vm.within(ctx, adoptTimeout, fmt.Errorf("the guest did not answer within %v in which it could run", adoptTimeout))
 	defer cancel()
@@ -214,7 +214,7 @@ func (b boot) adopt(ctx context.Context, vm *machine) error {
 // is booted: many times of what it takes under software emulation.
 const adoptTimeout = time.Minute
 
-// clock is what wakes a guest that stood still.
+// clock is what wakes a guest that was halted.
 func clock() api.ClockRequest {
 	r := api.ClockRequest{Seed: make([]byte, 32)}
 	rand.Read(r.Seed)

@@ -250,7 +250,7 @@ func TestManyInputsAreOneDevice(t *testing.T) {
 	}
 }
 
-// A guest is saved while its job runs, and goes on elsewhere. It came from a
+// A guest is saved while its job runs, and continues elsewhere. It came from a
 // template, which the machine there knows nothing of.
 func TestAGuestIsMoved(t *testing.T) {
 	r, s := own(t)

@@ -26,13 +26,13 @@ const (
 // freezeTimeout is for what is in the guest's memory to be written.
 const freezeTimeout = 10 * time.Minute
 
-// is tells whether a mount of the container is the volume.
+// is reports whether a mount of the container is the volume.
 func (v *Volume) is(m driver.Mount) bool { return v != nil && m.Source == v.Dir }
 
-// here tells whether the data image is this machine's.
+// here reports whether the data image is this machine's.
 func (v *Volume) here() bool { return v != nil && v.Image != "" }
 
-// was tells whether a machine that was saved had the same of a data image: its disk, or
+// was reports whether a machine that was saved had the same of a data image: its disk, or
 // what another one exports, or none.
 func (v *Volume) was(r record) bool {
 	disk := slices.ContainsFunc(r.Disks, func(d savedDisk) bool { return d.Serial == api.DataDisk })
@@ -62,7 +62,7 @@ func (v *Volume) room() error {
 	return nil
 }
 
-// hasVolume tells whether this machine has the volume's disk.
+// hasVolume reports whether this machine has the volume's disk.
 func (c *container) hasVolume() bool { return c.volume.here() }
 
 // VolumeDisk implements driver.Guest.

@@ -47,7 +47,7 @@ func (k Key) Client(ctx context.Context, c net.Conn, own, peer string) (*tls.Con
 	if err := k.shake(ctx, s); err != nil {
 		return nil, err
 	}
-	// TLS 1.3 alone would not say whether the other end has taken this one's proof.
+	// TLS 1.3 alone would not report whether the other end has taken this one's proof.
 	if err := during(ctx, s, func() error { return hear(s) }); err != nil {
 		return nil, unproven(err)
 	}
@@ -86,7 +86,7 @@ func (k Key) shake(ctx context.Context, s *tls.Conn) error {
 	return nil
 }
 
-// unproven tells an end that answers otherwise than by the key from one that is lost.
+// unproven distinguishes an end that answers otherwise than by the key from one that is lost.
 func unproven(err error) error {
 	if errors.Is(err, errNotProven) {
 		return err

@@ -19,7 +19,7 @@ const (
 	// Tolerant is for connections over links that others fill, or whose ends may
 	// be busy: some two minutes.
 	Tolerant
-	// Local is for sockets of this host, whose kernel tells when the other
+	// Local is for sockets of this host, whose kernel reports when the other
 	// end dies. An end that is merely stopped (Ctrl-Z) is waited for.
 	Local
 )
@@ -55,7 +55,7 @@ func NewPeer(conn io.ReadWriteCloser, client bool, name string, v Liveness) (*Pe
 		c.MaxStreamWindowSize = poolWindow
 	}
 	c.AcceptBacklog = 1024 // a storm of calls must not wait for one another
-	// What is sent may wait behind megabytes for a slow line: only silence tells
+	// What is sent may wait behind megabytes for a slow line: only silence shows it
 	// that the other end is gone.
 	c.EnableKeepAlive, c.ConnectionWriteTimeout, c.StreamOpenTimeout = false, 24*time.Hour, 0
 	heard := &listened{ReadWriteCloser: conn}

@@ -114,7 +114,7 @@ func TestBulkIsNoSilence(t *testing.T) {
 	both.Wait()
 }
 
-// TestABrokenConnectionIsALoss: whoever writes into a stream learns what it was that
+// TestABrokenConnectionIsALoss: a goroutine that writes into a stream learns what it was that
 // ended.
 func TestABrokenConnectionIsALoss(t *testing.T) {
 	a, b := net.Pipe()

@@ -24,7 +24,7 @@ func (p *Peer) Name() string { return p.name }
 // Done is closed when the connection has ended.
 func (p *Peer) Done() <-chan struct{} { return p.session.CloseChan() }
 
-// RoundTrip asks the other end for an answer, and tells how long it took.
+// RoundTrip asks the other end for an answer, and reports how long it took.
 func (p *Peer) RoundTrip() (time.Duration, error) { return p.session.Ping() }
 
 // Close ends the connection and everything on it.
@@ -77,7 +77,7 @@ func (s *Stream) Write(b []byte) (int, error) {
 	return total, nil
 }
 
-// lost tells a connection that broke from other ends of a stream.
+// lost distinguishes a connection that broke from other ends of a stream.
 func (s *Stream) lost(err error) error {
 	broke := errors.Is(err, yamux.ErrSessionShutdown) || errors.Is(err, yamux.ErrConnectionReset)
 	if broke || errors.Is(err, yamux.ErrStreamClosed) && s.peer.session.IsClosed() {

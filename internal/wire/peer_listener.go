@@ -130,7 +130,7 @@ func Reach(ctx context.Context, id *Identity, addrs []string) (net.Conn, error) 
 }
 
 // A caller may get through by several addresses. He knocks, by a byte, where he
-// means to come in, and is in when he has it back: TLS 1.3 alone would not tell him
+// means to come in, and is in when he has it back: TLS 1.3 alone would not report to it
 // whether his certificate is taken.
 func knock(c net.Conn) error {
 	if _, err := c.Write([]byte{1}); err != nil {

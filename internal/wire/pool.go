@@ -18,7 +18,7 @@ import (
 // nothing has to be numbered, sorted or held back, and the slowest connection sets the pace.
 // It is written in pieces, each behind its head: one byte with the number of connections in
 // use from this piece on, and three with the piece's length. That number changes on the
-// first connection only, to which the turn then goes early (firstNext): whoever reads it there
+// first connection only, to which the turn then goes early (firstNext): the end that reads it there
 // has read all that came by the others.
 //
 // A connection that breaks while it is in use breaks the pool.
@@ -41,7 +41,7 @@ type ConnPool struct {
 	mu          sync.Mutex
 	arrived     *sync.Cond
 	pooledConns []pooledConn
-	uses        [2]int // as told and heard last
+	uses        [2]int // as reported and heard last
 	closed      bool
 }
 
@@ -118,7 +118,7 @@ func (l *ConnPool) Add(more ...io.ReadWriteCloser) {
 // on; the others are closed then. It is for the end that leads.
 func (l *ConnPool) Narrow() { l.wanted.Store(1) }
 
-// Settled tells whether both ends use all connections that there are, and how many: only
+// Settled reports whether both ends use all connections that there are, and how many: only
 // then may connections be added.
 func (l *ConnPool) Settled() (int, bool) {
 	l.mu.Lock()
@@ -143,7 +143,7 @@ func (l *ConnPool) pooledConn(i int) (pooledConn, error) {
 	return l.pooledConns[i], nil
 }
 
-// told and heard are the two sides of uses.
+// reported and heard are the two sides of uses.
 const told, heard = 0, 1
 
 // note notes how many connections one side uses now. Those that neither uses any more go.

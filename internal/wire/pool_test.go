@@ -61,7 +61,7 @@ func TestConnectionsJoinAndLeaveAPool(t *testing.T) {
 		write := func(b []byte) {
 			sent.Write(b)
 			if _, err := from.Write(b); err != nil {
-				panic(err) // else it goes on for ever
+				panic(err) // else it continues for ever
 			}
 		}
 		block := make([]byte, 200_000)

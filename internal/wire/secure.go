@@ -13,7 +13,7 @@ import (
 
 // Secure is a connection between two nodes by mutual TLS. Each write to it leaves with
 // one system call, of however many records it consists, and the other end is woken for
-// all of them at once. That is for frames, with which somebody is woken in turn; what only
+// all of them at once. That is for frames, with which someone is woken in turn; what only
 // streams is better off with Conn, as the copy costs more than the calls.
 type Secure struct {
 	*tls.Conn
@@ -33,7 +33,7 @@ func (i *Identity) SecureClient(c net.Conn, name, purpose string) *Secure {
 }
 
 // SecureServer is the end of who was connected to, which may be for any of these
-// purposes: NegotiatedProtocol of the connection's state tells for which.
+// purposes: NegotiatedProtocol of the connection's state reports for which.
 func (i *Identity) SecureServer(c net.Conn, purposes ...string) *Secure {
 	config := i.Server()
 	config.NextProtos = purposes
@@ -77,7 +77,7 @@ func (s *Secure) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the connection. As with TLS, one to which somebody is writing ends without
+// Close ends the connection. As with TLS, one to which someone is writing ends without
 // a last word, which would have to wait for that.
 func (s *Secure) Close() error {
 	if s.writes.Load() > 0 {
@@ -86,11 +86,11 @@ func (s *Secure) Close() error {
 	return s.Conn.Close()
 }
 
-// inClear is what the two ends tell each other when they leave TLS.
+// inClear is what the two ends send each other when they leave TLS.
 const inClear = 'c'
 
 // Clear leaves TLS, now that either end knows the other, and gives the connection that was
-// beneath it, on which both go on in clear. Both ends call it, after all that they have
+// beneath it, on which both continue in clear. Both ends call it, after all that they have
 // written before was read, and nobody else reads or writes meanwhile. It is given up
 // with ctx, and closes nothing.
 //
@@ -141,7 +141,7 @@ type gather struct {
 	net.Conn
 	mu   sync.Mutex
 	kept *[]byte // nil: it is not held
-	err  error   // of what was kept and did not get through: TLS cannot go on behind it
+	err  error   // of what was kept and did not get through: TLS cannot continue behind it
 }
 
 func (g *gather) hold(room *[]byte) {

@@ -104,7 +104,7 @@ func TestAWriteLeavesAtOnce(t *testing.T) {
 	}
 }
 
-// TestAStuckWriteHoldsUpNoEnd of a connection, and nothing goes on behind what it lost.
+// TestAStuckWriteHoldsUpNoEnd of a connection, and nothing continues behind what it lost.
 func TestAStuckWriteHoldsUpNoEnd(t *testing.T) {
 	stick := func(client *Secure) chan error {
 		ended := make(chan error, 1)
@@ -202,7 +202,7 @@ func TestNothingIsLostOnTheWayFromTLS(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForClearGivesUp when he is told so, or hears something else.
+// TestWhoWaitsForClearGivesUp when the other end reports so, or hears something else.
 func TestWhoWaitsForClearGivesUp(t *testing.T) {
 	client, _, _ := secured(t, nil)
 	ctx, cancel := context.WithCancelCause(t.Context())

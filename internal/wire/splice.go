@@ -14,7 +14,7 @@ func Splice(a, b io.ReadWriteCloser) error {
 	a.Close()
 	b.Close()
 	select {
-	case <-done: //nolint:errcheck // the first end tells
+	case <-done: //nolint:errcheck // the first end shows it
 	case <-time.After(time.Second):
 	}
 	return err

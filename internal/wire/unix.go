@@ -44,7 +44,7 @@ func ListenUnix(path string) (net.Listener, error) {
 }
 
 // ListenFile is ListenUnix for another process: the socket takes connections for
-// as long as somebody has it open.
+// as long as someone has it open.
 func ListenFile(path string) (*os.File, error) {
 	l, err := ListenUnix(path)
 	if err != nil {
@@ -77,7 +77,7 @@ func DialUnix(ctx context.Context, path string) (net.Conn, error) {
 	return (&net.Dialer{}).DialContext(ctx, "unix", short)
 }
 
-// DialSocket is DialUnix with an error that tells, as leases promise, a socket
+// DialSocket is DialUnix with an error that reports, as leases promise, a socket
 // on which nobody listens (NotFound) from one that cannot be reached now
 // (Transient).
 func DialSocket(ctx context.Context, path string) (net.Conn, error) {

@@ -18,7 +18,7 @@ import (
 )
 
 // pair gives two peers over a real TCP connection through a relay that can be
-// cut without either end being told.
+// cut without a notice to either end.
 func pair(t *testing.T, serve func(*Stream)) (client *Peer, cut func()) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

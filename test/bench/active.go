@@ -71,7 +71,7 @@ func (b *bench) active(int) error {
 
 // load is the machine's load over the last minute.
 func load() string {
-	raw, _ := os.ReadFile("/proc/loadavg") // "" tells nothing
+	raw, _ := os.ReadFile("/proc/loadavg") // "" reports nothing
 	first, _, _ := strings.Cut(string(raw), " ")
 	return first
 }

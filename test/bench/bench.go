@@ -140,7 +140,7 @@ func (b *bench) prepare() error {
 		b.write("apps.yaml", "name: apps\nbuild: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}\nrun: [\"true\"]\n"))
 }
 
-// until repeats a command until it succeeds, and gives what it said then.
+// until repeats a command until it succeeds, and gives what it printed then.
 func (b *bench) until(args ...string) (string, error) {
 	deadline := time.Now().Add(20 * time.Second)
 	for {

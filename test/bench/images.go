@@ -20,7 +20,7 @@ const (
 )
 
 // images has an image spread to more and more hosts without a shared file system, and
-// tells how long that takes against one copy over one link, how many copies the busiest
+// reports how long that takes against one copy over one link, how many copies the busiest
 // host sends, and over how many levels the last one gets it.
 func (b *bench) images(rounds int) error {
 	if err := b.noisyImage(spreadBytes); err != nil {
@@ -66,7 +66,7 @@ rm tree/noise
 	return err
 }
 
-// spread runs a job on so many hosts, none of which has its image, and tells how long
+// spread runs a job on so many hosts, none of which has its image, and reports how long
 // they took to get it, and what each of them has sent by the end, in bytes.
 func (b *bench) spread(hosts int) (took time.Duration, sent []int64, err error) {
 	site := fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d, private_scratch: true, link_rate: %dmbit}]\n", hosts, spreadRate/1_000_000)

@@ -77,7 +77,7 @@ func (v volume) make(dir string, r *rand.ChaCha8) error {
 	return nil
 }
 
-// change writes one page in a hundred anew, anywhere.
+// change writes one page in a hundred again, anywhere.
 func (v volume) change(dir string, r *rand.ChaCha8) error {
 	page, pages := make([]byte, pageSize), v.size/pageSize
 	for range max(v.total()/pageSize/100, 1) {
@@ -229,7 +229,7 @@ func (b *bench) move(ssh, host string, v volume, rounds int) error {
 	return nil
 }
 
-// iperf gives what tells how long iperf3 would take to carry so many bytes from a host,
+// iperf gives what reports how long iperf3 would take to carry so many bytes from a host,
 // by the same way and by one connection: at the rate that it finds in three seconds, the
 // one before them left out. What it has sent of a given number is not all there when it
 // ends.

@@ -49,7 +49,7 @@ func (b *bench) dockerRun(rounds int) (time.Duration, error) {
 			return 0, err
 		}
 		defer func() {
-			daemon.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait tells
+			daemon.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait shows it
 			daemon.Wait()                          //nolint:errcheck // ended by us
 			syscall.Unmount(b.dir+"/docker-exec/netns/default", syscall.MNT_DETACH)
 		}()

@@ -17,7 +17,7 @@ import (
 var imageSizes = []int64{700 << 20, 1800 << 20}
 
 // pull compares getting a large image from a registry on loopback, unpacked and
-// ready to run, by turns.
+// ready to run, alternately.
 func (b *bench) pull(rounds int) error {
 	addr, stop, err := b.registry()
 	if err != nil {

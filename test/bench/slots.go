@@ -15,7 +15,7 @@ const (
 )
 
 // slots has a job move through time slots, between sites of two hosts each without a
-// shared file system, with 1 Gbit/s between them, and tells which share of the time
+// shared file system, with 1 Gbit/s between them, and reports which share of the time
 // from its submission to its end was not computing.
 func (b *bench) slots(int) error {
 	site := "{name: %s, provider: local, hosts: 2, private_scratch: true, link_rate: 1gbit, slot: " + slotOf.String() + "}"

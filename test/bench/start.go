@@ -14,7 +14,7 @@ import (
 var up = regexp.MustCompile(`virtual machine up after ([0-9.a-zµ]+) \((kernel|from a template)`)
 
 // ownStart is how long one of bee's guests took until docker answered in it, as
-// bee itself tells, and whether it was booted.
+// bee itself reports, and whether it was booted.
 func (b *bench) ownStart(memory int) (took time.Duration, booted bool, err error) {
 	if err := b.guests(1, memory); err != nil {
 		return 0, false, err

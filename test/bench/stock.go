@@ -20,7 +20,7 @@ const isReady = "DOCKER IS READY"
 
 // stockImage is Debian as its cloud images are: the generic initial RAM disk,
 // systemd, udev, cloud-init and sshd, with Debian's docker, and a service that
-// tells when docker answers.
+// reports when docker answers.
 const stockImage = `name: stock
 build:
   debian: bookworm

@@ -23,11 +23,11 @@ type turns struct {
 // figure is one of what a program measures.
 type figure struct{ name, unit string }
 
-// byTurns runs both by turns, each turn without bee, with it twice, and without
+// byTurns runs both alternately, each turn without bee, with it twice, and without
 // it again, so that a machine that grows slower or faster in a turn does so for
 // both. Its ratio is that of the geometric means, and the median of all turns'
-// ratios is told with what lies between their quartiles, beside the same for
-// the two runs without bee: a ratio that is no farther from 1 than theirs tells
+// ratios is reported with what lies between their quartiles, beside the same for
+// the two runs without bee: a ratio that is no farther from 1 than theirs shows
 // nothing.
 func (b *bench) byTurns(rounds int, t turns) error {
 	b.env = append(b.env, "OMP_NUM_THREADS=1", "OPENBLAS_NUM_THREADS=1", "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1")

@@ -88,7 +88,7 @@ type speed struct {
 	rate float64
 }
 
-// volumeSpeeds reads what fio and mpiio said, of which the medians count.
+// volumeSpeeds reads what fio and mpiio printed, of which the medians count.
 func volumeSpeeds(out string, mebibytes int) (all []speed, err error) {
 	var parallel [2][]float64
 	for line := range strings.Lines(out) {

@@ -68,7 +68,7 @@ func (w way) join(near net.Conn, address string, gates *[2]gate) {
 	done := make(chan error, 2)
 	go func() { done <- w.travel(far, near, &gates[0]) }()
 	go func() { done <- w.travel(near, far, &gates[1]) }()
-	<-done //nolint:errcheck // both ends tell the same
+	<-done //nolint:errcheck // both ends report the same
 }
 
 // parcel is what is on its way, and when it arrives.

@@ -47,7 +47,7 @@ func TestALostHostCostsLittle(t *testing.T) {
 	}
 }
 
-// TestAskedByCommandOrFile: the two ways to have a job save itself that are no
+// TestAskedByCommandOrFile: the two ways to have a job write its checkpoint that are no
 // signals. Neither is left over for the next attempt.
 func TestAskedByCommandOrFile(t *testing.T) {
 	t.Parallel()
@@ -106,8 +106,8 @@ func TestAJobThatDiesOfTheSignalWroteNothing(t *testing.T) {
 	}
 }
 
-// TestACheckpointWhileTheJobGoesOn: one is taken and comes home, twice, and it is the same
-// process that goes on; a run that is moved then goes to the site that its user names.
+// TestACheckpointWhileTheJobGoesOn: one is taken and is collected, twice, and it is the same
+// process that continues; a run that is moved then goes to the site that its user names.
 func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 30s, command: 'touch ask; while [ -e ask ]; do sleep 0.1; done', paths: [/work/state]}",
@@ -169,7 +169,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 }
 
 // TestARunIsSuspendedAndResumed: its only site is gone for good; with another
-// one it goes on where it was.
+// one it continues where it was.
 func TestARunIsSuspendedAndResumed(t *testing.T) {
 	t.Parallel()
 	b, farm, job := rack(t, 1, "workdir: /work", "checkpoint: {grace: 3s}", "wait: 1ms", "outputs: [{from: /work/*, to: results}]", "run: "+counter)
@@ -181,7 +181,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 			Attempts    []struct{ Site string }
 		}
 		b.JSON(&v, "show", "--json", id)
-		if len(v.Checkpoints) == 0 || len(v.Attempts) < 2 { // until then outputs come home, for which the host is waited
+		if len(v.Checkpoints) == 0 || len(v.Attempts) < 2 { // until then outputs are collected, for which the host is waited
 			return b.Told(id, "no checkpoint is at home")
 		}
 		return nil
@@ -251,7 +251,7 @@ func TestAJobWithoutACheckpointIsToldOfItsSlot(t *testing.T) {
 	}
 }
 
-// TestACheckpointThatItsJobForestalls: nobody is told that a job goes on which has ended.
+// TestACheckpointThatItsJobForestalls: no user reads that a job continues which has ended.
 func TestACheckpointThatItsJobForestalls(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {every: 1h, grace: 30s}", "outputs: [{from: /work/n, to: results}]",

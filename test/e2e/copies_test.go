@@ -87,7 +87,7 @@ func TestOutputsThatMatchNothing(t *testing.T) {
 	}
 }
 
-// TestARunWhoseOutputsCannotComeHome says so to whoever waits for its end, and
+// TestARunWhoseOutputsCannotComeHome says so to anyone who waits for its end, and
 // ends once they can.
 func TestARunWhoseOutputsCannotComeHome(t *testing.T) {
 	t.Parallel()

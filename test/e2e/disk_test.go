@@ -45,7 +45,7 @@ func TestAFullCacheIsToldAndLeavesNothing(t *testing.T) {
 	}
 }
 
-// What a job computed stays on its site until there is room for it at home.
+// What a job computed stays on its site until there is room for it on the submitting machine.
 func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
 	testkit.RequireRoot(t)
 	b, job := busyboxJob(t, "workdir: /work", "run: head -c 3000000 /dev/zero >/work/out", "outputs: [{from: /work/out, to: results}]")
@@ -68,10 +68,10 @@ func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
 	}
 }
 
-// doneOnceBlocked is what a job runs whose outputs shall find something in their way at home.
+// doneOnceBlocked is what a job runs whose outputs shall find something in their way on the submitting machine.
 const doneOnceBlocked = "run: 'until [ -e blocked ]; do sleep 0.1; done; echo done > end'"
 
-// blocked begins such a run, and gives its id once a file has that name at home.
+// blocked begins such a run, and gives its id once a file has that name on the submitting machine.
 func blocked(t *testing.T, b *testkit.Bee, job, name string) string {
 	t.Helper()
 	id := strings.TrimSpace(b.Must("run", "--detach", job))
@@ -86,7 +86,7 @@ func blocked(t *testing.T, b *testkit.Bee, job, name string) string {
 	return id
 }
 
-// TestOutputsThatCanNeverComeHome: their run can be ended all the same, and whoever carried
+// TestOutputsThatCanNeverComeHome: their run can be ended all the same, and the process that carried
 // it ends, too.
 func TestOutputsThatCanNeverComeHome(t *testing.T) {
 	t.Parallel()

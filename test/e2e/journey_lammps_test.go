@@ -36,7 +36,7 @@ func TestLAMMPSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
 
 func TestLAMMPSMoves(t *testing.T) { lammps("4000").move(t) }
 
-// sameOrder keeps LAMMPS from sorting its atoms, as it would when it goes on: sums
+// sameOrder keeps LAMMPS from sorting its atoms, as it would when it continues: sums
 // in another order differ in their last digits, and then grow apart.
 const sameOrder = "atom_modify  sort 0 0\n"
 

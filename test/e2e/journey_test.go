@@ -114,7 +114,7 @@ func (j journey) move(t *testing.T) {
 	}
 }
 
-// travel makes the journey, and holds it against one that stays at home.
+// travel makes the journey, and holds it against one that stays on the submitting machine.
 func (j journey) travel(t *testing.T) {
 	t.Helper()
 	testkit.RequireTool(t, "mmdebstrap")

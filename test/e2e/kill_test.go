@@ -123,7 +123,7 @@ func TestAHungHeadIsNoticed(t *testing.T) {
 	}
 }
 
-// TestKillTheControllerOfAMovingRun: whoever takes over neither forgets a
+// TestKillTheControllerOfAMovingRun: the controller that takes over neither forgets a
 // checkpoint nor goes back behind one.
 func TestKillTheControllerOfAMovingRun(t *testing.T) {
 	t.Parallel()

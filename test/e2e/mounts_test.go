@@ -31,7 +31,7 @@ type site struct {
 	Usable               bool
 }
 
-// TestMountsOfThisMachine: the job reads what lies on the site, by a path and by a name of
+// TestMountsOfThisMachine: the job reads what is on the site, by a path and by a name of
 // the sites file, writes only where it may, and a move or an output has none of it.
 func TestMountsOfThisMachine(t *testing.T) {
 	testkit.AsRootToo(t)

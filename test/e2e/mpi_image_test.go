@@ -34,7 +34,7 @@ const mpiBuild = `build:
 type mpiFamily struct {
 	name string
 	env  string // makes it the default, as an image of it alone would
-	// refuses tells that more ranks than slots are refused; Hydra wraps round.
+	// refuses means that more ranks than slots are refused; Hydra wraps round.
 	refuses bool
 }
 

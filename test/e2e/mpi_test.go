@@ -31,7 +31,7 @@ func (j mpiJob) try(t *testing.T, env ...string) testkit.Result {
 
 // withoutRace drops Open MPI's own complaint, which it makes about any
 // launch agent: parent and child both set the process group, and the parent
-// is told off when the child has been quicker.
+// gets an error when the child has been quicker.
 func withoutRace(stderr string) string {
 	var kept strings.Builder
 	for line := range strings.Lines(stderr) {

@@ -104,7 +104,7 @@ func TestStepsOfAProgramThatCannotSaveItself(t *testing.T) {
 }
 
 // TestACodeWithRestartFilesOfItsOwn runs the Beefile of docs/how-to/restart-files.md with a program
-// that writes restart files by turns and dies of TERM.
+// that writes restart files alternately and dies of TERM.
 func TestACodeWithRestartFilesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	shownJob := shown(t, "how-to/restart-files.md", "yaml", "name: reconnection\n")

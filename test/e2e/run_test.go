@@ -329,7 +329,7 @@ func TestSecretsReachTheTaskAndNoFile(t *testing.T) {
 		}
 		return nil
 	})
-	filepath.Walk(b.Dir, func(p string, info os.FileInfo, err error) error { //nolint:errcheck // what cannot be read does not tell it
+	filepath.Walk(b.Dir, func(p string, info os.FileInfo, err error) error { //nolint:errcheck // what cannot be read does not report it
 		if err == nil && info.Mode().IsRegular() && info.Size() < 1<<24 {
 			if raw, err := os.ReadFile(p); err == nil && strings.Contains(string(raw), "s3cr3t-value") {
 				t.Errorf("the secret stands in %s", p)
@@ -340,7 +340,7 @@ func TestSecretsReachTheTaskAndNoFile(t *testing.T) {
 	b.Await(id, 20*time.Second)
 }
 
-// counter is a job that saves itself when it is told to end.
+// counter is a job that writes its checkpoint when it is asked to end.
 const counter = `|
   n=$(cat state 2>/dev/null || echo 0); echo "from $n" >> log
   trap 'echo $n > state.new; mv state.new state; exit 85' TERM
@@ -451,7 +451,7 @@ func TestACheckpointNow(t *testing.T) {
 }
 
 // TestLogsGoOnAcrossACheckpoint: what was printed before it stays in sight, while
-// the run goes on and afterwards, and a reader who follows misses nothing.
+// the run continues and afterwards, and a reader who follows misses nothing.
 func TestLogsGoOnAcrossACheckpoint(t *testing.T) {
 	b, job := busyboxJob(t, "workdir: /work", "checkpoint: {grace: 3s}", `run: |
   trap 'echo saved | tee state; exit 85' TERM
@@ -502,7 +502,7 @@ func TestOutputsThatTheirOwnerMayNotReadComeHome(t *testing.T) {
 	}
 }
 
-// TestAHeadThatCannotStartSaysWhy: its log is at home, although the host is given
+// TestAHeadThatCannotStartSaysWhy: its log is on the submitting machine, although the host is given
 // back.
 func TestAHeadThatCannotStartSaysWhy(t *testing.T) {
 	b, job := busyboxJob(t, "nodes: 2", "network: eth77", "run: 'true'")

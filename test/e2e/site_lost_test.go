@@ -11,7 +11,7 @@ import (
 )
 
 // TestASiteBehindSSHThatIsGoneForGood holds its run until its user says that it is
-// lost: then the run goes on from the checkpoint at home, or ends. What is left on
+// lost: then the run continues from the checkpoint on the submitting machine, or ends. What is left on
 // the site is removed once it answers again.
 func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 	t.Parallel()

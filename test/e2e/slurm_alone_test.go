@@ -73,7 +73,7 @@ func leftAloneWithin(t *testing.T, b *testkit.Bee, farm *slurmfarm.Farm, within 
 const waitsForNobody = "starts it by itself: this machine may be switched off"
 
 // TestASlurmJobNeedsNobody: from the moment at which all that it needs is
-// there, on which the user is told so, until its results are fetched.
+// there, which the user reads, until its results are fetched.
 func TestASlurmJobNeedsNobody(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m", "nodes: 2", "volume: /data", "inputs: [{from: ./in, to: /data}]",
@@ -112,8 +112,8 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 	said(t, b, id, event.KindRanUnattended, "")
 }
 
-// TestASlurmSlotEndsWithNobodyThere: the head alone has the job save itself;
-// the run goes on elsewhere once there is a controller again.
+// TestASlurmSlotEndsWithNobodyThere: the head alone has the job write its checkpoint;
+// the run continues elsewhere once there is a controller again.
 func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 30s}\n  - {name: laptop, provider: local", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}",
@@ -194,7 +194,7 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 	}
 }
 
-// TestARequeuedSlurmJobIsNotStartedAgain: not by itself; the run goes on in an
+// TestARequeuedSlurmJobIsNotStartedAgain: not by itself; the run continues in an
 // attempt of its own.
 func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
@@ -267,7 +267,7 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 }
 
 // TestASuspendedSlurmJobWithNobodyThere, on which its slot ends by the clock meanwhile, saves
-// itself once it goes on, long before Slurm ends it.
+// itself once it continues, long before Slurm ends it.
 func TestASuspendedSlurmJobWithNobodyThere(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 1, ", slot: 1m}\n  - {name: laptop, provider: local", "workdir: /work", "checkpoint: {grace: 10s}",

@@ -98,7 +98,7 @@ func (i inside) cancel(number string) {
 	})
 }
 
-// goesOn has the run go on in an allocation of its own, to its end.
+// goesOn has the run continue in an allocation of its own, to its end.
 func (i inside) goesOn(id string) {
 	i.t.Helper()
 	number := i.batch(nil, "resume "+id, "logs --follow "+id)
@@ -116,8 +116,8 @@ func (i inside) goesOn(id string) {
 	slurm(i.t, i.farm, "scancel", number) // it may not have seen that yet
 }
 
-// TestAnAllocationThatIsPreempted is left alone once the run has saved itself: what is left
-// of its time is too short for another attempt. The run goes on in the next allocation.
+// TestAnAllocationThatIsPreempted is left alone once the run has written its checkpoint: what is left
+// of its time is too short for another attempt. The run continues in the next allocation.
 func TestAnAllocationThatIsPreempted(t *testing.T) {
 	t.Parallel()
 	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 20s}", "outputs: [{from: /work/*, to: results}]", countingJob)
@@ -192,7 +192,7 @@ func TestAnAllocationThatIsRequeued(t *testing.T) {
 }
 
 // TestAllocationsOfOtherKinds: an element of a job array and a heterogeneous job have
-// numbers that Slurm writes in another way than it tells them.
+// numbers that Slurm writes in another way than it reports them.
 func TestAllocationsOfOtherKinds(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 2, "", "run: echo task $T")

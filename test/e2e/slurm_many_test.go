@@ -104,7 +104,7 @@ func agents(t *testing.T, farm *slurmfarm.Farm) (pids []int) {
 	return pids
 }
 
-// asked is how often squeue has asked for jobs, by what sdiag tells.
+// asked is how often squeue has asked for jobs, by what sdiag reports.
 func asked(t *testing.T, diagnosis string) (n int) {
 	t.Helper()
 	for line := range strings.Lines(diagnosis) {

@@ -281,7 +281,7 @@ func TestOnTheLoginNodeAndInAnAllocation(t *testing.T) {
 }
 
 // TestAKilledSlurmd: Slurm takes the node for lost and ends the job; the run
-// goes on elsewhere, from what was kept meanwhile.
+// continues elsewhere, from what was kept meanwhile.
 func TestAKilledSlurmd(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m}\n  - {name: laptop, provider: local, hosts: 2", "nodes: 2", "workdir: /work",
@@ -315,8 +315,8 @@ func jobOf(t *testing.T, farm *slurmfarm.Farm, id string) string {
 	return strings.TrimSpace(slurm(t, farm, "squeue", "--noheader", "--name=bee-"+id, "--format=%i"))
 }
 
-// TestASuspendedSlurmJobIsNoLostOne: its processes stand still as long as Slurm wants, and
-// then the run goes on, for as long as it would have.
+// TestASuspendedSlurmJobIsNoLostOne: its processes are halted as long as Slurm wants, and
+// then the run continues, for as long as it would have.
 func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 	t.Parallel()
 	const slot, margin = 2 * time.Minute, 30 * time.Second
@@ -326,7 +326,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 	begun(t, b, id)
 	slurm(t, farm, "scontrol", "suspend", jobOf(t, farm, id))
 	said(t, b, id, event.KindHostsSuspended, "has suspended the job")
-	time.Sleep(slot - margin + 5*time.Second) // it would be asked to save itself meanwhile, and any other silent host lost
+	time.Sleep(slot - margin + 5*time.Second) // it would be asked to write its checkpoint meanwhile, and any other silent host lost
 	var v struct {
 		State    string
 		Attempts []struct{}
@@ -344,7 +344,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 	}
 }
 
-// TestSlurmsOwnSignal, asked for among the free options, has a job save itself long before
+// TestSlurmsOwnSignal, asked for among the free options, has a job write its checkpoint long before
 // its slot ends.
 func TestSlurmsOwnSignal(t *testing.T) {
 	t.Parallel()

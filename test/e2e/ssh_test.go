@@ -107,14 +107,14 @@ func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
 	if r := b.Try("run", "-q", job); r.Code != 0 {
 		t.Errorf("second run: %+v", r)
 	}
-	// What each host's node wrote came home.
+	// What each host's node wrote was collected.
 	for node := range 3 {
 		b.Must("logs", "--node", strconv.Itoa(node), "small")
 	}
 }
 
 // TestASiteWithThePathsOfThisMachine: who has the same name on both sides has his home,
-// cache and scratch at the same paths there. That tells nothing of what is in them.
+// cache and scratch at the same paths there. That reports nothing of what is in them.
 func TestASiteWithThePathsOfThisMachine(t *testing.T) {
 	t.Parallel()
 	b, farm, job := rack(t, 1, "nodes: 1",

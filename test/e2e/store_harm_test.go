@@ -68,7 +68,7 @@ func newData(t *testing.T, dir string, before map[string]int64) string {
 	return drivertest.Largest(t, dir, before)
 }
 
-// TestAStoreThatCannotBeUsed is told before anything is computed.
+// TestAStoreThatCannotBeUsed is reported before anything is computed.
 func TestAStoreThatCannotBeUsed(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "checkpoint: {grace: 3s, paths: [/work/a]}", "outputs: [{from: /work/a, to: results}]", "store: ./not-mounted", "run: echo computing")

@@ -61,7 +61,7 @@ func sitesOfOneHost(t *testing.T, hosts, size int, further func(private string) 
 	return b, farm, job
 }
 
-// movesOnce runs such a job, which is moved from the first site to the second, and tells
+// movesOnce runs such a job, which is moved from the first site to the second, and reports
 // how many bytes have passed this machine meanwhile.
 func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v testkit.RunView, shown string, carried int64) {
 	t.Helper()
@@ -89,7 +89,7 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 }
 
 // TestACheckpointOfAClusterGoesStraight from its login node to the store. The next attempt,
-// on the same cluster, does without: what it goes on from is there still.
+// on the same cluster, does without: what it continues from is there still.
 func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	t.Parallel()
 	b, farm, job := cluster(t, 2, ", slot: 10m", "volume: /data", "workdir: /data", "checkpoint: {grace: 3s}", "outputs: [{from: /data/log, to: results}, {from: /data/done, to: results}]",
@@ -115,8 +115,8 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	b.Must("rm", id)
 }
 
-// TestAMoveWithoutAStoreGoesStraight: what an attempt has saved comes home, and from
-// its site straight to the next one's; but where the two do not reach each other, it
+// TestAMoveWithoutAStoreGoesStraight: what an attempt has saved is collected, and from
+// its site directly to the next one's; but where the two do not reach each other, it
 // goes to that from home. In the end nothing is left on either.
 func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 	t.Parallel()
@@ -133,7 +133,7 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 			if strings.Count(shown, line) != 1 {
 				t.Errorf("its history does not say %q:\n%s", line, shown)
 			}
-			// Once it has to come home.
+			// Once it has to be collected.
 			if !apart && carried > size*3/2 || apart && carried < 2*size {
 				t.Errorf("%d MiB passed this machine", carried>>20)
 			}
@@ -144,7 +144,7 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 }
 
 // TestARunGoesOnWithWhatIsThereStill: its next attempt is on the same host, and neither
-// what it goes on from nor its input travels. In the end nothing is left there.
+// what it continues from nor its input travels. In the end nothing is left there.
 func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 	t.Parallel()
 	const size = 32 << 20
@@ -158,14 +158,14 @@ func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 	if line := "continuing on the volume of attempt 1"; strings.Count(shown, line) != 1 {
 		t.Errorf("its history does not say %q:\n%s", line, shown)
 	}
-	if carried > size*5/4 { // once it has to come home
+	if carried > size*5/4 { // once it has to be collected
 		t.Errorf("%d MiB passed this machine", carried>>20)
 	}
 	testkit.Figure(t, "%d MiB passed this machine; attempt 2 waited %v for the checkpoint", carried>>20, v.Attempts[1].Phases["stage"])
 	left(t, farm)
 }
 
-// TestAClusterKeepsACheckpointForTheNextSite, with its one node given back: that site,
+// TestAClusterKeepsACheckpointForTheNextSite, with its one node released: that site,
 // which is the same cluster with another scratch, takes it over.
 func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	t.Parallel()

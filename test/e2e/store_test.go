@@ -71,7 +71,7 @@ func (s *stored) counts(t *testing.T) {
 	time.Sleep(time.Second) // in which it counts
 }
 
-// suspended has the run save itself, on the only site, which takes nothing any
+// suspended has the run write its checkpoint, on the only site, which takes nothing any
 // more.
 func (s *stored) suspended(t *testing.T) checkpoints {
 	t.Helper()
@@ -107,7 +107,7 @@ func (s *stored) shut(t *testing.T, is bool) {
 	}
 }
 
-// completes has the run go on here, and looks at what it has done.
+// completes has the run continue here, and looks at what it has done.
 func (s *stored) completes(t *testing.T, from string) {
 	t.Helper()
 	v := s.Await(s.id, 90*time.Second)
@@ -126,7 +126,7 @@ func (s *stored) laptop() string {
 
 func directoryStore(b *testkit.Bee, _ *sshfarm.Farm) string {
 	dir := filepath.Join(b.Dir, "store")
-	os.Mkdir(dir, 0o700) //nolint:errcheck // bee tells where it is missing
+	os.Mkdir(dir, 0o700) //nolint:errcheck // bee reports where it is missing
 	return dir
 }
 
@@ -138,7 +138,7 @@ func farStore(_ *testkit.Bee, farm *sshfarm.Farm) string {
 // scratchStore is one behind ssh that the site sees as well.
 func scratchStore(_ *testkit.Bee, farm *sshfarm.Farm) string {
 	dir := filepath.Join(farm.Dir, "scratch")
-	os.Mkdir(dir, 0o700) //nolint:errcheck // bee tells where it is missing
+	os.Mkdir(dir, 0o700) //nolint:errcheck // bee reports where it is missing
 	return "h1:" + dir
 }
 
@@ -148,7 +148,7 @@ func bucketStore(b *testkit.Bee, s *s3server.Server) string {
 }
 
 // TestARunWaitsInAStore: with no site left, the checkpoint is in the store, and
-// the run goes on from there.
+// the run continues from there.
 func TestARunWaitsInAStore(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -183,7 +183,7 @@ func TestARunWaitsInAStore(t *testing.T) {
 }
 
 // TestAnotherMachineGoesOn: that which has submitted the run is gone. The one
-// that goes on knows the store, and nothing else.
+// that continues knows the store, and nothing else.
 func TestAnotherMachineGoesOn(t *testing.T) {
 	t.Parallel()
 	s := beginStored(t, directoryStore)

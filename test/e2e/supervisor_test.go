@@ -24,7 +24,7 @@ func counting(t *testing.T, b *testkit.Bee, id string) {
 }
 
 // TestOneProcessCarriesAllDetachedRuns, as long as their environment is the
-// same; when it is killed, `bee supervise` has them all carried on.
+// same; when it is killed, `bee supervise` has them all continued.
 func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "run: 'touch log; while [ ! -e go ]; do sleep 0.1; done; echo done > end'", "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: './results/${run.id}'}]")
@@ -70,7 +70,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 }
 
 // TestABackgroundRunIsTriedAgainByItself: its results find no room; once they
-// do, they come home without anybody's doing.
+// do, they are collected without anybody's doing.
 func TestABackgroundRunIsTriedAgainByItself(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, doneOnceBlocked, "volume: /data", "workdir: /data", "outputs: [{from: /data/end, to: ./results/sub}]")

@@ -79,7 +79,7 @@ func (x *terminal) answer(word string) {
 
 // exit waits for the end, and gives bee's exit code.
 func (x *terminal) exit() int {
-	x.script.Wait() //nolint:errcheck // its state tells
+	x.script.Wait() //nolint:errcheck // its state shows it
 	return x.script.ProcessState.ExitCode()
 }
 

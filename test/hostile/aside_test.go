@@ -40,7 +40,7 @@ func TestAPoisonedRecordEndsOneRun(t *testing.T) {
 			if err := errors.Join(s.Exec(t.Context(), damage, bad), s.Close()); err != nil {
 				t.Fatal(err)
 			}
-			b.Must("supervise") // has both carried on
+			b.Must("supervise") // has both continued
 			b.Must("exec", good, "--", "touch", "go")
 			if v := b.Await(good, 30*time.Second); v.State != "succeeded" {
 				t.Errorf("the other run: %+v", v)

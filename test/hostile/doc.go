@@ -3,7 +3,7 @@
 // other users of a host. docs/explanation/security.md names the test of each promise.
 //
 // One file per kind of fault. A site that lies comes from package
-// internal/testkit/hostilesite, which is told what to change:
+// internal/testkit/hostilesite, which is given what to change:
 //
 //	b, job := busyboxJob(t, "run: true")
 //	hostilesite.Start(t, b, hostilesite.Lie{

@@ -12,7 +12,7 @@ import (
 )
 
 // TestOutputsOfALyingHead: what a head lists as outputs, and was not asked for, is not
-// brought home. Nothing outside of `to:` changes, nor what is hidden in it.
+// collected. Nothing outside of `to:` changes, nor what is hidden in it.
 func TestOutputsOfALyingHead(t *testing.T) {
 	b, job := busyboxJob(t, "workdir: /work", "run: 'echo good >a.dat; mkdir -p d .git/hooks; echo evil >.git/hooks/x; echo evil >d/a.dat; echo evil >.b.dat'",
 		`outputs: [{from: "/work/*.dat", to: ./home/results}]`)
@@ -136,7 +136,7 @@ func TestAJobThatHidesFilesInAProject(t *testing.T) {
 	}
 }
 
-// TestAJobThatReplacesHiddenFiles below a directory that it brings home: what is hidden
+// TestAJobThatReplacesHiddenFiles below a directory that it collects: what is hidden
 // there, and is not its run's, stays as it is. Nothing is lost of what came.
 func TestAJobThatReplacesHiddenFiles(t *testing.T) {
 	b, job := busyboxJob(t, "workdir: /work", "run: 'mkdir -p res/.git/hooks; echo evil >res/.git/hooks/post-commit; echo evil >res/.envrc; echo new >res/.new; echo new >res/log'",

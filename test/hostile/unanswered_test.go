@@ -16,7 +16,7 @@ const killNodes = `for p in /proc/[0-9]*; do
   fi
 done 2>/dev/null; true`
 
-// TestAMoveWhoseAnswerIsLost: a head that hears of a move and ends, or is killed, before its
+// TestAMoveWhoseAnswerIsLost: a head that receives a move and ends, or is killed, before its
 // answer comes has not lost the move: bee reads the run's record before it concludes.
 func TestAMoveWhoseAnswerIsLost(t *testing.T) {
 	for name, lie := range map[string]hostilesite.Lie{

@@ -39,7 +39,7 @@ func layers(t *testing.T, manifest string) (size int64) {
 	return size
 }
 
-// TestABundleRunsFromAnywhere: it is moved after it was made, and nothing tells it
+// TestABundleRunsFromAnywhere: it is moved after it was made, and nothing reports it
 // where it lies or what there is; it is started by a link, also where there is no other
 // library than its own. It boots as far as its firmware.
 func TestABundleRunsFromAnywhere(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 )
 
 // TestSeveralVirtualMachinesOnAHost: three nodes on two hosts, two of them on
-// the first. Each is a node like any other; neighbours' frames stay at home.
+// the first. Each is a node like any other; neighbours' frames stay on the submitting machine.
 func TestSeveralVirtualMachinesOnAHost(t *testing.T) {
 	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")

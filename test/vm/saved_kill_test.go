@@ -17,7 +17,7 @@ import (
 // TestKilledWhileMachinesAreSaved: controllers, a hypervisor and the head are
 // killed while a run's machines are saved, each at another moment of it, and a
 // hypervisor while they are brought up again. A checkpoint that was cut short is
-// never one: each time the run goes on from the one that is whole, and its result is
+// never one: each time the run continues from the one that is whole, and its result is
 // right. Each machine has a volume of its own, and rings, as by default. Outside of
 // `make test-long` only controllers are killed.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
@@ -120,7 +120,7 @@ func cutShort(t *testing.T, b *testkit.Bee, id, file string, do func()) {
 	t.Logf("killed with %s", matches(filepath.Join(fresh[0], "*/*"), filepath.Join(fresh[1], "*/*")))
 }
 
-// appears waits for a file of which one of some patterns tells, without a pause
+// appears waits for a file of which one of some patterns reports, without a pause
 // that the moment could pass in.
 func appears(t *testing.T, b *testkit.Bee, id string, patterns ...string) {
 	t.Helper()
@@ -150,7 +150,7 @@ func first(t *testing.T, b *testkit.Bee, id string, attempt int) int {
 	return n
 }
 
-// checkGoesOn waits for an attempt that goes on where attempt 2 did, from what
+// checkGoesOn waits for an attempt that continues where attempt 2 did, from what
 // attempt 1 has saved.
 func checkGoesOn(t *testing.T, b *testkit.Bee, id string, attempt int) {
 	t.Helper()

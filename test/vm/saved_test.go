@@ -102,8 +102,8 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 	return last
 }
 
-// TestMachinesAreSavedAndGoOn: all machines of a run are saved in the midst of
-// MPI communication; they go on here, twice, then elsewhere (and back in
+// TestMachinesAreSavedAndGoOn: all machines of a run are saved in the middle of
+// MPI communication; they continue here, twice, then elsewhere (and back in
 // `make test-long`), and the ranks come to what they would have come to anyway, and so does the file that both append to and
 // read all the time, in a data image of the first guest. Of the output nothing is missing
 // or comes twice. What was saved at first still makes a run afterwards, with the file as

@@ -144,7 +144,7 @@ outputs: [{from: "/data/*", to: results}]
 // volumeOnHost is the directory of a bee's hosts in which a job has made a file.
 func volumeOnHost(t *testing.T, b *testkit.Bee, name string) (dir string) {
 	t.Helper()
-	filepath.WalkDir(filepath.Join(b.Dir, "scratch"), func(path string, d fs.DirEntry, err error) error { //nolint:errcheck // what is not found is told
+	filepath.WalkDir(filepath.Join(b.Dir, "scratch"), func(path string, d fs.DirEntry, err error) error { //nolint:errcheck // what is not found is reported
 		if err == nil && !d.IsDir() && d.Name() == name {
 			dir = filepath.Dir(path)
 			return fs.SkipAll

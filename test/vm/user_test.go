@@ -17,7 +17,7 @@ import (
 
 // TestAnImagesUserInVirtualMachines: processes are whom the image names, on both nodes
 // and in a volume of either kind; outside, and in what they write, they are the caller.
-// The image is as it was for who runs it in the guest himself. Root has one node, and huge
+// The image is as it was for who runs it in the guest itself. Root has one node, and huge
 // pages, which only root can set aside.
 func TestAnImagesUserInVirtualMachines(t *testing.T) {
 	testkit.AsRootToo(t)

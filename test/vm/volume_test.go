@@ -53,7 +53,7 @@ outputs: [{from: "/data/*", to: results}]
 }
 
 // TestADataImageMoves: a job whose volume is a data image is asked to save
-// itself by a stop file, and goes on from its volume, which was in one file.
+// itself by a stop file, and continues from its volume, which was in one file.
 func TestADataImageMoves(t *testing.T) {
 	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
@@ -99,9 +99,9 @@ outputs: [{from: /data/state, to: results}]
 	}
 }
 
-// TestSyncedWritesSurvive: node 0 and its machine are killed in the midst of
+// TestSyncedWritesSurvive: node 0 and its machine are killed in the middle of
 // writing. What was synced there, and by a guest that has the volume from there,
-// comes home out of the image they left.
+// is collected out of the image they left.
 func TestSyncedWritesSurvive(t *testing.T) {
 	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")

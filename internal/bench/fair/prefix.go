@@ -34,7 +34,7 @@ func (o *origin) inside(path string) (in string, foreign bool) {
 const mostForeign = 64
 
 // noteHost is note for a process that runs an image's program on the bare host. The host's
-// shell is passed over: it is what starts each of them, and computes nothing.
+// shell is skipped: it is what starts each of them, and computes nothing.
 func (w *Watch) noteHost(pid string, from *origin) (program string) {
 	exe, err := os.Readlink(w.own + "/" + pid + "/exe")
 	if err != nil || strings.TrimSuffix(exe, " (deleted)") == from.Binary || exe == hostShell() {

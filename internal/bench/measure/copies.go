@@ -239,7 +239,7 @@ func overlap(all []window) float64 {
 		}
 		from, to, longest = max(from, w.begin), min(to, w.end), max(longest, w.end-w.begin)
 	}
-	if longest <= 0 { // shorter than the clock can tell
+	if longest <= 0 { // shorter than the clock can report
 		return 1
 	}
 	return (to - from) / longest

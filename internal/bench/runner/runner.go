@@ -1,4 +1,4 @@
-// Package runner takes the measurements of a study by turns: blocks in which each
+// Package runner takes the measurements of a study alternately: blocks in which each
 // environment is measured once per point, and the baseline twice, in random order. It
 // continues where a former process ended. How one measurement is taken, and when the
 // figures are precise enough, is given to it; it knows no run and no verdict.

@@ -1,4 +1,4 @@
-// Package stats compares the figures of two environments that were measured by turns, and
+// Package stats compares the figures of two environments that were measured alternately, and
 // decides whether one costs more than the other. All functions are pure. The package
 // imports the standard library only, and knows no study, file or run.
 //

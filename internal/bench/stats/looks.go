@@ -39,7 +39,7 @@ func Precise(contrasts []Contrast, margin float64) bool {
 }
 
 // Forecast is the number of blocks with which a contrast would likely get a verdict, as an
-// interval shrinks with the root of its blocks. It is 0 where nothing can be said.
+// interval shrinks with the root of its blocks. It is 0 where nothing is known.
 func Forecast(estimate float64, ninety Interval, blocks int, margin float64) int {
 	half := ninety.Width() / 2
 	if blocks == 0 || math.IsInf(half, 0) || math.IsNaN(estimate) {

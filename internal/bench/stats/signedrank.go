@@ -25,7 +25,7 @@ func (i Interval) Width() float64 {
 	return math.Inf(1)
 }
 
-// Within reports whether the interval lies in another one, its ends included.
+// Within reports whether the interval is in another one, its ends included.
 func (i Interval) Within(o Interval) bool { return i.Low >= o.Low && i.High <= o.High }
 
 // Apart reports whether the interval shares no value with another one.

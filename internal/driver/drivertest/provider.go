@@ -230,7 +230,7 @@ func (s ProviderSuite) recover(t *testing.T) {
 	}
 }
 
-// yield has the hosts go that others wait for, and what lies there stay, out of the
+// yield has the hosts go that others wait for, and what is there stay, out of the
 // way of the run's next lease, which may take it over.
 func (s ProviderSuite) yield(t *testing.T) {
 	p, o := s.New(t), s.owner(t)

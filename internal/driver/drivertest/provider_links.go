@@ -40,7 +40,7 @@ func makeOutside(dir string) error {
 	return nil
 }
 
-// lookOutside describes what lies in a directory.
+// lookOutside describes what is in a directory.
 func lookOutside(dir string) string {
 	var all strings.Builder
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {

@@ -34,13 +34,13 @@ type nodeConfig struct {
 	Outside string `json:"outside,omitempty"`
 }
 
-// nodeAnswer is what StandInNode tells everyone who connects.
+// nodeAnswer is what StandInNode reports to everyone who connects.
 type nodeAnswer struct {
 	Config   string `json:"config"`
 	Hostname string `json:"hostname"`
 	Leaked   string `json:"leaked,omitempty"`
 	Session  bool   `json:"session"`           // whether it leads a session of its own
-	Outside  string `json:"outside,omitempty"` // what lies there, see lookOutside
+	Outside  string `json:"outside,omitempty"` // what is there, see lookOutside
 	// Env is its environment, KEY=VALUE.
 	Env []string `json:"env"`
 }
@@ -101,7 +101,7 @@ func StandInNode() int {
 		if c.Outside != "" {
 			a.Outside = lookOutside(c.Outside)
 		}
-		// The connection stays open: its end tells of the node's end.
+		// The connection stays open: its end reports the node's end.
 		_ = json.NewEncoder(conn).Encode(a)
 	}
 }

@@ -27,22 +27,22 @@ type RuntimeSuite struct {
 	New func(t testing.TB) driver.Runtime
 	// Binary is the bee binary; it has to be linked statically.
 	Binary string
-	// SharedUTS tells that containers keep the host's name.
+	// SharedUTS means that containers keep the host's name.
 	SharedUTS bool
-	// NamespaceRoot tells that root inside keeps the rights of its own user
+	// NamespaceRoot means that root inside keeps the rights of its own user
 	// namespace, such as to mount, which are none outside of it.
 	NamespaceRoot bool
-	// OwnKernel tells that containers have a kernel of their own: its network,
+	// OwnKernel means that containers have a kernel of their own: its network,
 	// memory and processes are not the host's.
 	OwnKernel bool
-	// Inherits tells that limits of resources are those of who starts containers.
+	// Inherits means that limits of resources are those of who starts containers.
 	Inherits bool
-	// Scratch tells that what containers write lies in memory, unless
+	// Scratch means that what containers write is in memory, unless
 	// ContainerSpec.DiskScratch asks for a disk.
 	Scratch bool
-	// Strangers tells that the accounts in a container may not have the caller.
+	// Strangers means that the accounts in a container may not have the caller.
 	Strangers bool
-	// Filters tells that containers have a filter of system calls without asking for one.
+	// Filters means that containers have a filter of system calls without asking for one.
 	Filters bool
 	// Only names the cases to run; none: all.
 	Only []string
@@ -159,7 +159,7 @@ func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 	}
 }
 
-// Held has hold make the runtime's daemon stand still, and wants a container to
+// Held has hold halt the runtime's daemon, and wants a container to
 // be given up in time, its processes gone, and nothing left once letGo was called.
 func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
 	s.image = localImage(t)

@@ -58,7 +58,7 @@ func mappedOf(pid int) uintptr {
 		fmt.Println("maps:", err)
 	}
 	first, _, _ := strings.Cut(string(raw), "-")
-	at, _ := strconv.ParseUint(first, 16, 64) // 0 is none, which the call tells
+	at, _ := strconv.ParseUint(first, 16, 64) // 0 is none, which the call shows it
 	return uintptr(at)
 }
 

@@ -185,7 +185,7 @@ func (s RuntimeSuite) scratch(t *testing.T) {
 	}
 }
 
-// holds tells whether a file of a name lies somewhere in a directory.
+// holds reports whether a file of a name lies somewhere in a directory.
 func holds(dir, name string) bool {
 	found := false
 	filepath.WalkDir(dir, func(_ string, d fs.DirEntry, _ error) error { //nolint:errcheck // what may not be read holds no file of ours

@@ -22,13 +22,13 @@ import (
 // lines is how far the command of Moved counts.
 const lines = 300
 
-// A saved guest stands still for longer than its clock may be wrong after that.
+// A saved guest is halted for longer than its clock may be wrong after that.
 const (
 	standstill = 10 * time.Second
 	clockError = 4 * time.Second
 )
 
-// Moved saves a guest while the job's command runs in it, lets it go on, saves
+// Moved saves a guest while the job's command runs in it, lets it continue, saves
 // it again, ends it, and brings it up elsewhere, twice: the command notices
 // nothing, and of its output nothing is missing or comes twice.
 func (s RuntimeSuite) Moved(t *testing.T) {

@@ -208,7 +208,7 @@ func untar(r io.Reader, root string) error {
 		case tar.TypeDir:
 			err = os.MkdirAll(path, 0o755)
 			if err == nil {
-				defer os.Chmod(path, h.FileInfo().Mode()) //nolint:errcheck // the cases that want it tell
+				defer os.Chmod(path, h.FileInfo().Mode()) //nolint:errcheck // the cases that want it check it
 			}
 		case tar.TypeSymlink:
 			err = os.Symlink(h.Linkname, path)

@@ -63,7 +63,7 @@ func Largest(t testing.TB, dir string, before map[string]int64) string {
 	return best
 }
 
-// Flip changes one bit in the midst of a file.
+// Flip changes one bit in the middle of a file.
 func Flip(name string) error {
 	raw, err := os.ReadFile(name)
 	if err != nil {

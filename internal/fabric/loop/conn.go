@@ -15,7 +15,7 @@ import (
 )
 
 // ErrNothing says that nothing (more) is to be read now. To who reads by way of TLS it
-// is as if the time was over, so that he goes on later where he was.
+// is as if the time was over, so that it continues later where it was.
 var ErrNothing net.Error = nothing{} //nolint:gochecknoglobals,errname // a constant
 
 type nothing struct{}
@@ -55,7 +55,7 @@ func NewConn(c *net.TCPConn) (*Conn, error) {
 	return own, nil
 }
 
-// Of has a source hear of what comes.
+// Of has a source notice what comes.
 func (c *Conn) Of(s *Source) error {
 	return c.use("watch", func(fd int) error { return s.Watch(fd) })
 }
@@ -124,7 +124,7 @@ func (c *Conn) room(fd int) error {
 	if c.closing.Load() {
 		return net.ErrClosed
 	}
-	unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}, {Fd: int32(c.alarm.fd), Events: unix.POLLIN}}, timeout) //nolint:errcheck // the next write tells
+	unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}, {Fd: int32(c.alarm.fd), Events: unix.POLLIN}}, timeout) //nolint:errcheck // the next write shows it
 	return nil
 }
 
@@ -158,7 +158,7 @@ func (c *Conn) Room() (room int) {
 	return room
 }
 
-// Unread tells whether something has come that was not read.
+// Unread reports whether something has come that was not read.
 func (c *Conn) Unread() (some bool) {
 	c.use("look at", func(fd int) error { //nolint:errcheck // then there is nothing
 		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
@@ -168,7 +168,7 @@ func (c *Conn) Unread() (some bool) {
 	return some
 }
 
-// What the system tells of a socket's memory (SO_MEMINFO, linux/sock_diag.h).
+// What the system reports of a socket's memory (SO_MEMINFO, linux/sock_diag.h).
 const (
 	memoryBound  = 3
 	memoryQueued = 5

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Event is an eventfd, which one end sets and the other hears of.
+// Event is an eventfd, which one end sets and the other is notified of.
 type Event struct {
 	mu sync.RWMutex // held for reading while fd is used
 	fd int          // -1: it is closed
@@ -61,7 +61,7 @@ func (e *Event) Close() {
 // one is what is written to an event.
 var one = []byte{1, 0, 0, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // a constant
 
-// Set has the other end hear of it.
+// Set has the other end notice it.
 func (e *Event) Set() {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
@@ -76,7 +76,7 @@ func (e *Event) Clear() {
 	unix.Read(e.fd, count[:]) //nolint:errcheck // empty: it was not set
 }
 
-// Of has a source hear of the event.
+// Of has a source notice the event.
 func (e *Event) Of(s *Source) error {
 	e.mu.RLock()
 	defer e.mu.RUnlock()

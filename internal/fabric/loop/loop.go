@@ -2,7 +2,7 @@
 // right there as long as it is little, so that nobody else has to be woken for it. What
 // stays busy gets a goroutine of its own until it rests again. By way of the runtime's
 // poller one thread is woken to find out whom to wake, and another one to do it, which
-// takes twice as long; and a file that it knows wakes it each time, whoever waits.
+// takes twice as long; and a file that it knows wakes it each time, whichever thread waits.
 package loop
 
 import (
@@ -23,7 +23,7 @@ type Loop struct {
 	last    uint64 // number of a source
 }
 
-// files are those that the system tells the loop of.
+// files are those that the system reports the loop of.
 type files struct {
 	epoll int
 	end   *Event
@@ -39,7 +39,7 @@ func (l *Loop) Close() {
 	}
 }
 
-// control changes which files the system tells of.
+// control changes which files the system reports.
 func (l *Loop) control(op, fd int, events uint32, number uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ type Source struct {
 
 	mu     sync.Mutex
 	fd     int  // -1: none
-	busy   bool // somebody looks
+	busy   bool // someone looks
 	again  bool // he has to once more
 	closed bool
 }
@@ -145,7 +145,7 @@ func (l *Loop) Add(look func(Turn) (dry bool)) *Source {
 	return s
 }
 
-// Watch has the source hear of another file, or of none where fd is negative. The one
+// Watch has the source notice another file, or of none where fd is negative. The one
 // before may be closed then.
 func (s *Source) Watch(fd int) error {
 	s.mu.Lock()
@@ -168,7 +168,7 @@ func (s *Source) watch(fd int) error {
 	return s.loop.control(unix.EPOLL_CTL_ADD, fd, s.wanted(), s.number)
 }
 
-// wanted is what the system is to tell. That the other end is gone it tells always, but
+// wanted is what the system is to report. That the other end is gone it reports always, but
 // so only once.
 func (s *Source) wanted() uint32 {
 	if s.busy {
@@ -177,7 +177,7 @@ func (s *Source) wanted() uint32 {
 	return unix.EPOLLIN
 }
 
-// Close has nothing heard any more. Somebody may still look meanwhile.
+// Close has nothing heard any more. Someone may still look meanwhile.
 func (s *Source) Close() {
 	if s == nil {
 		return
@@ -191,7 +191,7 @@ func (s *Source) Close() {
 	s.loop.mu.Unlock()
 }
 
-// Call has somebody look, whether something is heard or not.
+// Call has someone look, whether something is heard or not.
 func (s *Source) Call() {
 	s.mu.Lock()
 	begins := !s.busy && !s.closed
@@ -239,7 +239,7 @@ func (s *Source) heard() {
 	s.mu.Lock()
 	rests := dry && !s.again
 	if rests {
-		s.busy = false // the loop hears of it all the time
+		s.busy = false // the loop is notified of it all the time
 	} else {
 		s.setBusy(true)
 	}

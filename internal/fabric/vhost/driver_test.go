@@ -31,7 +31,7 @@ type driver struct {
 	features  uint64
 }
 
-// Where things lie in the memory.
+// Where things are in the memory.
 const (
 	ringSize    = 64
 	guestBase   = 1 << 30
@@ -139,7 +139,7 @@ func (d *driver) answer(request uint32) []byte {
 	return b
 }
 
-// tell waits until a request is done.
+// report waits until a request is done.
 func (d *driver) tell(request uint32, payload []byte, files ...*os.File) {
 	d.t.Helper()
 	d.message(request, flagNeedReply, payload, files...)
@@ -148,7 +148,7 @@ func (d *driver) tell(request uint32, payload []byte, files ...*os.File) {
 	}
 }
 
-// table tells of the memory, in two regions, one in the middle of its file.
+// table reports the memory, in two regions, one in the middle of its file.
 func (d *driver) table() {
 	const half = receivedAt
 	d.tell(setMemTable, append(u32(2, 0), u64(guestBase, half, userBase, 0, guestBase+half, memoryBytes-half, userBase+half, half)...), d.file, d.file)
@@ -224,7 +224,7 @@ func (d *driver) send(slot uint16, header, frame []byte, part int) {
 	all := d.memory[at : at : at+sendSlot]
 	all = append(append(all, header...), 0, 0)
 	n := len(append(all, frame...))
-	// Chains of several parts lie in a table of their own, behind the frame.
+	// Chains of several parts are in a table of their own, behind the frame.
 	if part >= n {
 		d.describe(sending, slot, guestBase+uint64(at), n, 0, 0)
 	} else {
@@ -310,7 +310,7 @@ func whole(frames ...[]byte) (all []Frame) {
 	return all
 }
 
-// give tells whether the guest was given a frame.
+// give reports whether the guest was given a frame.
 func give(d *Device, frame []byte) bool {
 	n, bytes := d.Give([]Frame{{Head: frame}})
 	return n == 1 && bytes == len(frame)

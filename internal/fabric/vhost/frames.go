@@ -24,7 +24,7 @@ type Frame struct {
 }
 
 // headLength is that of what is copied of a long frame at least: the headers of all that
-// is told apart by them.
+// is distinguished by them.
 const (
 	headLength = HeaderSize + 14 + 4 + 60 + 60
 	longFrame  = 4096
@@ -48,8 +48,8 @@ func (f Frame) AppendTo(b []byte) []byte {
 	return b
 }
 
-// receive puts frames into buffers of the guest's, and tells how many. Where not all
-// are in, there was no room for the next, and the guest tells when it gives more,
+// receive puts frames into buffers of the guest's, and reports how many. Where not all
+// are in, there was no room for the next, and the guest reports when it gives more,
 // or else err says what is wrong with it.
 func (s *session) receive(frames []Frame) (done int, err error) {
 	r := &s.rings[receiving]
@@ -88,7 +88,7 @@ func (s *session) fill(r *ring, frames []Frame) (seen uint16, done int, err erro
 	return seen, done, err
 }
 
-// buffers finds those for a frame, which are the ring's chains then, and tells how
+// buffers finds those for a frame, which are the ring's chains then, and reports how
 // many; zero: there are too few.
 func (s *session) buffers(r *ring, frame Frame, seen uint16) (count uint16, err error) {
 	size := frame.Len()
@@ -180,7 +180,7 @@ type batch struct {
 }
 
 // pass takes a batch from the ring, has it dealt with, and gives the guest its buffers
-// back. It says whether there may be more.
+// back. It reports whether there may be more.
 func (s *session) pass(r *ring, b *batch) (more bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +208,7 @@ func (s *session) pass(r *ring, b *batch) (more bool, err error) {
 	return r.await(s.events(), seen), nil
 }
 
-// collect finds the frames of a batch, up to the index seen, and tells how many buffers
+// collect finds the frames of a batch, up to the index seen, and reports how many buffers
 // these are.
 func (s *session) collect(r *ring, b *batch, seen uint16) (count uint16, err error) {
 	b.data, b.rest, b.frames, b.bytes = b.data[:0], b.rest[:0], b.frames[:0], 0
@@ -231,7 +231,7 @@ func (s *session) collect(r *ring, b *batch, seen uint16) (count uint16, err err
 	return count, nil
 }
 
-// add adds a frame that lies in some parts, behind a header that is some bytes longer
+// add adds a frame that is in some parts, behind a header that is some bytes longer
 // than here. What cannot be one is left out.
 func (b *batch) add(parts []segment, longer int) {
 	size := 0

@@ -16,7 +16,7 @@ type region struct {
 	mapping     []byte
 }
 
-// memory is all of the guest's memory that the hypervisor told of.
+// memory is all of the guest's memory that the hypervisor announced.
 type memory []region
 
 // regionSize is that of one region's description on the wire.

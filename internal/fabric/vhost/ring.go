@@ -67,7 +67,7 @@ type segment struct {
 	guest uint64
 }
 
-// running tells whether the ring may be used. Callers hold mu.
+// running reports whether the ring may be used. Callers hold mu.
 func (r *ring) running() bool { return r.kick.Load() != nil && r.enabled && r.used != nil }
 
 func word(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) } //nolint:gosec // aligned: see memory.whole
@@ -151,8 +151,8 @@ func (r *ring) publish(n uint16, events bool, log dirty) {
 	}
 }
 
-// await asks the driver to tell when it goes beyond the index that was seen,
-// and says whether it has already.
+// await asks the driver to report when it goes beyond the index that was seen,
+// and reports whether it has already.
 func (r *ring) await(events bool, seen uint16) (already bool) {
 	if events {
 		binary.LittleEndian.PutUint16(r.used[4+8*int(r.num):], seen)
@@ -172,7 +172,7 @@ func (r *ring) halt() uint16 {
 // kickBy has another event be the driver's kick. Callers hold mu.
 func (r *ring) kickBy(kick *loop.Event) (err error) {
 	if kick == nil {
-		r.source.Watch(-1) //nolint:errcheck // it hears of nothing
+		r.source.Watch(-1) //nolint:errcheck // it is notified of nothing
 	} else if err = kick.Of(r.source); err != nil {
 		kick.Close()
 		kick = nil

@@ -128,7 +128,7 @@ func (s *session) fail(err error) {
 	})
 }
 
-// free lets go of all that the session has, when it has failed and no request is being
+// free releases all that the session has, when it has failed and no request is being
 // dealt with any more.
 func (s *session) free() {
 	s.change(func() {
@@ -146,7 +146,7 @@ func (s *session) free() {
 	s.hasRoom(loop.More) // who waits for it finds out
 }
 
-// change has both rings stand still: first the one that gives, with whose lock held others
+// change halts both rings: first the one that gives, with whose lock held others
 // are given to.
 func (s *session) change(do func()) {
 	for _, i := range []int{sending, receiving} {
@@ -272,7 +272,7 @@ func (s *session) handle(request uint32, p []byte, files []*os.File) (reply []by
 		}
 	case setProtocolFeatures, setOwner, resetOwner, setLogFD, setVringErr, sendRARP, netSetMTU:
 		// Nothing of these changes what we do: frames of any size pass, and a
-		// switch that knows its guests need not be told where they are.
+		// switch that knows its guests need not be reported where they are.
 	case setMemTable:
 		m, e := newMemory(p, files)
 		if e != nil {
@@ -331,7 +331,7 @@ func (s *session) ring(request uint32, p []byte, files []*os.File) (reply []byte
 		if value == 0 || value > maxRing || value&(value-1) != 0 {
 			return nil, fmt.Errorf("a ring of %d", value)
 		}
-		r.num, r.used = uint16(value), nil // its parts are told next
+		r.num, r.used = uint16(value), nil // its parts are reported next
 	case setVringBase:
 		r.next, r.filled = uint16(value), uint16(value)
 	case setVringAddr:

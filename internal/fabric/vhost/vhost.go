@@ -1,6 +1,6 @@
 // Package vhost is a guest's network device whose other side is this process
 // (the vhost-user protocol of QEMU's documentation): the rings through which
-// the guest's driver sends and receives lie in its memory, which is mapped
+// the guest's driver sends and receives are in its memory, which is mapped
 // here, so that a frame is copied once each way and passes no process between.
 // Checksums and segmentation that the guest left to its device travel with each
 // frame as virtio's header, for the guest that receives it to make use of. It
@@ -26,7 +26,7 @@ const HeaderSize = 10
 // segment of TCP and IP, or the largest MTU, needs.
 const MaxFrame = HeaderSize + 14 + 4 + 65536
 
-// errStopped tells of frames for a guest whose device takes none: it is not up
+// errStopped reports frames for a guest whose device takes none: it is not up
 // yet, or the machine is halted.
 var errStopped = errors.New("the guest's device is stopped")
 
@@ -45,9 +45,9 @@ type Device struct {
 
 // Serve takes the hypervisor's connection from a listener of Unix sockets, and
 // calls take for the guest's frames, as many at a time as are there, in a loop, from one
-// goroutine at a time; they are take's only until it returns, as long ones lie in the guest's
+// goroutine at a time; they are take's only until it returns, as long ones are in the guest's
 // memory, and it does not wait. Of several connections the last one counts: a
-// machine that is started anew connects anew. Who can connect can speak for the
+// machine that is started again connects again. Who can connect can speak for the
 // guest: the listener has to be the user's own.
 func Serve(l net.Listener, in *loop.Loop, log *slog.Logger, take func(frames []Frame)) *Device {
 	d := &Device{take: take, loop: in, log: log, listener: l}
@@ -82,7 +82,7 @@ func (d *Device) accept() {
 }
 
 // Give hands frames to the guest, each with its header before it, in their order.
-// It waits while the guest has no room, and tells how many there were and their
+// It waits while the guest has no room, and reports how many there were and their
 // bytes, headers included; what the device does not take is lost.
 func (d *Device) Give(frames []Frame) (given, bytes int) {
 	d.writing.Lock()

@@ -129,7 +129,7 @@ func TestManyFramesAtOnce(t *testing.T) {
 }
 
 // TestFramesPassFromGuestToGuest, long ones out of the memory of one into that of the
-// other, in whatever parts they lie in either.
+// other, in whatever parts they are in either.
 func TestFramesPassFromGuestToGuest(t *testing.T) {
 	for _, bufferLen := range []int{300, 1526, 70000} {
 		to, toPath := device(t, func([]byte) {})

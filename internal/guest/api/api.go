@@ -1,4 +1,4 @@
-// Package api holds what a host and the BEE process in its guest tell each
+// Package api holds what a host and the BEE process in its guest send each
 // other: the configuration that a guest boots with, and the calls over the
 // virtio-serial ports between them. It is data only.
 package api
@@ -21,7 +21,7 @@ const (
 	Alive = "bee: user space reached"
 )
 
-// GuestBinary is where BEE lies in a running guest. With SSHD as its further
+// GuestBinary is where BEE is in a running guest. With SSHD as its further
 // argument it serves one connection of ssh on its standard streams, of which the
 // first line is SSHKeys.
 const (
@@ -76,7 +76,7 @@ const (
 
 // Config is what a guest boots with.
 type Config struct {
-	// Template makes a guest of no run yet, which is told by CallAdopt what it
+	// Template makes a guest of no run yet, which learns by CallAdopt what it
 	// is to be. Of the rest it has UID, GID, User, Bridge and Env.
 	Template bool   `json:"template,omitempty"`
 	Hostname string `json:"hostname"`
@@ -238,7 +238,7 @@ type StartRequest struct {
 	// Spec has paths of the guest. StateDir, RunDir and Binary are the
 	// guest's own to choose.
 	Spec driver.ContainerSpec `json:"spec"`
-	// Files are what lies in the node's run directory.
+	// Files are what is in the node's run directory.
 	Files map[string][]byte `json:"files,omitempty"`
 	// Peers is set where the guest shall start commands on other hosts by
 	// itself, without the nodes outside.
@@ -259,7 +259,7 @@ type ExecRequest struct {
 	Cols uint16   `json:"cols,omitempty"`
 }
 
-// ExecReply tells whether the process was started.
+// ExecReply reports whether the process was started.
 type ExecReply struct {
 	// Code is 126 or 127 where it was not, and Message why.
 	Code    int    `json:"code,omitempty"`

@@ -93,7 +93,7 @@ func (r StopRequest) Check() error {
 	return nil
 }
 
-// Check implements the check of package rpc. Its Dir lies in HeldDir.
+// Check implements the check of package rpc. Its Dir is in HeldDir.
 func (r PutRequest) Check() error { return checkHeld(r.Dir) }
 
 // Check implements the check of package rpc.

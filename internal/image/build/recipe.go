@@ -65,10 +65,10 @@ type Options struct {
 }
 
 // Mark is in the environment of a guest image's configuration: by it they are
-// told from other images of the cache.
+// distinguished from other images of the cache.
 const Mark = "BEE_GUEST_IMAGE"
 
-// Is tells whether an image is a guest image.
+// Is reports whether an image is a guest image.
 func Is(env []string) bool {
 	return slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, Mark+"=") })
 }
@@ -87,7 +87,7 @@ func base() []string {
 const byCrun = `[ -e /etc/docker/daemon.json ] || { mkdir -p /etc/docker
 echo '{"default-runtime": "crun", "runtimes": {"crun": {"path": "/usr/bin/crun"}}}' > /etc/docker/daemon.json; }`
 
-// Where files lie in the new root file system that it does not keep.
+// Where files are in the new root file system that it does not keep.
 const (
 	debsDir    = "/bee-debs"
 	scriptsDir = "/bee-scripts"
@@ -102,7 +102,7 @@ var finish string
 // account is the form of names that useradd takes.
 const account = `^[a-z_][a-z0-9_-]{0,31}$`
 
-// Check refuses what would be found out in the midst of a build.
+// Check refuses what would be found out in the middle of a build.
 func (o Options) Check() error {
 	refuse := func(option, value, why, remedy string) error {
 		return &core.Error{Kind: core.Invalid, Op: "read --" + option, Object: value, Err: errors.New(why), Remedy: remedy}

@@ -61,7 +61,7 @@ func Command(b spec.Build, o Options) []string {
 	} else if len(b.Packages) > 0 {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
 		// mmdebstrap asks for them only once it has set up all that is essential: a slip
-		// of the pen would be told a minute later.
+		// of the pen would be reported a minute later.
 		var names []string
 		for _, p := range b.Packages {
 			names = append(names, shell.Quote(p))
@@ -101,7 +101,7 @@ func Packages(b spec.Build) spec.Build {
 	return b
 }
 
-// byEnvironment tells whether a script goes by the environment: mmdebstrap repeats its
+// byEnvironment reports whether a script goes by the environment: mmdebstrap repeats its
 // hooks in every message, of which long ones hide why they failed, and lines after the
 // first would be taken for messages themselves.
 func byEnvironment(script string) bool {
@@ -127,13 +127,13 @@ var chatter = sync.OnceValue(func() *regexp.Regexp {
 		`|(Get|Hit|Ign):\d+ |Fetched \d|I: (automatically|chroot architecture|skipping|using|running --|cleaning|done|removing|success)\b)`)
 })
 
-// Chatter tells of a line of mmdebstrap's or apt's that it says nothing to whoever
+// Chatter reports whether a line of mmdebstrap's or apt's says nothing to anyone who
 // waits for the image, or looks for why there is none: each package that is fetched,
 // its own hooks, and, by dozens after the reason, what a build that failed no longer
 // has to take down.
 func Chatter(line string) bool { return chatter().MatchString(line) }
 
-// keysNamed tells whether every source says by which key it is signed.
+// keysNamed reports whether every source says by which key it is signed.
 func keysNamed(sources []string) bool {
 	for _, s := range sources {
 		if !strings.HasPrefix(s, "deb ") || keyIn(strings.Fields(s)[1:]) == "" {

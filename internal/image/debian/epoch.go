@@ -19,7 +19,7 @@ import (
 // the same packages are the same image: the snapshot's, else that of the
 // mirror's newest release file. It must not be older than the files of
 // packages, which keep their own times: Python's compiled files are taken for
-// stale otherwise, and everything is compiled anew in each process.
+// stale otherwise, and everything is compiled again in each process.
 func Epoch(ctx context.Context, b spec.Build, sources []string) (int64, error) {
 	if b.Snapshot != "" {
 		t, err := b.SnapshotTime()

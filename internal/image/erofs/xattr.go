@@ -57,7 +57,7 @@ func encodeXattrs(records map[string]string) ([]byte, error) {
 	return b, nil
 }
 
-// xattrCount is the size of the attributes as an inode tells it.
+// xattrCount is the size of the attributes as an inode reports it.
 func xattrCount(raw []byte) uint16 {
 	if len(raw) == 0 {
 		return 0

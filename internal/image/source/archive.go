@@ -64,7 +64,7 @@ func fromArchive(ctx context.Context, f *os.File, tag string, want v1.Platform) 
 	return fromDocker(index, tag)
 }
 
-// What tells in an archive of docker's, and in a layout, which images there are.
+// What shows in an archive of docker's, and in a layout, which images there are.
 const (
 	dockerIndex = "manifest.json"
 	layoutIndex = "index.json"
@@ -318,7 +318,7 @@ func readIndex(f *os.File) (*tarIndex, error) {
 
 func (x *tarIndex) has(name string) bool { _, is := x.members[name]; return is }
 
-// isLayout tells an archive of a layout from docker's, which newer ones are both.
+// isLayout distinguishes an archive of a layout from docker's, which newer ones are both.
 func (x *tarIndex) isLayout() bool { return !x.has(dockerIndex) }
 
 func (x *tarIndex) open(name string) (*io.SectionReader, io.Closer, error) {

@@ -21,7 +21,7 @@ type Entry struct {
 	Tag string
 }
 
-// Called tells whether a tag finds it: by a whole name, or by the end of one.
+// Called reports whether a tag finds it: by a whole name, or by the end of one.
 func (e Entry) Called(tag string) bool { return e.Tag == tag || matches(e.Names, tag) }
 
 // Contents gives the images in an archive.
@@ -97,7 +97,7 @@ func indexEntries(raw []byte) (entries []Entry, list []v1.Descriptor, err error)
 	return entries, index.Manifests, nil
 }
 
-// isImage tells images of an index from what else it may list, such as attestations.
+// isImage distinguishes images of an index from what else it may list, such as attestations.
 func isImage(d v1.Descriptor) bool {
 	kind := d.MediaType.IsIndex() || d.MediaType.IsImage() || d.MediaType == ""
 	return kind && (d.Platform == nil || d.Platform.OS != "unknown") && d.Annotations["vnd.docker.reference.type"] == ""

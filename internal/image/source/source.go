@@ -151,7 +151,7 @@ func invalid(op string, err error) error {
 	return &core.Error{Kind: core.Invalid, Op: op, Err: err}
 }
 
-// isIndex tells an index from a manifest.
+// isIndex distinguishes an index from a manifest.
 func isIndex(raw []byte) bool {
 	var kind struct {
 		MediaType types.MediaType   `json:"mediaType"`

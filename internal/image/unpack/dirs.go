@@ -111,7 +111,7 @@ func openDir(above int, base string) (int, error) {
 
 // walk finds the directory that a path of a layer means, as if the tree were
 // the whole file system: links lead no further than its root. With made,
-// missing directories are made, and told. The descriptor is good until the
+// missing directories are made, and reported. The descriptor is good until the
 // next call.
 func (d *dirs) walk(p string, made func(canon string) error) (string, int, error) {
 	p = strings.Trim(p, "/")

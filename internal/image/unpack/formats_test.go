@@ -167,7 +167,7 @@ func TestZerosAreNoBomb(t *testing.T) {
 	})
 }
 
-// TestHardLinksBeyondTheFileSystemsLimit go on with a copy.
+// TestHardLinksBeyondTheFileSystemsLimit continue with a copy.
 func TestHardLinksBeyondTheFileSystemsLimit(t *testing.T) {
 	root := t.TempDir()
 	u, err := New(root, DefaultLimits())

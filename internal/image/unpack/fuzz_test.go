@@ -53,7 +53,7 @@ func layersOf(raw []byte) [][]entry {
 	return layers
 }
 
-// FuzzUnpack looks for layers that touch what lies beside the tree, or leave a
+// FuzzUnpack looks for layers that touch what is beside the tree, or leave a
 // tree that cannot be removed. An error is as good an answer as none.
 func FuzzUnpack(f *testing.F) {
 	f.Add([]byte{4, 0, 0, 0, 0, 4, 0, 1, 0, 7, 0})

@@ -18,15 +18,15 @@ const spaceFor = 1 << 20
 // RemedyFull is what helps where the cache's disk is full.
 const RemedyFull = "Free space, `bee image prune`, or choose another cache with --cache."
 
-// IsFull tells whether err is that of a disk, or of a quota, that is used up.
+// IsFull reports whether err is that of a disk, or of a quota, that is used up.
 func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// spare tells whether the disk that fd is on keeps its spare bytes if need more
+// spare reports whether the disk that fd is on keeps its spare bytes if need more
 // are written. dir is what people call the place.
 func (l Limits) spare(fd int, dir string, need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
-		return nil //nolint:nilerr // then the write itself will tell
+		return nil //nolint:nilerr // then the write itself shows it
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+l.Spare {
 		return fmt.Errorf("the disk of %s is nearly full: %d MB are free", dir, free>>20)

@@ -11,7 +11,7 @@ import (
 )
 
 // Blob applies a layer as it comes, whatever its compression. Decompression,
-// hashing and writing go on at once. It gives the digest of the uncompressed
+// hashing and writing continue at once. It gives the digest of the uncompressed
 // stream, read to its very end. It closes r, which has to end a Read then.
 func (u *Unpacker) Blob(ctx context.Context, r io.ReadCloser) (diffID string, err error) {
 	defer r.Close()

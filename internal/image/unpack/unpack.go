@@ -70,11 +70,11 @@ type Unpacker struct {
 	buf     []byte
 	unusual map[string]Unusual
 	aufs    bool // the layer has files of aufs' own
-	// copies are the names under which hard links go on that no more fit a file.
+	// copies are the names under which hard links continue that no more fit a file.
 	copies map[string]string
 }
 
-// Unusual is what the tree itself cannot tell of a file: the owner that a layer
+// Unusual is what the tree itself cannot hold of a file: the owner that a layer
 // names where that is not root (the file belongs to the caller: a container
 // has one id), and a mode by which not even its owner may read it.
 type Unusual struct {
@@ -145,7 +145,7 @@ func (u *Unpacker) Layer(ctx context.Context, r io.Reader) error {
 }
 
 // explain gives an error of the file system a kind and a remedy. One of the stream
-// gets none: only whoever has the stream knows why it is broken.
+// gets none: only the owner of the stream knows why it is broken.
 func (u *Unpacker) explain(name string, err error) error {
 	if _, ours := errors.AsType[*core.Error](err); ours {
 		return err
@@ -309,7 +309,7 @@ func (u *Unpacker) hardLink(h *tar.Header, fd int, base, own string) error {
 	if err != nil {
 		return hostile(h.Name, fmt.Errorf("it is a hard link to %s, which is no file of the image: %w", h.Linkname, err))
 	}
-	delete(u.unusual, own) // it is told of the first name
+	delete(u.unusual, own) // it is notified of the first name
 	return nil
 }
 

@@ -386,7 +386,7 @@ func TestCutLayerIsAnError(t *testing.T) {
 	if err == nil {
 		t.Error("a layer that was cut short was taken for whole")
 	}
-	// Else a transfer is given up before its digest tells that it was damaged.
+	// Else a transfer is given up before its digest shows that it was damaged.
 	if ours, ok := errors.AsType[*core.Error](err); ok {
 		t.Errorf("the blame is laid before the layer's digest is known: %+v", ours)
 	}

@@ -48,7 +48,7 @@ func Main(args []string) int {
 			if err == nil && len(found) == 0 {
 				return 0
 			}
-			time.Sleep(20 * time.Millisecond) // they are no children of ours: nothing tells of their end
+			time.Sleep(20 * time.Millisecond) // they are no children of ours: nothing reports their end
 		}
 	}
 	if len(args) != 2 {
@@ -132,7 +132,7 @@ func parentOf(proc, pid string) int {
 
 // leaves gives the ranks that have none below them: a script that a launcher
 // starts for each rank waits for the program in it, and would die of a signal
-// before that has saved itself.
+// before that has written its checkpoint.
 func leaves(found map[int]process) []int {
 	above := map[int]bool{}
 	for _, p := range found {

@@ -4,7 +4,7 @@ import "strings"
 
 // carried chooses what of the agent's environment goes along: what the user's
 // script exported before mpirun, as under a batch system. It is laid over the
-// container's own environment there. What tells one node or one MPI process
+// container's own environment there. What distinguishes one node or one MPI process
 // from another stays here; each launcher passes its own settings on itself.
 func carried(environ []string) []string {
 	var list []string

@@ -43,7 +43,7 @@ func livenessOver(conn net.Conn) wire.Liveness {
 }
 
 // NewLocal is New for a node of this host, which is waited for however long it
-// is silent: so a client that is stopped and goes on later loses nothing.
+// is silent: so a client that is stopped and continues later loses nothing.
 func NewLocal(conn net.Conn) (*Client, error) { return newClient(conn, wire.Local) }
 
 func newClient(conn net.Conn, v wire.Liveness) (*Client, error) {
@@ -58,7 +58,7 @@ func newClient(conn net.Conn, v wire.Liveness) (*Client, error) {
 // Close ends the connection.
 func (c *Client) Close() error { return c.peer.Close() }
 
-// Watch tells events as they come, until the last one, which has a result.
+// Watch reports events as they come, until the last one, which has a result.
 // Only the head has events.
 func (c *Client) Watch(ctx context.Context, after int64, fn func(plan.Event) error) error {
 	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallWatch, nodecall.WatchRequest{After: after})
@@ -77,7 +77,7 @@ func (c *Client) Watch(ctx context.Context, after int64, fn func(plan.Event) err
 	}
 }
 
-// Output tells the task's output; with follow until the task has ended.
+// Output reports the task's output; with follow until the task has ended.
 func (c *Client) Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error {
 	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallOutput, nodecall.OutputRequest{Offset: offset, Follow: follow})
 	if err != nil {
@@ -104,23 +104,23 @@ func (c *Client) Stop(ctx context.Context, grace time.Duration) error {
 	return err
 }
 
-// Extend tells the head when the site takes its hosts back now, by the site's clock,
-// which has had them stand still meanwhile.
+// Extend reports to the head when the site takes its hosts back now, by the site's clock,
+// which has halted them meanwhile.
 func (c *Client) Extend(ctx context.Context, ends time.Time) error {
 	_, err := rpc.Call(ctx, c.peer, nodecall.CallExtend, nodecall.ExtendRequest{Ends: ends})
 	return err
 }
 
-// Save takes a checkpoint of the task, which goes on, and gives its number. Where the
+// Save takes a checkpoint of the task, which continues, and gives its number. Where the
 // task has to end for one, and with move, it gives 0: the task is asked to write its
-// checkpoint and end, as at the end of a time slot, and the run goes on in another
+// checkpoint and end, as at the end of a time slot, and the run continues in another
 // attempt.
 func (c *Client) Save(ctx context.Context, move bool) (int, error) {
 	r, err := rpc.Call(ctx, c.peer, nodecall.CallSave, nodecall.SaveRequest{Move: move})
 	return r.Kept, err
 }
 
-// Snapshot saves the run's virtual machines, which go on, and takes the files
+// Snapshot saves the run's virtual machines, which continue, and takes the files
 // into a directory.
 func (c *Client) Snapshot(ctx context.Context, into string) error {
 	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallSnapshot, rpc.None{})
@@ -132,7 +132,7 @@ func (c *Client) Snapshot(ctx context.Context, into string) error {
 }
 
 // Hold has a checkpoint that the head has kept stay, until done is called or the
-// connection ends: it is being brought home, which may take longer than others take to
+// connection ends: it is being collected, which may take longer than others take to
 // come. It is core.NotFound where it has made way for later ones already.
 func (c *Client) Hold(ctx context.Context, snapshot int) (done func(), err error) {
 	s, _, err := rpc.Open(ctx, c.peer, nodecall.CallHold, nodecall.HoldRequest{Snapshot: snapshot})
@@ -153,7 +153,7 @@ func (c *Client) Health(ctx context.Context) (nodecall.Health, error) {
 	return rpc.Call(ctx, c.peer, nodecall.CallHealth, rpc.None{})
 }
 
-// Console gives what the kernel of a node's virtual machine has said.
+// Console gives what the kernel of a node's virtual machine has reported.
 func (c *Client) Console(ctx context.Context) (string, error) {
 	r, err := rpc.Call(ctx, c.peer, nodecall.CallConsole, rpc.None{})
 	return r.Text, err

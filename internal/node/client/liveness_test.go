@@ -7,7 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// around is a connection that somebody has put around another one.
+// around is a connection that someone has put around another one.
 type around struct{ net.Conn }
 
 func (a around) NetConn() net.Conn { return a.Conn }

@@ -27,7 +27,7 @@ type Execution struct {
 	stdio stdio
 }
 
-// New makes the command's standard streams. Whoever calls it calls Close.
+// New makes the command's standard streams. Its caller calls Close.
 func New(s io.ReadWriter, r nodecall.ExecRequest) (*Execution, error) {
 	io, err := openStdio(r)
 	return &Execution{s: s, stdio: io}, err
@@ -105,7 +105,7 @@ func mergeEnv(env, more []string) []string {
 	return out
 }
 
-// Refuse tells the caller why the command could not be started, or waited for.
+// Refuse reports to the caller why the command could not be started, or waited for.
 func (e *Execution) Refuse(err error) error {
 	x := nodecall.ExitFrame{Exit: core.Exit{Code: 126}, Failed: rpc.Fail(err)}
 	if s, ok := errors.AsType[*pid1.StartError](err); ok {
@@ -115,7 +115,7 @@ func (e *Execution) Refuse(err error) error {
 }
 
 // Attend passes input, output and signals on until the started command ends,
-// and tells how it did. When the caller goes away, so does the command.
+// and reports how it did. When the caller goes away, so does the command.
 func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 	if err := e.stdio.started(p); err != nil {
 		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now

@@ -10,7 +10,7 @@ import (
 // Output passes on what a command writes to its pipes. The zero value is ready.
 type Output struct {
 	pipes   sync.WaitGroup
-	passing atomic.Int32 // pipes of which somebody is given something just now
+	passing atomic.Int32 // pipes of which someone is given something just now
 	passed  atomic.Int64 // bytes
 }
 

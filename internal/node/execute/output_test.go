@@ -18,7 +18,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// drained tells when what Drain waits for is over.
+// drained reports when what Drain waits for is over.
 func drained(o *Output) <-chan struct{} {
 	done := make(chan struct{})
 	go func() { o.Drain(); close(done) }()
@@ -26,7 +26,7 @@ func drained(o *Output) <-chan struct{} {
 }
 
 // TestASlowTakerGetsAll: what is in a pipe when its command ends is taken as slowly as
-// whoever takes it likes.
+// anyone who takes it likes.
 func TestASlowTakerGetsAll(t *testing.T) {
 	r, w := pipe(t)
 	const size = pieceSize + 5

@@ -86,7 +86,7 @@ func (r StopRequest) Check() error {
 	return nil
 }
 
-// ExtendRequest tells of a site that takes its hosts back later.
+// ExtendRequest reports a site that takes its hosts back later.
 type ExtendRequest struct {
 	Ends time.Time `json:"ends"`
 }
@@ -105,9 +105,9 @@ type SaveRequest struct {
 	Move bool `json:"move,omitempty"`
 }
 
-// SaveReply tells what became of that.
+// SaveReply reports what became of that.
 type SaveReply struct {
-	// Kept is the number of the checkpoint, where the task goes on; 0: it was asked to
+	// Kept is the number of the checkpoint, where the task continues; 0: it was asked to
 	// write one and end.
 	Kept int `json:"kept,omitempty"`
 }
@@ -133,11 +133,11 @@ func (r HoldRequest) Check() error {
 	return nil
 }
 
-// Health is what a node tells of itself.
+// Health is what a node reports itself.
 type Health struct {
 	Rank  int        `json:"rank"`
 	Phase core.Phase `json:"phase"`
-	// Running tells whether the node's container runs.
+	// Running reports whether the node's container runs.
 	Running bool `json:"running"`
 }
 
@@ -168,7 +168,7 @@ type ExecRequest struct {
 	TTY  bool   `json:"tty,omitempty"`
 	Rows uint16 `json:"rows,omitempty"`
 	Cols uint16 `json:"cols,omitempty"`
-	// Resized tells new sizes of the terminal (rows, columns).
+	// Resized reports new sizes of the terminal (rows, columns).
 	Resized <-chan [2]uint16 `json:"-"`
 }
 

@@ -20,7 +20,7 @@ const ClaimName = "claim"
 // mostClaim bounds a claim, in bytes.
 const mostClaim = 100
 
-// MadeName is the run's directory while it lies in the lease's: before it is
+// MadeName is the run's directory while it is in the lease's: before it is
 // put in its place, and after it is taken away. So at each moment it is found,
 // by one of the two names, and no one else's is ever taken for it.
 const MadeName = "run"

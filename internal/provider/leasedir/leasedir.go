@@ -1,4 +1,4 @@
-// Package leasedir keeps leases as directories: one for each, whose name tells
+// Package leasedir keeps leases as directories: one for each, whose name is that of
 // the owner, locked while it is made or removed, and with proof of the run
 // directory that belongs to it. So everything is found again from the file
 // system alone, whatever process was killed.
@@ -24,7 +24,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Name is the directory name that tells an owner.
+// Name is the directory name of an owner.
 func Name(o core.Owner) string {
 	return url.QueryEscape(o.User) + "@" + url.QueryEscape(o.Run) + "@" + strconv.Itoa(o.Attempt)
 }
@@ -113,12 +113,12 @@ func flock(ctx context.Context, f *os.File) error {
 }
 
 // Kind is a driver's leases: the name and version of its handles, and the
-// directory that they lie in, below each base.
+// directory that they are in, below each base.
 type Kind struct {
 	Driver  string
 	Version int
 	Leases  string
-	// Mounted is set where bases lie on a file system that may be away for a while.
+	// Mounted is set where bases are on a file system that may be away for a while.
 	Mounted bool
 	// Machine names that on which bases lie, where handles may come to other machines,
 	// too; else "".
@@ -143,8 +143,8 @@ func (k Kind) Handle(dir string, o core.Owner) core.Handle {
 	return core.Handle{Driver: k.Driver, Version: k.Version, Owner: o, Data: data}
 }
 
-// Find gives the directory of a handle, and the base that it lies in. NotFound
-// when it is gone; Transient where it is another machine's: nothing can be told of it here.
+// Find gives the directory of a handle, and the base that it is in. NotFound
+// when it is gone; Transient where it is another machine's: nothing is known of it here.
 func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 	invalid := func(format string, a ...any) error {
 		return &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf(format, a...)}
@@ -167,7 +167,7 @@ func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 	return data.Dir, filepath.Dir(leases), k.Check(data.Dir)
 }
 
-// Check tells whether a lease's directory is there. NotFound is certain: the directory of
+// Check reports whether a lease's directory is there. NotFound is certain: the directory of
 // all leases, which stays, is there without it. Else nothing is known, and Transient.
 func (k Kind) Check(dir string) error {
 	_, err := os.Lstat(dir)

@@ -227,7 +227,7 @@ func BenchmarkLease(b *testing.B) {
 }
 
 // TestAnotherMachinesLease: of a lease of another machine that shares the state of runs
-// nothing can be told here, least of all that it is gone.
+// nothing is known here, least of all that it is gone.
 func TestAnotherMachinesLease(t *testing.T) {
 	dir := scratch(t)
 	o := core.Owner{User: "u", Run: "r", Attempt: 1}

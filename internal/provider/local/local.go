@@ -3,7 +3,7 @@
 // that needs more than one host can be tried.
 //
 // Everything it makes is found again from the file system alone: a lease is a
-// directory in <scratch>/bee/.leases, whose name tells the owner, and which
+// directory in <scratch>/bee/.leases, whose name is that of the owner, and which
 // holds a record of each process. It must know nothing of what a node does.
 package local
 

@@ -25,13 +25,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// nodeRecord is the file in the lease's directory that tells a node's process.
+// nodeRecord is the file in the lease's directory that names a node's process.
 const nodeRecord = "node"
 
-// stopGrace is how long a node that is told to end may take to clear up.
+// stopGrace is how long a node that is asked to end may take to clear up.
 const stopGrace = 3 * time.Second
 
-// markVariable, in the environment of a node and whatever it starts, tells
+// markVariable, in the environment of a node and whatever it starts, reports
 // the lease's directory.
 const markVariable = "BEE_LEASE"
 
@@ -157,7 +157,7 @@ func (l *lease) nodePath(host int) string {
 	return filepath.Join(l.dir, nodeRecord+strconv.Itoa(host))
 }
 
-// NodeAlive tells whether the node that was launched on a host still runs.
+// NodeAlive reports whether the node that was launched on a host still runs.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
 	if err := l.checkHost("look for node on", host); err != nil {
 		return false, err

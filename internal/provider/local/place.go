@@ -34,7 +34,7 @@ type details struct {
 	Promise  *reservation.Promise `json:"promise,omitempty"`
 }
 
-// prepare makes the directories that all leases of the site lie in.
+// prepare makes the directories that all leases of the site are in.
 func (p *provider) prepare() error {
 	leases := filepath.Join(p.base, leasesDir)
 	if err := leasedir.Own(leases); err != nil {

@@ -46,8 +46,8 @@ const (
 	logName      = "job.log"
 	draftName    = "orders.new"  // what to start without a controller, not in force
 	specName     = "orders.json" // the same in force
-	startedName  = "started"     // made when nodes are started, by whomever
-	attendedName = "attended"    // all is there, and whoever asked for the nodes will start them
+	startedName  = "started"     // made when nodes are started, by anyone
+	attendedName = "attended"    // all is there, and anyone who asked for the nodes will start them
 	missedName   = "missed"      // the nodes were released as nobody used them
 	hopeName     = "hope"        // touched while files are still being brought
 	verdictName  = "verdict"     // why the agents gave the nodes back, for people
@@ -284,7 +284,7 @@ func isMemory(option string) bool {
 	return name == "--mem" || name == "--mem-per-cpu" || name == "--mem-per-gpu"
 }
 
-// asksFor tells whether the site's own flags have one that begins so.
+// asksFor reports whether the site's own flags have one that begins so.
 func (p *provider) asksFor(flag string) bool {
 	return slices.ContainsFunc(p.s.Options, func(o string) bool { return strings.HasPrefix(o, flag) })
 }

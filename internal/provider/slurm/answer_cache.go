@@ -15,7 +15,7 @@ const (
 	recent  = 10 * time.Second
 )
 
-// answer is what one of Slurm's programs has said, or will say.
+// answer is what one of Slurm's programs has printed, or will print.
 type answer struct {
 	asked time.Time
 	done  chan struct{}
@@ -23,7 +23,7 @@ type answer struct {
 	err   error
 }
 
-// under tells whether the program has not answered yet.
+// under reports whether the program has not answered yet.
 func (a *answer) under() bool {
 	select {
 	case <-a.done:
@@ -35,7 +35,7 @@ func (a *answer) under() bool {
 
 // cachedCall is call for what hardly changes, the settings of a cluster and what its staff
 // allow: the answer may be one that anybody was given within age, and who asks while the
-// program runs waits for what it says. What fails is told to those who wait, and not kept.
+// program runs waits for what it says. What fails is reported to those who wait, and not kept.
 func (q *Queue) cachedCall(ctx context.Context, age time.Duration, name string, args ...string) (string, error) {
 	if q == nil {
 		return call(ctx, name, args...)
@@ -49,7 +49,7 @@ func (q *Queue) cachedCall(ctx context.Context, age time.Duration, name string, 
 			q.answers = map[string]*answer{}
 		}
 		q.answers[key] = a
-		go func() { // for all who wait, whoever of them goes away
+		go func() { // for all who wait, whichever of them goes away
 			a.out, a.err = call(context.WithoutCancel(ctx), name, args...)
 			if a.err != nil {
 				q.forget(func(other *answer) bool { return other == a })

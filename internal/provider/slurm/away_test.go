@@ -30,7 +30,7 @@ func silent(t *testing.T, dir string) (back func()) {
 	}
 }
 
-// made is a lease of a job that has been granted, as it lies in the scratch.
+// made is a lease of a job that has been granted, as it is in the scratch.
 func made(t *testing.T) (l *lease, scratch string) {
 	t.Helper()
 	scratch = filepath.Join(t.TempDir(), "scratch")

@@ -327,7 +327,7 @@ func TestFewAskForNodes(t *testing.T) {
 	}
 }
 
-// TestReasons: what squeue(1) names is said in plain words, and only what does not pass
+// TestReasons: what squeue(1) names is reported in plain words, and only what does not pass
 // by waiting ends the waiting.
 func TestReasons(t *testing.T) {
 	for reason, c := range map[string]struct {

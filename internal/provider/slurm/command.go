@@ -48,7 +48,7 @@ func run(ctx context.Context, name string, args ...string) (output, words string
 	return out.String(), errs.String(), explain(name, strings.TrimSpace(errs.String()), err)
 }
 
-// explain turns what Slurm said into an error with a kind and a remedy.
+// explain turns what Slurm printed into an error with a kind and a remedy.
 func explain(name, words string, err error) error {
 	if words == "" {
 		words = err.Error()
@@ -88,7 +88,7 @@ func explain(name, words string, err error) error {
 	return e
 }
 
-// oneLine is what one of Slurm's programs said, without what stands before each line. A
+// oneLine is what one of Slurm's programs printed, without what stands before each line. A
 // site's own words (job_submit) come before Slurm's.
 func oneLine(name, words string) string {
 	lines := strings.Split(words, "\n")
@@ -138,7 +138,7 @@ func parseSpan(s string) (time.Duration, error) {
 	return time.Duration(total) * time.Second, nil
 }
 
-// job is one as squeue tells of it.
+// job is one as squeue reports it.
 type job struct {
 	// id is the number that each element of a job array and each component of a
 	// heterogeneous job has for itself, and name what people call it: 12_3, 12+1.
@@ -219,7 +219,7 @@ func numbered(list []job, id string) *job {
 	return nil
 }
 
-// stepRuns tells whether a step of a job, JOB.STEP, is still there. Of an array or a
+// stepRuns reports whether a step of a job, JOB.STEP, is still there. Of an array or a
 // heterogeneous job squeue calls it by the job's name.
 func stepRuns(ctx context.Context, id string) (bool, error) {
 	number, step, _ := strings.Cut(id, ".")

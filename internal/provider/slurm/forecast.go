@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
-// Forecast implements driver.SiteQueue: Slurm tells when it would start such a
+// Forecast implements driver.SiteQueue: Slurm reports when it would start such a
 // job, as its queue is now.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (driver.Waiting, error) {
 	leave, err := p.s.Queue.enter(ctx)
@@ -48,7 +48,7 @@ func parseForecast(out string) time.Time {
 
 // late says why a job that Slurm would start at some time would not start at once. What
 // an account or QOS allows in all its jobs Slurm does not look at in forecasts: there the
-// user's jobs tell that wait for it already, and nobody knows until when.
+// user's jobs show that wait for it already, and nobody knows until when.
 func (p *provider) late(ctx context.Context, at time.Time) driver.Waiting {
 	if j := p.limited(ctx); j != nil {
 		return driver.Waiting{Reason: "Slurm job " + j.id + " of yours waits there already: " + j.waiting()}
@@ -83,7 +83,7 @@ func (p *provider) limited(ctx context.Context) *job {
 	}
 	list, err := jobs(ctx, filter...)
 	if err != nil {
-		return nil // the forecast is told without
+		return nil // the forecast is printed without
 	}
 	for _, j := range list {
 		if j.queued() && j.limited() {
@@ -93,7 +93,7 @@ func (p *provider) limited(ctx context.Context) *job {
 	return nil
 }
 
-// reservation is one of nodes, as scontrol tells of it.
+// reservation is one of nodes, as scontrol reports it.
 type reservation struct {
 	name, flags string
 	start, end  time.Time

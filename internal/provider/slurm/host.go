@@ -146,7 +146,7 @@ func (a *agent) serve() error {
 				return nil
 			}
 		case <-ended:
-			// Its result lies on the shared scratch: nobody needs this node.
+			// Its result is on the shared scratch: nobody needs this node.
 			ended = nil
 			time.AfterFunc(linger, a.finish)
 		case <-a.end:
@@ -227,9 +227,9 @@ func (a *agent) notice() {
 	a.node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
 }
 
-// released tells whether the lease was released. Where the scratch does not answer, it
-// was not: a job that is told of a preemption has time for its checkpoint, and one that is
-// ended for good loses nothing by being told so.
+// released reports whether the lease was released. Where the scratch does not answer, it
+// was not: a job that is notified of a preemption has time for its checkpoint, and one that is
+// ended for good loses nothing by being notified.
 func (a *agent) released() bool {
 	asked, err := fsutil.Exists(filepath.Join(a.dir, releasedName))
 	return err == nil && (asked || core.IsKind(kind().Check(a.dir), core.NotFound))
@@ -282,7 +282,7 @@ func (a *agent) launch(r launchRequest) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.node != nil {
-		return nil // by a controller that did not hear of it
+		return nil // by a controller that did not notice it
 	}
 	if a.tired {
 		return &core.Error{Kind: core.Lost, Op: "start node on", Object: a.self.Name, Err: errors.New("it is being given back")}

@@ -29,7 +29,7 @@ func (a *agent) lead(ctx context.Context) {
 		return
 	}
 	if a.launched() {
-		// The head tells what is amiss in its result, which is worth waiting for.
+		// The head reports what is amiss in its result, which is worth waiting for.
 		a.log.Error("not all nodes could be started", "err", err)
 		select {
 		case <-a.done:
@@ -50,7 +50,7 @@ func (a *agent) dismiss(ctx context.Context) {
 	}
 }
 
-// ofThisStart tells an agent of this start of the job from one of an earlier.
+// ofThisStart distinguishes an agent of this start of the job from one of an earlier.
 func (a *agent) ofThisStart(other announcement) bool {
 	return other.Job == a.self.Job && other.Restart == a.self.Restart
 }
@@ -97,7 +97,7 @@ func (a *agent) judge(why string) {
 	}
 }
 
-// lease is that of this agent, as far as its own directory and Slurm tell.
+// lease is that of this agent, as far as its own directory and Slurm report.
 func (a *agent) lease() (*lease, error) {
 	owner, ok := leasedir.OwnerNamed(filepath.Base(a.dir))
 	nodes, err := strconv.Atoi(os.Getenv("SLURM_STEP_NUM_TASKS"))
@@ -206,8 +206,8 @@ func (a *agent) await(ctx context.Context, so func() (bool, error)) error {
 }
 
 // patience is for how much longer this agent, which has waited since a time, waits
-// before it looks again whether it goes on doing so; 0: no longer. The first one
-// decides, and tells the others.
+// before it looks again whether it continues doing so; 0: no longer. The first one
+// decides, and reports to the others.
 func (a *agent) patience(begun time.Time) time.Duration {
 	look := min(a.idle/4, time.Minute)
 	since, is, err := a.attended()
@@ -233,7 +233,7 @@ func (a *agent) patience(begun time.Time) time.Duration {
 	return 0
 }
 
-// attended tells whether all but the start of the nodes is done, for which there has
+// attended reports whether all but the start of the nodes is done, for which there has
 // to be a controller, and since when.
 func (a *agent) attended() (since time.Time, is bool, err error) {
 	info, err := os.Lstat(filepath.Join(a.dir, attendedName))
@@ -258,8 +258,8 @@ func (a *agent) missed() {
 	a.judge("the job had started, but " + why + ": the nodes were given back")
 }
 
-// hopeful tells whether files were brought for this job not long ago: somebody
-// has a slow line. The first agent looks, and tells the others by a file. With an error
+// hopeful reports whether files were brought for this job not long ago: someone
+// has a slow line. The first agent looks, and reports to the others by a file. With an error
 // the scratch did not answer.
 func (a *agent) hopeful() (bool, error) {
 	limit, sign := time.Now().Add(-a.idle), filepath.Join(a.dir, hopeName)

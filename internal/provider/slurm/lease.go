@@ -100,7 +100,7 @@ func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bo
 	return store.Matches(ctx, tree, m)
 }
 
-// KeepsFiles implements driver.Lease: they lie in the shared scratch.
+// KeepsFiles implements driver.Lease: they are in the shared scratch.
 func (l *lease) KeepsFiles() bool { return true }
 
 // Deadline implements driver.Lease: the end of the job's time.
@@ -163,7 +163,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 
 const wasRequeued = "Slurm has put it back into its queue"
 
-// before reports whether Slurm has started the job anew since: the job's steps have the
+// before reports whether Slurm has started the job again since: the job's steps have the
 // same numbers again, and are others.
 func (t *terms) before(j *job) bool {
 	return j != nil && !t.Since.IsZero() && j.start.After(t.Since)
@@ -183,7 +183,7 @@ func (l *lease) requeued(ctx context.Context) (bool, error) {
 }
 
 // away is the error of a scratch directory that is not mounted, or does not answer: what
-// is not seen in it may be there all the same, and the job go on.
+// is not seen in it may be there all the same, and the job continue.
 func (l *lease) away() error {
 	if err := kind().Check(l.dir); core.IsKind(err, core.Transient) {
 		return err
@@ -329,7 +329,7 @@ func (l *lease) endJobs(ctx context.Context) error {
 	if there, err := fsutil.Exists(filepath.Join(l.dir, keysName)); err != nil || !there {
 		return err // nothing is submitted without
 	}
-	// From now on an agent that is told to end does so at once.
+	// From now on an agent that is asked to end does so at once.
 	if err := fsutil.WriteFile(filepath.Join(l.dir, releasedName), nil, 0o600); err != nil {
 		return err
 	}
@@ -394,7 +394,7 @@ func (l *lease) endStep(ctx context.Context) error {
 	})
 }
 
-// endAgents tells every agent that can be reached to end its node in good
+// endAgents reports to every agent that can be reached to end its node in good
 // order; those that cannot are ended with their job.
 func (l *lease) endAgents(ctx context.Context) {
 	t := l.granted()

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// regulate has the rooms tell what the staff allow the user's account and QOS there, where
+// regulate has the rooms report what the staff allow the user's account and QOS there, where
 // Slurm enforces that, and do to jobs that others come before. What cannot be asked now is
 // left out: a job that asks for more stays in the queue, with a reason that is looked at.
 // set is Slurm's configuration, and age how old what else is asked for may be.
@@ -134,7 +134,7 @@ func (l limits) longest(own *association, ofPartition, ofJob string) (time.Durat
 	return limit, "account " + own.account
 }
 
-// config is what `scontrol show config` tells.
+// config is what `scontrol show config` reports.
 func (p *provider) config(ctx context.Context, age time.Duration) (map[string]string, error) {
 	out, err := p.s.Queue.cachedCall(ctx, age, "scontrol", "show", "config")
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 )
 
 // TestAccountsHaveLimits: what accounts and QOS allow counts as what partitions do, before
-// a job is submitted where it can be told, and in the queue where not.
+// a job is submitted where it can be reported, and in the queue where not.
 func TestAccountsHaveLimits(t *testing.T) {
 	f := slurmfarm.StartAccounted(t, 1, "phys", "maxwall=30")
 	f.Books(t, "add", "qos", "short", "maxwall=5")

@@ -108,7 +108,7 @@ func ask[Req, Resp any](ctx context.Context, l *lease, host int, m rpc.Method[Re
 	return reply, transient(err)
 }
 
-// transient tells a line that broke from a host that says no.
+// transient distinguishes a line that broke from a host that says no.
 func transient(err error) error {
 	if core.IsKind(err, core.Lost) {
 		return &core.Error{Kind: core.Transient, Err: err}

@@ -13,8 +13,8 @@ const (
 	preemptByQOS       = "preempt/qos"
 )
 
-// grace tells whether jobs of a QOS may be ended in a partition, for jobs that come first,
-// and how long after that was told to them Slurm begins to end them. set is Slurm's
+// grace reports whether jobs of a QOS may be ended in a partition, for jobs that come first,
+// and how long after they were notified of it Slurm begins to end them. set is Slurm's
 // configuration, and partitions are the settings of each.
 func grace(set map[string]string, partitions map[string]map[string]string, partition string, levels []qos, named string) (yields bool, last time.Duration) {
 	switch set["PreemptType"] {
@@ -49,18 +49,18 @@ func grace(set map[string]string, partitions map[string]map[string]string, parti
 	return false, 0
 }
 
-// endsJobs tells a mode of preemption in which jobs are ended. What is put back into the
+// endsJobs reports a mode of preemption in which jobs are ended. What is put back into the
 // queue counts too, as ours are not.
 func endsJobs(mode string) bool {
 	mode = strings.ToUpper(mode)
 	return strings.Contains(mode, "CANCEL") || strings.Contains(mode, "REQUEUE")
 }
 
-// within tells a mode of preemption in which jobs make way for those of higher priority of
+// within reports a mode of preemption in which jobs make way for those of higher priority of
 // their own QOS, too.
 func within(mode string) bool { return strings.Contains(strings.ToUpper(mode), "WITHIN") }
 
-// number is one that Slurm tells; else 0.
+// number is one that Slurm reports; else 0.
 func number(s string) int {
 	n, _ := strconv.Atoi(s)
 	return n

@@ -9,7 +9,7 @@ import (
 )
 
 // Queue is a way to look at Slurm's queue that all leases of a process share.
-// squeue has the one controller of the whole cluster tell of all jobs: a thousand
+// squeue has the one controller of the whole cluster report all jobs: a thousand
 // runs that wait must not make a thousand of it. So there is one at a time, which
 // answers everybody who has asked before it began; and the more jobs are asked for,
 // the longer is the rest after it. What hardly changes is asked for once in a while, for
@@ -116,7 +116,7 @@ func (q *Queue) carryOut(l *look) {
 	close(l.done)
 }
 
-// begin has whoever asks from now on wait for another look, and tells how long the
+// begin has all that ask from now on wait for another look, and reports how long the
 // rest is after this one.
 func (q *Queue) begin() time.Duration {
 	q.mu.Lock()

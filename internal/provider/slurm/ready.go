@@ -120,7 +120,7 @@ func lastOf(log string) string {
 	return strings.TrimSpace(core.Printable(string(raw), 10*longestSaid))
 }
 
-// words tell what became of the job: its agents' verdict, where they have left
+// words report what became of the job: its agents' verdict, where they have left
 // one, else what Slurm says.
 func (l *lease) words(slurm string) string {
 	if raw, err := fsutil.ReadFile(l.dir, verdictName, longestVerdict); err == nil {
@@ -132,7 +132,7 @@ func (l *lease) words(slurm string) string {
 	return "Slurm job " + l.details.Job + ": " + slurm
 }
 
-// unused tells that the agents have given the nodes back before anything was
+// unused means that the agents have released the nodes before anything was
 // started on them; missed, that nobody came to use them.
 func (l *lease) unused() (unused, missed bool, err error) {
 	judged, err := fsutil.Exists(filepath.Join(l.dir, verdictName))
@@ -147,7 +147,7 @@ func (l *lease) unused() (unused, missed bool, err error) {
 	return true, missed, err
 }
 
-// judged tells whether the agents have left a verdict, for words alone.
+// judged reports whether the agents have left a verdict, for words alone.
 func (l *lease) judged() bool {
 	there, err := fsutil.Exists(filepath.Join(l.dir, verdictName))
 	return there && err == nil
@@ -161,7 +161,7 @@ func modified(path string) time.Time {
 	return info.ModTime()
 }
 
-// announced gives what the agents of this job have said of themselves, in
+// announced gives what the agents of this job have reported of themselves, in
 // order, as far as there is no gap.
 func (l *lease) announced() []announcement {
 	return announced(l.dir, l.details.Nodes, func(a announcement) bool {

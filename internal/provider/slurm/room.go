@@ -23,8 +23,8 @@ type room struct {
 	// narrower is what allows a job even less than the partition does, as people
 	// say it: "QOS short".
 	narrower string
-	// yields tells that jobs may have to make way for such that come first; grace is
-	// how long after they were told so Slurm begins to end them.
+	// yields means that jobs may have to make way for such that come first; grace is
+	// how long after they were notified of it Slurm begins to end them.
 	yields bool
 	grace  time.Duration
 	// granted is the job that is an allocation, and left what is left of its time.
@@ -65,7 +65,7 @@ func (r room) most() (cores int) {
 	return cores
 }
 
-// takes tells whether jobs as long as the site's slot start there: Busy where
+// takes reports whether jobs as long as the site's slot start there: Busy where
 // that may change.
 func (p *provider) takes(r room) error {
 	switch {
@@ -83,7 +83,7 @@ func (p *provider) takes(r room) error {
 	return nil
 }
 
-// holds tells whether a partition has the nodes that a run asks for.
+// holds reports whether a partition has the nodes that a run asks for.
 func (p *provider) holds(room room, r driver.Request) error {
 	refuse := func(remedy, format string, a ...any) error {
 		return &core.Error{Kind: core.Unsupported, Err: fmt.Errorf(format, a...), Remedy: remedy}
@@ -106,7 +106,7 @@ func (p *provider) holds(room room, r driver.Request) error {
 }
 
 // fitting gives those rooms that take a run's jobs, if any does; else the reason
-// of each. That any may come to do so is what the kind tells.
+// of each. That any may come to do so is what the kind reports.
 func fitting(rooms []room, does func(room) error) ([]room, error) {
 	var (
 		good  []room

@@ -4,11 +4,11 @@
 // bee binary, on each node that it gets.
 //
 // The scratch directory must be one that the login nodes and the compute nodes
-// share. Everything that is known of a lease lies there, in a directory of its
-// own (package leasedir), so that any login node can go on with it; what is
+// share. Everything that is known of a lease is there, in a directory of its
+// own (package leasedir), so that any login node can continue with it; what is
 // copied to and from the hosts goes through it too, before they are granted and
 // after they are gone. Only what has to reach a process on a node goes to its
-// agent: over TCP, with mutual TLS whose keys are made for the lease and lie in
+// agent: over TCP, with mutual TLS whose keys are made for the lease and are in
 // its directory, readable by the user alone.
 package slurm
 
@@ -142,7 +142,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	return f, nil
 }
 
-// try tells whether the scratch directory can be used, as far as the login node sees.
+// try reports whether the scratch directory can be used, as far as the login node sees.
 func (p *provider) try() error {
 	tmp, err := leasedir.Try(p.base)
 	if err != nil {

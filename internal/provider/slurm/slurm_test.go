@@ -123,7 +123,7 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestJobWithoutARecord: whoever submitted it died before it wrote its number.
+// TestJobWithoutARecord: the process that submitted it died before it wrote its number.
 func TestJobWithoutARecord(t *testing.T) {
 	f := slurmfarm.Start(t, 1)
 	owner := core.Owner{User: "u", Run: "torn", Attempt: 1}
@@ -150,7 +150,7 @@ func TestJobWithoutARecord(t *testing.T) {
 	}
 }
 
-// TestAJobWithoutALaunchSpecIsReleased: nobody brought what it needs, and whoever
+// TestAJobWithoutALaunchSpecIsReleased: nobody brought what it needs, and anyone who
 // comes too late reads so in plain words.
 func TestAJobWithoutALaunchSpecIsReleased(t *testing.T) {
 	f := slurmfarm.Start(t, 2)
@@ -260,7 +260,7 @@ func TestAPartitionThatIsDown(t *testing.T) {
 	}
 }
 
-// TestRefusals: what cannot be is said before anything is submitted.
+// TestRefusals: what cannot be is reported before anything is submitted.
 func TestRefusals(t *testing.T) {
 	f := slurmfarm.Start(t, 1)
 	for name, c := range map[string]struct {
@@ -426,7 +426,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestWordsOfSlurms: what its programs say on several lines is told in one, with a remedy.
+// TestWordsOfSlurms: what its programs say on several lines is reported in one, with a remedy.
 func TestWordsOfSlurms(t *testing.T) {
 	const nowhere = "sinfo: resolve_ctls_from_dns_srv: res_nsearch error: Host name lookup failure\nsinfo: error: fetch_config: DNS SRV lookup failed\n" +
 		"sinfo: fatal: Could not establish a configuration source"

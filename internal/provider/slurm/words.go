@@ -2,11 +2,11 @@ package slurm
 
 import "strings"
 
-// completing is the state of a job whose nodes are tidied up: Slurm tells how it ended
+// completing is the state of a job whose nodes are tidied up: Slurm reports how it ended
 // only after that.
 const completing = "COMPLETING"
 
-// over tells whether a job has ended; what is still tidied up on its nodes has
+// over reports whether a job has ended; what is still tidied up on its nodes has
 // not.
 func (j *job) over() bool {
 	switch j.state {
@@ -16,20 +16,20 @@ func (j *job) over() bool {
 	return !j.queued()
 }
 
-// gone tells that the job's nodes are not to be had any more, or will not be
+// gone means that the job's nodes are not to be had any more, or will not be
 // in a moment. Slurm forgets a job some minutes after its end: then it is nil.
 func (j *job) gone() bool { return j == nil || j.over() || j.state == completing }
 
-// queued tells that it waits for nodes, however it came to that, or is held.
+// queued means that it waits for nodes, however it came to that, or is held.
 func (j *job) queued() bool {
 	return j.state == "PENDING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT" || j.state == "RESV_DEL_HOLD"
 }
 
-// again tells, of a job that had its nodes, that it has them no more and waits
+// again reports, of a job that had its nodes, that it has them no more and waits
 // for others.
 func (j *job) again() bool { return j.queued() || j.state == "CONFIGURING" }
 
-// still tells that Slurm has stopped the job's processes, and will have them go on.
+// still means that Slurm has stopped the job's processes, and will have them continue.
 func (j *job) still() bool { return j.state == "SUSPENDED" || j.state == "STOPPED" }
 
 // standing says so in plain words.
@@ -108,7 +108,7 @@ func (j *job) waiting() string {
 	return j.reason
 }
 
-// hopeless tells reasons that do not pass by waiting.
+// hopeless reports reasons that do not pass by waiting.
 func (j *job) hopeless() bool {
 	switch j.reason {
 	case "PartitionNodeLimit", "PartitionTimeLimit", "BadConstraints", "InvalidAccount", "InvalidQOS", "AccountNotAllowed", "QOSNotAllowed", "ReservationDeleted", "DependencyNeverSatisfied":
@@ -117,7 +117,7 @@ func (j *job) hopeless() bool {
 	return j.oversized()
 }
 
-// limited tells that it waits for other jobs of its account or QOS.
+// limited means that it waits for other jobs of its account or QOS.
 func (j *job) limited() bool {
 	bounded := strings.HasPrefix(j.reason, "QOS") || strings.HasPrefix(j.reason, "Assoc") || strings.HasPrefix(j.reason, "Max")
 	return bounded && !j.hopeless()
@@ -126,7 +126,7 @@ func (j *job) limited() bool {
 // unsatisfied ends the reasons of jobs that ask for too little.
 const unsatisfied = "NotSatisfied"
 
-// oversized tells that the job by itself, and not with others, asks for more, or less,
+// oversized means that the job by itself, and not with others, asks for more, or less,
 // than its account or QOS allows.
 func (j *job) oversized() bool {
 	if !strings.HasPrefix(j.reason, "Assoc") && !strings.HasPrefix(j.reason, "QOS") {

@@ -14,7 +14,7 @@ import (
 )
 
 // Agent is what `bee remote` needs on a host: the provider to speak for there. The agent
-// keeps no state; all of it lies in the files of that provider.
+// keeps no state; all of it is in the files of that provider.
 type Agent struct {
 	// Provider gives the provider that a call's site (Settings.Site) means. What the site's
 	// settings say of the account's own variables is in account.

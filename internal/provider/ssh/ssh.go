@@ -24,8 +24,8 @@ type Settings struct {
 	Name string
 	// Hosts as ssh understands them: names, aliases, user@host.
 	Hosts []string
-	// Site tells the agent on a host which provider it shall be (see Agent),
-	// in words that only whoever makes both understands.
+	// Site reports to the agent on a host which provider it shall be (see Agent),
+	// in words that only the maker of both understands.
 	Site func(host string) json.RawMessage
 	// Options are given to ssh as -o KEY=VALUE.
 	Options map[string]string
@@ -36,7 +36,7 @@ type Settings struct {
 	Logins *sshlink.Logins
 	// Client is the ssh program; default "ssh".
 	Client string
-	// Progress, if not nil, is told how many bytes of the binary have gone to a host
+	// Progress, if not nil, is given how many bytes of the binary have gone to a host
 	// that has none yet, of how many. It must not block.
 	Progress func(what string, done, total int64)
 }
@@ -254,7 +254,7 @@ func kindOfAll(errs []error) core.Kind {
 }
 
 // together joins what went wrong on hosts: what went wrong alike, as mostly on a rack
-// whose network is down, is said of the first, and the others are named.
+// whose network is down, is reported of the first, and the others are named.
 func together(hosts []string, errs []error) error {
 	var (
 		joined []error
@@ -337,7 +337,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 		}
 		return l, nil
 	}
-	// What became of an attempt lies on its first host: it is enough that this
+	// What became of an attempt is on its first host: it is enough that this
 	// one answers. Which of the others are lost, it knows.
 	status, err := l.status(ctx, 0)
 	if err != nil {

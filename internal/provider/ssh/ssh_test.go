@@ -198,7 +198,7 @@ func TestHostThatIsDownIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestRecoverWhereAHostIsLost: what became of an attempt lies on its first host;
+// TestRecoverWhereAHostIsLost: what became of an attempt is on its first host;
 // that another one is dead must not keep it from being read.
 func TestRecoverWhereAHostIsLost(t *testing.T) {
 	f := sshfarm.Start(t, 2)

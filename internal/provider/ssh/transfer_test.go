@@ -105,7 +105,7 @@ func newFar(t testing.TB, f *sshfarm.Farm, size int) *far {
 	return s
 }
 
-// same looks at what lies in a directory.
+// same looks at what is in a directory.
 func (s *far) same(t *testing.T, dir string) {
 	t.Helper()
 	if got, err := os.ReadFile(filepath.Join(dir, "state")); err != nil || !bytes.Equal(got, s.data) {
@@ -184,7 +184,7 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	}
 }
 
-// TestAStraightWayBreaks: whoever dies in the midst of it, nothing is lost, and what
+// TestAStraightWayBreaks: whichever process dies in the middle of it, nothing is lost, and what
 // has arrived need not travel again.
 func TestAStraightWayBreaks(t *testing.T) {
 	s := newFar(t, sshfarm.StartSlow(t, 2, 120_000_000), 64<<20)

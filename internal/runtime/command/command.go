@@ -1,6 +1,6 @@
 // Package command is what the runtimes that are other programs' command lines
 // (podman, docker, ch-run, apptainer) have in common: the program runs in the
-// foreground as a child that dies with us (or a daemon tells us of the container as
+// foreground as a child that dies with us (or a daemon reports to us of the container as
 // long as we live), its container's first process is our own init, and everything
 // else goes through that.
 //

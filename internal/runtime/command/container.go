@@ -79,7 +79,7 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 
 // Stop implements driver.Container.
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
-	c.client.Close() // letting go is what makes init end all; gone is success
+	c.client.Close() // releasing is what makes init end all; gone is success
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select { // init ends when all its processes have

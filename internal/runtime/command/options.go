@@ -7,7 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
-// Options are what all of these runtimes can be told.
+// Options are those of all of these runtimes.
 type Options struct {
 	// Program is the runtime's; empty: that of its name in PATH.
 	Program string

@@ -35,7 +35,7 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestWhatToDoAboutAProgramThatStartsNothing is told with each reason.
+// TestWhatToDoAboutAProgramThatStartsNothing is reported with each reason.
 func TestWhatToDoAboutAProgramThatStartsNothing(t *testing.T) {
 	for said, want := range map[string]string{
 		"Error: cannot set up namespace using \"/usr/bin/newuidmap\": exit status 1":      "/etc/subuid",
@@ -53,7 +53,7 @@ func TestWhatToDoAboutAProgramThatStartsNothing(t *testing.T) {
 	}
 }
 
-// TestAProbeOfWhatIsNotThere tells what to install.
+// TestAProbeOfWhatIsNotThere reports what to install.
 func TestAProbeOfWhatIsNotThere(t *testing.T) {
 	facts, err := Probe(t.Context(), broken{why: &exec.Error{Name: "bee-no-such-program", Err: exec.ErrNotFound}}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
 		return driver.LocalImage{}, nil

@@ -15,7 +15,7 @@ type Program interface {
 	Wait() core.Exit
 	// Kill ends it, but not the container.
 	Kill()
-	// String is what it said last.
+	// String is what it printed last.
 	String() string
 }
 
@@ -49,7 +49,7 @@ func (c *child) Wait() core.Exit {
 // Kill implements Program.
 func (c *child) Kill() { c.cmd.Process.Kill() }
 
-// Tail keeps the last of what a program said.
+// Tail keeps the last of what a program printed.
 type Tail struct {
 	mu  sync.Mutex
 	buf []byte

@@ -36,9 +36,9 @@ type Host struct {
 	Devices []string
 	// Memlock is the hard limit of locked memory in bytes; -1 is unlimited.
 	Memlock int64
-	// MayRaise tells whether this process may raise limits (CAP_SYS_RESOURCE).
+	// MayRaise reports whether this process may raise limits (CAP_SYS_RESOURCE).
 	MayRaise bool
-	// NoMqueue tells that the kernel has no POSIX message queues.
+	// NoMqueue means that the kernel has no POSIX message queues.
 	NoMqueue bool
 }
 
@@ -110,12 +110,12 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 }
 
 // makeDirs makes directories in the state directory to stand for those that the image
-// lacks: only then does every program have them, whoever the processes are inside.
+// lacks: only then does every program have them, whichever user the processes are inside.
 func makeDirs(s driver.ContainerSpec) ([]driver.Mount, error) {
 	var mounts []driver.Mount
 	for i, dir := range s.Dirs {
 		source := filepath.Join(s.StateDir, "dirs", strconv.Itoa(i))
-		for _, m := range mounts { // one within another lies in it
+		for _, m := range mounts { // one within another is in it
 			if rel, below := strings.CutPrefix(dir, m.Target+"/"); below {
 				source = filepath.Join(m.Source, rel)
 			}

@@ -102,7 +102,7 @@ func (e *Engine) run(ctx context.Context, name string, c creation) (command.Prog
 	return a, nil
 }
 
-// attended is a container that the daemon runs, as long as we are told of it.
+// attended is a container that the daemon runs, as long as we are notified of it.
 type attended struct {
 	command.Tail
 
@@ -155,7 +155,7 @@ func (a *attended) Wait() core.Exit {
 	return core.Exit{Code: exit.StatusCode}
 }
 
-// lost is the exit code of a container of which the daemon tells no more, as it
+// lost is the exit code of a container of which the daemon reports no more, as it
 // is that of docker's command line.
 const lost = 125
 

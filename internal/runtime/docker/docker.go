@@ -1,6 +1,6 @@
 // Package docker runs containers by the docker command line, through whatever
 // daemon the caller's environment names (DOCKER_HOST, contexts), or by the API of
-// a daemon of our own. The container is docker's; what goes on in it is our init's
+// a daemon of our own. The container is docker's; what continues in it is our init's
 // business.
 package docker
 
@@ -77,7 +77,7 @@ func explain(err error) error {
 	}
 }
 
-// teardown is ample: on a busy host, a daemon that is told to remove what it is
+// teardown is ample: on a busy host, a daemon that is asked to remove what it is
 // about to remove anyway may get stuck.
 const teardown = 10 * time.Second
 
@@ -152,7 +152,7 @@ func (r *Runtime) byProgram(ctx context.Context, s driver.ContainerSpec, h comma
 	}, nil
 }
 
-// daemon tells whether the daemon is a rootless one, whose root is us, and whether it can
+// daemon reports whether the daemon is a rootless one, whose root is us, and whether it can
 // filter system calls.
 func (r *Runtime) daemon(ctx context.Context) (ours, filters bool, err error) {
 	text, err := command.Output(ctx, nil, r.o.Program, "info", "--format", "{{.SecurityOptions}}")
@@ -186,7 +186,7 @@ func user(s driver.ContainerSpec, h command.Host) string {
 	return pid1.IDs(s.IDs(h.UID, h.GID))
 }
 
-// dropsAll tells whether a container gets no capabilities at all.
+// dropsAll reports whether a container gets no capabilities at all.
 func (r *Runtime) dropsAll(s driver.ContainerSpec) bool { return !s.Root || r.o.Own == nil }
 
 func (r *Runtime) remove(ctx context.Context, container string) error {

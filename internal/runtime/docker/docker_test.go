@@ -66,7 +66,7 @@ func TestConformanceOfTheEngine(t *testing.T) {
 }
 
 // TestADaemonThatHangs holds no node: what ran has ended, what is left behind is
-// told, and goes as soon as the daemon goes on.
+// reported, and goes as soon as the daemon continues.
 func TestADaemonThatHangs(t *testing.T) {
 	testkit.AsRootToo(t)
 	if os.Getenv("BEE_TEST_DOCKER_HOST") != "" {

@@ -26,7 +26,7 @@ func NewEngine(socket string) *Engine {
 	}}}}
 }
 
-// Ping tells whether the daemon answers.
+// Ping reports whether the daemon answers.
 func (e *Engine) Ping(ctx context.Context) error {
 	return e.call(ctx, http.MethodGet, "/_ping", nil, nil)
 }
@@ -58,7 +58,7 @@ func (e *Engine) Remove(ctx context.Context, container string) error {
 }
 
 // ask makes a request, with headers (a name, a value and so on). An answer that
-// tells of a failure is an error.
+// reports a failure is an error.
 func (e *Engine) ask(ctx context.Context, method, path string, body io.Reader, headers ...string) (*http.Response, error) {
 	r, err := http.NewRequestWithContext(ctx, method, "http://docker"+path, body)
 	if err != nil {

@@ -46,7 +46,7 @@ func as(ids string, args []string) (int, error) {
 			c.Process.Signal(s) //nolint:errcheck // it may have ended just now
 		}
 	}()
-	for { // whoever came into the container by another way may leave orphans to us
+	for { // anyone who came into the container by another way may leave orphans to us
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, 0, nil)
 		switch {

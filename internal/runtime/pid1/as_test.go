@@ -13,8 +13,8 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// TestInitAsAnother: whoever it starts is that one, and the caller outside; it ends all
-// of them when it is told to, itself by the code that init gives.
+// TestInitAsAnother: what it starts is that one, and the caller outside; it ends all
+// of them when it is asked to, itself by the code that init gives.
 func TestInitAsAnother(t *testing.T) {
 	testkit.AsRootToo(t)
 	dir := t.TempDir()
@@ -29,7 +29,7 @@ func TestInitAsAnother(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		init.Wait() //nolint:errcheck // its state tells
+		init.Wait() //nolint:errcheck // its state shows it
 		close(ended)
 	}()
 	defer init.Process.Kill()

@@ -151,7 +151,7 @@ func (c *Client) connect(r request, fds ...int) (*reader, error) {
 	return in, nil // it may hold what came right after the answer
 }
 
-// StartError tells that a command could not be started in the container.
+// StartError means that a command could not be started in the container.
 type StartError struct {
 	// Code is 127 when there is no such program, else 126, as shells have it.
 	Code    int

@@ -48,7 +48,7 @@ func closeOnExec() {
 	unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) //nolint:errcheck // older kernels do not have it
 }
 
-// Outlive has this process go on where the terminal or the other end of a pipe goes
+// Outlive has this process continue where the terminal or the other end of a pipe goes
 // away. The signals are not ignored, as what is ignored stays so for all that is started.
 func Outlive(more ...os.Signal) {
 	signal.Notify(make(chan os.Signal, 1), append(more, unix.SIGHUP, unix.SIGPIPE)...)

@@ -105,7 +105,7 @@ func Serve(node *net.UnixConn) error {
 			case sig == unix.SIGCHLD:
 				s.reap()
 			case sig == unix.SIGTERM && os.Getenv(core.NoticeVariable) != "":
-				// The node knows, and ends us when the job has saved itself.
+				// The node knows, and ends us when the job has written its checkpoint.
 			default:
 				s.stop()
 			}

@@ -37,7 +37,7 @@ type request struct {
 	Terminal *driver.TerminalSize `json:"terminal,omitempty"`
 	// Mounts, if there are any, are checked in place of a start.
 	Mounts []mounted `json:"mounts,omitempty"`
-	// Files tells which of stdin, stdout and stderr come along as descriptors.
+	// Files reports which of stdin, stdout and stderr come along as descriptors.
 	Files [3]bool `json:"files"`
 }
 

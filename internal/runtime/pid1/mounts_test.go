@@ -26,7 +26,7 @@ func TestCheckMounts(t *testing.T) {
 	}
 	ended := make(chan struct{})
 	go func() {
-		init.Wait() //nolint:errcheck // its state tells
+		init.Wait() //nolint:errcheck // its state shows it
 		close(ended)
 	}()
 	defer init.Process.Kill()

@@ -63,7 +63,7 @@ func (s *server) serve(c *net.UnixConn) {
 	select {
 	case exit := <-ended:
 		send(c, report{Exit: &exit}) //nolint:errcheck // see above
-	case <-gone: // whoever wanted the process is gone: so shall it be
+	case <-gone: // the process that wanted it is gone: so shall it be
 		unix.Kill(-pid, unix.SIGKILL) //nolint:errcheck // see above
 		<-ended
 	}

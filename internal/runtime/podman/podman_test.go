@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 // settings that work without systemd and without the right to raise limits.
 func ownStore(t *testing.T) {
 	t.Helper()
-	// Short: podman's sockets lie in it, and what it runs as a container ends, to
+	// Short: podman's sockets are in it, and what it runs as a container ends, to
 	// clean up, refuses a run directory of more than 50 characters.
 	dir, err := os.MkdirTemp("/tmp", "bee-")
 	if err != nil {

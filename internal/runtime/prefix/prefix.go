@@ -2,7 +2,7 @@
 // host, with the image's own loader and libraries, without root and without a container:
 //
 //	bin/          a wrapper for each program in the image's PATH
-//	lib/          links to its libraries and what lies beside them
+//	lib/          links to its libraries and what is beside them
 //	share/, etc/  links to the image's own
 //	more/         wrappers of programs outside of the PATH
 //
@@ -102,7 +102,7 @@ func Make(dir string, in Input) (*Prefix, error) {
 	return p, nil
 }
 
-// in gives where a path in the image lies on the host, links followed within the image.
+// in gives where a path in the image is on the host, links followed within the image.
 func (p *Prefix) in(inside string) (string, fs.FileInfo, error) {
 	host, err := securejoin.SecureJoin(p.tree, inside)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *Prefix) entries(inside string) []entry {
 	return all
 }
 
-// find gives where an entry lies on the host, links followed within the image, and what it is.
+// find gives where an entry is on the host, links followed within the image, and what it is.
 // Only links are looked at, since an image has thousands of files.
 func (p *Prefix) find(e entry) (string, fs.FileMode, error) {
 	if e.kind != fs.ModeSymlink {

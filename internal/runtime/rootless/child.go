@@ -158,8 +158,8 @@ func pivot(root string) error {
 
 // cover moves the working directory, a mount, over a root that cannot be taken
 // away: that of a host which runs from its initial RAM file system, as diskless
-// nodes of clusters do (pivot_root(2), NOTES). What lies below is out of reach
-// for whoever may not chroot.
+// nodes of clusters do (pivot_root(2), NOTES). What is below is out of reach
+// for anyone who may not chroot.
 func cover() error {
 	if err := unix.Mount(".", "/", "", unix.MS_MOVE, ""); err != nil {
 		return fmt.Errorf("move the image's root over the host's: %w", err)

@@ -8,7 +8,7 @@ import (
 )
 
 // writeEtc makes the caller known inside: names for its ids, of the hosts of
-// the run, and the host's resolver. The files lie in the container's own
+// the run, and the host's resolver. The files are in the container's own
 // layer; the image stays as it is.
 func (s *setup) writeEtc(root string) error {
 	uid, gid := os.Getuid(), os.Getgid()

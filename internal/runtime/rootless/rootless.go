@@ -256,7 +256,7 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 
 // Stop implements driver.Container.
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
-	c.client.Close()                      // letting go is what makes init end all; gone is success
+	c.client.Close()                      // releasing is what makes init end all; gone is success
 	c.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
 	timer := time.NewTimer(grace)
 	defer timer.Stop()

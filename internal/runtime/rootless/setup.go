@@ -32,7 +32,7 @@ type setup struct {
 	TimerSlack  time.Duration `json:"timer_slack,omitempty"`
 	// User is whom the processes are inside.
 	User core.Account `json:"user"`
-	// HostRoot tells that the container's files are root's on the host.
+	// HostRoot means that the container's files are root's on the host.
 	HostRoot bool `json:"host_root,omitempty"`
 	// Native asks for the bare host in place of a container.
 	Native bool `json:"native,omitempty"`
@@ -121,7 +121,7 @@ func removeTree(dir string) error {
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error { //nolint:errcheck // RemoveAll tells what stays
+	filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error { //nolint:errcheck // RemoveAll reports what stays
 		if d != nil && d.IsDir() {
 			os.Chmod(p, 0o700) //nolint:errcheck // see above
 		}

@@ -57,7 +57,7 @@ func (a Agent) storeKeep(ctx context.Context, _ rpc.Caller, c call, s rpc.Answer
 	return rpc.Send(s, Ended{Failed: rpc.Fail(err), Reply: r}, MaxManifest)
 }
 
-// storeRestore brings a checkpoint to whom a way leads. The stream itself tells what fails
+// storeRestore brings a checkpoint to whom a way leads. The stream itself reports what fails
 // once it has begun.
 func (a Agent) storeRestore(ctx context.Context, _ rpc.Caller, c call, s rpc.Answer[Opened]) error {
 	dir, own, q, w, err := a.storeTree(c, s)
@@ -89,7 +89,7 @@ func (a Agent) storeTree(c call, s rpc.Answer[Opened]) (string, driver.Checkpoin
 	return dir, a.Store(filepath.Dir(dir)).Run(filepath.Base(dir)), q, &overWire{route: w, answer: s}, err
 }
 
-// damaged has a reply tell of a damaged checkpoint, which is no error.
+// damaged has a reply report a damaged checkpoint, which is no error.
 func damaged(r *Reply, dir string, err error) error {
 	if errors.Is(err, driver.ErrDamaged) {
 		r.Damaged = true

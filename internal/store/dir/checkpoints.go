@@ -71,8 +71,8 @@ func (d Checkpoints) open(ctx context.Context, k driver.Checkpoint) (*fsutil.Roo
 	return nil, errors.Join(driver.ErrDamaged, err)
 }
 
-// plain finds out whether a checkpoint, if it is there, lies in directories of the store:
-// whoever may write there could have put links in their place.
+// plain finds out whether a checkpoint, if it is there, is in directories of the store:
+// anyone who may write there could have put links in their place.
 func (d Checkpoints) plain(g driver.Generation) error {
 	root, err := fsutil.OpenRoot(string(d))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -194,7 +194,7 @@ func (d Stepped) Keep(ctx context.Context, g driver.Generation, site string, fro
 		if d.Check(ctx, driver.Checkpoint{Generation: g, Manifest: m}) == nil {
 			return m, false, nil
 		}
-		// Whoever made it did not get to its end; the site still has it whole.
+		// Its maker did not get to its end; the site still has it whole.
 		if err := os.Remove(filepath.Join(own, manifestName)); err != nil {
 			return m, false, err
 		}
@@ -291,7 +291,7 @@ func (d Stepped) forgetOld(ctx context.Context) error {
 }
 
 // forgetCut removes what is there of checkpoints before one that is whole, and has no
-// manifest: nobody goes on with these any more.
+// manifest: nobody continues with these any more.
 func (d Stepped) forgetCut(whole driver.Generation) error {
 	names, err := namesIn(string(d.Checkpoints))
 	if err != nil {
@@ -313,7 +313,7 @@ func (d Stepped) forgetCut(whole driver.Generation) error {
 	return nil
 }
 
-// errManifest tells a manifest that cannot be read from one that is not there.
+// errManifest distinguishes a manifest that cannot be read from one that is not there.
 var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknoglobals // a constant
 
 func (d Checkpoints) manifest(g driver.Generation) (driver.Manifest, error) {

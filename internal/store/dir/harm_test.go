@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
-// harmed is what whoever may write to a directory of checkpoints puts into it, by what it
+// harmed is what anyone who may write to a directory of checkpoints puts into it, by what it
 // takes the place of. Each leads to the directory secret.
 func harmed(secret string) map[string]func(own string) error {
 	link := func(to string, at ...string) func(string) error {

@@ -37,7 +37,7 @@ func victim(t *testing.T) (dir string, untouched func()) {
 	}
 }
 
-// TestLinksInAStoreLeadNowhere: whoever may write to it puts links in the place of
+// TestLinksInAStoreLeadNowhere: anyone who may write to it puts links in the place of
 // checkpoints and volumes.
 func TestLinksInAStoreLeadNowhere(t *testing.T) {
 	for name, to := range map[string]string{"3": "", "3/volume": volumeName} {

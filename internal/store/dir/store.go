@@ -83,7 +83,7 @@ func markName(name string) error {
 	return nil
 }
 
-// rooted is a run's directory, of which nothing can be told while that above it
+// rooted is a run's directory, of which nothing can be reported while that above it
 // is missing.
 type rooted struct {
 	Checkpoints

@@ -19,7 +19,7 @@ func TestADirectory(t *testing.T) {
 	}}.Run(t)
 }
 
-// TestADirectoryThatIsNotThere: it may lie on a file system that is not mounted,
+// TestADirectoryThatIsNotThere: it may be on a file system that is not mounted,
 // and must neither be made nor look empty.
 func TestADirectoryThatIsNotThere(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "not", "mounted")

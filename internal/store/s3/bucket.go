@@ -25,7 +25,7 @@ import (
 	"github.com/bee-hpc/bee/internal/store"
 )
 
-// Objects is what the store needs of whoever holds its objects. Names are
+// Objects is what the store needs of the holder of its objects. Names are
 // relative to its prefix.
 type Objects interface {
 	// Put makes an object, whole or not at all, in place of one of that name.

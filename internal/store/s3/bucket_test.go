@@ -22,7 +22,7 @@ func open(t testing.TB, s *s3server.Server, prefix string) *S3 {
 	return objects
 }
 
-// serve starts a server that is found by the environment, as users tell of theirs.
+// serve starts a server that is found by the environment, as users report theirs.
 func serve(t testing.TB) *s3server.Server {
 	t.Helper()
 	server := s3server.Start(t)

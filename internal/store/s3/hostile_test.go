@@ -20,7 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// kept is a bucket that whoever has it fills at will.
+// kept is a bucket that anyone who has it fills at will.
 type kept map[string][]byte
 
 func (k kept) Put(_ context.Context, name string, data []byte) error { k[name] = data; return nil }

@@ -49,7 +49,7 @@ func (s *checkpoints) Keep(ctx context.Context, g driver.Generation, site string
 
 // there gives the chunks that are in the store already, and their size. Packs
 // of which little is used are left out, a few at a time: so what is used comes
-// anew, and they go in the end.
+// again, and they go in the end.
 func (s *checkpoints) there(ctx context.Context, all []manifest) (*stock, int, error) {
 	found, err := s.objects.List(ctx, s.prefix+packs)
 	if err != nil {

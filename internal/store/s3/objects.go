@@ -76,7 +76,7 @@ func (b *S3) Get(ctx context.Context, name string, from, length int64) ([]byte, 
 			if err == nil {
 				return raw, nil
 			}
-			if try < tries && ctx.Err() == nil { // it broke in the midst, of which the client knows nothing
+			if try < tries && ctx.Err() == nil { // it broke in the middle, of which the client knows nothing
 				continue
 			}
 		}

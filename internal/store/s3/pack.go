@@ -51,7 +51,7 @@ func (p *pack) finish(bits int) (name string, raw []byte) {
 	return strconv.Itoa(bits) + "-" + digest(p.index), append(raw, packMagic...)
 }
 
-// bitsOf tells by its name for which size of chunks a pack was made.
+// bitsOf reports by its name for which size of chunks a pack was made.
 func bitsOf(name string) int {
 	text, _, _ := strings.Cut(name, "-")
 	bits, _ := strconv.Atoi(text) // 0 is none
@@ -84,7 +84,7 @@ func parseIndex(name string, size int64, tail []byte) (index []byte, need int64,
 	return index, 0, nil
 }
 
-// eachEntry tells every chunk of an index.
+// eachEntry reports every chunk of an index.
 func eachEntry(index []byte, do func(name treesync.Name, offset, length uint32)) (total int64) {
 	for ; len(index) >= entryBytes; index = index[entryBytes:] {
 		length := binary.LittleEndian.Uint32(index[nameBytes:])

@@ -100,7 +100,7 @@ func (b *between) between(ctx context.Context, of string, near, far io.ReadWrite
 	}
 	defer user.Close()
 	var calls sync.WaitGroup
-	go func() { // what the site has said last arrives
+	go func() { // what the site has reported last arrives
 		<-site.Done()
 		calls.Wait()
 		user.Close()

@@ -11,7 +11,7 @@ import (
 	"sync"
 )
 
-// lies are those of one connection, and how often each was told.
+// lies are those of one connection, and how often each was reported.
 type lies struct {
 	mu   sync.Mutex
 	all  []Lie
@@ -28,7 +28,7 @@ type answer struct {
 	refuse  string
 }
 
-// meant tells whether a lie is about an answer, and counts it.
+// meant reports whether a lie is about an answer, and counts it.
 func (l *lies) meant(i int, of, call, path string, message map[string]any) bool {
 	lie := l.all[i]
 	if lie.Of != of || lie.Call != call || !strings.HasSuffix(path, lie.Path) {
@@ -76,7 +76,7 @@ func (l *lies) before(ctx context.Context, of, call, path, dir string) error {
 	return nil
 }
 
-// about gives what is said in place of one answer.
+// about gives what is reported in place of one answer.
 func (l *lies) about(of, call, path string, message json.RawMessage) []answer {
 	first, further := answer{message: message}, []answer(nil)
 	for i, lie := range l.all {
@@ -89,7 +89,7 @@ func (l *lies) about(of, call, path string, message json.RawMessage) []answer {
 			first.message = merged(first.message, lie.Patch)
 		}
 		first.hang, first.refuse = first.hang || lie.Hang, first.refuse+lie.Error
-		if lie.Raw != nil { // none at all is said, too
+		if lie.Raw != nil { // none at all is reported, too
 			first.raw = append([]byte{}, lie.Raw...)
 		}
 		for range lie.Repeat {

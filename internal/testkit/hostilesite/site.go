@@ -1,6 +1,6 @@
 // Package hostilesite gives tests an ssh site that lies. The site is real: an
 // agent of bee, nodes and containers. Between it and the bee under test stands a
-// program that changes what the agent and the head answer, and what lies in the
+// program that changes what the agent and the head answer, and what is in the
 // site's files, by rules that a test writes down (Lie).
 //
 // The bee under test sees an `ssh` in its PATH that leads there; no sshd runs.
@@ -119,7 +119,7 @@ func (s *Site) Line(name, further string) string {
 	return fmt.Sprintf("{name: %s, provider: ssh, hosts: [liar], scratch: %s, %s}", name, s.Scratch, further)
 }
 
-// Lie has the site tell these lies, and no others, on connections that are made from
+// Lie has the site report these lies, and no others, on connections that are made from
 // now on.
 func (s *Site) Lie(lies ...Lie) {
 	s.t.Helper()

@@ -17,7 +17,7 @@ import (
 // systemTables makes the tables of MariaDB's own that Slurm's procedures are kept in.
 const systemTables = "/usr/share/mysql/mysql_system_tables.sql"
 
-// databaseVariable tells MariaDB's library, and so slurmdbd, of the socket.
+// databaseVariable reports MariaDB's library, and so slurmdbd, of the socket.
 const (
 	databaseVariable = "MYSQL_UNIX_PORT"
 	databaseSocket   = "db.socket"

@@ -20,7 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
-// Cores is the number of cores that a compute node offers, if nothing else is said.
+// Cores is the number of cores that a compute node offers, if nothing else is reported.
 const Cores = 2
 
 // Farm is a running cluster. Host 0 is the login node, h0; the compute nodes
@@ -36,7 +36,7 @@ type Farm struct {
 
 // Start starts a cluster of n compute nodes with these partitions: main, which
 // is the default; brief, of one minute; high, which preempts low. The first nodes
-// have as many cores as is said.
+// have as many cores as is reported.
 func Start(t testing.TB, n int, cores ...int) *Farm {
 	t.Helper()
 	return StartFor(t, nil, n, cores...)
@@ -104,7 +104,7 @@ func (f *Farm) StartNode(t testing.TB, host int) {
 	f.daemon(t, host, "slurmd", "-D", "-f", f.file("slurm.conf"), "-N", f.Names[host])
 }
 
-// Do runs a command on the login node and gives what it said.
+// Do runs a command on the login node and gives what it printed.
 func (f *Farm) Do(argv ...string) (string, error) { return f.DoOn(0, argv...) }
 
 // DoOn is Do on another host, all of which have Slurm's commands and the same files.

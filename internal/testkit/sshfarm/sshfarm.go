@@ -61,7 +61,7 @@ type Farm struct {
 	// Dir holds the ssh client's configuration and, in bin, an `ssh` that uses
 	// it: put bin first in PATH.
 	Dir, Config, Bin string
-	// Cache is the path of the image cache on the hosts, and of that of whoever uses them:
+	// Cache is the path of the image cache on the hosts, and of that of their users:
 	// see Env.
 	Cache string
 	// Same is a directory that all hosts have in common, and this machine another one of
@@ -104,7 +104,7 @@ func (f *Farm) mounts(t testing.TB) (mounts []emulate.Mount) {
 	return mounts
 }
 
-// needs tells whether hosts need what lies below a directory here.
+// needs reports whether hosts need what is below a directory here.
 func (f *Farm) needs(dir string) bool {
 	for _, path := range []string{f.Dir, testkit.Begun(), os.Args[0]} {
 		if rel, err := filepath.Rel(dir, path); err == nil && filepath.IsLocal(rel) {

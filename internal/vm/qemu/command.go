@@ -1,5 +1,5 @@
 // Package qemu knows QEMU: the command line of one virtual machine, and its
-// process, which dies with whoever started it. It knows nothing of what runs
+// process, which dies with its parent. It knows nothing of what runs
 // in the guest.
 package qemu
 
@@ -78,7 +78,7 @@ type Port struct {
 }
 
 // Net is a network interface: a datagram socket pair's end, one frame a
-// datagram; or the Unix socket Path of whoever is the other side of its
+// datagram; or the Unix socket Path of the other side of its
 // rings (vhost-user), and maps the guest's memory; or of a multicast group, each frame a datagram to Group from the
 // host's address Via; or QEMU's own user network where neither is given.
 type Net struct {
@@ -207,14 +207,14 @@ func sharePlace(i int) string {
 	return fmt.Sprintf(",addr=%#x.%d,multifunction=on", lastFreeSlot-i/functions, i%functions)
 }
 
-// SharesMemory tells whether others map the machine's memory: who has the other
+// SharesMemory reports whether others map the machine's memory: who has the other
 // end of the rings of a network device, or serves a directory. A MemoryFile has
 // to be kept then.
 func (m Machine) SharesMemory() bool {
 	return slices.ContainsFunc(m.Nets, func(n Net) bool { return n.Path != "" }) || m.Unmovable()
 }
 
-// Unmovable tells whether QEMU refuses to save the machine's state or to give it
+// Unmovable reports whether QEMU refuses to save the machine's state or to give it
 // one: its device for a served directory does not know how.
 func (m Machine) Unmovable() bool {
 	return slices.ContainsFunc(m.Shares, func(s Share) bool { return s.Server != nil })
@@ -250,7 +250,7 @@ func (m Machine) ConsoleDevice() string {
 	return "ttyS0"
 }
 
-// ClockOptions are what the guest's kernel is told of its clocks. On a busy host
+// ClockOptions are what the guest's kernel reads of its clocks. On a busy host
 // its look whether its timer ticks takes an emulated one for broken, and panics;
 // and it measures a third of the frequency of an emulated time stamp counter, by
 // which its time then passes three times as quickly.

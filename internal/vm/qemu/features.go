@@ -35,7 +35,7 @@ func (m *Monitor) Features(ctx context.Context) (Features, error) {
 	return f, err
 }
 
-// Lacking tells what software that saw these features would miss with others.
+// Lacking reports what software that saw these features would miss with others.
 func (f Features) Lacking(others Features) []string {
 	has := map[FeatureWord]uint32{}
 	for _, w := range others {

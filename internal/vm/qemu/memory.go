@@ -19,7 +19,7 @@ func FreeMemory(others []reservation.Promise) (free, all int64) {
 	return freeMemory("/", os.Getenv, others)
 }
 
-// freeMemory is FreeMemory of a host whose files lie below a root.
+// freeMemory is FreeMemory of a host whose files are below a root.
 func freeMemory(root string, env func(string) string, others []reservation.Promise) (free, all int64) {
 	free, err := meminfo(root, "MemAvailable")
 	if err != nil {
@@ -47,7 +47,7 @@ func freeMemory(root string, env func(string) string, others []reservation.Promi
 	return max(free, 1), all // 0 would be unknown
 }
 
-// FreeHugePages is how much of this host's memory lies in free huge pages, in
+// FreeHugePages is how much of this host's memory is in free huge pages, in
 // bytes, and the size of one.
 func FreeHugePages() (free, page int64) {
 	page, _ = meminfo("/", "Hugepagesize")
@@ -145,7 +145,7 @@ func (h hierarchy) groups(text string) (groups []string) {
 	return groups
 }
 
-// within tells whether what was promised counts in a group of this hierarchy.
+// within reports whether what was promised counts in a group of this hierarchy.
 func (h hierarchy) within(p reservation.Promise, dir string) bool {
 	return slices.ContainsFunc(h.groups(p.Groups), func(group string) bool {
 		return dir == "/" || group == dir || strings.HasPrefix(group, dir+"/")

@@ -84,7 +84,7 @@ func TestFreeMemory(t *testing.T) {
 	}
 }
 
-// limitedVariable has the test's own process tell what it finds in a group.
+// limitedVariable has the test's own process report what it finds in a group.
 const limitedVariable = "BEE_TEST_TELL_MEMORY"
 
 // TestRealGroup puts a process into a control group of this host's.

@@ -107,7 +107,7 @@ func (m *Monitor) do(ctx context.Context, order string, arguments, into any, fil
 // Stop halts the machine's processors and devices. Idempotent.
 func (m *Monitor) Stop(ctx context.Context) error { return m.Do(ctx, "stop", nil, nil) }
 
-// Continue lets a halted machine go on. Idempotent.
+// Continue lets a halted machine continue. Idempotent.
 func (m *Monitor) Continue(ctx context.Context) error { return m.Do(ctx, "cont", nil, nil) }
 
 // Type is the versioned machine type, which a machine that takes this one's

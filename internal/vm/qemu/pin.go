@@ -34,7 +34,7 @@ func (p *Process) Pin(ctx context.Context, cpus []int) error {
 			return nil
 		}
 		select {
-		case <-time.After(5 * time.Millisecond): // nothing tells
+		case <-time.After(5 * time.Millisecond): // nothing shows it
 		case <-p.Done():
 			return errors.New("the virtual machine ended")
 		case <-ctx.Done():

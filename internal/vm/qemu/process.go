@@ -126,7 +126,7 @@ func run(argv []string, files []*os.File, attr *syscall.SysProcAttr, console str
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			p.cmd.Wait() //nolint:errcheck // its state tells
+			p.cmd.Wait() //nolint:errcheck // its state shows it
 			close(p.done)
 		}
 		runtime.UnlockOSThread()
@@ -154,11 +154,11 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // PID is its number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// State tells how the process ended; only after Done.
+// State reports how the process ended; only after Done.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 
-// Killed tells of a machine that does not answer any more whether it was killed, by
-// whoever else or by the kernel that had no memory left, or crashed; only before Kill.
+// Killed reports of a machine that does not answer any more whether it was killed, by
+// any user or by the kernel that had no memory left, or crashed; only before Kill.
 func (p *Process) Killed() bool {
 	if !p.Over() {
 		return false
@@ -167,7 +167,7 @@ func (p *Process) Killed() bool {
 	return is && status.Signaled()
 }
 
-// Over tells of a machine that does not answer any more whether it has ended.
+// Over reports of a machine that does not answer any more whether it has ended.
 func (p *Process) Over() bool {
 	select {
 	case <-p.done:
@@ -196,10 +196,10 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Note adds to what Said tells.
+// Note adds to what Said reports.
 func (p *Process) Note(text string) { writer{p}.Write([]byte(text + "\n")) } //nolint:errcheck // it cannot fail
 
-// Said is what QEMU and the guest said last, for people.
+// Said is what QEMU and the guest printed last, for people.
 func (p *Process) Said() string {
 	p.mu.Lock()
 	text := strings.TrimSpace(p.said.String())
@@ -212,7 +212,7 @@ func (p *Process) Said() string {
 }
 
 // Plain is what a console has shown, without what it did to the terminal: firmware
-// clears it, and whoever reads it has one of his own.
+// clears it, and its reader has one of his own.
 func Plain(console []byte) string {
 	return strings.TrimSpace(escapes().ReplaceAllString(strings.ReplaceAll(string(console), "\r", ""), "")) + "\n"
 }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NoRings tells why a guest of this host cannot have a network device whose rings
+// NoRings reports why a guest of this host cannot have a network device whose rings
 // another process serves (vhost-user), for which its memory has to be shared; "": it
 // can. The QEMU that travels with guest images knows what that takes.
 func NoRings(ctx context.Context) string {
@@ -24,7 +24,7 @@ func NoRings(ctx context.Context) string {
 	return lacksRings(ctx, Program())
 }
 
-// lacksRings asks a QEMU. One that does not answer is asked for more soon, and tells
+// lacksRings asks a QEMU. One that does not answer is asked for more soon, and reports
 // why it does not work.
 func lacksRings(ctx context.Context, program string) string {
 	for _, part := range []struct{ option, kind string }{{"-netdev", "vhost-user"}, {"-object", "memory-backend-memfd"}} {

@@ -20,7 +20,7 @@ const stateName = "state"
 
 // SaveState writes memory and devices of a halted machine to w, as its
 // migration does. It reads a pipe: QEMU learned to write files itself only
-// with version 8.2. The machine stays halted, and can go on.
+// with version 8.2. The machine stays halted, and can continue.
 func (m *Monitor) SaveState(ctx context.Context, w io.Writer) error {
 	r, theirs, err := os.Pipe()
 	if err != nil {
@@ -120,7 +120,7 @@ func (m *Monitor) cancelMigration(ctx context.Context) {
 	m.awaitMigration(rest)                 //nolint:errcheck // likewise
 }
 
-// migrationPause is between two questions how far it is; nothing tells.
+// migrationPause is between two questions how far it is; nothing reports.
 const migrationPause = 10 * time.Millisecond
 
 func (m *Monitor) awaitMigration(ctx context.Context) error {

@@ -47,7 +47,7 @@ func bare(t *testing.T, m Machine) (*Process, *Monitor) {
 	return p, monitor
 }
 
-// TestStateGoesFromMachineToMachine also lets the first one go on, and saves it
+// TestStateGoesFromMachineToMachine also lets the first one continue, and saves it
 // again.
 func TestStateGoesFromMachineToMachine(t *testing.T) {
 	_, m := bare(t, Machine{})
@@ -89,7 +89,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// TestSavingThatFails: the machine goes on, and can be saved later.
+// TestSavingThatFails: the machine continues, and can be saved later.
 func TestSavingThatFails(t *testing.T) {
 	_, m := bare(t, Machine{})
 	save := func(ctx context.Context, w io.Writer) error {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// The frequency that a guest is told is that at which the counter runs, whatever else
-// the host does meanwhile: by it the guest tells the time.
+// The frequency that a guest gets is that at which the counter runs, whatever else
+// the host does meanwhile: by it the guest gives the time.
 func TestTheCountersFrequency(t *testing.T) {
 	khz := tscKHz()
 	if runtime.GOARCH != "amd64" {

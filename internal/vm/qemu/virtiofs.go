@@ -25,7 +25,7 @@ import (
 // ChooseShareServer gives a command for Share.Server that works here; binary is
 // BEE's. It is the virtiofsd that belongs to QEMU up to 7.2: the host's, or the
 // one that travels in a guest image's tree ("": none). Its successor, written
-// anew, cannot be used: it either has guests see what others wrote a second late,
+// again, cannot be used: it either has guests see what others wrote a second late,
 // or forbids them to map files that they share.
 func ChooseShareServer(binary, tree string) ([]string, error) {
 	command := []string{binary, ServerCommand}
@@ -49,7 +49,7 @@ func BundledShareServer(binary, tree string) []string {
 	return []string{binary, ServerCommand, filepath.Join(dir, "loader"), "--library-path", filepath.Join(dir, "lib"), filepath.Join(dir, "virtiofsd")}
 }
 
-// hostsVirtiofsd is where this host has one, or "". Even its version it tells
+// hostsVirtiofsd is where this host has one, or "". Even its version it reports
 // nobody who cannot drop his groups, so command starts it.
 func hostsVirtiofsd(command []string) string {
 	for _, file := range []string{"/usr/lib/qemu/virtiofsd", "/usr/libexec/virtiofsd"} {
@@ -122,7 +122,7 @@ func serverOptions(dir string) []string {
 	return []string{"--fd=" + serverFD, "--rlimit-nofile=0", "-o", "sandbox=chroot,cache=auto,timeout=0,xattr,allow_direct_io,source=" + dir}
 }
 
-// ownNamespace lets an ordinary user's server do what it insists on (chroot,
+// ownNamespace lets an ordinary user's server do what it requires (chroot,
 // capabilities of its own choice), in a user namespace that knows this user
 // alone, under the number that he has outside: by that guests see his files.
 func ownNamespace() *syscall.SysProcAttr {
@@ -143,7 +143,7 @@ func ownNamespace() *syscall.SysProcAttr {
 // answerTimeout is how long a server may take to its first word.
 const answerTimeout = 10 * time.Second
 
-// tryShareServer tells why no directory can be served here, by serving one.
+// tryShareServer reports why no directory can be served here, by serving one.
 func tryShareServer(command []string) error {
 	dir, err := fsutil.TempDir("", "bee-shared-")
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 
 // Waited gives a clock that begins now: for how long the host has since kept the
 // machine waiting for a processor, which others had, by that of its threads which
-// waited longest. It stands still where the kernel does not tell
+// waited longest. It is halted where the kernel does not report
 // (/proc/PID/schedstat needs CONFIG_SCHED_INFO, which distributions set).
 func (p *Process) Waited() func() time.Duration {
 	begun := p.waits()
@@ -24,7 +24,7 @@ func (p *Process) Waited() func() time.Duration {
 	}
 }
 
-// waits tells for how long each thread has waited for a processor, ever.
+// waits reports for how long each thread has waited for a processor, ever.
 func (p *Process) waits() map[string]time.Duration {
 	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID()))
 	waits := make(map[string]time.Duration, len(files))

@@ -57,7 +57,7 @@ const (
 	maxGroups   = 1 << 22
 )
 
-// ErrUnclean tells of an image that was in use when its machine ended: Recover
+// ErrUnclean reports an image that was in use when its machine ended: Recover
 // sets it right.
 var ErrUnclean = errors.New("it was in use when its machine ended, and its journal holds what is newest") //nolint:gochecknoglobals // a constant
 
@@ -165,7 +165,7 @@ func (i *Image) readGroups() error {
 	return nil
 }
 
-// damaged tells of what cannot be in a whole file system.
+// damaged reports what cannot be in a whole file system.
 func damaged(format string, args ...any) error {
 	return &core.Error{
 		Kind: core.Permanent, Op: "read data image", Err: fmt.Errorf("its file system is damaged: "+format, args...),
@@ -173,7 +173,7 @@ func damaged(format string, args ...any) error {
 	}
 }
 
-// full tells whether an error is for want of space.
+// full reports whether an error is for want of space.
 func full(text string) bool {
 	return strings.Contains(text, "Could not allocate") || strings.Contains(text, syscall.ENOSPC.Error()) || strings.Contains(text, "too small") || strings.Contains(text, "too big")
 }

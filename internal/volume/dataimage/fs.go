@@ -168,7 +168,7 @@ func (i *Image) ReadLink(name string) (string, error) {
 	return i.target(e.inode)
 }
 
-// target reads a symbolic link; a short one lies in its inode.
+// target reads a symbolic link; a short one is in its inode.
 func (i *Image) target(n *Inode) (string, error) {
 	switch {
 	case n.kind() != unix.S_IFLNK:

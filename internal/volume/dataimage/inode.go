@@ -62,7 +62,7 @@ func (i *Image) inode(number int64) (*Inode, error) {
 
 func (n *Inode) kind() uint32 { return n.Mode & unix.S_IFMT }
 
-// extent is a stretch of a file that lies in one piece: bytes. What no extent
+// extent is a stretch of a file that is in one piece: bytes. What no extent
 // covers is a hole.
 type extent struct{ from, length, at int64 }
 
@@ -180,7 +180,7 @@ func contentOf(f *os.File) (*content, error) {
 	return c, nil
 }
 
-// hole is how many bytes come next that lie in no extent.
+// hole is how many bytes come next that are in no extent.
 func (c *content) hole() int64 {
 	for len(c.extents) > 0 && c.extents[0].from+c.extents[0].length <= c.at {
 		c.extents = c.extents[1:]

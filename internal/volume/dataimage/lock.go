@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lock keeps an image for one user at a time: whoever lets a machine write to
+// Lock keeps an image for one user at a time: anyone who lets a machine write to
 // it, and who sets it right. It lasts until release is called or the process
 // ends.
 func Lock(file string) (release func(), err error) {

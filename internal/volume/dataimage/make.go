@@ -137,7 +137,7 @@ func fit(file string, root *fsutil.Root, size int64) (_ int64, misfit, err error
 	return size, misfit, nil
 }
 
-// plainly tells a size that is wrong, with its verb.
+// plainly reports a size that is wrong, with its verb.
 func plainly(size int64) string {
 	if size < 1<<20 {
 		return fmt.Sprintf("%d bytes are", size)
@@ -155,7 +155,7 @@ const (
 	largest = (1<<32 - 1) * blockSize
 )
 
-// arguments of mke2fs. All that its configuration could say is said here, so
+// arguments of mke2fs. All that its configuration could say is reported here, so
 // that images are the same wherever they are made. more are further extended
 // options.
 func arguments(file, dir string, size int64, more string) []string {

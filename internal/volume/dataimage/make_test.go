@@ -9,7 +9,7 @@ import (
 )
 
 // TestUnfinishedImagesDoNotStay: neither one's own that was given up, nor those of makers
-// that were killed; but those that somebody makes.
+// that were killed; but those that someone makes.
 func TestUnfinishedImagesDoNotStay(t *testing.T) {
 	dir, from := t.TempDir(), t.TempDir()
 	left := filepath.Join(dir, unfinishedPrefix+"1")

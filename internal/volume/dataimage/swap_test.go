@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestWhatIsSwappedMeanwhileLeadsNowhere: whoever fills a directory exchanges names in it
+// TestWhatIsSwappedMeanwhileLeadsNowhere: anyone who fills a directory exchanges names in it
 // while it is read. Nothing outside counts, and no FIFO is waited for.
 func TestWhatIsSwappedMeanwhileLeadsNowhere(t *testing.T) {
 	outside := t.TempDir()

@@ -56,7 +56,7 @@ func (t Tools) runIn(ctx context.Context, dir, name string, args ...string) (cod
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "LC_ALL=C", "MKE2FS_CONFIG=/dev/null", "E2FSCK_CONFIG=/dev/null", "MKE2FS_SKIP_PROGRESS=1")
 	if name == "mke2fs" { // what it makes is of no use to who comes after us
-		runtime.LockOSThread() // of whose death it is told
+		runtime.LockOSThread() // of whose death it is notified
 		defer runtime.UnlockOSThread()
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}

@@ -20,7 +20,7 @@ import (
 
 // Unload copies what the image holds into a directory, which is made and must
 // not hold anything else of the same names. Of wanted, patterns of paths, only
-// what one matches by the rules of fsutil.Match, and what lies below that; none, or
+// what one matches by the rules of fsutil.Match, and what is below that; none, or
 // "." among them: all. Permissions, times, holes and hard links are kept, but no
 // set-user-id and set-group-id bits, no extended attributes and no devices; everything
 // belongs to the caller. All of it is on the disk when Unload returns.
@@ -128,12 +128,12 @@ func (u *unloading) take(ctx context.Context, name string, e entry) error {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 	default:
-		return nil // devices are root's, and sockets nobody's
+		return nil // devices are root's, and sockets no one's
 	}
 	return errors.Join(u.root.Chmod(name, permissions(e.Mode())), u.root.Chtimes(name, e.ModTime(), e.ModTime()))
 }
 
-// permissions are those that a file gets outside of the image. Bits that give whoever
+// permissions are those that a file gets outside of the image. Bits that give anyone who
 // runs it the rights of its owner or group, who is the caller now, are not among them.
 func permissions(mode fs.FileMode) fs.FileMode { return mode.Perm() | mode&fs.ModeSticky }
 

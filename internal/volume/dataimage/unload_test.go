@@ -9,7 +9,7 @@ import (
 )
 
 // TestUnloadedFilesGiveNobodyRights: a file of an image belongs to the caller afterwards,
-// root perhaps, and whoever runs it must not become that.
+// root perhaps, and anyone who runs it must not become that.
 func TestUnloadedFilesGiveNobodyRights(t *testing.T) {
 	dir := t.TempDir()
 	for name, mode := range map[string]uint32{"uid": 0o4755, "gid": 0o2755, "both": 0o6711, "plain": 0o640} {

@@ -62,7 +62,7 @@ func newSum() sum { return sum{sha256.New()} }
 
 func (s sum) add(ctx context.Context, name string, mode fs.FileMode, target string, c *content) error {
 	if mode&(fs.ModeDevice|fs.ModeSocket) != 0 {
-		return nil // nobody's data: see Unload
+		return nil // no one's data: see Unload
 	}
 	fmt.Fprintf(s.h, "%q %v %q", name, mode, target) //nolint:errcheck // a hash takes all
 	if c != nil {
@@ -150,7 +150,7 @@ func (i *Image) digest(ctx context.Context, mode func(fs.FileMode) fs.FileMode) 
 	return s.String(), err
 }
 
-// DigestOf is the digest of a directory on this host. Whoever fills the directory
+// DigestOf is the digest of a directory on this host. Anyone who fills the directory
 // meanwhile leads it nowhere else.
 func DigestOf(ctx context.Context, dir string) (string, error) {
 	root, err := fsutil.OpenRoot(dir)

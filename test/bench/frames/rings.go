@@ -37,7 +37,7 @@ const (
 	writable     = 2
 )
 
-// Where things lie in the guest's memory: two rings, their buffers, and frames.
+// Where things are in the guest's memory: two rings, their buffers, and frames.
 const (
 	ringEntries = 1024
 	ringAvail   = 16 * ringEntries
@@ -125,7 +125,7 @@ func newRings(c *net.UnixConn) (end, error) {
 	return g, err
 }
 
-// tell makes a request, and waits until it is done.
+// report makes a request, and waits until it is done.
 func (g *rings) tell(request uint32, payload []byte, fds ...int) error {
 	out := binary.LittleEndian.AppendUint32(nil, request)
 	out = binary.LittleEndian.AppendUint32(out, needsAnswer)
@@ -222,7 +222,7 @@ func (g *rings) Send(frame []byte) error {
 	return nil
 }
 
-// Lay has a frame lie in the guest's memory, from where it is sent.
+// Lay puts a frame into the guest's memory, from where it is sent.
 func (g *rings) Lay(frame []byte) []byte {
 	at := framesAt + g.laid
 	g.laid += len(frame)

@@ -93,7 +93,7 @@ func (m mesh) make() (ends []end, undo func(), err error) {
 	return ends, undo, nil
 }
 
-// start starts a switch, and gives the socket by which it tells where it listens, and
+// start starts a switch, and gives the socket by which it reports where it listens, and
 // gives its guests' ends, when it is linked to those before it.
 func (o order) start() (*exec.Cmd, int, error) {
 	raw, err := json.Marshal(o)
