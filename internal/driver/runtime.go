@@ -168,7 +168,7 @@ type Process interface {
 	// container went away under it.
 	Wait(ctx context.Context) (core.Exit, error)
 	// Terminal returns the keys and the screen of the process's terminal, which the
-	// caller closes; nil: its Command asked for none.
+	// caller reads to its end, as the process may wait for that, and closes; nil: its Command asked for none.
 	Terminal() Terminal
 }
 
