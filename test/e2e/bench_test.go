@@ -308,6 +308,7 @@ func TestBenchLayers(t *testing.T) {
 	}
 	sameFiles(t, out, r.Sentences, "/usr/bin/hpcc", all...)
 	sameFiles(t, out, r.Sentences, "/libmpi.so", all...)
+	sameFiles(t, out, r.Sentences, "/mca_pml_ob1.so", all...) // which the image's settings choose
 }
 
 // TestBenchCopies measures two instances at once, in one container and in one each.

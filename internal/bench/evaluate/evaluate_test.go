@@ -71,6 +71,18 @@ func TestVerdicts(t *testing.T) {
 		"other programs": {rows(12, 1, func(r *record.Row) {
 			r.Programs = map[string]string{"/usr/lib/libblas.so.3": r.Environment}
 		}), stats.Withheld},
+		"another transport": {rows(12, 1, func(r *record.Row) {
+			r.Programs = map[string]string{"/usr/lib/libmpi.so.40": "1", "/usr/lib/openmpi3/mca_pml_ob1.so": "2"}
+			if r.Environment == "native" {
+				r.Programs = map[string]string{"/usr/lib/libmpi.so.40": "1", "/usr/lib/openmpi3/mca_mtl_ofi.so": "3"}
+			}
+		}), stats.Withheld},
+		"a transport that was looked at": {rows(12, 1, func(r *record.Row) {
+			r.Programs = map[string]string{"/usr/lib/libmpi.so.40": "1", "/usr/lib/openmpi3/mca_pml_ob1.so": "2"}
+			if r.Environment == "native" && r.Block < 4 {
+				r.Programs["/usr/lib/openmpi3/mca_pml_cm.so"] = "3"
+			}
+		}), stats.Equivalent},
 		"unfair": {rows(12, 1, func(r *record.Row) {
 			if r.Environment == "box" {
 				r.Unfair = []string{"fewer cores"}

@@ -10,9 +10,16 @@ import (
 )
 
 // computing are the libraries whose absence on one side makes another program of it: libc,
-// mathematics, linear algebra, Fourier transforms, compilers' own, and MPI. Others, such as
-// the transports that MPI loads, differ for good reasons.
+// mathematics, linear algebra, Fourier transforms, compilers' own, and MPI. Others differ for
+// good reasons.
 var computing = regexp.MustCompile(`^(lib(c|m|mvec|gfortran|gomp|iomp5|mpi|open-pal|open-rte|atlas|mkl|fftw)|lib[a-z0-9_-]*(blas|lapack))[._-]`)
+
+// transports are the parts of Open MPI that it sends by. It looks at others before it chooses
+// one, so that a single look is no proof.
+var transports = regexp.MustCompile(`^mca_(pml|mtl)_`)
+
+// enoughLooks are rows from which on transports are compared. Fewer have no verdict.
+const enoughLooks = 5
 
 // used is what computed in the counted rows of an environment at a point.
 type used struct {
@@ -48,13 +55,15 @@ func (x *table) used(point, environment string) used {
 	return u
 }
 
-// lacks returns the computing libraries that most rows of one side have, and no row of the
+// lacks returns the computing libraries and transports that most rows of one side have, and no row of the
 // other. A look at the processes may miss a short one, but not each time.
 func (u *used) lacks(of *used) []string {
 	var all []string
+	enough := min(u.rows, of.rows) >= enoughLooks
 	for file, n := range of.files {
-		if n*2 > of.rows && u.rows > 0 && u.files[file] == 0 && computing.MatchString(path.Base(file)) {
-			all = append(all, path.Base(file))
+		name := path.Base(file)
+		if n*2 > of.rows && u.rows > 0 && u.files[file] == 0 && (computing.MatchString(name) || enough && transports.MatchString(name)) {
+			all = append(all, name)
 		}
 	}
 	slices.Sort(all)

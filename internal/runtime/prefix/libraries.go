@@ -156,6 +156,10 @@ func (p *Prefix) linkAll(dirs []string, of func(fs.FileMode) bool) error {
 func (p *Prefix) variables() (vars []string) {
 	if dir := p.mpiPrefix(); dir != "" {
 		vars = append(vars, "OPAL_PREFIX="+dir, "PRTE_PREFIX="+dir)
+		if dir == p.dir { // of a distribution, whose settings choose transports; else the host's would
+			etc := filepath.Join(p.dir, "etc")
+			vars = append(vars, "OPAL_SYSCONFDIR="+filepath.Join(etc, "openmpi"), "PMIX_SYSCONFDIR="+etc, "PRTE_SYSCONFDIR="+etc)
+		}
 	}
 	python := false
 	for _, e := range p.entries("/usr/lib") {

@@ -79,6 +79,8 @@ func tree(t *testing.T) string {
 	write("/usr/lib/python3.11/os.py", nil, 0o644)
 	write("/opt/app/tool", raw, 0o755)
 	write("/usr/share/data", []byte("data\n"), 0o644)
+	write("/usr/bin/orterun", raw, 0o755)
+	write("/etc/openmpi/openmpi-mca-params.conf", []byte("pml = ^ucx\n"), 0o644)
 	testkit.SharedObject{Soname: "libouter.so", Runpath: "/usr/lib/private:/no/such"}.Write(t, at("/usr/lib/libouter.so"))
 	testkit.SharedObject{Soname: "libinner.so", Runpath: "$ORIGIN/deeper"}.Write(t, at("/usr/lib/private/libinner.so"))
 	testkit.SharedObject{Soname: "libinmost.so"}.Write(t, at("/usr/lib/private/deeper/libinmost.so"))
@@ -166,6 +168,9 @@ func TestTranslation(t *testing.T) {
 		if !slices.Contains(env, e) {
 			t.Errorf("no %q in %q", e, env)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(valueOf(env, "OPAL_SYSCONFDIR"), "openmpi-mca-params.conf")); err != nil {
+		t.Errorf("MPI would not find the image's settings: %v", err)
 	}
 	if valueOf(env, "LD_LIBRARY_PATH") != "" {
 		t.Error("the host's programs would use the image's libraries")
