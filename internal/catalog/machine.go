@@ -30,7 +30,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 			return nil, err
 		}
 		if accel == vm.TCG {
-			m.Told("virtual machines run in software emulation, which is slow: " + why)
+			m.Report("virtual machines run in software emulation, which is slow: " + why)
 		}
 	}
 	m.Emulated(accel == vm.TCG)
@@ -38,7 +38,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
 	o := vm.Options{
 		Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, SocketName: plan.SocketName, Peers: m.Peers, Inputs: m.Inputs, Told: m.Told,
+		Bridge: m.Bridge, SocketName: plan.SocketName, Peers: m.Peers, Inputs: m.Inputs, Report: m.Report,
 	}
 	if o.CPU == "" {
 		o.CPU = "max"
@@ -59,7 +59,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	}
 	if m.Share == plan.ShareVirtiofs && m.Peers == nil {
 		if o.ShareServer, err = qemu.ChooseShareServer(self, m.Tree); err != nil {
-			m.Told("guests have their hosts' directory by 9p, as virtiofs does not work: " + err.Error())
+			m.Report("guests have their hosts' directory by 9p, as virtiofs does not work: " + err.Error())
 		}
 	}
 	if m.Pin {

@@ -264,8 +264,8 @@ const quietWait = 5 * time.Minute
 // waitUntilQuiet waits until other processes leave the processors alone.
 func (b *bench) waitUntilQuiet(ctx context.Context) {
 	end := time.Now().Add(b.o.quiet)
-	for told := false; !measure.Quiet() && time.Now().Before(end); told = true {
-		if !told {
+	for reported := false; !measure.Quiet() && time.Now().Before(end); reported = true {
+		if !reported {
 			b.app.benchStep(fmt.Sprintf("waiting up to %s until this machine is quiet; Ctrl-C continues at once", b.o.quiet))
 		}
 		select {

@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// lookTime bounds how long an image is looked into, whose files may be whatever somebody has
+// lookTime bounds how long an image is looked into, whose files may be whatever someone has
 // made.
 const lookTime = 10 * time.Second
 

@@ -22,11 +22,11 @@ func TestWhoForgetsOutputsIsWarned(t *testing.T) {
 		if err := os.WriteFile(file, []byte("image: docker.io/library/debian:12\n"+text+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		var out, said bytes.Buffer
-		root := (&app{stdout: &out, stderr: &said}).newRoot()
+		var out, printed bytes.Buffer
+		root := (&app{stdout: &out, stderr: &printed}).newRoot()
 		root.SetArgs([]string{"check", file})
-		if err := root.Execute(); err != nil || strings.Contains(said.String(), "`outputs:`") != warns {
-			t.Errorf("%s: %v, %q", text, err, said.String())
+		if err := root.Execute(); err != nil || strings.Contains(printed.String(), "`outputs:`") != warns {
+			t.Errorf("%s: %v, %q", text, err, printed.String())
 		}
 	}
 }

@@ -21,9 +21,9 @@ type askedView struct {
 	GoesOn *bool `json:"goes_on,omitempty"`
 }
 
-// tellAsked writes what was asked of which run, as it was then, where that is wanted as
+// printAsked writes what was asked of which run, as it was then, where that is wanted as
 // JSON.
-func (a *app) tellAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
+func (a *app) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
 	if err != nil || !asJSON {
 		return a.inJSON(runOptions{asJSON: asJSON}, err)
 	}
@@ -48,7 +48,7 @@ meanwhile. The method depends on the Beefile's checkpoint:
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, goesOn, err := a.checkpoint(c.Context(), args[0])
-			return a.tellAsked(asJSON, run, &goesOn, err)
+			return a.printAsked(asJSON, run, &goesOn, err)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
@@ -97,7 +97,7 @@ A run that waits in a queue, or for any site, is sent to the sites of --site.`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, err := a.move(c.Context(), args[0], sites)
-			return a.tellAsked(asJSON, run, nil, err)
+			return a.printAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")

@@ -87,7 +87,7 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 					Remedy: "Did something change the directory meanwhile? Load it again with --force.",
 				}
 			}
-			return a.tellData(v, asJSON)
+			return a.printData(v, asJSON)
 		},
 	}
 	c.Flags().StringVar(&size, "size", "", "the image's `size`, such as 50G (default: what the directory needs)")
@@ -179,7 +179,7 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 					return err
 				}
 			}
-			return a.tellData(v, asJSON)
+			return a.printData(v, asJSON)
 		},
 	}
 	c.Flags().StringVar(&digest, "digest", "", "refuse an image whose contents have another `digest`, as load prints it")
@@ -283,7 +283,7 @@ func viewData(ctx context.Context, tools dataimage.Tools, image string, check bo
 	return dataView{Image: image, Digest: digest, Size: i.Size(), Free: i.Free()}, err
 }
 
-func (a *app) tellData(v dataView, asJSON bool) error {
+func (a *app) printData(v dataView, asJSON bool) error {
 	if asJSON {
 		return a.writeJSON(v)
 	}

@@ -62,9 +62,9 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 	defer s.close()
 	ctx, cancel := untilInterrupt(ctx)
 	defer cancel()
-	way := &nodeWay{s: s, run: run, rank: rank}
-	defer way.close()
-	if _, err := way.client(ctx); err != nil { // now, as nothing listens where nobody answers
+	route := &nodeRoute{s: s, run: run, rank: rank}
+	defer route.close()
+	if _, err := route.client(ctx); err != nil { // now, as nothing listens where nobody answers
 		return err
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(here)))
@@ -93,7 +93,7 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 		known()
 		stop := context.AfterFunc(inner, func() { c.Close() })
 		defer stop()
-		if err := way.join(inner, c, there); err != nil && inner.Err() == nil && !errors.As(err, new(*net.OpError)) { // its own end is no error
+		if err := route.join(inner, c, there); err != nil && inner.Err() == nil && !errors.As(err, new(*net.OpError)) { // its own end is no error
 			a.printError(err)
 		}
 	})
@@ -105,8 +105,8 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 	return nil
 }
 
-// nodeWay is a connection to a node of a run, made again where it has ended.
-type nodeWay struct {
+// nodeRoute is a connection to a node of a run, made again where it has ended.
+type nodeRoute struct {
 	s    *session
 	run  state.Run
 	rank int
@@ -114,7 +114,7 @@ type nodeWay struct {
 	now  *client.Client
 }
 
-func (w *nodeWay) client(ctx context.Context) (*client.Client, error) {
+func (w *nodeRoute) client(ctx context.Context) (*client.Client, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.now != nil {
@@ -131,7 +131,7 @@ func (w *nodeWay) client(ctx context.Context) (*client.Client, error) {
 }
 
 // drop gives up a connection that has ended.
-func (w *nodeWay) drop(c *client.Client) {
+func (w *nodeRoute) drop(c *client.Client) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.now == c {
@@ -140,7 +140,7 @@ func (w *nodeWay) drop(c *client.Client) {
 	}
 }
 
-func (w *nodeWay) close() {
+func (w *nodeRoute) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.now != nil {
@@ -149,7 +149,7 @@ func (w *nodeWay) close() {
 }
 
 // join carries one connection to a port in the container.
-func (w *nodeWay) join(ctx context.Context, conn net.Conn, port int) error {
+func (w *nodeRoute) join(ctx context.Context, conn net.Conn, port int) error {
 	for begun := time.Now(); ; {
 		c, err := w.client(ctx)
 		if err != nil {

@@ -129,13 +129,13 @@ func (a *app) bring(asJSON bool, n naming, get func(s *image.Store, report func(
 		return err
 	}
 	if n.name != "" {
-		a.tellName(n.name, i.ID)
+		a.printName(n.name, i.ID)
 	}
 	return nil
 }
 
-// tellName says what an image is called from now on.
-func (a *app) tellName(name, id string) {
+// printName says what an image is called from now on.
+func (a *app) printName(name, id string) {
 	a.say("%s is %s", name, shortID(id))
 }
 

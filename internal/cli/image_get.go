@@ -72,7 +72,7 @@ directory, under their names there. FILE:NAME imports one image.`,
 			if err != nil && len(came) == 0 {
 				return err
 			}
-			return errors.Join(a.tellImported(asJSON, s, came), err)
+			return errors.Join(a.printImported(asJSON, s, came), err)
 		},
 	}
 	platformFlag(c, &o)
@@ -80,8 +80,8 @@ directory, under their names there. FILE:NAME imports one image.`,
 	return c
 }
 
-// tellImported says which images came, and what they are called.
-func (a *app) tellImported(asJSON bool, s *image.Store, came []image.Imported) error {
+// printImported says which images came, and what they are called.
+func (a *app) printImported(asJSON bool, s *image.Store, came []image.Imported) error {
 	if asJSON {
 		var list []core.Image
 		for _, i := range came {
@@ -98,7 +98,7 @@ func (a *app) tellImported(asJSON bool, s *image.Store, came []image.Imported) e
 			return err
 		}
 		for _, name := range i.Names {
-			a.tellName(name, i.ID)
+			a.printName(name, i.ID)
 		}
 	}
 	return nil

@@ -55,15 +55,15 @@ func TestImportTellsNames(t *testing.T) {
 	if err := json.Unmarshal([]byte(bee("image", "import", "--json", archive)), &views); err != nil || len(views) != 1 {
 		t.Fatalf("%+v, %v", views, err)
 	}
-	var said bytes.Buffer
-	root := (&app{stdout: &bytes.Buffer{}, stderr: &said}).newRoot()
+	var printed bytes.Buffer
+	root := (&app{stdout: &bytes.Buffer{}, stderr: &printed}).newRoot()
 	root.SetArgs([]string{"image", "import", archive})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range views[0].Refs {
-		if told := strings.Contains(said.String(), "bee: "+name+" is "+shortID(views[0].ID)+"\n"); told == strings.HasPrefix(name, "docker-archive:") {
-			t.Errorf("of %s it says %q", name, said.String())
+		if reported := strings.Contains(printed.String(), "bee: "+name+" is "+shortID(views[0].ID)+"\n"); reported == strings.HasPrefix(name, "docker-archive:") {
+			t.Errorf("of %s it says %q", name, printed.String())
 		}
 	}
 	if len(views[0].Refs) < 2 {
@@ -74,8 +74,8 @@ func TestImportTellsNames(t *testing.T) {
 // TestNamesOfOnesOwn find what was built, and are looked at before it is.
 func TestNamesOfOnesOwn(t *testing.T) {
 	archive, bee := testkit.Busybox(t, v1.Config{}), imageCommand(t)
-	var out, said bytes.Buffer
-	a := &app{stdout: &out, stderr: &said, cacheDir: os.Getenv("BEE_CACHE")}
+	var out, printed bytes.Buffer
+	a := &app{stdout: &out, stderr: &printed, cacheDir: os.Getenv("BEE_CACHE")}
 	got := 0
 	bring := func(name string) error {
 		return a.bring(false, naming{name: name, platform: "linux/" + runtime.GOARCH}, func(s *image.Store, _ func(string, int64, int64)) (core.Image, error) {
@@ -92,11 +92,11 @@ func TestNamesOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := strings.TrimSpace(out.String())
-	if shown := bee("image", "show", "mine:1"); !strings.Contains(shown, id) || said.String() != "bee: mine:1 is "+shortID(id)+"\n" {
-		t.Errorf("it said %q, %q and shows %s", out.String(), said.String(), shown)
+	if shown := bee("image", "show", "mine:1"); !strings.Contains(shown, id) || printed.String() != "bee: mine:1 is "+shortID(id)+"\n" {
+		t.Errorf("it said %q, %q and shows %s", out.String(), printed.String(), shown)
 	}
 	for _, command := range [][]string{{"image", "build", "--tag", "Mine", os.DevNull}, {"vm", "build", "--tag", "Mine"}, {"vm", "image", "build", "--tag", "Mine"}} {
-		root := (&app{stdout: &out, stderr: &said}).newRoot()
+		root := (&app{stdout: &out, stderr: &printed}).newRoot()
 		root.SetArgs(command)
 		if err := root.ExecuteContext(t.Context()); !core.IsKind(err, core.Invalid) {
 			t.Errorf("%s: %v", command, err)

@@ -154,7 +154,7 @@ func (a *app) chooseProgram(programs []scaffold.Program) (*scaffold.Program, err
 	return &programs[n], nil
 }
 
-// onTerminal reports whether somebody can be asked.
+// onTerminal reports whether someone can be asked.
 func onTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
 }

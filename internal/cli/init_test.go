@@ -40,8 +40,8 @@ func TestInit(t *testing.T) {
 	if err != nil || job.Name != "project" || job.Run.Shell != "mpirun lmp -in in.melt\n" {
 		t.Errorf("got %+v, %v", job, err)
 	}
-	if said := d.err.String(); !strings.Contains(said, "found LAMMPS (in.melt)") || !strings.Contains(said, "not taken: mpi4py (pi.py)") || !strings.Contains(said, "`bee run job.yaml`") {
-		t.Errorf("it prints %s", said)
+	if printed := d.err.String(); !strings.Contains(printed, "found LAMMPS (in.melt)") || !strings.Contains(printed, "not taken: mpi4py (pi.py)") || !strings.Contains(printed, "`bee run job.yaml`") {
+		t.Errorf("it prints %s", printed)
 	}
 	raw, err := os.ReadFile("job.yaml")
 	if err != nil {
@@ -91,8 +91,8 @@ func TestInitFrom(t *testing.T) {
 	if err != nil || job.Nodes != 2 || len(job.Inputs) != 2 {
 		t.Errorf("got %+v, %v", job, err)
 	}
-	if said := d.err.String(); !strings.Contains(said, "bee: note: --array 1-3: start one run for each element") {
-		t.Errorf("it prints %s", said)
+	if printed := d.err.String(); !strings.Contains(printed, "bee: note: --array 1-3: start one run for each element") {
+		t.Errorf("it prints %s", printed)
 	}
 	if err := d.bee("init", "--from", "docker run --rm -e A=1 lab/cfd:2 cfd -n 4", "-o", "docker.yaml"); err != nil {
 		t.Fatal(err)

@@ -206,7 +206,7 @@ func openPlain(path string) (*os.File, error) {
 // breaks in between loses nothing.
 func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) (err error) {
 	var offset, before int64
-	told, n := false, max(o.attempt, 1)
+	reported, n := false, max(o.attempt, 1)
 	write := func(n int, f tasklog.Frame) error { return a.writeFrame(n, f, o) }
 	if o.tail >= 0 {
 		t := newTail(o.tail, write)
@@ -260,8 +260,8 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 			if there(home) { // now
 				continue
 			}
-			if core.IsKind(err, core.Transient) && !told {
-				told = true
+			if core.IsKind(err, core.Transient) && !reported {
+				reported = true
 				a.printError(err)
 			}
 		}

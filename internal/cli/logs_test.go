@@ -220,8 +220,8 @@ func TestLogsOfSeveralRuns(t *testing.T) {
 	if err := d.bee("logs", "-f", "pi", "other"); err != nil || len(d.out.String()) != len(want) || !strings.Contains(d.out.String(), "pi    | two\n") {
 		t.Errorf("followed: %v: %q", err, d.out.String())
 	}
-	if said := d.err.String(); !strings.Contains(said, "pi    | bee: run aaaa1111 succeeded") || !strings.Contains(said, "other | bee: run bbbb2222: broken") {
-		t.Errorf("how they ended: %q", said)
+	if printed := d.err.String(); !strings.Contains(printed, "pi    | bee: run aaaa1111 succeeded") || !strings.Contains(printed, "other | bee: run bbbb2222: broken") {
+		t.Errorf("how they ended: %q", printed)
 	}
 	if err := d.bee("logs", "--json", "pi", "other"); err != nil || !strings.HasPrefix(d.out.String(), `{"run":"aaaa1111",`) {
 		t.Errorf("%v: %q", err, d.out.String())

@@ -239,8 +239,8 @@ func TestStopAndRemoveWhatIsMeantOnly(t *testing.T) {
 			}
 			err := d.bee(args...)
 			if c.kind == 0 {
-				if said := d.out.String() + d.err.String(); err != nil || said != c.says {
-					t.Errorf("got %q, %v; want %q", said, err, c.says)
+				if printed := d.out.String() + d.err.String(); err != nil || printed != c.says {
+					t.Errorf("got %q, %v; want %q", printed, err, c.says)
 				}
 			} else if !core.IsKind(err, c.kind) || core.Remedy(err) == "" || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v; want kind %v, %q and a remedy", err, c.kind, c.says)

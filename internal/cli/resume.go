@@ -40,7 +40,7 @@ machine outside the current directory is shown, and you are asked.`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, err := a.resume(c.Context(), args[0], sites, from, lost, t)
-			return a.tellAsked(asJSON, run, nil, err)
+			return a.printAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
@@ -96,7 +96,7 @@ const settling = time.Minute
 // settle has a controller look what has become of a run on record as unfinished that none
 // has, or waits while one does so that has just taken it over: what it has left may be all
 // that it takes to continue. goes means that it need not be resumed.
-func (a *app) settle(ctx context.Context, s *session, run state.Run, patience time.Duration) (_ state.Run, goes bool, err error) {
+func (a *app) settle(ctx context.Context, s *session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
 	settled := func() bool { return run.State.Final() || run.State == state.Suspended || run.State == state.SetAside }
 	if settled() {
 		return run, false, nil
@@ -121,7 +121,7 @@ func (a *app) settle(ctx context.Context, s *session, run state.Run, patience ti
 		}
 	}
 	a.say("%s looks what has become of it", what)
-	for begun := time.Now(); time.Since(begun) < patience; {
+	for begun := time.Now(); time.Since(begun) < timeout; {
 		if err := core.Sleep(ctx, supervisor.TakeInterval); err != nil {
 			return run, false, err
 		}
@@ -192,7 +192,7 @@ const tidyingText = "what it has left on its sites is being removed"
 // lockSuspended takes a suspended run, from a controller that has it as soon as that is done
 // with it. Where that has continued it as well, as was asked, there is no lock.
 func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*state.Lock, error) {
-	for begun, told := time.Now(), false; ; {
+	for begun, reported := time.Now(), false; ; {
 		lock, err := s.Store.Lock(run.ID)
 		switch {
 		case !core.IsKind(err, core.Busy):
@@ -204,8 +204,8 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 		case time.Since(begun) > tidying:
 			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Who(run.ID) + " has it: " + tidyingText), Remedy: "`bee supervise` continues it after that; `bee show " + run.ID + "` tells more."}
 		}
-		if !told && time.Since(begun) > silence {
-			told = true
+		if !reported && time.Since(begun) > silence {
+			reported = true
 			a.say("run %s: %s; it continues after that", run.ID, tidyingText)
 		}
 		if err := core.Sleep(ctx, supervisor.TakeInterval); err != nil {

@@ -102,7 +102,7 @@ type failure struct {
 // inJSON reports an error in JSON as well, where that is wanted: a script that reads
 // a record has to find why there is none.
 func (a *app) inJSON(o runOptions, err error) error {
-	if _, told := errors.AsType[exitError](err); err == nil || told || !o.asJSON {
+	if _, reported := errors.AsType[exitError](err); err == nil || reported || !o.asJSON {
 		return err
 	}
 	f := failure{Error: errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))}

@@ -82,7 +82,7 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	a.tellAdopted(store)
+	a.reportAdopted(store)
 	machine := ""
 	if store.Shared() {
 		if machine, err = os.Hostname(); err != nil {
@@ -104,8 +104,8 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	return &session{Controller: c, app: a, images: images}, nil
 }
 
-// tellAdopted reports what a new database has taken over from directories of runs.
-func (a *app) tellAdopted(store *state.Store) {
+// reportAdopted reports what a new database has taken over from directories of runs.
+func (a *app) reportAdopted(store *state.Store) {
 	adopted := store.Adopted()
 	if len(adopted.Runs)+len(adopted.Left) == 0 {
 		return

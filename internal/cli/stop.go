@@ -88,7 +88,7 @@ func (s *session) holdLost(ctx context.Context, run state.Run) error {
 
 // end stops runs that are not over, all at once, and waits for one after the other.
 // It reports how each stands then, and what has kept it from ending.
-func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell func(state.Run, error)) {
+func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, notify func(state.Run, error)) {
 	errs := make([]error, len(runs))
 	for i, run := range runs {
 		if !run.State.Final() {
@@ -105,7 +105,7 @@ func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, tell
 				s.app.say("run %s: %s", run.ID, run.State)
 			}
 		}
-		tell(run, err)
+		notify(run, err)
 	}
 }
 
@@ -161,11 +161,11 @@ func (s *session) named(ctx context.Context, words []string, why state.Meaning) 
 // nudge makes a run's controller look at the record; a run without one gets
 // a new controller, which looks first of all.
 func (s *session) nudge(id string) error {
-	told, err := s.Store.Nudge(id)
-	if host := s.Store.Elsewhere(id); err == nil && told && host != "" {
+	reported, err := s.Store.Nudge(id)
+	if host := s.Store.Elsewhere(id); err == nil && reported && host != "" {
 		s.app.say("run %s: its controller on host %s looks within %v", id, host, supervisor.StopInterval)
 	}
-	if err != nil || told {
+	if err != nil || reported {
 		return err
 	}
 	return s.background(id)

@@ -31,12 +31,12 @@ func TestStopTellsWhatItWaitsFor(t *testing.T) {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			c.attempt.Run, c.attempt.N, c.attempt.Site, c.attempt.Started = "aaaa1111", 1, "rack", time.Now()
-			stopTells(t, c.state, c.attempt, what)
+			stopPrints(t, c.state, c.attempt, what)
 		})
 	}
 }
 
-func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what string) {
+func stopPrints(t *testing.T, st state.RunState, attempt state.Attempt, what string) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: st})
 	if err := d.store.PutAttempt(t.Context(), attempt, false); err != nil {
 		t.Fatal(err)
@@ -46,15 +46,15 @@ func stopTells(t *testing.T, st state.RunState, attempt state.Attempt, what stri
 		t.Fatal(err)
 	}
 	defer controller.Unlock()
-	told := make(chan os.Signal, 1) // this process is the controller, and obeys no TERM
-	signal.Notify(told, syscall.SIGTERM)
-	defer signal.Stop(told)
+	reported := make(chan os.Signal, 1) // this process is the controller, and obeys no TERM
+	signal.Notify(reported, syscall.SIGTERM)
+	defer signal.Stop(reported)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	said, stderr := io.Pipe()
+	printed, stderr := io.Pipe()
 	defer stderr.Close()
 	go func() {
-		for lines := bufio.NewScanner(said); lines.Scan(); {
+		for lines := bufio.NewScanner(printed); lines.Scan(); {
 			if strings.Contains(lines.Text(), what) {
 				d.store.PutRun(ctx, state.Run{ID: "aaaa1111", Name: "pi", State: state.Stopped, StopAsked: true, Submission: []byte("{}")}) //nolint:errcheck // the test waits without success then
 			}
@@ -138,11 +138,11 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		var told strings.Builder
-		a := &app{stdout: io.Discard, stderr: &told}
+		var reported strings.Builder
+		a := &app{stdout: io.Discard, stderr: &reported}
 		got, goes, err := a.settle(t.Context(), &session{app: a, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
-		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(told.String(), "another bee process looks what has become of it") {
-			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, told.String())
+		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(reported.String(), "another bee process looks what has become of it") {
+			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, reported.String())
 		}
 	}
 }

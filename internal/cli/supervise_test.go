@@ -19,7 +19,7 @@ func TestCommandsThatReadStartNothing(t *testing.T) {
 			if err := d.bee(strings.Fields(line)...); err != nil {
 				t.Fatal(err)
 			}
-			if told := strings.Contains(d.err.String(), "bee supervise"); told == (line == "ps -q") {
+			if reported := strings.Contains(d.err.String(), "bee supervise"); reported == (line == "ps -q") {
 				t.Errorf("standard error has %q", d.err.String())
 			}
 			if entries, err := os.ReadDir(filepath.Join(d.dir, "s", "controllers")); !os.IsNotExist(err) {

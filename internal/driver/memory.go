@@ -12,13 +12,13 @@ import (
 type Memory struct {
 	Free int64 `json:"free,omitempty"`
 	All  int64 `json:"all,omitempty"`
-	// Promised is what runs of the same user hold of it for their guests, of which
+	// Reserved is what runs of the same user hold of it for their guests, of which
 	// what these have not taken yet is not free.
-	Promised []Promised `json:"promised,omitempty"`
+	Reserved []Reserved `json:"promised,omitempty"`
 }
 
-// Promised is how much memory a run holds for its guests, in bytes.
-type Promised struct {
+// Reserved is how much memory a run holds for its guests, in bytes.
+type Reserved struct {
 	Run   string `json:"run"`
 	Bytes int64  `json:"bytes"`
 }
@@ -37,7 +37,7 @@ func (m Memory) Enough(host string, guests, each int64) error {
 	if guests*each <= m.All {
 		e.Kind, e.Err = core.Busy, fmt.Errorf("%w now, of %d MiB", e.Err, m.All>>20)
 		var held []string
-		for _, p := range m.Promised {
+		for _, p := range m.Reserved {
 			held = append(held, fmt.Sprintf("run %s has reserved %d MiB", p.Run, p.Bytes>>20))
 		}
 		if len(held) > 0 {

@@ -100,7 +100,7 @@ type ContainerSpec struct {
 	// that lets through all that MPI uses.
 	Unfiltered bool
 	// TimerSlack is how late timers of its processes may be, so that many of them
-	// go at once; 0 leaves it to the system. Runtimes may pass it over.
+	// go at once; 0 leaves it to the system. Runtimes may skip it.
 	TimerSlack time.Duration
 }
 

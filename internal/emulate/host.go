@@ -98,7 +98,7 @@ func (h *host) up(n *network) (notes []string, err error) {
 const timerSlack = 2 * time.Millisecond
 
 // enter gives the calling thread the host's namespaces and mounts, and, if the
-// machine is crowded, its patience, which all that it starts inherits.
+// machine is crowded, its waits, which all that it starts inherits.
 func (h *host) enter(crowded bool) (notes []string, err error) {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWNS); err != nil {
 		return nil, fmt.Errorf("unshare: %w", err)

@@ -16,7 +16,7 @@ func TestBurstsArriveWholeAndInOrder(t *testing.T) {
 		return &guest{t: t, rank: rank, f: f, c: plug(t, f, rank)}
 	}
 	a, b, c, d := of(hosts[0], 0), of(hosts[0], 1), of(hosts[0], 2), of(hosts[1], 3)
-	for name, way := range map[string]struct {
+	for name, route := range map[string]struct {
 		from *guest
 		to   []*guest
 	}{"one host": {a, []*guest{b, c}}, "two hosts": {d, []*guest{b, c}}, "alone on its host": {alone[0], alone[1:]}} {
@@ -30,12 +30,12 @@ func TestBurstsArriveWholeAndInOrder(t *testing.T) {
 					}
 					payload := bytes.Repeat([]byte{byte(i)}, size)
 					binary.BigEndian.PutUint32(payload, uint32(round*1000+i))
-					f := frame(macOf(way.to[i%len(way.to)].rank), macOf(way.from.rank), string(payload))
-					way.from.send(f)
+					f := frame(macOf(route.to[i%len(route.to)].rank), macOf(route.from.rank), string(payload))
+					route.from.send(f)
 					sent = append(sent, f)
 				}
 				for i, f := range sent {
-					if got := way.to[i%len(way.to)].gets(10 * time.Second); !bytes.Equal(got, f) {
+					if got := route.to[i%len(route.to)].gets(10 * time.Second); !bytes.Equal(got, f) {
 						t.Fatalf("round %d: frame %d of %d bytes came as %d", round, i, len(f), len(got))
 					}
 				}

@@ -94,7 +94,7 @@ type question struct {
 func newConnection(k *link, slot int, c net.Conn) (*Connection, error) {
 	_, secure := c.(interface{ ConnectionState() tls.ConnectionState })
 	l := &Connection{link: k, slot: slot, c: c, clear: !secure, done: make(chan struct{}), ready: make(chan struct{}), begun: time.Now()}
-	l.burst = burst{f: k.f, from: way(k.host), toGuest: newBatch()}
+	l.burst = burst{f: k.f, from: route(k.host), toGuest: newBatch()}
 	l.waiting.Store(true)
 	if err := l.board(); err != nil {
 		return nil, err

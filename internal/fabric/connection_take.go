@@ -106,7 +106,7 @@ func (l *Connection) take() (used int, err error) {
 			if n == signEras && len(rest) < MostConnections {
 				break
 			}
-			if err := l.told(n, rest); err != nil {
+			if err := l.reported(n, rest); err != nil {
 				return used, err
 			}
 			if used += lengthSize; n == signEras {
@@ -130,7 +130,7 @@ func (l *Connection) take() (used int, err error) {
 }
 
 // reported deals with a sign.
-func (l *Connection) told(sign int, rest []byte) error {
+func (l *Connection) reported(sign int, rest []byte) error {
 	switch sign {
 	case signMore:
 		l.link.asked.Store(true)

@@ -171,7 +171,7 @@ func TestAConnectionThatIsHeldUpHoldsNoOther(t *testing.T) {
 		k.mu.RLock()
 		defer k.mu.RUnlock()
 		for flow := range 1000 {
-			if k.ways[bucketOf(udp(1, 0, flow, 0, 0))] == k.conns[slot] {
+			if k.routes[bucketOf(udp(1, 0, flow, 0, 0))] == k.conns[slot] {
 				return flow
 			}
 		}
@@ -260,7 +260,7 @@ func TestALinkWantsMoreConnections(t *testing.T) {
 		t.Fatal("the first is not wanted first")
 	}
 	y := slot(maker, 0)
-	know(longWay)
+	know(longRoute)
 	if crowd(maker, 1); wanted() != 0 {
 		t.Error("another connection is wanted for one flow")
 	}
@@ -271,7 +271,7 @@ func TestALinkWantsMoreConnections(t *testing.T) {
 	if k.limit(1) != 1 || k.limit(2) != 1 || k.limit(4) != 2 || k.limit(64) != MostConnections {
 		t.Errorf("near by there are %d, %d, %d and %d connections", k.limit(1), k.limit(2), k.limit(4), k.limit(64))
 	}
-	know(longWay)
+	know(longRoute)
 	slot(maker, 1)
 	y.Write([]byte{0, 0, 0, signMore})
 	if wanted() != 2 {
@@ -347,7 +347,7 @@ func TestConnectionsShareFlows(t *testing.T) {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before := k.ways
+	before := k.routes
 	for slot, gone := range k.conns {
 		k.conns[slot] = nil
 		k.deal()
@@ -356,7 +356,7 @@ func TestConnectionsShareFlows(t *testing.T) {
 			switch {
 			case l == gone:
 				own++
-			case k.ways[b] != l:
+			case k.routes[b] != l:
 				t.Errorf("bucket %d went from one connection to another as a third was lost", b)
 			}
 		}

@@ -69,11 +69,11 @@ type Fabric struct {
 	unheard atomic.Int64 // frames for guests that are not there (yet)
 }
 
-// way is where a frame comes from or goes to: the number of a host's link, or
+// route is where a frame comes from or goes to: the number of a host's link, or
 // the complement of a port's.
-type way int
+type route int
 
-func byPort(i int) way { return way(-1 - i) }
+func byPort(i int) route { return route(-1 - i) }
 
 // New makes the switch of a host in a fabric of some kind, whose guests are all
 // attached in the same way. Close ends it.

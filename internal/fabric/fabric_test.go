@@ -109,20 +109,20 @@ func TestFramesForAllReachEachOnce(t *testing.T) {
 	}
 }
 
-// keeper is a guest's device that keeps what comes.
-type keeper struct {
+// recorder is a guest's device that keeps what comes.
+type recorder struct {
 	taker
 	came chan []byte
 }
 
-func (k keeper) give(b *batch) (frames, bytes int) {
+func (k recorder) give(b *batch) (frames, bytes int) {
 	for _, f := range b.frames {
 		k.came <- f.AppendTo(nil)
 	}
 	return k.taker.give(b)
 }
 
-func (k keeper) offer(b *batch) (frames, bytes int) { return k.give(b) }
+func (k recorder) offer(b *batch) (frames, bytes int) { return k.give(b) }
 
 // TestWhatGuestsLeaveToBeDoneGoesAlong: with rings, the header before a frame, which says
 // what is left to be summed and cut, comes out of a link as it went in.
@@ -137,7 +137,7 @@ func TestWhatGuestsLeaveToBeDoneGoesAlong(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p.guest = keeper{came: came}
+		p.guest = recorder{came: came}
 		if err := f.add(p); err != nil {
 			t.Fatal(err)
 		}

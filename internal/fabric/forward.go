@@ -6,7 +6,7 @@ import "github.com/bee-hpc/bee/internal/fabric/vhost"
 // or written to, when all of it is there.
 type burst struct {
 	f       *Fabric
-	from    way
+	from    route
 	filled  [8]*outbox // that were empty before
 	fills   int
 	guest   *port // who gets what follows, without a queue
@@ -19,7 +19,7 @@ func (b *burst) forward(frame vhost.Frame) {
 	f := b.f
 	ethernet := frame.Head[f.header:]
 	f.learn(mac(ethernet[6:]), b.from)
-	if to, known := f.wayTo(mac(ethernet)); known {
+	if to, known := f.routeTo(mac(ethernet)); known {
 		switch {
 		case to == b.from:
 		case to < 0:
@@ -38,7 +38,7 @@ func (b *burst) forward(frame vhost.Frame) {
 		return
 	}
 	for host, k := range f.peers {
-		if k != nil && way(host) != b.from {
+		if k != nil && route(host) != b.from {
 			k.send(b, frame)
 		}
 	}
@@ -94,19 +94,19 @@ func (b *burst) through() {
 	}
 }
 
-// wayTo gives the way to an address; unknown means everywhere.
-func (f *Fabric) wayTo(to mac) (way, bool) {
+// routeTo gives the way to an address; unknown means everywhere.
+func (f *Fabric) routeTo(to mac) (route, bool) {
 	if to.group() {
 		return 0, false
 	}
 	if rank := to.rank(); rank >= 0 && f.place.hostOf(rank) < f.place.Hosts {
 		if host := f.place.hostOf(rank); host != f.place.Host {
-			return way(next(f.kind, f.place.Host, host)), true
+			return route(next(f.kind, f.place.Host, host)), true
 		}
 		return byPort(rank - f.place.First(f.place.Host)), true
 	}
 	if known, ok := f.learned.Load(to); ok {
-		return known.(way), true //nolint:forcetypeassert // only ways are stored
+		return known.(route), true //nolint:forcetypeassert // only ways are stored
 	}
 	return 0, false
 }
@@ -116,7 +116,7 @@ func (f *Fabric) wayTo(to mac) (way, bool) {
 const maxLearned = 4096
 
 // learn remembers by which way a foreign address was heard.
-func (f *Fabric) learn(source mac, from way) {
+func (f *Fabric) learn(source mac, from route) {
 	if source.rank() >= 0 || source.group() {
 		return
 	}

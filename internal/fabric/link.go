@@ -21,9 +21,9 @@ const (
 	// mostConnections is how many a host has with all others before its links get
 	// one each: each takes some 200 KiB of memory at either end.
 	mostConnections = 32
-	// longWay is a round trip for which the window of one connection, or a packet
+	// longRoute is a round trip for which the window of one connection, or a packet
 	// that is lost on it, may be what bounds a link.
-	longWay = time.Millisecond
+	longRoute = time.Millisecond
 	// coresForConnection are what either end needs for a connection more on a shorter
 	// way: there it is the processor that bounds one, which encrypts on one core.
 	coresForConnection = 2
@@ -41,11 +41,11 @@ type link struct {
 	asked          atomic.Bool   // by the other end, for another connection
 	wanted         chan int
 
-	mu    sync.RWMutex // frames are added to connections with it held for reading
-	conns [MostConnections]*Connection
-	ways  [buckets]*Connection // those of flows; nil while there is no connection
-	want  int                  // connections
-	trip  time.Duration        // the quickest; 0: not known yet
+	mu     sync.RWMutex // frames are added to connections with it held for reading
+	conns  [MostConnections]*Connection
+	routes [buckets]*Connection // those of flows; nil while there is no connection
+	want   int                  // connections
+	trip   time.Duration        // the quickest; 0: not known yet
 	// Eras count the connections that there were in each place. The other end is notified of
 	// ours, and forwards nothing any more that comes by a connection of an earlier one.
 	eras, theirs [MostConnections]byte
@@ -120,7 +120,7 @@ func (k *link) add(l *Connection) {
 	old := k.conns[l.slot]
 	if k.conns[l.slot] = nil; old != nil {
 		k.eras[l.slot]++
-		k.tell()
+		k.report()
 		go old.fail(net.ErrClosed)
 	}
 	k.readers = append(k.readers, l)
@@ -137,7 +137,7 @@ func (k *link) add(l *Connection) {
 }
 
 // report has the other end know the eras before it gets what follows.
-func (k *link) tell() {
+func (k *link) report() {
 	for _, l := range k.conns {
 		if l != nil && l.out.sign(signEras, k.eras[:]...) {
 			l.out.rouse()
@@ -196,7 +196,7 @@ func (k *link) drop(l *Connection) (last bool) {
 	}
 	k.conns[l.slot] = nil
 	k.eras[l.slot]++
-	k.tell()
+	k.report()
 	k.deal()
 	return k.living() == 0
 }
@@ -223,12 +223,12 @@ func (k *link) close() {
 // deal divides the flows: each goes to the connection that has the most weight for it, so
 // that a connection which comes or goes moves its own flows only.
 func (k *link) deal() {
-	for b := range k.ways {
+	for b := range k.routes {
 		var most uint64
-		k.ways[b] = nil
+		k.routes[b] = nil
 		for slot, l := range k.conns {
-			if weight := mix(uint64(b), uint64(slot)); l != nil && (k.ways[b] == nil || weight > most) {
-				k.ways[b], most = l, weight
+			if weight := mix(uint64(b), uint64(slot)); l != nil && (k.routes[b] == nil || weight > most) {
+				k.routes[b], most = l, weight
 			}
 		}
 	}
@@ -242,7 +242,7 @@ func (k *link) look() {
 	defer k.mu.Unlock()
 	switch most := k.limit(runtime.GOMAXPROCS(0)); {
 	case k.host > k.f.place.Host: // it makes the connections
-		if l := k.ways[0]; crowded && l != nil {
+		if l := k.routes[0]; crowded && l != nil {
 			l.wantsMore.Store(true)
 		}
 	case (crowded || asked) && k.want < most && k.living() == k.want:
@@ -253,7 +253,7 @@ func (k *link) look() {
 
 // limit is how many connections may help on a host of so many cores.
 func (k *link) limit(cores int) int {
-	if k.trip >= longWay {
+	if k.trip >= longRoute {
 		return k.most
 	}
 	return min(k.most, max(cores/coresForConnection, 1))
@@ -263,7 +263,7 @@ func (k *link) limit(cores int) int {
 func (k *link) send(b *burst, frame vhost.Frame) {
 	flow := bucketOf(frame.Head[k.f.header:])
 	k.mu.RLock()
-	l := k.ways[flow]
+	l := k.routes[flow]
 	sent := l != nil && b.queue(l.out, frame)
 	k.mu.RUnlock()
 	if sent {

@@ -23,7 +23,7 @@ const (
 	deepChunks = queueLimit / chunkSize / 8
 )
 
-// store is where all outboxes of a switch get their chunks, and give them back:
+// store is where all outboxes of a switch get their chunks, and release them:
 // few, used again and again, stay in the processor's caches.
 type store struct {
 	mu       sync.Mutex

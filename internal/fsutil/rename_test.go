@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// waysToRename are what RenameNew does where a file system can do more and less.
-func waysToRename() map[string]func(dir int, base string, at int, as string) error {
+// renames are what RenameNew does where a file system can do more and less.
+func renames() map[string]func(dir int, base string, at int, as string) error {
 	return map[string]func(dir int, base string, at int, as string) error{
 		"renameat2": renameNew, "link": renameNewStepwise, "look": renameLooking,
 	}
@@ -20,7 +20,7 @@ func waysToRename() map[string]func(dir int, base string, at int, as string) err
 
 // TestRenameNew moves files, links and directories, and replaces nothing.
 func TestRenameNew(t *testing.T) {
-	for way, rename := range waysToRename() {
+	for route, rename := range renames() {
 		for _, kind := range []string{"file", "link", "directory"} {
 			dir := t.TempDir()
 			r, err := OpenRoot(dir)
@@ -46,10 +46,10 @@ func TestRenameNew(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err := r.move("rename", "came", r, name, rename); !errors.Is(err, fs.ErrExist) {
-					t.Errorf("%s: a %s over a %s: %v", way, kind, there, err)
+					t.Errorf("%s: a %s over a %s: %v", route, kind, there, err)
 				}
 				if after, err := r.Lstat(name); err != nil || !os.SameFile(before, after) {
-					t.Errorf("%s: a %s has taken the place of a %s, %v", way, kind, there, err)
+					t.Errorf("%s: a %s has taken the place of a %s, %v", route, kind, there, err)
 				}
 			}
 			came, err := r.Lstat("came")
@@ -57,13 +57,13 @@ func TestRenameNew(t *testing.T) {
 				t.Fatal(err)
 			}
 			if err := r.move("rename", "came", r, "new", rename); err != nil {
-				t.Errorf("%s: a %s to a new name: %v", way, kind, err)
+				t.Errorf("%s: a %s to a new name: %v", route, kind, err)
 			}
 			if now, err := r.Lstat("new"); err != nil || !os.SameFile(came, now) {
-				t.Errorf("%s: a %s is not at its new name: %v", way, kind, err)
+				t.Errorf("%s: a %s is not at its new name: %v", route, kind, err)
 			}
 			if is, err := r.Exists("came"); is || err != nil {
-				t.Errorf("%s: a %s has its old name, too, %v", way, kind, err)
+				t.Errorf("%s: a %s has its old name, too, %v", route, kind, err)
 			}
 		}
 	}
@@ -71,8 +71,8 @@ func TestRenameNew(t *testing.T) {
 
 // TestRenameNewAtOneTime: one of many files gets the name, and the others stay.
 func TestRenameNewAtOneTime(t *testing.T) {
-	for way, rename := range waysToRename() {
-		if way == "look" { // which promises less
+	for route, rename := range renames() {
+		if route == "look" { // which promises less
 			continue
 		}
 		dir := t.TempDir()
@@ -94,13 +94,13 @@ func TestRenameNewAtOneTime(t *testing.T) {
 				case err == nil:
 					moved.Add(1)
 				case !errors.Is(err, fs.ErrExist):
-					t.Errorf("%s: %v", way, err)
+					t.Errorf("%s: %v", route, err)
 				}
 			})
 		}
 		all.Wait()
 		if left, err := r.ReadDir("."); moved.Load() != 1 || len(left) != files || err != nil {
-			t.Errorf("%s: %d files were moved, and %d are left, %v", way, moved.Load(), len(left), err)
+			t.Errorf("%s: %d files were moved, and %d are left, %v", route, moved.Load(), len(left), err)
 		}
 	}
 }

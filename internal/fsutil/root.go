@@ -95,7 +95,7 @@ func (r *Root) Open(name string) (*os.File, error) {
 }
 
 // OpenPlain opens a plain file for reading that the user has named by a path, over links, and
-// that may be of somebody else's: a FIFO in its place would keep the process for ever.
+// that may be of someone else's: a FIFO in its place would keep the process for ever.
 func OpenPlain(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -169,9 +169,9 @@ func (h *containerAgent) relay(l net.Listener) {
 // splice copies both ways until either side ends.
 func splice(a, b io.ReadWriter) {
 	done := make(chan struct{}, 2)
-	for _, way := range [][2]io.ReadWriter{{a, b}, {b, a}} {
+	for _, route := range [][2]io.ReadWriter{{a, b}, {b, a}} {
 		go func() {
-			io.Copy(way[0], way[1]) //nolint:errcheck // its end is what counts
+			io.Copy(route[0], route[1]) //nolint:errcheck // its end is what counts
 			done <- struct{}{}
 		}()
 	}

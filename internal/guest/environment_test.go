@@ -48,9 +48,9 @@ func TestPeopleHaveTheProxy(t *testing.T) {
 	if _, err := p.Wait(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	said := make([]byte, 100)
-	if n, err := out.Read(said); err != nil || string(said[:n]) != "http://p:1 vt100\n" {
-		t.Errorf("a process has %q, %v", said[:n], err)
+	printed := make([]byte, 100)
+	if n, err := out.Read(printed); err != nil || string(printed[:n]) != "http://p:1 vt100\n" {
+		t.Errorf("a process has %q, %v", printed[:n], err)
 	}
 	if got, want := setEnv(env), `SetEnv "http_proxy=http://p:1" "no_proxy=a, \"b\""`+"\n"; got != want {
 		t.Errorf("sshd is told %q", got)

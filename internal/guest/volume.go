@@ -114,13 +114,13 @@ func (v *volume) look() {
 // life. That it refuses a connection is one, and comes from its kernel: NFS may
 // have to keep silent for long, while the volume is frozen.
 func (v *volume) listen(server string) {
-	const pause, patience = 5 * time.Second, 10 * time.Second
+	const pause, timeout = 5 * time.Second, 10 * time.Second
 	address := net.JoinHostPort(server, strconv.Itoa(api.PeerPort))
 	v.mu.Lock()
 	v.heard = time.Now()
 	v.mu.Unlock()
 	for ; ; time.Sleep(pause) {
-		c, err := net.DialTimeout("tcp", address, patience)
+		c, err := net.DialTimeout("tcp", address, timeout)
 		if err == nil {
 			c.Close()
 		} else if !errors.Is(err, unix.ECONNREFUSED) {

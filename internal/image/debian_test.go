@@ -70,17 +70,17 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 		t.Errorf("the second time: %v, %v after %v", again.ID, err, time.Since(begun))
 	}
 	// What only copies and commands have changed in has its packages already.
-	var said []string
+	var printed []string
 	b.Run = append(b.Run, "test -c /dev/null && dpkg -s hello > /opt/app/known")
 	if err := os.WriteFile(data, []byte("other data"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := s.Build(t.Context(), b, PullOptions{Progress: func(m string, _, _ int64) { said = append(said, m) }})
+	changed, err := s.Build(t.Context(), b, PullOptions{Progress: func(m string, _, _ int64) { printed = append(printed, m) }})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if slices.ContainsFunc(said, func(m string) bool { return strings.Contains(m, "installing") }) {
-		t.Errorf("the packages are installed anew: %q", said)
+	if slices.ContainsFunc(printed, func(m string) bool { return strings.Contains(m, "installing") }) {
+		t.Errorf("the packages are installed anew: %q", printed)
 	}
 	for name, want := range map[string]string{"copy": "other data", "hello": "Hello, world!\n", "known": "Package: hello\n"} {
 		if got, err := os.ReadFile(filepath.Join(s.path("trees", changed.ID), "opt/app", name)); err != nil || !strings.HasPrefix(string(got), want) {
@@ -118,13 +118,13 @@ func TestDebianBuildThatCannotBe(t *testing.T) {
 		}
 	})
 	t.Run("no such package", func(t *testing.T) {
-		var said []string
-		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm", Packages: []string{"hello", "no-such-package"}}, PullOptions{Progress: func(m string, _, _ int64) { said = append(said, m) }})
+		var printed []string
+		_, err := s.Build(t.Context(), spec.Build{Debian: "bookworm", Packages: []string{"hello", "no-such-package"}}, PullOptions{Progress: func(m string, _, _ int64) { printed = append(printed, m) }})
 		if err == nil || !strings.Contains(err.Error(), "no-such-package") || core.Remedy(err) == "" {
 			t.Errorf("got %v", err)
 		}
-		if slices.ContainsFunc(said, func(m string) bool { return strings.Contains(m, "installing") }) {
-			t.Errorf("it is told once all else is there: %q", said)
+		if slices.ContainsFunc(printed, func(m string) bool { return strings.Contains(m, "installing") }) {
+			t.Errorf("it is told once all else is there: %q", printed)
 		}
 	})
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {

@@ -34,9 +34,9 @@ var errDamaged = errors.New("its content does not have that digest")
 
 // download is a layer that comes into blobs. It can be read while it comes.
 type download struct {
-	store *Store
-	layer source.Layer
-	told  func(int64)
+	store    *Store
+	layer    source.Layer
+	progress func(int64)
 
 	mu    sync.Mutex
 	more  sync.Cond
@@ -48,8 +48,8 @@ type download struct {
 	ended chan struct{}
 }
 
-func (s *Store) newDownload(l source.Layer, told func(int64)) *download {
-	d := &download{store: s, layer: l, told: told, ended: make(chan struct{})}
+func (s *Store) newDownload(l source.Layer, progress func(int64)) *download {
+	d := &download{store: s, layer: l, progress: progress, ended: make(chan struct{})}
 	d.more.L = &d.mu
 	return d
 }
@@ -108,7 +108,7 @@ func (d *download) bring(ctx context.Context) error {
 		}
 	}
 	d.set(f, have)
-	d.told(have)
+	d.progress(have)
 	if err := d.transfer(ctx, f, sum); err != nil {
 		return err
 	}
@@ -134,7 +134,7 @@ func (d *download) isThere(final string) bool {
 	d.old = true
 	d.mu.Unlock()
 	d.set(f, d.layer.Size)
-	d.told(d.layer.Size)
+	d.progress(d.layer.Size)
 	return true
 }
 
@@ -226,7 +226,7 @@ func (d *download) stretch(ctx context.Context, f *os.File, sum hash.Hash) error
 			}
 			sum.Write(buf[:n])
 			d.set(f, d.have+int64(n))
-			d.told(int64(n))
+			d.progress(int64(n))
 		}
 		if err != nil && d.have < d.layer.Size {
 			if errors.Is(err, io.EOF) {

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFilesOfAnImageMayBeAnything: an archive, a SIF file, or what a layout holds, that somebody
+// TestFilesOfAnImageMayBeAnything: an archive, a SIF file, or what a layout holds, that someone
 // else has made a FIFO, a device or a link, is refused at once.
 func TestFilesOfAnImageMayBeAnything(t *testing.T) {
 	dir := t.TempDir()

@@ -13,9 +13,9 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan string, 1)
+	reported := make(chan string, 1)
 	got := make(chan error, 1)
-	o := PullOptions{Progress: func(message string, _, _ int64) { told <- message }}
+	o := PullOptions{Progress: func(message string, _, _ int64) { reported <- message }}
 	go func() {
 		f, err := s.lockToMake(t.Context(), "thing", o)
 		if err == nil {
@@ -23,7 +23,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 		}
 		got <- err
 	}()
-	if text := <-told; text != "another bee is at this image; waiting for it" {
+	if text := <-reported; text != "another bee is at this image; waiting for it" {
 		t.Errorf("told %q", text)
 	}
 	other.Close()
@@ -35,7 +35,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Close()
-	if len(told) > 0 {
-		t.Errorf("told %q with nobody there", <-told)
+	if len(reported) > 0 {
+		t.Errorf("told %q with nobody there", <-reported)
 	}
 }

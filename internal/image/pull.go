@@ -27,7 +27,7 @@ type PullOptions struct {
 	// (default), always or never.
 	Policy string
 	// Insecure allows a registry without TLS, or with a certificate that
-	// nobody vouches for. To this machine itself plain HTTP is always allowed.
+	// nobody authenticates. To this machine itself plain HTTP is always allowed.
 	Insecure bool
 	// Job, if not nil, is the one that a build is for: in a virtual machine, it is in
 	// one like the job's.

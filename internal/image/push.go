@@ -42,15 +42,15 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 	if err != nil {
 		return "", pushError(ref, err)
 	}
-	updates, told := make(chan v1.Update, 16), make(chan struct{})
+	updates, reported := make(chan v1.Update, 16), make(chan struct{})
 	go func() {
-		defer close(told)
+		defer close(reported)
 		for u := range updates {
 			o.Progress("pushing", u.Complete, u.Total)
 		}
 	}()
 	err = remote.Write(target, image, remote.WithContext(ctx), remote.WithTransport(rt), remote.WithProgress(updates))
-	<-told
+	<-reported
 	if err != nil {
 		return "", pushError(ref, err)
 	}

@@ -45,7 +45,7 @@ func Environment(j Job) []string {
 		// Open MPI up to 4 (orte), and from 5 on (prte).
 		"OMPI_MCA_orte_default_hostfile=" + ompi, "OMPI_MCA_plm_rsh_agent=" + j.Agent,
 		"PRTE_MCA_prte_default_hostfile=" + ompi, "PRTE_MCA_plm_ssh_agent=" + j.Agent,
-		// MPICH and its kin; Intel MPI.
+		// MPICH and its relatives; Intel MPI.
 		"HYDRA_HOST_FILE=" + hydra, "HYDRA_LAUNCHER=ssh", "HYDRA_LAUNCHER_EXEC=" + j.Agent,
 		"I_MPI_HYDRA_HOST_FILE=" + hydra, "I_MPI_HYDRA_BOOTSTRAP=ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=" + j.Agent,
 		// PMIx: an image with a munge library but no munged must not try it,

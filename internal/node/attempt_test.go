@@ -393,12 +393,12 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 			if _, err := head.Save(t.Context(), true); err != nil {
 				t.Fatal(err)
 			}
-			told := ""
+			reported := ""
 			err := head.Watch(t.Context(), 0, func(e plan.Event) error {
 				if !e.Remark {
 					return nil
 				}
-				if told += e.Message; len(c.checkpoint.Command) == 0 {
+				if reported += e.Message; len(c.checkpoint.Command) == 0 {
 					if _, err := head.Save(t.Context(), true); !core.IsKind(err, core.Busy) {
 						t.Errorf("asked again: %v", err)
 					}
@@ -407,8 +407,8 @@ func TestACheckpointThatItsUserWants(t *testing.T) {
 			})
 			r := cl.result(20 * time.Second)
 			cl.awaitEnd(10*time.Second, 0)
-			if out, _ := cl.output(); err != nil || !strings.Contains(told, c.remark) || !c.ends(r) || out != c.output {
-				t.Errorf("it was told %q, %v; it ended with %+v, output %q", told, err, r, out)
+			if out, _ := cl.output(); err != nil || !strings.Contains(reported, c.remark) || !c.ends(r) || out != c.output {
+				t.Errorf("it was told %q, %v; it ended with %+v, output %q", reported, err, r, out)
 			}
 			checkEvents(t, plan.EventsPath(cl.configs[0].Host.Dir))
 		})

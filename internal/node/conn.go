@@ -46,7 +46,7 @@ const handshakeTimeout = wire.HandshakeTimeout
 // acceptControl serves the controller and `bee exec`, which have the attempt's key, as
 // this node has it.
 func (n *node) acceptControl(ctx context.Context, l net.Listener) {
-	g := wire.Gate{Failed: n.deaf}
+	g := wire.Gate{Failed: n.logRefused}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		secure, err := wire.Key(n.config.Shared).Server(ctx, c, plan.NodeName(n.config.Rank), plan.ControllerName)
 		if err != nil || !known() {
@@ -68,7 +68,7 @@ const mostAgents = 4096
 // acceptAgents serves the launch agents in this node's container or guest. Anyone who runs
 // there can come.
 func (n *node) acceptAgents(ctx context.Context, l net.Listener) {
-	g := wire.Gate{Most: mostAgents, Failed: n.deaf}
+	g := wire.Gate{Most: mostAgents, Failed: n.logRefused}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		if !known() {
 			return
@@ -94,7 +94,7 @@ func (n *node) refused(ctx context.Context, from string, err error) {
 
 // acceptPeers serves the other nodes of the attempt, and nobody else.
 func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
-	g := wire.Gate{Failed: n.deaf}
+	g := wire.Gate{Failed: n.logRefused}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		if err := n.acceptPeer(ctx, c, known); err != nil {
 			c.Close()
@@ -103,8 +103,8 @@ func (n *node) acceptPeers(ctx context.Context, l net.Listener) {
 	})
 }
 
-// deaf reports connections that could not be accepted.
-func (n *node) deaf(err error) { n.Log.Warn("accept a connection", "err", err) }
+// logRefused reports connections that could not be accepted.
+func (n *node) logRefused(err error) { n.Log.Warn("accept a connection", "err", err) }
 
 func (n *node) acceptPeer(ctx context.Context, c net.Conn, known func() bool) error {
 	secure := n.identity.SecureServer(c, slices.Concat(purposesOf(forFabric), purposesOf(forClear), []string{forControl, forData})...)

@@ -26,7 +26,7 @@ func (h *head) takeSnapshots(ctx context.Context) {
 	if c == nil || c.Every == 0 {
 		return
 	}
-	told := ""
+	reported := ""
 	for {
 		select {
 		case <-time.After(c.Every):
@@ -45,10 +45,10 @@ func (h *head) takeSnapshots(ctx context.Context) {
 		case err != nil:
 			text = "warning: no checkpoint was kept: " + err.Error()
 		}
-		if text != "" && text != told {
+		if text != "" && text != reported {
 			h.journal.remark(core.PhaseRun, text)
 		}
-		told = text
+		reported = text
 	}
 }
 
@@ -91,9 +91,9 @@ func (h *head) keepAsked(ctx, running context.Context) (int, error) {
 	return 0, e
 }
 
-// keepSnapshot keeps one copy, and reports its number. Patience is for how long a command
+// keepSnapshot keeps one copy, and reports its number. Timeout is for how long a command
 // may write it, and for how long then a moment at which nobody does is waited for.
-func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, error) {
+func (h *head) keepSnapshot(ctx context.Context, timeout time.Duration) (int, error) {
 	h.saving.Lock()
 	defer h.saving.Unlock()
 	begun, n := time.Now(), h.taken+1
@@ -101,7 +101,7 @@ func (h *head) keepSnapshot(ctx context.Context, patience time.Duration) (int, e
 	if h.plan.SavesVM() {
 		err = h.snapshotMachines(ctx, n, true)
 	} else {
-		err = h.snapshotVolume(ctx, n, patience)
+		err = h.snapshotVolume(ctx, n, timeout)
 	}
 	if err != nil {
 		return 0, err
@@ -126,16 +126,16 @@ var (
 // hosts, as they were at one moment at which nobody wrote to them. They are copied
 // first: what a job appends to besides may be longer than its checkpoint says, never
 // shorter.
-func (h *head) snapshotVolume(ctx context.Context, n int, patience time.Duration) error {
+func (h *head) snapshotVolume(ctx context.Context, n int, timeout time.Duration) error {
 	if len(h.plan.Checkpoint.Command) > 0 {
-		writing, cancel := context.WithTimeout(ctx, patience)
+		writing, cancel := context.WithTimeout(ctx, timeout)
 		err := h.saveCommand(writing)
 		cancel()
 		if err != nil {
 			return err
 		}
 	}
-	calm, cancel := context.WithTimeout(ctx, patience+3*snapshot.Steady)
+	calm, cancel := context.WithTimeout(ctx, timeout+3*snapshot.Steady)
 	defer cancel()
 	target := plan.SnapshotDir(h.n.config.Host.Dir, n)
 	fresh, parts := target+".new", target+".parts"

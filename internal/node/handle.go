@@ -124,8 +124,8 @@ func refused(call string, why error) error {
 	return &core.Error{Kind: core.Invalid, Op: "answer call", Object: call, Err: why}
 }
 
-// keepTelling answers a call by reporting, which ends with the connection to the caller.
-func (h *head) keepTelling(ctx context.Context, a rpc.Answer[rpc.None], tell func(context.Context) error) error {
+// keepReporting answers a call by reporting, which ends with the connection to the caller.
+func (h *head) keepReporting(ctx context.Context, a rpc.Answer[rpc.None], announce func(context.Context) error) error {
 	h.n.serving.Add(1)
 	defer h.n.serving.Done()
 	if err := a.Reply(rpc.None{}); err != nil {
@@ -133,18 +133,18 @@ func (h *head) keepTelling(ctx context.Context, a rpc.Answer[rpc.None], tell fun
 	}
 	ctx, cancel := a.Broken(ctx)
 	defer cancel()
-	return tell(ctx)
+	return announce(ctx)
 }
 
 // register adds the calls that only the head knows.
 func (h *head) register(s *rpc.Server) {
 	rpc.HandleStream(s, nodecall.CallWatch, func(ctx context.Context, _ rpc.Caller, r nodecall.WatchRequest, a rpc.Answer[rpc.None]) error {
-		return h.keepTelling(ctx, a, func(ctx context.Context) error {
+		return h.keepReporting(ctx, a, func(ctx context.Context) error {
 			return h.journal.follow(ctx, r.After, func(e plan.Event) error { return rpc.Send(a, e, nodecall.MaxEvent) })
 		})
 	})
 	rpc.HandleStream(s, nodecall.CallOutput, func(ctx context.Context, _ rpc.Caller, r nodecall.OutputRequest, a rpc.Answer[rpc.None]) error {
-		return h.keepTelling(ctx, a, func(ctx context.Context) error {
+		return h.keepReporting(ctx, a, func(ctx context.Context) error {
 			return h.output.Follow(ctx, plan.OutputPath(h.n.config.Host.Dir), r.Offset, r.Follow, func(f tasklog.Frame) error { return tasklog.Send(a, f) })
 		})
 	})

@@ -91,7 +91,7 @@ func (n *node) keepLink(ctx context.Context, f *fabric.Fabric, host int) {
 }
 
 // keepConnection makes one of a link's connections, again when that breaks: the first one
-// soon, and those without which there is a way with patience.
+// soon, and those without which there is a route at longer intervals.
 func (n *node) keepConnection(ctx context.Context, f *fabric.Fabric, w *outage, slot int) {
 	backoff := fsutil.Backoff{First: firstPause, Longest: longPause}
 	for ctx.Err() == nil {

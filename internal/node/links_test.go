@@ -72,12 +72,12 @@ func (c *cable) carry(in net.Conn) {
 	c.conns = append(c.conns, in, out)
 	c.mu.Unlock()
 	ended := make(chan struct{}, 2)
-	for _, way := range [][2]net.Conn{{in, out}, {out, in}} {
+	for _, route := range [][2]net.Conn{{in, out}, {out, in}} {
 		go func() {
 			defer func() { ended <- struct{}{} }()
 			buf := make([]byte, 64<<10)
 			for {
-				n, err := way[0].Read(buf)
+				n, err := route[0].Read(buf)
 				if err != nil {
 					return
 				}
@@ -88,7 +88,7 @@ func (c *cable) carry(in net.Conn) {
 				if silent {
 					continue
 				}
-				if _, err := way[1].Write(buf[:n]); err != nil {
+				if _, err := route[1].Write(buf[:n]); err != nil {
 					return
 				}
 			}
@@ -296,7 +296,7 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 	inner.head = &head{n: inner, journal: j}
 	inner.mu.Unlock()
 	heard := 0
-	said := func(within time.Duration, all ...string) {
+	printed := func(within time.Duration, all ...string) {
 		t.Helper()
 		testkit.Eventually(t, within, func() error {
 			j.mu.Lock()
@@ -310,14 +310,14 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 			return fmt.Errorf("nobody says %q: %+v", all, j.events[heard:])
 		})
 	}
-	way := s.cables[[2]int{1, 0}]
-	for name, breaks := range map[string]func(){"cut": func() { way.cut(true) }, "silent": way.mute} {
+	route := s.cables[[2]int{1, 0}]
+	for name, breaks := range map[string]func(){"cut": func() { route.cut(true) }, "silent": route.mute} {
 		begun := time.Now()
 		breaks()
-		said(toMend, "broken between host1 and host0", "cannot reach host1, host3, host4")
+		printed(toMend, "broken between host1 and host0", "cannot reach host1, host3, host4")
 		t.Logf("told %v after it was %s", time.Since(begun), name)
-		way.cut(false)
-		said(20*time.Second, "between host1 and host0 is whole again")
+		route.cut(false)
+		printed(20*time.Second, "between host1 and host0 is whole again")
 		s.reach("again after it was " + name)
 	}
 }
@@ -518,7 +518,7 @@ func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 		}
 		h := &head{plan: &plan.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
 		h.warnOfClear()
-		if told := len(j.events) == 1 && strings.Contains(j.events[0].Message, "warning: the guests' network is not encrypted"); told != c.want {
+		if reported := len(j.events) == 1 && strings.Contains(j.events[0].Message, "warning: the guests' network is not encrypted"); reported != c.want {
 			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, j.events)
 		}
 		j.f.Close()

@@ -49,8 +49,8 @@ type Machine struct {
 	Volume *MachineVolume
 	// Inputs is this host's directory of the run's inputs outside the volume.
 	Inputs string
-	// Told is given how it goes, and Emulated whether the guest's processors are.
-	Told     func(message string)
+	// Report is given how it goes, and Emulated whether the guest's processors are.
+	Report   func(message string)
 	Emulated func(is bool)
 }
 
@@ -69,7 +69,7 @@ func (n *node) chooseRuntime(ctx context.Context, p *plan.Plan, name string) (rt
 		rt, why, err = n.Runtime(ctx, name)
 		return rt, why, func() {}, err
 	}
-	m := Machine{VM: *p.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: plan.InputsDir(n.config.Host.Dir), Told: func(text string) {
+	m := Machine{VM: *p.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: plan.InputsDir(n.config.Host.Dir), Report: func(text string) {
 		n.Log.Info("of the virtual machine", "said", text)
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(core.PhaseStart, text)
@@ -177,9 +177,9 @@ func (n *node) noRings(ctx context.Context) string {
 	return n.NoRings(ctx)
 }
 
-// tellBoots reports to people, until stop is called, how many virtual machines have their container:
+// reportBoots reports to people, until stop is called, how many virtual machines have their container:
 // under emulation that takes a minute.
-func (h *head) tellBoots(up *atomic.Int32) (stop func()) {
+func (h *head) reportBoots(up *atomic.Int32) (stop func()) {
 	begun, over := time.Now(), make(chan struct{})
 	go func() {
 		news := time.NewTicker(newsPause)

@@ -15,7 +15,7 @@ func TestTheMarginInAShortSlot(t *testing.T) {
 		left          time.Duration
 		checkpoint    *plan.Checkpoint
 		margin, grace time.Duration
-		told          bool
+		reported      bool
 	}{
 		"no checkpoint":            {time.Minute, nil, 20 * time.Second, 10 * time.Second, false},
 		"enough":                   {time.Hour, &plan.Checkpoint{Grace: 90 * time.Second, Margin: 10 * time.Minute, Least: 70 * time.Second}, 10 * time.Minute, 90 * time.Second, false},
@@ -35,7 +35,7 @@ func TestTheMarginInAShortSlot(t *testing.T) {
 		if margin != c.margin || grace != c.grace {
 			t.Errorf("%s: %s before the end, %s of it the job's", name, margin, grace)
 		}
-		if told := len(j.events) > 0; told != c.told {
+		if reported := len(j.events) > 0; reported != c.reported {
 			t.Errorf("%s: said %+v", name, j.events)
 		}
 	}

@@ -22,11 +22,11 @@ type outage struct {
 	host   int
 	linked func() bool
 
-	mu    sync.Mutex
-	since time.Time
-	why   error
-	timer *time.Timer
-	told  bool
+	mu        sync.Mutex
+	since     time.Time
+	why       error
+	timer     *time.Timer
+	announced bool
 }
 
 // begin says that the way is broken, over which the other was heard last then.
@@ -35,7 +35,7 @@ func (o *outage) begin(heard time.Time, why error) {
 	defer o.mu.Unlock()
 	o.stop()
 	o.since, o.why = heard, why
-	o.timer = time.AfterFunc(time.Until(heard.Add(outageTime)), o.tell)
+	o.timer = time.AfterFunc(time.Until(heard.Add(outageTime)), o.announce)
 }
 
 // note says why there is no way still, or not yet.
@@ -49,18 +49,18 @@ func (o *outage) note(why error) {
 func (o *outage) lasts() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.told
+	return o.announced
 }
 
 // over says that there is a way, and by whom else if so.
 func (o *outage) over(by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.told {
+	if o.announced {
 		go o.n.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v%s", o.n.config.Host.Name, o.n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), by))
 	}
 	o.stop()
-	o.since, o.told = time.Time{}, false
+	o.since, o.announced = time.Time{}, false
 }
 
 // stop has nothing reported. Callers hold mu.
@@ -70,13 +70,13 @@ func (o *outage) stop() {
 	}
 }
 
-func (o *outage) tell() {
+func (o *outage) announce() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.since.IsZero() || o.told || o.linked() {
+	if o.since.IsZero() || o.announced || o.linked() {
 		return // a connection was there before the end of another was heard of
 	}
-	o.told = true
+	o.announced = true
 	n := o.n
 	text := fmt.Sprintf("warning: the guests' network is broken between %s and %s, for %v now (%v); trying again", n.config.Host.Name, n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), o.why)
 	n.mu.Lock()

@@ -107,7 +107,7 @@ func TestAGuestThatBootsHasAConsole(t *testing.T) {
 
 func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 	const mib = 1 << 20
-	m := driver.Memory{Free: 100 * mib, All: 900 * mib, Promised: []driver.Promised{{Run: "old", Bytes: 700 * mib}}}
+	m := driver.Memory{Free: 100 * mib, All: 900 * mib, Reserved: []driver.Reserved{{Run: "old", Bytes: 700 * mib}}}
 	if err := m.Enough("h", 1, 200*mib); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "run old has reserved 700 MiB") || !strings.Contains(core.Remedy(err), "wait: ") {
 		t.Errorf("it would fit: %v", err)
 	}
@@ -121,13 +121,13 @@ func TestWhoHoldsMemoryIsNamed(t *testing.T) {
 func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 	cannot := &core.Error{Kind: core.Unsupported, Err: errors.New("no namespaces")}
 	for name, c := range map[string]struct {
-		demand bool
-		tries  [2]error
-		taken  bool
-		told   string
+		demand   bool
+		tries    [2]error
+		taken    bool
+		reported string
 	}{
 		"all run them":         {demand: true},
-		"the second runs none": {demand: true, tries: [2]error{nil, cannot}, taken: true, told: "using virtual machines, as b can run no containers itself: "},
+		"the second runs none": {demand: true, tries: [2]error{nil, cannot}, taken: true, reported: "using virtual machines, as b can run no containers itself: "},
 		"one is slow":          {demand: true, tries: [2]error{&core.Error{Kind: core.Transient}, nil}},
 		"they are wanted":      {taken: true},
 	} {
@@ -149,7 +149,7 @@ func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (h.plan.VM != nil) != c.taken || !strings.Contains(string(text), c.told) || (len(text) > 0) != (c.told != "") {
+			if (h.plan.VM != nil) != c.taken || !strings.Contains(string(text), c.reported) || (len(text) > 0) != (c.reported != "") {
 				t.Errorf("%+v, and told %s", h.plan.VM, text)
 			}
 		})
@@ -159,7 +159,7 @@ func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 // All guests are attached in one way, which a word in the Beefile settles.
 func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 	for name, c := range map[string]struct {
-		said, hinders, want string
+		printed, hinders, want string
 	}{
 		"open":             {"", "", fabric.Rings},
 		"open, hindered":   {"", "no vhost-user", fabric.Sockets},
@@ -172,13 +172,13 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := &head{plan: &plan.Plan{VM: &plan.VM{NIC: c.said}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
+			h := &head{plan: &plan.Plan{VM: &plan.VM{NIC: c.printed}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
 			h.decideNIC()
 			text, err := os.ReadFile(events)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if told := strings.Contains(string(text), "on b the switch"); h.plan.VM.NIC != c.want || told != (c.said == "" && c.hinders != "") {
+			if reported := strings.Contains(string(text), "on b the switch"); h.plan.VM.NIC != c.want || reported != (c.printed == "" && c.hinders != "") {
 				t.Errorf("%s, and told %s", h.plan.VM.NIC, text)
 			}
 		})
@@ -206,7 +206,7 @@ func TestSlowGuestsAreToldOf(t *testing.T) {
 		h := &head{n: &node{config: plan.Config{Size: 2}}, journal: j}
 		h.n.emulates.Store(true)
 		var up atomic.Int32
-		stop := h.tellBoots(&up)
+		stop := h.reportBoots(&up)
 		time.Sleep(newsPause + time.Second)
 		up.Add(1)
 		time.Sleep(newsPause)

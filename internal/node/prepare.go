@@ -128,7 +128,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		r.Nonces = append(r.Nonces, info.Nonce)
 	}
 	var first error
-	ready, told := 0, time.Now()
+	ready, reported := 0, time.Now()
 	all, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	h.each(func(rank int, p *rpc.Peer) {
@@ -151,8 +151,8 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		defer h.mu.Unlock()
 		if err == nil {
 			ready++
-			if ready < h.n.config.Size && time.Since(told) > newsPause {
-				told = time.Now()
+			if ready < h.n.config.Size && time.Since(reported) > newsPause {
+				reported = time.Now()
 				h.journal.say(core.PhaseImage, fmt.Sprintf("%d of %d hosts have the image", ready, h.n.config.Size))
 			}
 		} else if first == nil {
@@ -343,7 +343,7 @@ func (h *head) startAll(ctx context.Context) error {
 	var up atomic.Int32
 	if h.plan.VM != nil {
 		r.Volume = h.plan.VM.Volume
-		defer h.tellBoots(&up)()
+		defer h.reportBoots(&up)()
 	}
 	all, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

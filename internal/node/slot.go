@@ -39,10 +39,10 @@ func (s *slot) left() time.Duration {
 // still; and how long it then waits for word of how much later the slot ends, before
 // it believes that it does not.
 const (
-	lookAtImage  = 10 * time.Second
-	stoodStill   = 5 * time.Second
-	wordPatience = 30 * time.Second
-	lookForWord  = 200 * time.Millisecond
+	lookAtImage = 10 * time.Second
+	stoodStill  = 5 * time.Second
+	wordTimeout = 30 * time.Second
+	lookForWord = 200 * time.Millisecond
 )
 
 // endBefore ends the attempt because its slot does, so long before, and as much longer
@@ -72,7 +72,7 @@ func (h *head) endBefore(ctx context.Context, margin, grace time.Duration) {
 			return
 		}
 		if h.n.notices != nil && time.Since(asleep) > pause+stoodStill {
-			word = time.Now().Add(min(wordPatience, margin/2))
+			word = time.Now().Add(min(wordTimeout, margin/2))
 		}
 	}
 }

@@ -39,7 +39,7 @@ func TestASlotThatMoves(t *testing.T) {
 // TestTheEndOfASlot comes as long before as it takes to save the job, and later where it
 // moves meanwhile.
 func TestTheEndOfASlot(t *testing.T) {
-	for name, c := range map[string]struct{ told, want time.Duration }{
+	for name, c := range map[string]struct{ reported, want time.Duration }{
 		"as it was":  {0, 50 * time.Minute},
 		"half later": {90 * time.Minute, 80 * time.Minute},
 	} {
@@ -47,8 +47,8 @@ func TestTheEndOfASlot(t *testing.T) {
 			begun := time.Now()
 			h := &head{n: &node{Options: Options{notices: make(chan os.Signal)}}, plan: &plan.Plan{}, slot: slot{site: begun.Add(time.Hour), ends: begun.Add(time.Hour)}}
 			h.over, h.finish = context.WithCancelCause(t.Context())
-			if c.told > 0 {
-				time.AfterFunc(40*time.Minute, func() { h.slot.extend(begun.Add(c.told)) })
+			if c.reported > 0 {
+				time.AfterFunc(40*time.Minute, func() { h.slot.extend(begun.Add(c.reported)) })
 			}
 			h.endBefore(h.over, 10*time.Minute, time.Minute)
 			if after := time.Since(begun).Round(time.Second); after != c.want || !errors.Is(context.Cause(h.over), errSlotEnds) || h.grace != time.Minute {

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Ledger is the directory of all promises of one user on one host. Each is a file that
+// Ledger is the directory of all reservations of one user on one host. Each is a file that
 // the process that made it has locked; one that nobody locks is of a process that has
 // died, and is removed by the next who looks.
 type Ledger string
@@ -60,9 +60,9 @@ func outside(id int, uidMap string) int {
 	return id
 }
 
-// patience is how long the ledger may be in another process's hands: it is for less
+// timeout is how long the ledger may be in another process's hands: it is for less
 // than a millisecond, unless that one is stopped.
-const patience = 2 * time.Second
+const timeout = 2 * time.Second
 
 // enter takes the ledger for this process.
 func (l Ledger) enter() (*os.File, error) {
@@ -83,15 +83,15 @@ func (l Ledger) enter() (*os.File, error) {
 		if err = lock(f); err == nil {
 			return f, nil
 		}
-		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > patience {
+		if !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > timeout {
 			f.Close()
 			return nil, fmt.Errorf("lock %s: %w", filepath.Join(dir, "lock"), err)
 		}
 	}
 }
 
-// Promises gives those that are held now.
-func (l Ledger) Promises() ([]Promise, error) {
+// Reservations gives those that are held now.
+func (l Ledger) Reservations() ([]Reservation, error) {
 	f, err := l.enter()
 	if err != nil {
 		return nil, err
@@ -103,12 +103,12 @@ func (l Ledger) Promises() ([]Promise, error) {
 const suffix = ".promise"
 
 // read reads them; the ledger is ours.
-func (l Ledger) read() ([]Promise, error) {
+func (l Ledger) read() ([]Reservation, error) {
 	files, err := filepath.Glob(filepath.Join(string(l), "*"+suffix))
 	if err != nil {
 		return nil, err
 	}
-	var all []Promise
+	var all []Reservation
 	for _, file := range files {
 		p, err := readOne(file)
 		if err != nil {
@@ -122,7 +122,7 @@ func (l Ledger) read() ([]Promise, error) {
 }
 
 // readOne reads one; nil: nobody holds it, and it is gone.
-func readOne(file string) (*Promise, error) {
+func readOne(file string) (*Reservation, error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) { // released meanwhile
 		return nil, nil //nolint:nilnil // there is none
@@ -140,17 +140,17 @@ func readOne(file string) (*Promise, error) {
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return nil, err
 	}
-	p := new(Promise)
+	p := new(Reservation)
 	if err := json.NewDecoder(f).Decode(p); err != nil {
 		return nil, fmt.Errorf("read %s: %w", file, err)
 	}
 	return p, nil
 }
 
-// Make makes a promise that enough, notified of those that are held, does not refuse. No
+// Make makes a reservation that enough, notified of those that are held, does not refuse. No
 // other is made meanwhile. Where there can be no ledger, enough is notified of none, and
 // there is nothing to hold; why says why.
-func (l Ledger) Make(p Promise, enough func(others []Promise) error) (held *Held, why, err error) {
+func (l Ledger) Make(p Reservation, enough func(others []Reservation) error) (held *Held, why, err error) {
 	f, err := l.enter()
 	if err != nil {
 		return nil, err, enough(nil)
@@ -180,8 +180,8 @@ func (l Ledger) Make(p Promise, enough func(others []Promise) error) (held *Held
 	return h, nil, nil
 }
 
-// write puts a promise in its file's place; the padding takes what is longer.
-func (l Ledger) write(to *os.File, p Promise) error {
+// write puts a reservation in its file's place; the padding takes what is longer.
+func (l Ledger) write(to *os.File, p Reservation) error {
 	f, err := l.enter()
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Promise is the memory of one guest, or what one job needs of this host.
-type Promise struct {
+// Reservation is the memory of one guest, or what one job needs of this host.
+type Reservation struct {
 	// Run is the run's id.
 	Run string `json:"run"`
 	// Bytes is how much it may take, Taken how much of that it has.
@@ -32,18 +32,18 @@ type Promise struct {
 }
 
 // Open is how much it can still take, in bytes.
-func (p Promise) Open() int64 { return max(p.Bytes-p.Taken, 0) }
+func (p Reservation) Open() int64 { return max(p.Bytes-p.Taken, 0) }
 
 // Job is the batch job that this process is part of; "": none.
 func Job(env func(string) string) string { return env("SLURM_JOB_ID") }
 
-// New is a promise by this process.
-func New(run string, bytes int64) Promise {
+// New is a reservation by this process.
+func New(run string, bytes int64) Reservation {
 	groups, _ := os.ReadFile("/proc/self/cgroup")
-	return Promise{Run: run, Bytes: bytes, Groups: string(groups), Job: Job(os.Getenv)}
+	return Reservation{Run: run, Bytes: bytes, Groups: string(groups), Job: Job(os.Getenv)}
 }
 
-// Held is a promise that others reckon with until it is released, or this process ends.
+// Held is a reservation that others reckon with until it is released, or this process ends.
 type Held struct {
 	ledger Ledger
 	file   *os.File // locked
@@ -58,7 +58,7 @@ func (h *Held) Follow(pid int) {
 	}
 }
 
-// Release ends the promise. Of none it does nothing.
+// Release ends the reservation. Of none it does nothing.
 func (h *Held) Release() {
 	if h == nil {
 		return
@@ -73,7 +73,7 @@ const lookPause = 2 * time.Second
 
 // keep writes down what the guest takes. A number of a process says nothing to
 // others, who may be in another namespace.
-func (h *Held) keep(p Promise) {
+func (h *Held) keep(p Reservation) {
 	news := time.NewTicker(lookPause)
 	defer news.Stop()
 	for {
@@ -89,9 +89,9 @@ func (h *Held) keep(p Promise) {
 	}
 }
 
-// encode pads a promise, for it is written over its last form in place: the lock is
+// encode pads a reservation, for it is written over its last form in place: the lock is
 // the file's.
-func encode(p Promise) ([]byte, error) {
+func encode(p Reservation) ([]byte, error) {
 	raw, err := json.Marshal(p)
 	return append(raw, strings.Repeat(" ", 32)+"\n"...), err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// ledgerVariable has a process of the test promise memory in that ledger, report whether
+// ledgerVariable has a process of the test reserve memory in that ledger, report whether
 // it could, and stay until its standard input ends; runVariable names its run.
 const (
 	ledgerVariable = "BEE_TEST_LEDGER"
@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	if dir == "" {
 		os.Exit(m.Run())
 	}
-	held, why, err := Ledger(dir).Make(New(os.Getenv(runVariable), want), func(others []Promise) error {
+	held, why, err := Ledger(dir).Make(New(os.Getenv(runVariable), want), func(others []Reservation) error {
 		left := int64(room)
 		for _, p := range others {
 			left -= p.Bytes
@@ -53,8 +53,8 @@ func TestMain(m *testing.M) {
 	held.Release()
 }
 
-// holder starts a process that promises memory, and gives what it printed.
-func holder(t *testing.T, l Ledger, run string) (c *exec.Cmd, end io.Closer, said string) {
+// holder starts a process that reserves memory, and gives what it printed.
+func holder(t *testing.T, l Ledger, run string) (c *exec.Cmd, end io.Closer, printed string) {
 	t.Helper()
 	c, end, out := begin(t, l, run)
 	return c, end, answer(t, out)
@@ -80,11 +80,11 @@ func begin(t *testing.T, l Ledger, run string) (c *exec.Cmd, end io.Closer, out 
 // answer is what it says.
 func answer(t *testing.T, out io.Reader) string {
 	t.Helper()
-	said, err := bufio.NewReader(out).ReadString('\n')
+	printed, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil {
 		t.Fatal(err)
 	}
-	return strings.TrimSpace(said)
+	return strings.TrimSpace(printed)
 }
 
 func ledger(t *testing.T) Ledger { return Ledger(filepath.Join(t.TempDir(), "memory")) }
@@ -94,7 +94,7 @@ const yes, no = "true <nil> <nil>", "false <nil> there is no room"
 // held are the runs that hold memory.
 func held(t *testing.T, l Ledger) (runs []string) {
 	t.Helper()
-	all, err := l.Promises()
+	all, err := l.Reservations()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,12 +106,12 @@ func held(t *testing.T, l Ledger) (runs []string) {
 
 func TestWhatAKilledProcessPromisedIsFree(t *testing.T) {
 	l := ledger(t)
-	first, _, said := holder(t, l, "first")
-	if said != yes {
-		t.Fatalf("the first: %s", said)
+	first, _, printed := holder(t, l, "first")
+	if printed != yes {
+		t.Fatalf("the first: %s", printed)
 	}
-	if _, _, said := holder(t, l, "second"); said != no {
-		t.Errorf("the second, beside the first: %s", said)
+	if _, _, printed := holder(t, l, "second"); printed != no {
+		t.Errorf("the second, beside the first: %s", printed)
 	}
 	if got := held(t, l); len(got) != 1 || got[0] != "first" {
 		t.Errorf("held by %q", got)
@@ -120,9 +120,9 @@ func TestWhatAKilledProcessPromisedIsFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	first.Wait() //nolint:errcheck // it was killed
-	third, end, said := holder(t, l, "third")
-	if said != yes {
-		t.Errorf("the third, after the first was killed: %s", said)
+	third, end, printed := holder(t, l, "third")
+	if printed != yes {
+		t.Errorf("the third, after the first was killed: %s", printed)
 	}
 	if files, _ := filepath.Glob(filepath.Join(string(l), "*"+suffix)); len(files) != 1 {
 		t.Errorf("there are %q", files)
@@ -151,11 +151,11 @@ func TestOfManyAtOnceOneGetsIt(t *testing.T) {
 
 func TestWhatIsTakenIsNotOpen(t *testing.T) {
 	l := ledger(t)
-	if _, _, said := holder(t, l, "x"); said != yes {
-		t.Fatal(said)
+	if _, _, printed := holder(t, l, "x"); printed != yes {
+		t.Fatal(printed)
 	}
 	testkit.Eventually(t, 30*lookPause, func() error {
-		all, err := l.Promises()
+		all, err := l.Reservations()
 		if err != nil || len(all) != 1 || all[0].Taken < 1<<16 || all[0].Open() != 0 {
 			return fmt.Errorf("%+v, %w", all, err)
 		}
@@ -176,7 +176,7 @@ func TestALedgerOfOthersIsNotUsed(t *testing.T) {
 				t.Fatal(err)
 			}
 			asked := 0
-			held, why, err := l.Make(New("x", 1), func(others []Promise) error {
+			held, why, err := l.Make(New("x", 1), func(others []Reservation) error {
 				asked += 1 + len(others)
 				return nil
 			})

@@ -11,20 +11,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Variable has the Path of the promise that a process is to join at its start.
+// Variable has the Path of the reservation that a process is to join at its start.
 const Variable = "BEE_RESERVATION"
 
-// shares are the files of promises that this process shares: a lock ends with the process
+// shares are the files of reservations that this process shares: a lock ends with the process
 // that has it, whichever of its values is the first to be forgotten.
 var shares = struct { //nolint:gochecknoglobals // locks are the process's
 	sync.Mutex
 	files map[string]*os.File
 }{files: map[string]*os.File{}}
 
-// Share makes a promise that several processes may hold, as Make does for one, and returns
+// Share makes a reservation that several processes may hold, as Make does for one, and returns
 // its name in the ledger. This process holds it until Drop or until it ends, and so does
 // each that joins. "": there can be no ledger, and why says why.
-func (l Ledger) Share(p Promise, enough func(others []Promise) error) (name string, why, err error) {
+func (l Ledger) Share(p Reservation, enough func(others []Reservation) error) (name string, why, err error) {
 	f, err := l.enter()
 	if err != nil {
 		return "", err, enough(nil)
@@ -54,10 +54,10 @@ func (l Ledger) Share(p Promise, enough func(others []Promise) error) (name stri
 	return filepath.Base(file.Name()), nil, nil
 }
 
-// Join has this process hold a promise, too, until Drop or until it ends. False: nobody holds
+// Join has this process hold a reservation, too, until Drop or until it ends. False: nobody holds
 // it any more.
 func (l Ledger) Join(name string) bool {
-	if !isPromise(name) {
+	if !isReservation(name) {
 		return false
 	}
 	path := filepath.Join(string(l), name)
@@ -72,7 +72,7 @@ func (l Ledger) Join(name string) bool {
 		return false
 	}
 	for begun := time.Now(); ; time.Sleep(time.Millisecond) { // who reads the ledger locks it for a moment
-		if err = flock(file, unix.LOCK_SH); err == nil || !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > patience {
+		if err = flock(file, unix.LOCK_SH); err == nil || !errors.Is(err, unix.EWOULDBLOCK) || time.Since(begun) > timeout {
 			break
 		}
 	}
@@ -86,7 +86,7 @@ func (l Ledger) Join(name string) bool {
 
 // Drop ends a reservation, whichever process holds it.
 func (l Ledger) Drop(name string) {
-	if !isPromise(name) {
+	if !isReservation(name) {
 		return
 	}
 	path := filepath.Join(string(l), name)
@@ -99,17 +99,17 @@ func (l Ledger) Drop(name string) {
 	}
 }
 
-// Path is where a promise of that name is kept, for JoinPath.
+// Path is where a reservation of that name is kept, for JoinPath.
 func (l Ledger) Path(name string) string { return filepath.Join(string(l), name) }
 
-// JoinPath is Join of a promise by its Path; "": of none.
+// JoinPath is Join of a reservation by its Path; "": of none.
 func JoinPath(path string) {
 	if path != "" {
 		Ledger(filepath.Dir(path)).Join(filepath.Base(path))
 	}
 }
 
-func isPromise(name string) bool {
+func isReservation(name string) bool {
 	return filepath.Base(name) == name && strings.HasSuffix(name, suffix)
 }
 
@@ -128,8 +128,8 @@ func keep(f *os.File) {
 	shares.files[f.Name()] = f
 }
 
-// Guests are those promises that are of virtual machines.
-func Guests(all []Promise) (guests []Promise) {
+// Guests are those reservations that are of virtual machines.
+func Guests(all []Reservation) (guests []Reservation) {
 	for _, p := range all {
 		if p.Site == "" {
 			guests = append(guests, p)
@@ -141,7 +141,7 @@ func Guests(all []Promise) (guests []Promise) {
 // Reserved is the memory that runs other than one have reserved for their jobs and virtual
 // machines, in bytes. The virtual machines of a job are within what it has reserved. jobs
 // leaves out runs that have reserved it for virtual machines alone.
-func Reserved(all []Promise, but string, jobs bool) (bytes int64, runs []string) {
+func Reserved(all []Reservation, but string, jobs bool) (bytes int64, runs []string) {
 	job, guests := map[string]int64{}, map[string]int64{}
 	for _, p := range all {
 		switch {

@@ -13,7 +13,7 @@ func TestASharedPromise(t *testing.T) {
 	l := ledger(t)
 	p := New("first", 0)
 	p.Cores, p.Site = 2, "/scratch"
-	name, why, err := l.Share(p, func(others []Promise) error { return nil })
+	name, why, err := l.Share(p, func(others []Reservation) error { return nil })
 	if name == "" || why != nil || err != nil {
 		t.Fatalf("%q, %v, %v", name, why, err)
 	}
@@ -24,8 +24,8 @@ func TestASharedPromise(t *testing.T) {
 	if err := errors.Join(err1, err2, other.Start()); err != nil {
 		t.Fatal(err)
 	}
-	if said := answer(t, out); said != "joined" {
-		t.Fatalf("the other process: %q", said)
+	if printed := answer(t, out); printed != "joined" {
+		t.Fatalf("the other process: %q", printed)
 	}
 	forget := func() { // as when this process ends
 		shares.Lock()
@@ -55,7 +55,7 @@ func TestASharedPromise(t *testing.T) {
 	if l.Join(name) {
 		t.Error("one that is gone was joined")
 	}
-	if name, _, err = l.Share(p, func([]Promise) error { return nil }); err != nil {
+	if name, _, err = l.Share(p, func([]Reservation) error { return nil }); err != nil {
 		t.Fatal(err)
 	}
 	l.Drop(name)
@@ -71,7 +71,7 @@ func TestASharedPromise(t *testing.T) {
 }
 
 func TestWhatRunsHaveReserved(t *testing.T) {
-	all := []Promise{{Run: "a", Bytes: 10, Site: "/s", Cores: 1}, {Run: "a", Bytes: 4}, {Run: "a", Bytes: 4}, {Run: "b", Site: "/s"}, {Run: "b", Bytes: 5}, {Run: "c", Bytes: 7, Site: "/t"}}
+	all := []Reservation{{Run: "a", Bytes: 10, Site: "/s", Cores: 1}, {Run: "a", Bytes: 4}, {Run: "a", Bytes: 4}, {Run: "b", Site: "/s"}, {Run: "b", Bytes: 5}, {Run: "c", Bytes: 7, Site: "/t"}}
 	for _, c := range []struct {
 		but  string
 		jobs bool

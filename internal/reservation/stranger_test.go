@@ -42,7 +42,7 @@ func TestAnotherUserWasFirst(t *testing.T) {
 			}
 			over := time.AfterFunc(20*time.Second, func() { panic("it waits for another user") })
 			defer over.Stop()
-			held, why, err := choose(places, name).Make(New("one", want), func([]Promise) error { return nil })
+			held, why, err := choose(places, name).Make(New("one", want), func([]Reservation) error { return nil })
 			if held == nil || why != nil || err != nil {
 				t.Fatalf("no promise is made: %v, %v", why, err)
 			}
@@ -50,7 +50,7 @@ func TestAnotherUserWasFirst(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil { // they could end it, too
 				t.Fatal(err)
 			}
-			if all, err := choose(places, name).Promises(); err != nil || len(all) != 1 {
+			if all, err := choose(places, name).Reservations(); err != nil || len(all) != 1 {
 				t.Errorf("another run reckons with %v, %v", all, err)
 			}
 		})

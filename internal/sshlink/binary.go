@@ -74,7 +74,7 @@ func (p *Client) sendBinary(w io.Writer, host, path string, packed bool) error {
 		return err
 	}
 	if p.s.Progress != nil {
-		from = &ProgressReader{Reader: from, Told: func(done int64) { p.s.Progress("bringing bee to "+host, done, size) }}
+		from = &ProgressReader{Reader: from, Report: func(done int64) { p.s.Progress("bringing bee to "+host, done, size) }}
 	}
 	_, err := io.Copy(w, from)
 	return err

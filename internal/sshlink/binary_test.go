@@ -15,12 +15,12 @@ import (
 func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	f := sshfarm.Start(t, 1)
 	p := client(t, f)
-	var told, all int64
+	var progress, all int64
 	p.s.Progress = func(what string, done, total int64) {
-		if what != "bringing bee to h0" || done < told {
-			t.Errorf("%s: %d of %d after %d", what, done, total, told)
+		if what != "bringing bee to h0" || done < progress {
+			t.Errorf("%s: %d of %d after %d", what, done, total, progress)
 		}
-		told, all = done, total
+		progress, all = done, total
 	}
 	installed := func() []string {
 		found, err := filepath.Glob(f.There(filepath.Join(f.Dir, "cache", "bee", "bin", "*")))
@@ -34,10 +34,10 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	if len(first) != 1 {
 		t.Fatalf("installed: %v", first)
 	}
-	if all == 0 || told != all {
-		t.Errorf("told of %d of %d bytes", told, all)
+	if all == 0 || progress != all {
+		t.Errorf("told of %d of %d bytes", progress, all)
 	}
-	told, all = 0, 0
+	progress, all = 0, 0
 	before, err := os.Stat(first[0])
 	if err != nil {
 		t.Fatal(err)

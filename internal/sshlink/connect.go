@@ -131,19 +131,19 @@ func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, err
 // that comes. Nothing is sent behind the binary before it is there: some hosts' head
 // reads more than it passes on.
 func (p *Client) greet(c *pipes, host string) error {
-	said, there := "", false
+	printed, there := "", false
 	for {
 		line, err := c.r.ReadString('\n')
 		text := strings.TrimSpace(line)
 		word, ok := strings.CutPrefix(text, "BEE ")
 		if !ok && text != "" {
-			said = text
+			printed = text
 		}
 		if errors.Is(err, io.EOF) && there {
 			return errNoStart
 		}
 		if errors.Is(err, io.EOF) {
-			return loginEnded(said)
+			return loginEnded(printed)
 		}
 		if err != nil {
 			return err
@@ -181,11 +181,11 @@ func (p *Client) greet(c *pipes, host string) error {
 }
 
 // loginEnded says that a login ran no command, and what it printed instead.
-func loginEnded(said string) error {
-	if said == "" {
+func loginEnded(printed string) error {
+	if printed == "" {
 		return errors.New("the login ended without running a command, and said nothing")
 	}
-	return errors.New("the login ended without running a command, and said: " + said)
+	return errors.New("the login ended without running a command, and said: " + printed)
 }
 
 // architectures are those that there are bee binaries for.

@@ -13,7 +13,7 @@ import (
 )
 
 // poolPolicy is when a pool gets more connections. ssh lets a session have so much on the
-// way and no more, however long and fat the line is: where that is what limits a
+// inFlight and no more, however long and fat the line is: where that is what limits a
 // transfer, more sessions carry it together.
 type poolPolicy struct {
 	// window is what one session may have on the way, in bytes.
@@ -51,16 +51,16 @@ func (p *Client) tend(l *Link) {
 		case <-tick.C:
 		}
 		w, r := l.wide.Moved()
-		way := int64(float64(max(w-wrote, r-read)) * rtt.Seconds() / p.poolPolicy.every.Seconds()) // that was on the way at a time
+		inFlight := int64(float64(max(w-wrote, r-read)) * rtt.Seconds() / p.poolPolicy.every.Seconds()) // that was on the way at a time
 		wrote, read = w, r
 		n, settled := l.wide.Settled()
 		little += p.poolPolicy.every
-		if way > p.poolPolicy.window/4 {
+		if inFlight > p.poolPolicy.window/4 {
 			little = 0
 		}
 		switch {
 		case !settled: // soon
-		case way >= int64(n)*p.poolPolicy.window/2 && n < wire.MaxPooled && !refused:
+		case inFlight >= int64(n)*p.poolPolicy.window/2 && n < wire.MaxPooled && !refused:
 			refused = p.addPooled(l, min(max(n, 3), wire.MaxPooled-n)) != nil // then it stays as it is
 		case n == 1:
 			l.closePooled()

@@ -5,17 +5,17 @@ import "io"
 // ProgressReader counts the bytes that are read through it.
 type ProgressReader struct {
 	io.Reader
-	// Told, if not nil, is called with the number of bytes until now. It must not block.
-	Told func(done int64)
-	n    int64
+	// Report, if not nil, is called with the number of bytes until now. It must not block.
+	Report func(done int64)
+	n      int64
 }
 
 // Read implements io.Reader.
 func (r *ProgressReader) Read(b []byte) (int, error) {
 	n, err := r.Reader.Read(b)
 	r.n += int64(n)
-	if r.Told != nil {
-		r.Told(r.n)
+	if r.Report != nil {
+		r.Report(r.n)
 	}
 	return n, err
 }

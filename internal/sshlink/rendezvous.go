@@ -75,7 +75,7 @@ func Arrival(at interface{ Outcome() error }, from io.Reader, direct *driver.Con
 
 // follow reads what the sending host reports, until it has sent all. One that had to
 // give up reports to the receiver why, but for the loss of the way.
-func follow(from io.Reader, told func(done int64)) error {
+func follow(from io.Reader, progress func(done int64)) error {
 	for {
 		s, err := rpc.Receive[sent](from, rpc.DefaultSize)
 		if err != nil {
@@ -83,7 +83,7 @@ func follow(from io.Reader, told func(done int64)) error {
 		}
 		switch {
 		case !s.Ended:
-			told(s.Bytes)
+			progress(s.Bytes)
 		case core.IsKind(s.Failed.Err(), core.Lost):
 			return s.Failed.Err()
 		default:

@@ -103,7 +103,7 @@ func (w *Route) Send(ctx context.Context, path string) error {
 	defer w.done()
 	known, err := treesync.Agree(w, path)
 	if err == nil {
-		err = treesync.SendOver(ctx, w, path, known, w.told())
+		err = treesync.SendOver(ctx, w, path, known, w.progress())
 	}
 	if w.conn == nil {
 		return err
@@ -117,24 +117,24 @@ func (w *Route) Receive(ctx context.Context, path string, basis *treesync.Basis)
 	if w.conn != nil { // another of these is the sender
 		basis = basis.Keyed()
 	}
-	if err := basis.Tell(ctx, w); err != nil {
+	if err := basis.SendKnown(ctx, w); err != nil {
 		return err
 	}
 	return treesync.ReceiveOver(ctx, w, path, basis)
 }
 
-// tellEvery is how often the caller is notified of it.
-const tellEvery = 500 * time.Millisecond
+// reportInterval is how often the caller is notified of it.
+const reportInterval = 500 * time.Millisecond
 
 // reported reports to the caller how far a tree is, where he does not see it pass.
-func (w *Route) told() func(done int64) {
+func (w *Route) progress() func(done int64) {
 	if w.conn == nil {
 		return nil
 	}
 	next := time.Now()
 	return func(done int64) {
 		if now := time.Now(); now.After(next) {
-			next = now.Add(tellEvery)
+			next = now.Add(reportInterval)
 			rpc.Send(w.call, sent{Bytes: done}, maxNote) //nolint:errcheck // its end is also that of the connection
 		}
 	}

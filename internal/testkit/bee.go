@@ -188,7 +188,7 @@ func (b *Bee) Await(run string, within time.Duration) RunView {
 	Eventually(b.t, within, func() error {
 		b.JSON(&v, "show", "--json", run)
 		if v.State == "queued" || v.State == "running" {
-			return b.Told(run, "it is "+v.State)
+			return b.Explained(run, "it is "+v.State)
 		}
 		return nil
 	})
@@ -196,17 +196,17 @@ func (b *Bee) Await(run string, within time.Duration) RunView {
 }
 
 // reported is what bee reports a run, once someone wants to know.
-type told struct {
+type explained struct {
 	b        *Bee
 	run, why string
 }
 
-func (e told) Error() string {
+func (e explained) Error() string {
 	return "run " + e.run + ": " + e.why + "\n" + e.b.Try("show", e.run).Stdout + e.b.Try("logs", "--controller", e.run).Stdout + strings.Join(e.b.Processes(), "\n")
 }
 
-// Told is an error that reports, when it is printed, what bee does of a run then.
-func (b *Bee) Told(run, why string) error { return told{b, run, why} }
+// Explained is an error that reports, when it is printed, what bee does of a run then.
+func (b *Bee) Explained(run, why string) error { return explained{b, run, why} }
 
 // Processes lists the processes that belong to this bee, by the mark in their
 // environment or, for nodes and containers, by their run directory.

@@ -66,34 +66,34 @@ func (e *encoder) keep(dir int, name string, st *unix.Stat_t) (bool, error) {
 		*noted = *e.agreed.index.files[i]
 	}
 	if i != e.kept.first+e.kept.n {
-		if err := e.tellKept(); err != nil {
+		if err := e.reportKept(); err != nil {
 			return true, err
 		}
 		e.kept.first = i
 	}
 	e.kept.n++
 	e.report(st.Size)
-	return true, e.tellSoon()
+	return true, e.reportSoon()
 }
 
 // keptAtOnce is how many files that are the same are reported at once, for the receiver
 // to copy them while more are looked at.
 const keptAtOnce = 256
 
-// tellSoon sends word of such files where many wait.
-func (e *encoder) tellSoon() error {
+// reportSoon sends word of such files where many wait.
+func (e *encoder) reportSoon() error {
 	if e.waiting++; e.waiting < keptAtOnce {
 		return nil
 	}
 	e.waiting = 0
-	if err := e.tellKept(); err != nil {
+	if err := e.reportKept(); err != nil {
 		return err
 	}
 	return e.flush()
 }
 
-// tellKept sends what waits of that. Whatever is not such a file comes behind it.
-func (e *encoder) tellKept() error {
+// reportKept sends what waits of that. Whatever is not such a file comes behind it.
+func (e *encoder) reportKept() error {
 	first, n := e.kept.first, e.kept.n
 	if e.kept.n = 0; n == 0 {
 		return nil

@@ -313,7 +313,7 @@ func TestABrokenTransferKeepsTheIndex(t *testing.T) {
 			SendOver(t.Context(), struct{ io.Writer }{&cutting{far, 1 << 20}}, from, known, nil) //nolint:errcheck // it is to fail
 		}
 	}()
-	must(t, b.Tell(t.Context(), near))
+	must(t, b.SendKnown(t.Context(), near))
 	if err := ReceiveOver(t.Context(), near, second, b); !core.IsKind(err, core.Lost) {
 		t.Fatalf("got %v", err)
 	}
@@ -365,7 +365,7 @@ func TestRelayedAgreement(t *testing.T) {
 	}()
 	b, err := NewBasis(t.Context(), second, first)
 	must(t, err)
-	must(t, b.Keyed().Tell(t.Context(), receiver))
+	must(t, b.Keyed().SendKnown(t.Context(), receiver))
 	must(t, ReceiveOver(t.Context(), receiver, second, b))
 	receiver.Close()
 	<-relayed //nolint:errcheck // it was cut off

@@ -216,9 +216,9 @@ func (b *Basis) chunksOf(p stretch, s *span, c chunker, mu *sync.Mutex) error {
 	return err
 }
 
-// Tell reports to a sender what is known, nothing where b is nil; see ReadKnown. What is
+// SendKnown reports to a sender what is known, nothing where b is nil; see ReadKnown. What is
 // known must not change before the stream has been received.
-func (b *Basis) Tell(ctx context.Context, sender io.ReadWriter) error {
+func (b *Basis) SendKnown(ctx context.Context, sender io.ReadWriter) error {
 	if b == nil {
 		_, err := sender.Write(head(chunk.SmallestBits, 0))
 		return err

@@ -50,7 +50,7 @@ func carry(t *testing.T, from, to, basis string, progress func(int64)) carried {
 		}
 		sent <- err
 	}()
-	if c.err = b.Keyed().Tell(t.Context(), counting{near, &c.there}); c.err == nil {
+	if c.err = b.Keyed().SendKnown(t.Context(), counting{near, &c.there}); c.err == nil {
 		c.err = ReceiveOver(t.Context(), near, to, b)
 	}
 	near.Close()
@@ -227,7 +227,7 @@ func TestWhatIsLeftOfATransfer(t *testing.T) {
 		}
 		sent <- err
 	}()
-	must(t, left.Keyed().Tell(t.Context(), ours))
+	must(t, left.Keyed().SendKnown(t.Context(), ours))
 	must(t, ReceiveOver(t.Context(), ours, to, left))
 	must(t, <-sent)
 	if travelled > size/4 {
@@ -246,9 +246,9 @@ func TestABasisThatChangesIsNoticed(t *testing.T) {
 	must(t, os.WriteFile(was, noise(1<<20, 1), 0o600))
 	b, err := NewBasis(t.Context(), filepath.Join(dir, "to"), was)
 	must(t, err)
-	var told, stream bytes.Buffer
-	must(t, b.Tell(t.Context(), &told))
-	known, err := ReadKnown(&told)
+	var reported, stream bytes.Buffer
+	must(t, b.SendKnown(t.Context(), &reported))
+	known, err := ReadKnown(&reported)
 	must(t, err)
 	must(t, SendOver(t.Context(), &stream, was, known, nil))
 	must(t, os.WriteFile(was, noise(1<<20, 2), 0o600))
@@ -265,7 +265,7 @@ func TestHostileBases(t *testing.T) {
 	number := func(bits, n uint32) []byte {
 		return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, bits), n)
 	}
-	for name, told := range map[string][]byte{
+	for name, reported := range map[string][]byte{
 		"empty": nil, "tiny chunks": number(1, 0), "huge chunks": number(40, 0), "too many": number(chunk.SmallestBits, 1<<31), "cut": number(chunk.SmallestBits, 1000),
 		"an offer that is cut": number(offerMark, 100), "an offer of nothing": number(offerMark, 0), "a huge offer": number(offerMark, 1<<31),
 		"two offers": append(append(number(offerMark, 20), make([]byte, 20)...), append(number(offerMark, 20), make([]byte, 20)...)...),
@@ -273,7 +273,7 @@ func TestHostileBases(t *testing.T) {
 		if _, err := ReadKnown(struct {
 			io.Reader
 			io.Writer
-		}{bytes.NewReader(told), io.Discard}); err == nil {
+		}{bytes.NewReader(reported), io.Discard}); err == nil {
 			t.Errorf("%s: taken", name)
 		}
 	}

@@ -58,7 +58,7 @@ func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
 	}
 	defer d.close()
 	for !d.ended {
-		if err := errors.Join(ctx.Err(), t.keeper.failed()); err != nil {
+		if err := errors.Join(ctx.Err(), t.fileMaker.failed()); err != nil {
 			return err
 		}
 		b, err := in.next()
@@ -255,7 +255,7 @@ func (d *decoder) file(m *meta) error {
 	var err error
 	if d.depth > 0 && m.link == 0 && m.size <= bufferSize/4 {
 		if _, _, path, err = d.t.place(m); err == nil {
-			f.held = d.t.keeper.buffer()
+			f.held = d.t.fileMaker.buffer()
 		}
 	} else if f.file, err = d.t.create(m); err == nil {
 		path = f.name
@@ -288,7 +288,7 @@ func (d *decoder) begin() error {
 		return nil
 	}
 	held := f.held
-	defer d.t.keeper.buffers.Put(held)
+	defer d.t.fileMaker.buffers.Put(held)
 	f.held = nil
 	var err error
 	if f.file, err = d.t.create(d.meta); err == nil && f.size > 0 {

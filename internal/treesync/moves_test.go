@@ -107,6 +107,6 @@ func move(b *testing.B, from, to string, before ...string) {
 	defer near.Close()
 	basis, err := NewBasis(b.Context(), to, before...)
 	must(b, err)
-	must(b, basis.Keyed().Tell(b.Context(), near))
+	must(b, basis.Keyed().SendKnown(b.Context(), near))
 	must(b, ReceiveOver(b.Context(), near, to, basis))
 }

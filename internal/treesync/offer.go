@@ -15,7 +15,7 @@ import (
 // are named by their number then, and neither end reads them. Then the receiver shows it
 // what he knows of all others, by chunks.
 //
-// An offer is a head like that of what is known (see Basis.Tell) with offerMark in
+// An offer is a head like that of what is known (see Basis.SendKnown) with offerMark in
 // place of bits, the transfer's name, and a set of numbers; the answer is the length of
 // a set (4 bytes), and that.
 const (

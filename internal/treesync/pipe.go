@@ -40,7 +40,7 @@ func Receiving(ctx context.Context, path string) *Incoming {
 			if err != nil {
 				basis = nil // then all of it travels
 			}
-			if err := basis.Tell(ctx, far); err != nil {
+			if err := basis.SendKnown(ctx, far); err != nil {
 				return err
 			}
 			return ReceiveOver(ctx, far, path, basis)

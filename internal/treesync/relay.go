@@ -9,7 +9,7 @@ import (
 )
 
 // RelayKnown carries what a receiver reports what he knows to the sender, and what
-// the sender answers: what Basis.Tell has written, and no byte more.
+// the sender answers: what Basis.SendKnown has written, and no byte more.
 func RelayKnown(sender, receiver io.ReadWriter) error {
 	for {
 		bits, n, err := readHead(receiver)

@@ -32,9 +32,9 @@ type ChunkSink interface {
 	File(path string, digest [sha256.Size]byte, size int64)
 }
 
-// TellKnown reports to a sender which chunks are known; with bits 0 (see
+// ReportKnown reports to a sender which chunks are known; with bits 0 (see
 // chunk.BitsFor) none, and that Shelve shall choose by the amount of data.
-func TellKnown(w io.Writer, bits int, names []Name) error {
+func ReportKnown(w io.Writer, bits int, names []Name) error {
 	if len(names) > maxKnown { // reporting all of it would not pay
 		names = names[:maxKnown]
 	}

@@ -15,15 +15,15 @@ import (
 // descriptor of the directory above and must not exist before, so a hostile
 // stream can neither leave its part nor write through a link of its own.
 type tree struct {
-	ctx      context.Context
-	root     string
-	parts    []*part
-	stack    []frame
-	links    map[uint64]linkSource
-	done     int64
-	progress func(int64)
-	journal  *journal // nil: none is kept
-	keeper   keeper
+	ctx       context.Context
+	root      string
+	parts     []*part
+	stack     []frame
+	links     map[uint64]linkSource
+	done      int64
+	progress  func(int64)
+	journal   *journal // nil: none is kept
+	fileMaker fileMaker
 }
 
 // frame is a directory being filled. Its attributes are set last, because

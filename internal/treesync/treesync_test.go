@@ -130,7 +130,7 @@ func TestRoundTrip(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from")
 	makeTree(t, from)
-	ways := map[string]func(to string) error{
+	routes := map[string]func(to string) error{
 		"stream": func(to string) error {
 			r, w := io.Pipe()
 			go func() { w.CloseWithError(Send(t.Context(), w, from, nil)) }()
@@ -149,11 +149,11 @@ func TestRoundTrip(t *testing.T) {
 			return os.Chtimes(to, st.ModTime(), st.ModTime())
 		},
 	}
-	for name, way := range ways {
+	for name, route := range routes {
 		t.Run(name, func(t *testing.T) {
 			to := filepath.Join(dir, name, "a", "to")
 			t.Cleanup(func() { _ = fsutil.RemoveAll(to) })
-			must(t, way(to))
+			must(t, route(to))
 			same(t, describe(t, from), describe(t, to))
 			var st unix.Stat_t
 			must(t, unix.Stat(filepath.Join(to, "sparse"), &st))
@@ -161,7 +161,7 @@ func TestRoundTrip(t *testing.T) {
 				t.Errorf("the hole was filled: %d blocks", st.Blocks)
 			}
 			// Again, over what is there; directories that forbid writing included.
-			must(t, way(to))
+			must(t, route(to))
 			same(t, describe(t, from), describe(t, to))
 			noLeftovers(t, filepath.Dir(to))
 		})

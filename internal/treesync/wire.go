@@ -144,7 +144,7 @@ func (e *encoder) grow(n int) {
 }
 
 func (e *encoder) record(kind byte, content []byte) error {
-	if err := e.tellKept(); err != nil {
+	if err := e.reportKept(); err != nil {
 		return err
 	}
 	if len(content) > blockSize-recHead-blockHead {

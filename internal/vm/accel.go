@@ -161,15 +161,15 @@ func tryKVM(ctx context.Context, program []string, guest, binary string) (verdic
 		return verdict{}, context.Cause(ctx)
 	}
 	console, _ := os.ReadFile(m.Console)
-	return judge(string(console), p.Said(), hung, took), nil
+	return judge(string(console), p.LastOutput(), hung, took), nil
 }
 
 // judge makes the verdict of what a guest with KVM has shown on its console and
 // QEMU has reported, and whether the guest had to be ended. Of KVM itself they report if
 // the guest got somewhere, or nowhere in time, or QEMU names KVM; a host that has no
 // memory for a guest now, or had QEMU killed, may have another verdict later.
-func judge(console, said string, hung bool, took time.Duration) verdict {
-	why := complaints(said)
+func judge(console, printed string, hung bool, took time.Duration) verdict {
+	why := complaints(printed)
 	names := func(what string) bool { return strings.Contains(strings.ToLower(why), what) }
 	switch {
 	case strings.Contains(console, api.Alive):
@@ -179,17 +179,17 @@ func judge(console, said string, hung bool, took time.Duration) verdict {
 	case names("kvm") && !names(unix.ENOMEM.Error()) && !names(unix.EBUSY.Error()):
 		return verdict{accel: TCG, reason: "/dev/kvm opens, but QEMU cannot use it: " + why}
 	}
-	if said == "" {
-		said = "QEMU ended without a word"
+	if printed == "" {
+		printed = "QEMU ended without a word"
 	}
-	return verdict{accel: TCG, reason: "/dev/kvm opens, but could not be tried, which the next machine does again: " + said, passing: true}
+	return verdict{accel: TCG, reason: "/dev/kvm opens, but could not be tried, which the next machine does again: " + printed, passing: true}
 }
 
 // complaints are what QEMU has reported but for mere warnings, in one line: where it gives
 // up over a register, only the last of them names KVM.
-func complaints(said string) string {
+func complaints(printed string) string {
 	var lines []string
-	for line := range strings.Lines(said) {
+	for line := range strings.Lines(printed) {
 		if line = strings.TrimSpace(line); line != "" && !strings.Contains(line, "warning:") {
 			lines = append(lines, line)
 		}

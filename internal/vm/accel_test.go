@@ -13,24 +13,24 @@ import (
 // TestJudge: only what concerns KVM itself is kept.
 func TestJudge(t *testing.T) {
 	for name, c := range map[string]struct {
-		console, said string
-		hung          bool
-		accel         string
-		passing       bool
+		console, printed string
+		hung             bool
+		accel            string
+		passing          bool
 	}{
 		"it works":                  {console: "SeaBIOS\n" + api.Alive + "\n", accel: KVM},
 		"it works, and is ended":    {console: api.Alive, hung: true, accel: KVM},
 		"the guest hangs":           {console: "SeaBIOS\n", hung: true, accel: TCG},
-		"QEMU is built without":     {said: "qemu-system-x86_64: -accel kvm: invalid accelerator kvm", accel: TCG},
-		"the kernel refuses":        {said: "qemu-system-x86_64: warning: old\nioctl(KVM_CREATE_VM) failed: 95 Operation not supported\n", accel: TCG},
-		"a register is refused":     {said: "qemu-system-x86_64: error: failed to set MSR 0x10a to 0x69\nqemu-system-x86_64: ../../target/i386/kvm/kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed.", accel: TCG},
-		"no memory":                 {said: "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory", accel: TCG, passing: true},
-		"no memory in the kernel":   {said: "ioctl(KVM_CREATE_VM) failed: 12 Cannot allocate memory", accel: TCG, passing: true},
-		"another hypervisor has it": {said: "ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy", accel: TCG, passing: true},
-		"a warning names it":        {said: "qemu-system-x86_64: warning: KVM lacks a feature\nqemu-system-x86_64: could not load kernel", accel: TCG, passing: true},
+		"QEMU is built without":     {printed: "qemu-system-x86_64: -accel kvm: invalid accelerator kvm", accel: TCG},
+		"the kernel refuses":        {printed: "qemu-system-x86_64: warning: old\nioctl(KVM_CREATE_VM) failed: 95 Operation not supported\n", accel: TCG},
+		"a register is refused":     {printed: "qemu-system-x86_64: error: failed to set MSR 0x10a to 0x69\nqemu-system-x86_64: ../../target/i386/kvm/kvm.c:3183: kvm_buf_set_msrs: Assertion `ret == cpu->kvm_msr_buf->nmsrs' failed.", accel: TCG},
+		"no memory":                 {printed: "qemu-system-x86_64: cannot set up guest memory 'pc.ram': Cannot allocate memory", accel: TCG, passing: true},
+		"no memory in the kernel":   {printed: "ioctl(KVM_CREATE_VM) failed: 12 Cannot allocate memory", accel: TCG, passing: true},
+		"another hypervisor has it": {printed: "ioctl(KVM_CREATE_VM) failed: 16 Device or resource busy", accel: TCG, passing: true},
+		"a warning names it":        {printed: "qemu-system-x86_64: warning: KVM lacks a feature\nqemu-system-x86_64: could not load kernel", accel: TCG, passing: true},
 		"QEMU was killed":           {accel: TCG, passing: true},
 	} {
-		if v := judge(c.console, c.said, c.hung, 0); v.accel != c.accel || v.passing != c.passing || v.reason == "" {
+		if v := judge(c.console, c.printed, c.hung, 0); v.accel != c.accel || v.passing != c.passing || v.reason == "" {
 			t.Errorf("%s: %+v", name, v)
 		}
 	}

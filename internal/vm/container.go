@@ -35,7 +35,7 @@ type container struct {
 	// freezing holds one while the volume is being frozen, is, and is being thawed.
 	freezing chan struct{}
 	// halts counts how often the machine was halted and continued: while it is
-	// odd, nobody can be expected to answer.
+	// odd, no one can be expected to answer.
 	halts atomic.Int64
 }
 
@@ -102,11 +102,11 @@ func (c *container) Login() string { return c.login }
 
 // Ended implements driver.Guest.
 func (c *container) Ended() string {
-	said := cmp.Or(c.machine.Said(), "it said nothing")
+	printed := cmp.Or(c.machine.LastOutput(), "it said nothing")
 	if c.machine.Over() {
-		said = fmt.Sprintf("its QEMU ended (%v): %s", c.machine.State(), said)
+		printed = fmt.Sprintf("its QEMU ended (%v): %s", c.machine.State(), printed)
 	}
-	return said
+	return printed
 }
 
 // watch ends a guest that answers nothing any more: nobody would notice else.
@@ -138,16 +138,16 @@ func (c *container) watch(silence time.Duration) {
 // describe reports how it stands in a guest that does not do what it should: by
 // its own words, if it still has any, and its console.
 func (c *container) describe() string {
-	said := make(chan string, 1)
+	printed := make(chan string, 1)
 	go func() {
-		said <- c.ask("ps axf -o pid,stat,wchan:20,time,args; tail -n 20 /run/dockerd.log /run/containerd.log")
+		printed <- c.ask("ps axf -o pid,stat,wchan:20,time,args; tail -n 20 /run/dockerd.log /run/containerd.log")
 	}() // it ends with the machine
 	text := "it answers nothing"
 	select {
-	case text = <-said:
+	case text = <-printed:
 	case <-time.After(stopTimeout):
 	}
-	return text + "\n" + c.machine.Said()
+	return text + "\n" + c.machine.LastOutput()
 }
 
 // ask runs a shell script as the guest's root and gives what it says.

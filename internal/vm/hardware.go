@@ -50,11 +50,11 @@ func (b *boot) attach(disks []Disk) ([]driver.Mount, error) {
 // FreeMemory is what this host can give guests of a run beside what this user's runs have
 // reserved here.
 func FreeMemory(run string) driver.Memory {
-	others, _ := reservation.Own().Promises() // the caller that starts a guest says why there are none
+	others, _ := reservation.Own().Reservations() // the caller that starts a guest says why there are none
 	return memoryBeside(others, run)
 }
 
-func memoryBeside(others []reservation.Promise, run string) (m driver.Memory) {
+func memoryBeside(others []reservation.Reservation, run string) (m driver.Memory) {
 	m.Free, m.All = qemu.FreeMemory(reservation.Guests(others))
 	jobs, _ := reservation.Reserved(others, run, true)
 	if jobs > 0 && m.Free > 0 && reservation.Job(os.Getenv) == "" { // which have taken none of a batch job's
@@ -64,26 +64,26 @@ func memoryBeside(others []reservation.Promise, run string) (m driver.Memory) {
 		if p.Bytes == 0 || p.Run == run && p.Site != "" {
 			continue
 		}
-		i := slices.IndexFunc(m.Promised, func(known driver.Promised) bool { return known.Run == p.Run })
+		i := slices.IndexFunc(m.Reserved, func(known driver.Reserved) bool { return known.Run == p.Run })
 		if i < 0 {
-			i, m.Promised = len(m.Promised), append(m.Promised, driver.Promised{Run: p.Run})
+			i, m.Reserved = len(m.Reserved), append(m.Reserved, driver.Reserved{Run: p.Run})
 		}
-		m.Promised[i].Bytes += p.Bytes
+		m.Reserved[i].Bytes += p.Bytes
 	}
 	return m
 }
 
-// promise refuses what would drive the host into swapping or killing, and has others
+// reserved refuses what would drive the host into swapping or killing, and has others
 // reckon with what it does not refuse. Memory in huge pages is taken at once.
-func (r *Runtime) promise(s driver.ContainerSpec, want int64, huge bool) (*reservation.Held, error) {
+func (r *Runtime) reserved(s driver.ContainerSpec, want int64, huge bool) (*reservation.Held, error) {
 	if huge {
 		return nil, enoughHugePages(want)
 	}
-	held, why, err := reservation.Own().Make(reservation.New(s.Owner.Run, want), func(others []reservation.Promise) error {
+	held, why, err := reservation.Own().Make(reservation.New(s.Owner.Run, want), func(others []reservation.Reservation) error {
 		return memoryBeside(others, s.Owner.Run).Enough(hostname(s), 1, want)
 	})
 	if why != nil {
-		r.tell("what other runs have promised their virtual machines here is not known: " + why.Error())
+		r.report("what other runs have promised their virtual machines here is not known: " + why.Error())
 	}
 	return held, err
 }

@@ -48,10 +48,10 @@ type boot struct {
 	disk   int64  // bytes of scratch space
 	// templates is the directory of the guest image's templates; "": none.
 	templates string
-	tell      func(message string)
+	report    func(message string)
 	pin       []int // the host's processors for the guest's; nil: any
-	// promise is of its memory; nil: none.
-	promise *reservation.Held
+	// reserved is of its memory; nil: none.
+	reserved *reservation.Held
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
 }
@@ -119,8 +119,8 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 		commands, m.Control = own, theirs
 	}
-	if m.Unconfined = !qemu.HasSandbox(ctx, m.Program); m.Unconfined && b.tell != nil {
-		b.tell("QEMU runs without its sandbox, as " + strings.Join(m.Program, " ") + " is built without seccomp")
+	if m.Unconfined = !qemu.HasSandbox(ctx, m.Program); m.Unconfined && b.report != nil {
+		b.report("QEMU runs without its sandbox, as " + strings.Join(m.Program, " ") + " is built without seccomp")
 	}
 	p, err := m.Start()
 	if m.Control != nil {
@@ -132,25 +132,25 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 		return nil, err
 	}
-	b.promise.Follow(p.PID())
+	b.reserved.Follow(p.PID())
 	vm := &machine{Process: p, made: m}
 	if b.pin != nil {
 		if err := p.Pin(ctx, b.pin); err != nil {
 			p.Kill()
-			return nil, fmt.Errorf("%w: %s", err, p.Said())
+			return nil, fmt.Errorf("%w: %s", err, p.LastOutput())
 		}
 	}
 	if commands != nil {
 		if vm.monitor, err = qemu.NewMonitor(ctx, commands.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // what socketPair makes
 			err = vm.ifKilled(err)
 			p.Kill()
-			return nil, fmt.Errorf("%w: %s", err, p.Said())
+			return nil, fmt.Errorf("%w: %s", err, p.LastOutput())
 		}
 	}
 	return vm, nil
 }
 
-// keep keeps the promise of the machine's memory until it has ended.
+// keep keeps the reservation of the machine's memory until it has ended.
 func (vm *machine) keep(p *reservation.Held) {
 	<-vm.Done()
 	p.Release()
@@ -166,34 +166,34 @@ func (vm *machine) ifKilled(err error) error {
 }
 
 // port begins a session with the guest by one of its ports. A guest that was
-// brought up again (patience is not 0) has to notice first that its host has
+// brought up again (timeout is not 0) has to notice first that its host has
 // gone: Linux reports who reads a port so only if he looks before another host has
-// come. So the port stays shut for a part of patience, and it is shown to the
+// come. So the port stays shut for a part of timeout, and it is shown to the
 // guest again, for longer, until it greets.
-func (b boot) port(ctx context.Context, name string, patience time.Duration) (*rpc.Peer, error) {
+func (b boot) port(ctx context.Context, name string, timeout time.Duration) (*rpc.Peer, error) {
 	for {
 		select {
-		case <-time.After(patience / 4):
+		case <-time.After(timeout / 4):
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-		peer, err := b.knock(ctx, name, patience)
-		if err == nil || patience == 0 || ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
+		peer, err := b.knock(ctx, name, timeout)
+		if err == nil || timeout == 0 || ctx.Err() != nil || !errors.Is(err, os.ErrDeadlineExceeded) {
 			return peer, err
 		}
-		patience *= 2
+		timeout *= 2
 	}
 }
 
-func (b boot) knock(ctx context.Context, name string, patience time.Duration) (*rpc.Peer, error) {
+func (b boot) knock(ctx context.Context, name string, timeout time.Duration) (*rpc.Peer, error) {
 	c, err := wire.DialUnix(ctx, filepath.Join(b.dir, name))
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
-	if patience > 0 {
-		c.SetReadDeadline(time.Now().Add(patience)) //nolint:errcheck // what it bounds is only tried
+	if timeout > 0 {
+		c.SetReadDeadline(time.Now().Add(timeout)) //nolint:errcheck // what it bounds is only tried
 	}
 	in := bufio.NewReader(c)
 	if err := skipTo(in, api.Greeting); err != nil {
@@ -234,9 +234,9 @@ func skipTo(r *bufio.Reader, text string) error {
 }
 
 // meet begins the sessions with the guest, and serves it.
-func (vm *machine) meet(ctx context.Context, b boot, patience time.Duration) error {
+func (vm *machine) meet(ctx context.Context, b boot, timeout time.Duration) error {
 	var err error
-	if vm.containerAgent, err = b.port(ctx, api.NodePort, patience); err != nil {
+	if vm.containerAgent, err = b.port(ctx, api.NodePort, timeout); err != nil {
 		return err
 	}
 	go vm.serve(b.dial)
@@ -247,7 +247,7 @@ func (vm *machine) meet(ctx context.Context, b boot, patience time.Duration) err
 func (vm *machine) await(ctx context.Context, b boot) error {
 	ctx, cancel := vm.unlessStuck(ctx)
 	defer cancel()
-	said := make(chan error, 1)
+	printed := make(chan error, 1)
 	go func() {
 		err := vm.meet(ctx, b, 0)
 		if err == nil {
@@ -256,11 +256,11 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 		if err == nil {
 			vm.root, err = b.port(ctx, api.RootPort, 0)
 		}
-		said <- err
+		printed <- err
 	}()
 	var err error
 	select {
-	case err = <-said:
+	case err = <-printed:
 	case <-vm.Done():
 		err = fmt.Errorf("the virtual machine ended (%s)", vm.State())
 	case <-ctx.Done():
@@ -270,7 +270,7 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 		return nil
 	}
 	over := ctx.Err() == nil && vm.Over()
-	text := vm.Said()
+	text := vm.LastOutput()
 	if over { // what broke with it says nothing
 		err = fmt.Errorf("QEMU has ended (%s)", vm.State())
 	}

@@ -37,7 +37,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	if err != nil {
 		return nil, err
 	}
-	held, err := r.promise(s, rec.Memory, rec.HugePages)
+	held, err := r.reserved(s, rec.Memory, rec.HugePages)
 	if err != nil {
 		return nil, err
 	}
@@ -47,7 +47,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		}
 	}()
 	b := r.boot(s)
-	b.config.Holds, b.promise = true, held
+	b.config.Holds, b.reserved = true, held
 	m := b.qemu
 	m.Type, m.CPU, m.Topology, m.Memory, m.HugePages, m.Restore = rec.Type, rec.CPU, rec.Topology, rec.Memory, rec.HugePages, true
 	if f := r.o.Fabric; f != nil {
@@ -99,8 +99,8 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 		if core.IsKind(err, core.Lost) {
 			return nil, err
 		}
-		if said := vm.Said(); said != "" {
-			err = fmt.Errorf("%w: %s", err, said)
+		if printed := vm.LastOutput(); printed != "" {
+			err = fmt.Errorf("%w: %s", err, printed)
 		}
 		return nil, &core.Error{Kind: core.Unsupported, Err: err, Remedy: "QEMU here may be older than that which saved it, or the processor may lack what that one's had: `vm: {cpu: …}` names a model that all hosts have."}
 	}
@@ -211,7 +211,7 @@ func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir strin
 // boot is what all machines for a container have in common.
 func (r *Runtime) boot(s driver.ContainerSpec) boot {
 	b := boot{
-		qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin, templates: r.o.Templates, tell: r.tell,
+		qemu: r.machine(), guest: r.o.Guest, binary: s.Binary, dir: s.StateDir, config: config(hostname(s)), image: s.Image.FileSystem, disk: r.o.Disk, pin: r.o.Pin, templates: r.o.Templates, report: r.report,
 		dial: func(ctx context.Context) (net.Conn, error) {
 			return wire.DialUnix(ctx, filepath.Join(s.RunDir, r.o.SocketName))
 		},

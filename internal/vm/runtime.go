@@ -66,8 +66,8 @@ type Options struct {
 	ShareServer []string
 	// SocketName is that of the node's socket in a container's run directory.
 	SocketName string
-	// Told is given how the boot goes; nil: nobody.
-	Told func(message string)
+	// Report is given how the boot goes; nil: nobody.
+	Report func(message string)
 }
 
 // Volume is a data image, which one guest has and the others mount from it.
@@ -96,9 +96,9 @@ type Fabric struct {
 // Runtime implements driver.Runtime: each container gets a machine of its own.
 type Runtime struct {
 	o Options
-	// patience is how long a guest may run until a container has started. That
+	// timeout is how long a guest may run until a container has started. That
 	// takes a few seconds under software emulation, and as long for a large image.
-	patience time.Duration
+	timeout time.Duration
 	// silence is for how long a guest may run and answer nothing before it is ended.
 	silence time.Duration
 }
@@ -108,7 +108,7 @@ func New(o Options) *Runtime {
 	if o.Program == nil {
 		o.Program = qemu.Choose(context.Background(), o.Guest)
 	}
-	return &Runtime{o: o, patience: 2 * time.Minute, silence: 3 * time.Minute}
+	return &Runtime{o: o, timeout: 2 * time.Minute, silence: 3 * time.Minute}
 }
 
 // Info implements driver.Runtime.
@@ -181,7 +181,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if s.GPUs != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}
 	}
-	held, err := r.promise(s, r.o.Memory, r.o.HugePages)
+	held, err := r.reserved(s, r.o.Memory, r.o.HugePages)
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +194,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 		s.User = nil // the caller already
 	}
 	b := r.boot(s)
-	b.promise = held
+	b.reserved = held
 	b.config.Image = &api.Image{Tag: s.Image.ArchiveTag, Config: s.Image.Config, User: s.User}
 	if s.Root { // the guest's own: what it writes to shares is the user's outside
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
@@ -241,7 +241,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	}
 	c, err := r.bring(ctx, b, s, request)
 	if errors.Is(err, errStuck) && ctx.Err() == nil { // nothing of the user's has run in it
-		r.tell("trying another virtual machine: " + err.Error())
+		r.report("trying another virtual machine: " + err.Error())
 		c, err = r.bring(ctx, b, s, request)
 	}
 	if err != nil {
@@ -268,7 +268,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if !m.made.Restore {
 		how = fmt.Sprintf("kernel %v, root %v, docker %v", m.hello.Init, m.hello.Root, m.hello.Docker)
 	}
-	r.tell(fmt.Sprintf("virtual machine up after %v (%s)", time.Since(begun).Round(10*time.Millisecond), how))
+	r.report(fmt.Sprintf("virtual machine up after %v (%s)", time.Since(begun).Round(10*time.Millisecond), how))
 	begun = time.Now()
 	if b.config.Holds {
 		go c.watch(r.silence) // copying takes as long as it takes
@@ -282,28 +282,28 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 			}
 		}
 	}
-	bounded, cancel := m.within(ctx, r.patience, errStuck)
+	bounded, cancel := m.within(ctx, r.timeout, errStuck)
 	defer cancel()
 	if _, err := call(bounded, c, api.CallStart, request); err != nil {
 		if context.Cause(bounded) == errStuck { //nolint:errorlint // the cause is that very error
 			err = &core.Error{
 				Kind: core.Lost, Op: "start container in virtual machine", Object: s.Name,
-				Err: fmt.Errorf("%w: no container within %v in which it could run\n%s", errStuck, r.patience, c.describe()),
+				Err: fmt.Errorf("%w: no container within %v in which it could run\n%s", errStuck, r.timeout, c.describe()),
 			}
 		}
 		m.Kill()
 		return nil, err
 	}
-	r.tell(fmt.Sprintf("container up in it after %v more", time.Since(begun).Round(10*time.Millisecond)))
+	r.report(fmt.Sprintf("container up in it after %v more", time.Since(begun).Round(10*time.Millisecond)))
 	if !b.config.Holds {
 		go c.watch(r.silence)
 	}
 	return c, nil
 }
 
-func (r *Runtime) tell(message string) {
-	if r.o.Told != nil {
-		r.o.Told(message)
+func (r *Runtime) report(message string) {
+	if r.o.Report != nil {
+		r.o.Report(message)
 	}
 }
 

@@ -28,10 +28,10 @@ func TestAGuestOfAQEMUWithoutSeccomp(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.o.Program = []string{program}
-	var told []string
+	var reported []string
 	b := boot{
 		qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("open"), disk: r.o.Disk, dial: refuse, dir: t.TempDir(),
-		tell: func(message string) { told = append(told, message) },
+		report: func(message string) { reported = append(reported, message) },
 	}
 	m, err := b.cold(t.Context())
 	if err != nil {
@@ -41,7 +41,7 @@ func TestAGuestOfAQEMUWithoutSeccomp(t *testing.T) {
 	if confined(t, m.PID()) {
 		t.Error("this QEMU has a sandbox")
 	}
-	if !slices.ContainsFunc(told, func(message string) bool { return strings.Contains(message, "seccomp") }) {
-		t.Errorf("told: %q", told)
+	if !slices.ContainsFunc(reported, func(message string) bool { return strings.Contains(message, "seccomp") }) {
+		t.Errorf("told: %q", reported)
 	}
 }

@@ -78,11 +78,11 @@ exec sleep 600
 		t.Fatal(err)
 	}
 	r.o.Program = []string{script}
-	var told []string
-	r.o.Told = func(message string) { told = append(told, message) }
+	var reported []string
+	r.o.Report = func(message string) { reported = append(reported, message) }
 	s.Only = []string{"Codes"}
 	s.Run(t)
-	if len(told) < 2 || !strings.Contains(told[0], "the guest is stuck: soft lockup") {
-		t.Errorf("told: %q", told)
+	if len(reported) < 2 || !strings.Contains(reported[0], "the guest is stuck: soft lockup") {
+		t.Errorf("told: %q", reported)
 	}
 }

@@ -36,7 +36,7 @@ func (b boot) makeTemplate(ctx context.Context, t template.Template) error {
 	}
 	defer vm.Kill()
 	if err := vm.awaitReady(ctx); err != nil {
-		return fmt.Errorf("%w: %s", err, vm.Said())
+		return fmt.Errorf("%w: %s", err, vm.LastOutput())
 	}
 	if err := errors.Join(vm.monitor.Stop(ctx), vm.monitor.WithoutMemory(ctx, true)); err != nil {
 		return err

@@ -23,7 +23,7 @@ import (
 
 // up starts a guest, reports whether that came from a template, and gives what it
 // says of itself. All of them are in QEMU's sandbox.
-func up(t *testing.T, b boot, script string) (templated bool, said []string) {
+func up(t *testing.T, b boot, script string) (templated bool, printed []string) {
 	t.Helper()
 	b.dir = t.TempDir()
 	m, err := b.start(t.Context())
@@ -86,14 +86,14 @@ func (n *neighbor) take(frame []byte) {
 // is damaged is not used.
 func TestGuestsFromATemplate(t *testing.T) {
 	r, _ := own(t)
-	var told []string
+	var reported []string
 	share := t.TempDir()
 	if err := os.WriteFile(filepath.Join(share, "word"), []byte("shared\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	b := boot{
 		qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("plain"), disk: r.o.Disk, dial: refuse, templates: t.TempDir(),
-		tell: func(message string) { told = append(told, message) },
+		report: func(message string) { reported = append(reported, message) },
 	}
 	const script = `cat /proc/sys/kernel/random/boot_id /etc/machine-id; od -An -N16 -tx1 /dev/urandom; date +%s; hostname; cat /mnt/bee0/word; cat /sys/class/net/*/mtu | sort -n | paste -sd,`
 	if templated, _ := up(t, b, "true"); templated {
@@ -104,7 +104,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 	b.qemu.Shares = []qemu.Share{{Path: share, Tag: "bee0", ReadOnly: true}}
 	templated, second := up(t, b, script)
 	if !templated {
-		t.Fatalf("the second one was booted: %q", told)
+		t.Fatalf("the second one was booted: %q", reported)
 	}
 	if got := paces(t, b); got != [2]string{"hpet", "tsc"} {
 		t.Errorf("on hosts of another pace and of its own, a guest tells the time by %q", got)
@@ -115,7 +115,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 	b.config.Fabric = &api.Interface{MAC: "02:be:e0:00:00:01", Address: "10.77.0.1/16", MTU: 9000}
 	templated, third := up(t, b, "bash -c 'echo here > /dev/udp/10.77.0.2/9'; timeout 60 sh -c 'until ip neigh show 10.77.0.2 | grep -q lladdr; do sleep 0.1; done'; "+script)
 	if !templated || len(second) != 7 || len(third) != 7 {
-		t.Fatalf("from a template: %v; they say %q and %q; told: %q", templated, second, third, told)
+		t.Fatalf("from a template: %v; they say %q and %q; told: %q", templated, second, third, reported)
 	}
 	for i, what := range []string{"boot ID", "machine ID", "random numbers"} {
 		if second[i] == third[i] || len(strings.TrimSpace(third[i])) < 32 {
@@ -130,9 +130,9 @@ func TestGuestsFromATemplate(t *testing.T) {
 	}
 
 	select {
-	case said := <-n.hears:
-		if string(said) != "here\n" {
-			t.Errorf("by its rings the third one says %q", said)
+	case printed := <-n.hears:
+		if string(printed) != "here\n" {
+			t.Errorf("by its rings the third one says %q", printed)
 		}
 	case <-time.After(time.Minute):
 		t.Error("by its rings nothing came")
@@ -143,10 +143,10 @@ func TestGuestsFromATemplate(t *testing.T) {
 		t.Fatalf("the templates' memories: %q", memory)
 	}
 	damage(t, memory[0])
-	told = nil
+	reported = nil
 	templated, fourth := up(t, b, "hostname")
-	if templated || fourth[0] != "third" || len(told) != 1 || !strings.Contains(told[0], "it is damaged") {
-		t.Errorf("from a damaged template: %v; it says %q; told: %q", templated, fourth, told)
+	if templated || fourth[0] != "third" || len(reported) != 1 || !strings.Contains(reported[0], "it is damaged") {
+		t.Errorf("from a damaged template: %v; it says %q; told: %q", templated, fourth, reported)
 	}
 	if _, err := os.Stat(memory[0]); err == nil {
 		t.Error("the damaged template is still there")
@@ -225,10 +225,10 @@ func TestAGuestThatCannotBootIsToldOfOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	var told []string
+	var reported []string
 	b := boot{
 		qemu: r.machine(), guest: dir, binary: testkit.Binary(t), config: config("none"), disk: r.o.Disk, dial: refuse, templates: t.TempDir(),
-		tell: func(message string) { told = append(told, message) },
+		report: func(message string) { reported = append(reported, message) },
 	}
 	b.qemu.CPU = "Unheard"
 	for range 2 { // the second one would come from a template
@@ -237,7 +237,7 @@ func TestAGuestThatCannotBootIsToldOfOnce(t *testing.T) {
 			t.Errorf("a processor that QEMU does not know: %v", err)
 		}
 	}
-	if len(told) != 1 || !strings.HasPrefix(told[0], "making a template") {
-		t.Errorf("told beside the error: %q", told)
+	if len(reported) != 1 || !strings.HasPrefix(reported[0], "making a template") {
+		t.Errorf("told beside the error: %q", reported)
 	}
 }

@@ -57,11 +57,11 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	if !may {
 		return b.cold(ctx)
 	}
-	ready, why := t.Ready(ctx, b.tell, func() error { return b.makeTemplate(ctx, t) })
+	ready, why := t.Ready(ctx, b.report, func() error { return b.makeTemplate(ctx, t) })
 	if !ready {
 		vm, err := b.cold(ctx)
 		if err == nil && why != nil { // else what keeps it from booting reports why
-			b.tell("no template could be made: " + why.Error())
+			b.report("no template could be made: " + why.Error())
 		}
 		return vm, err
 	}
@@ -73,7 +73,7 @@ func (b boot) start(ctx context.Context) (*machine, error) {
 	if ctx.Err() != nil {
 		return nil, err
 	}
-	b.tell("booting the virtual machine, as its template does not do: " + err.Error())
+	b.report("booting the virtual machine, as its template does not do: " + err.Error())
 	vm, err = b.cold(ctx)
 	if err == nil { // else it was not the template's fault
 		t.Drop()
@@ -124,13 +124,13 @@ func (b boot) fromTemplate(ctx context.Context, t template.Template) (vm *machin
 	}
 	if err != nil {
 		if vm != nil {
-			err = fmt.Errorf("%w: %s", err, vm.Said())
+			err = fmt.Errorf("%w: %s", err, vm.LastOutput())
 			vm.Kill()
 		}
 		return nil, err
 	}
 	if err := b.adopt(ctx, vm); err != nil {
-		err = fmt.Errorf("%w: %s", err, vm.Said())
+		err = fmt.Errorf("%w: %s", err, vm.LastOutput())
 		vm.Kill()
 		return nil, err
 	}

@@ -126,18 +126,18 @@ func own(t *testing.T) (*Runtime, drivertest.RuntimeSuite) {
 // replaced by another.
 func TestAStuckGuestIsReplaced(t *testing.T) {
 	r, s := own(t)
-	r.patience = 40 * time.Second
-	var told []string
-	r.o.Told = func(message string) {
-		told = append(told, message)
-		if len(told) == 1 { // it is up, and has no container yet
+	r.timeout = 40 * time.Second
+	var reported []string
+	r.o.Report = func(message string) {
+		reported = append(reported, message)
+		if len(reported) == 1 { // it is up, and has no container yet
 			freezeChildren(t)
 		}
 	}
 	s.Only = []string{"Codes"}
 	s.Run(t)
-	if len(told) < 4 || !strings.Contains(told[1], "the guest is stuck") || !strings.Contains(told[1], "console") {
-		t.Errorf("told: %q", told)
+	if len(reported) < 4 || !strings.Contains(reported[1], "the guest is stuck") || !strings.Contains(reported[1], "console") {
+		t.Errorf("told: %q", reported)
 	}
 }
 
@@ -201,15 +201,15 @@ func TestAccelIsFoundByTrying(t *testing.T) {
 
 func TestMemoryThatIsNotThere(t *testing.T) {
 	r, here := new(Runtime), driver.ContainerSpec{Hostname: "here"}
-	if _, err := r.promise(here, 1<<60, false); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "MiB are free") {
+	if _, err := r.reserved(here, 1<<60, false); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "MiB are free") {
 		t.Errorf("an exbibyte: %v", err)
 	}
-	held, err := r.promise(here, 1, false)
+	held, err := r.reserved(here, 1, false)
 	if err != nil || held == nil {
 		t.Errorf("a byte: %v, %v", held, err)
 	}
 	held.Release()
-	if _, err := r.promise(here, 1<<60, true); err == nil || !strings.Contains(err.Error(), "huge pages") {
+	if _, err := r.reserved(here, 1<<60, true); err == nil || !strings.Contains(err.Error(), "huge pages") {
 		t.Errorf("an exbibyte in huge pages: %v", err)
 	}
 }
@@ -255,7 +255,7 @@ func TestManyInputsAreOneDevice(t *testing.T) {
 func TestAGuestIsMoved(t *testing.T) {
 	r, s := own(t)
 	r.o.Templates = templates
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("first"), disk: r.o.Disk, dial: refuse, templates: r.o.Templates, tell: r.tell}
+	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("first"), disk: r.o.Disk, dial: refuse, templates: r.o.Templates, report: r.report}
 	for tries := 1; ; tries++ { // the first one makes none
 		if templated, _ := up(t, b, "true"); templated {
 			break

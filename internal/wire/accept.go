@@ -9,14 +9,14 @@ import (
 )
 
 // Gate takes the connections of a listener. It is the one place where they are
-// accepted, so that nobody makes a listener deaf: neither an error, such as want of
+// accepted, so that nobody blocks a listener: neither an error, such as want of
 // descriptors, nor connections that are opened and say nothing.
 type Gate struct {
 	// Strangers is how many connections may be open that have not proven what they
 	// are: for one more, the oldest goes of the address that has most; 0: 128.
 	Strangers int
-	// Patience is how long a connection may take to prove what it is; 0: HandshakeTimeout.
-	Patience time.Duration
+	// Timeout is how long a connection may take to prove what it is; 0: HandshakeTimeout.
+	Timeout time.Duration
 	// Most is how many connections may be open, known ones included; further ones wait
 	// until one ends; 0: any number.
 	Most int
@@ -87,12 +87,12 @@ func (g *Gate) Serve(l net.Listener, handle func(c net.Conn, known func() bool))
 }
 
 func (g *Gate) enter(c net.Conn) *stranger {
-	most, patience := g.Strangers, g.Patience
+	most, timeout := g.Strangers, g.Timeout
 	if most == 0 {
 		most = strangersByDefault
 	}
-	if patience == 0 {
-		patience = HandshakeTimeout
+	if timeout == 0 {
+		timeout = HandshakeTimeout
 	}
 	s := &stranger{Conn: c, from: hostOf(c.RemoteAddr())}
 	g.mu.Lock()
@@ -104,7 +104,7 @@ func (g *Gate) enter(c net.Conn) *stranger {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.strangers = append(g.strangers, s)
-	s.timer = time.AfterFunc(patience, func() {
+	s.timer = time.AfterFunc(timeout, func() {
 		if g.leave(s) {
 			c.Close()
 		}

@@ -98,7 +98,7 @@ func TestGateWithoutDescriptors(t *testing.T) {
 	}
 	l := listenTCP(t)
 	failed := make(chan error, 1)
-	g := Gate{Strangers: 1 << 20, Patience: time.Hour, Failed: func(err error) {
+	g := Gate{Strangers: 1 << 20, Timeout: time.Hour, Failed: func(err error) {
 		select {
 		case failed <- err:
 		default:
@@ -143,7 +143,7 @@ func TestGateWithoutDescriptors(t *testing.T) {
 // and another is served all the time; and so is one of the very same address.
 func TestGateInAFlood(t *testing.T) {
 	l := listenTCP(t)
-	g := Gate{Strangers: 16, Patience: time.Hour}
+	g := Gate{Strangers: 16, Timeout: time.Hour}
 	go g.Serve(l, echo)
 	ctx, stop := context.WithCancel(t.Context())
 	var all sync.WaitGroup
@@ -180,7 +180,7 @@ func TestGateInAFlood(t *testing.T) {
 
 func TestGateGivesSilentOnesUp(t *testing.T) {
 	l := listenTCP(t)
-	g := Gate{Patience: 20 * time.Millisecond}
+	g := Gate{Timeout: 20 * time.Millisecond}
 	go g.Serve(l, echo)
 	c, err := net.Dial("tcp", l.Addr().String())
 	if err != nil {
@@ -193,7 +193,7 @@ func TestGateGivesSilentOnesUp(t *testing.T) {
 	}
 }
 
-// TestGateKeepsKnownOnes: they outlive the patience, and further ones wait for their end.
+// TestGateKeepsKnownOnes: they outlive the time limit, and further ones wait for their end.
 func TestGateKeepsKnownOnes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "sock")
 	l, err := ListenUnix(path)
@@ -201,7 +201,7 @@ func TestGateKeepsKnownOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	g := Gate{Patience: 50 * time.Millisecond, Most: 1}
+	g := Gate{Timeout: 50 * time.Millisecond, Most: 1}
 	go g.Serve(l, echo)
 	c, err := DialUnix(t.Context(), path)
 	if err != nil {

@@ -70,7 +70,7 @@ func (d *PeerListener) Admit(ctx context.Context) (net.Conn, error) {
 	}()
 	select {
 	case c := <-admitted:
-		return patient(c), nil
+		return tolerant(c), nil
 	case err := <-failed:
 		return nil, err
 	case <-ctx.Done():
@@ -126,7 +126,7 @@ func Reach(ctx context.Context, id *Identity, addrs []string) (net.Conn, error) 
 	if in == nil {
 		return nil, fmt.Errorf("no way to %s: %w", strings.Join(addrs, " or "), why)
 	}
-	return patient(in), nil
+	return tolerant(in), nil
 }
 
 // A caller may get through by several addresses. He knocks, by a byte, where he
@@ -166,9 +166,9 @@ func during(ctx context.Context, c net.Conn, do func() error) error {
 // unheard is for how long what is sent may stay without an answer.
 const unheard = 2 * time.Minute
 
-// patient has a connection break where the other end is silent for long, which
+// tolerant has a connection break where the other end is silent for long, which
 // the kernel alone would find out after a quarter of an hour.
-func patient(c net.Conn) net.Conn {
+func tolerant(c net.Conn) net.Conn {
 	if raw, err := c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn(); err == nil { //nolint:forcetypeassert // both are made here
 		raw.Control(func(fd uintptr) { //nolint:errcheck // then it is as the kernel has it
 			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unheard.Milliseconds())) //nolint:errcheck // likewise

@@ -144,7 +144,7 @@ func (l *ConnPool) pooledConn(i int) (pooledConn, error) {
 }
 
 // reported and heard are the two sides of uses.
-const told, heard = 0, 1
+const reported, heard = 0, 1
 
 // note notes how many connections one side uses now. Those that neither uses any more go.
 func (l *ConnPool) note(side, n int) {
@@ -179,7 +179,7 @@ func (l *ConnPool) Write(b []byte) (int, error) {
 		}
 		if uses != l.out.pooledConns {
 			l.out.pooledConns = uses
-			l.note(told, uses)
+			l.note(reported, uses)
 		}
 		l.out.pass(len(piece), first)
 		l.wrote.Add(int64(len(piece)))

@@ -29,16 +29,16 @@ func (b *bench) findAccel() (why string, err error) {
 		if err != nil {
 			return "", fmt.Errorf("bee doctor: %w", err)
 		}
-		var said struct {
+		var printed struct {
 			Findings []struct {
 				Name, Detail string
 				OK, Untried  bool
 			}
 		}
-		if err := json.Unmarshal(out, &said); err != nil {
+		if err := json.Unmarshal(out, &printed); err != nil {
 			return "", fmt.Errorf("bee doctor: %w", err)
 		}
-		for _, f := range said.Findings {
+		for _, f := range printed.Findings {
 			if f.Name != "KVM" || f.Untried {
 				continue
 			}

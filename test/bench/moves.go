@@ -243,7 +243,7 @@ func (b *bench) iperf(host string, bytes int64) (run func() (time.Duration, erro
 		return nil, nil, err
 	}
 	port, closer := server.Port, func() {}
-	if w, is := ways()[host]; is {
+	if w, is := routes()[host]; is {
 		l, err := w.listen(server.String())
 		if err != nil {
 			stopServer()

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// ways are those to the hosts named far and long. Bee makes several connections to both;
+// routes are those to the hosts named far and long. Bee makes several connections to both;
 // those to far have what the line carries between them.
-func ways() map[string]way {
-	return map[string]way{"far": {25 * time.Millisecond, 200_000_000 / 8, false}, "long": {50 * time.Millisecond, 1_000_000_000 / 8, true}}
+func routes() map[string]route {
+	return map[string]route{"far": {25 * time.Millisecond, 200_000_000 / 8, false}, "long": {50 * time.Millisecond, 1_000_000_000 / 8, true}}
 }
 
 // sshHosts starts an sshd of this machine, which an ssh reaches as near, and as far and
@@ -38,7 +38,7 @@ command -v sshd || echo /usr/sbin/sshd; command -v ssh
 		return "", nil, err
 	}
 	config := ""
-	for host, w := range ways() {
+	for host, w := range routes() {
 		l, err := w.listen(addr.String()) // until this program ends
 		if err != nil {
 			return "", nil, err

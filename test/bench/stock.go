@@ -112,8 +112,8 @@ func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
 	argv, files := m.Command()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.ExtraFiles = files
-	var said bytes.Buffer
-	c.Stdout, c.Stderr = &said, &said
+	var printed bytes.Buffer
+	c.Stdout, c.Stderr = &printed, &printed
 	begun := time.Now()
 	if err := c.Start(); err != nil {
 		return 0, err
@@ -125,7 +125,7 @@ func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
 			return time.Since(begun), nil
 		}
 		if ctx.Err() != nil || c.Process.Signal(syscall.Signal(0)) != nil {
-			return 0, fmt.Errorf("the stock guest did not come up: %s\n%s", &said, text[max(len(text)-2000, 0):])
+			return 0, fmt.Errorf("the stock guest did not come up: %s\n%s", &printed, text[max(len(text)-2000, 0):])
 		}
 		time.Sleep(20 * time.Millisecond) // a hundredth of what is measured at the most
 	}

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// way is how something travels to a host as if it were far away: all of it later by a
+// route is how something travels to a host as if it were far away: all of it later by a
 // time, and so many bytes a second in each direction, of all connections together or of
 // each. Not every kernel has netem, and this needs no root.
-type way struct {
+type route struct {
 	delay time.Duration
 	rate  int64
 	each  bool
@@ -36,7 +36,7 @@ func (g *gate) pass(n int, rate int64) time.Time {
 }
 
 // listen has an address of this machine lead to another by the way.
-func (w way) listen(address string) (net.Listener, error) {
+func (w route) listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -58,7 +58,7 @@ func (w way) listen(address string) (net.Listener, error) {
 }
 
 // join joins a connection with an address, until one of them ends: who uses it sees that.
-func (w way) join(near net.Conn, address string, gates *[2]gate) {
+func (w route) join(near net.Conn, address string, gates *[2]gate) {
 	defer near.Close()
 	far, err := net.Dial("tcp", address)
 	if err != nil {
@@ -79,7 +79,7 @@ type parcel struct {
 
 // travel carries one direction. What is read leaves at the rate of the way, and
 // arrives the delay later: as much is on the way as rate and delay make.
-func (w way) travel(to io.Writer, from io.Reader, g *gate) error {
+func (w route) travel(to io.Writer, from io.Reader, g *gate) error {
 	const most = 16 << 10
 	// Twice what is on the way at a time: who does not take it has the way blocked.
 	parcels := make(chan parcel, 2+2*int64(w.delay.Seconds()*float64(w.rate))/most)

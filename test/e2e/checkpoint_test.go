@@ -33,7 +33,7 @@ func TestALostHostCostsLittle(t *testing.T) {
 		var v struct{ Checkpoints []struct{ Files int } }
 		b.JSON(&v, "show", "--json", id)
 		if len(v.Checkpoints) == 0 {
-			return b.Told(id, "no checkpoint is at home")
+			return b.Explained(id, "no checkpoint is at home")
 		}
 		return nil
 	})
@@ -151,7 +151,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	b.Must("--sites", sites, "move", "--site", "three", id)
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </work/log) = 2"); r.Code != 0 {
-			return b.Told(id, r.Stderr)
+			return b.Explained(id, r.Stderr)
 		}
 		return nil
 	})
@@ -182,7 +182,7 @@ func TestARunIsSuspendedAndResumed(t *testing.T) {
 		}
 		b.JSON(&v, "show", "--json", id)
 		if len(v.Checkpoints) == 0 || len(v.Attempts) < 2 { // until then outputs are collected, for which the host is waited
-			return b.Told(id, "no checkpoint is at home")
+			return b.Explained(id, "no checkpoint is at home")
 		}
 		return nil
 	})

@@ -30,8 +30,8 @@ func TestTheReadmesFirstBeefile(t *testing.T) {
 	if got := b.Read("pi.txt"); !strings.HasPrefix(got, "pi = 3.1415926536 by ") {
 		t.Errorf("got %q", got)
 	}
-	if said := b.Must("show", "pi"); !strings.Contains(said, "lab-1") {
-		t.Errorf("it did not run on two hosts of the first site:\n%s", said)
+	if printed := b.Must("show", "pi"); !strings.Contains(printed, "lab-1") {
+		t.Errorf("it did not run on two hosts of the first site:\n%s", printed)
 	}
 }
 

@@ -82,8 +82,8 @@ func TestAPortOfARunIsForwarded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var said bytes.Buffer
-	c.Stderr = &said
+	var printed bytes.Buffer
+	c.Stderr = &printed
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -91,12 +91,12 @@ func TestAPortOfARunIsForwarded(t *testing.T) {
 	n, err := out.Read(line)
 	address := strings.TrimSpace(string(line[:n]))
 	if err != nil || !strings.HasPrefix(address, "http://127.0.0.1:") {
-		t.Fatalf("%q, %v, %s", address, err, said.String())
+		t.Fatalf("%q, %v, %s", address, err, printed.String())
 	}
 	for range 3 {
 		r, err := http.Get(address + "/index.html")
 		if err != nil {
-			t.Fatalf("%v, %s", err, said.String())
+			t.Fatalf("%v, %s", err, printed.String())
 		}
 		body, err := io.ReadAll(r.Body)
 		if r.Body.Close(); err != nil || string(body) != "content\n" {
@@ -105,8 +105,8 @@ func TestAPortOfARunIsForwarded(t *testing.T) {
 	}
 	b.Must("exec", "md", "touch", "/work/end")
 	b.Await(id, 60*time.Second)
-	if err := c.Wait(); err != nil || !strings.Contains(said.String(), "nothing is forwarded any more") {
-		t.Errorf("at the end of the run: %v, %s", err, said.String())
+	if err := c.Wait(); err != nil || !strings.Contains(printed.String(), "nothing is forwarded any more") {
+		t.Errorf("at the end of the run: %v, %s", err, printed.String())
 	}
 }
 

@@ -96,7 +96,7 @@ func (j journey) move(t *testing.T) {
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try(append([]string{"exec", id, "--"}, j.begun...)...); r.Code != 0 {
-			return b.Told(id, r.Stderr)
+			return b.Explained(id, r.Stderr)
 		}
 		return nil
 	})
@@ -134,7 +134,7 @@ func (j journey) travel(t *testing.T) {
 	home := strings.TrimSpace(b.Must("--sites", sites(20*time.Minute), "run", "-d", "--site", "laptop", job))
 	testkit.Eventually(t, 10*time.Minute, func() error { // in which the image may be built
 		if r := b.Try("exec", home, "--", "test", "-e", "/data"); r.Code != 0 {
-			return b.Told(home, r.Stderr)
+			return b.Explained(home, r.Stderr)
 		}
 		return nil
 	})

@@ -44,7 +44,7 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	b.Must("--sites", "here.yaml", "run", "-d", "pi.yaml")
 	testkit.Eventually(t, 4*time.Minute, func() error { // in which the image is built
 		if log := b.Try("logs", "pi").Stdout; !strings.Contains(log, "begins at step 0\n") {
-			return b.Told("pi", "it has not begun: "+log)
+			return b.Explained("pi", "it has not begun: "+log)
 		}
 		return nil
 	})
@@ -126,7 +126,7 @@ echo $n > fields/done`)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/work/restart0/whole"); r.Code != 0 {
-			return b.Told(id, r.Stderr)
+			return b.Explained(id, r.Stderr)
 		}
 		return nil
 	})

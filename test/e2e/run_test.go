@@ -279,12 +279,12 @@ func TestOutputThatCannotBeShownIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer full.Close()
-		var said strings.Builder
+		var printed strings.Builder
 		c := b.Command("run", "-q", job)
-		c.Stdout, c.Stderr = full, &said
+		c.Stdout, c.Stderr = full, &printed
 		c.Run() //nolint:errcheck // its code is looked at
-		if code := c.ProcessState.ExitCode(); code != want || !strings.Contains(said.String(), "no space left on device") || !strings.Contains(said.String(), "bee logs") {
-			t.Errorf("%s: code %d, want %d: %s", name, code, want, said.String())
+		if code := c.ProcessState.ExitCode(); code != want || !strings.Contains(printed.String(), "no space left on device") || !strings.Contains(printed.String(), "bee logs") {
+			t.Errorf("%s: code %d, want %d: %s", name, code, want, printed.String())
 		}
 	}
 }
@@ -310,7 +310,7 @@ func TestShowTellsOfARunThatGoesOn(t *testing.T) {
 		}
 		a := r.Attempts[0]
 		for _, phase := range []string{"launch", "start", "setup"} {
-			if _, told := a.Phases[phase]; !told || a.Runtime != "rootless" {
+			if _, reported := a.Phases[phase]; !reported || a.Runtime != "rootless" {
 				return fmt.Errorf("runtime %q, phases %v", a.Runtime, a.Phases)
 			}
 		}

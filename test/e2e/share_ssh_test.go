@@ -17,15 +17,15 @@ func TestRunsShareARack(t *testing.T) {
 	hosts := map[string]bool{}
 	for _, name := range []string{"one", "two"} {
 		id := strings.TrimSpace(b.Must("run", "-d", "--name", name, job))
-		underWay(t, b, id)
+		inProgress(t, b, id)
 		b.Env = append(b.Env, "SSH_AUTH_SOCK=/elsewhere/"+name) // the next one has a controller and a connection of its own
 		ids = append(ids, id)
 	}
 	third := strings.TrimSpace(b.Must("run", "-d", "--name", "three", job))
-	said(t, b, third, event.KindNoSite, "2 of its 2 cores")
+	printed(t, b, third, event.KindNoSite, "2 of its 2 cores")
 	for _, id := range append(ids, third) {
 		if id == third {
-			underWay(t, b, id)
+			inProgress(t, b, id)
 		}
 		b.Must("exec", id, "touch", "/data/go")
 		v := b.Await(id, time.Minute)

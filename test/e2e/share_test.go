@@ -19,12 +19,12 @@ func TestRunsWaitForEachOther(t *testing.T) {
 	b.Env = append(b.Env, "BEE_SITES="+b.File("sites.yaml", "sites: [{name: laptop, provider: local, slots: 2}]\n"))
 	quick := b.File("quick.yaml", strings.NewReplacer("name: small", "name: quick\ncores: 2").Replace(b.Read("job.yaml")[:strings.Index(b.Read("job.yaml"), "volume:")])+"run: echo done\n")
 	first := strings.TrimSpace(b.Must("run", "-d", job))
-	underWay(t, b, first)
+	inProgress(t, b, first)
 	if plan := b.Must("plan", quick); !strings.Contains(plan, "run "+first) || !strings.Contains(plan, "1 of its 2 cores, and the job needs 2") {
 		t.Errorf("the plan of one that needs both:\n%s", plan)
 	}
 	second := strings.TrimSpace(b.Must("run", "-d", quick))
-	said(t, b, second, event.KindNoSite, "run "+first)
+	printed(t, b, second, event.KindNoSite, "run "+first)
 	if v := b.Must("show", second); !strings.Contains(v, "waiting for other runs (laptop: run "+first) {
 		t.Errorf("bee show does not say what it waits for:\n%s", v)
 	}
@@ -45,7 +45,7 @@ func TestRunsWaitForEachOther(t *testing.T) {
 	}
 }
 
-func underWay(t *testing.T, b *testkit.Bee, id string) {
+func inProgress(t *testing.T, b *testkit.Bee, id string) {
 	t.Helper()
 	testkit.Eventually(t, 60*time.Second, func() error {
 		if r := b.Try("exec", id, "test", "-e", "/data/begun"); r.Code != 0 {

@@ -25,7 +25,7 @@ func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 		testkit.Eventually(t, 60*time.Second, func() error {
 			var v struct{ Checkpoints []struct{ Files int } }
 			if b.JSON(&v, "show", "--json", id); len(v.Checkpoints) == 0 {
-				return b.Told(id, "no checkpoint is at home")
+				return b.Explained(id, "no checkpoint is at home")
 			}
 			return nil
 		})
@@ -39,7 +39,7 @@ func TestASiteBehindSSHThatIsGoneForGood(t *testing.T) {
 		if err := farm.Link(t.Context(), 0, false); err != nil {
 			t.Fatal(err)
 		}
-		said(t, b, id, event.KindUnreachable, `"site":"rack"`)
+		printed(t, b, id, event.KindUnreachable, `"site":"rack"`)
 		for _, command := range []string{"`bee resume --site-lost " + id + "`", "`bee stop --site-lost " + id + "`"} {
 			if text := b.Must("show", id); !strings.Contains(text, command) {
 				t.Errorf("%s is not shown as a remedy:\n%s", command, text)

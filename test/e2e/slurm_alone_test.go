@@ -82,7 +82,7 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 	b.File("in/a.txt", "data\n")
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, event.KindAutostart, "")
+	printed(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	leases, _ := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "*.json"))
 	for _, file := range leases {
@@ -109,7 +109,7 @@ func TestASlurmJobNeedsNobody(t *testing.T) {
 			t.Errorf("%s holds %q, want %q", file, got, want)
 		}
 	}
-	said(t, b, id, event.KindRanUnattended, "")
+	printed(t, b, id, event.KindRanUnattended, "")
 }
 
 // TestASlurmSlotEndsWithNobodyThere: the head alone has the job write its checkpoint;
@@ -120,7 +120,7 @@ func TestASlurmSlotEndsWithNobodyThere(t *testing.T) {
 		"setup: echo once >> log", "outputs: [{from: /data/*, to: results}]", "run: "+strings.ReplaceAll(counter, "60", "160"))
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, event.KindAutostart, "")
+	printed(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	leftAlone(t, b, farm)
@@ -151,7 +151,7 @@ func TestControllersThatDieAroundStaging(t *testing.T) {
 		killControllers(t, b)
 		b.Must("supervise") // starts another
 	}
-	said(t, b, id, event.KindAutostart, "")
+	printed(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	leftAlone(t, b, farm)
@@ -171,7 +171,7 @@ func TestASlurmJobThatStartsTooEarly(t *testing.T) {
 	b, farm, job := cluster(t, 1, "", "run: hostname")
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, event.KindAutostart, "")
+	printed(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	specs, err := filepath.Glob(filepath.Join(farm.Dir, "scratch", "bee", ".slurm", "*", "orders.json"))
 	if err != nil || len(specs) != 1 {
@@ -202,7 +202,7 @@ func TestARequeuedSlurmJobIsNotStartedAgain(t *testing.T) {
 		"outputs: [{from: /data/*, to: results}]", "run: "+strings.Replace(steadyCounter, "80", "160", 1))
 	drain(t, farm)
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, event.KindAutostart, "")
+	printed(t, b, id, event.KindAutostart, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	state := filepath.Join(farm.Dir, "scratch", "bee", id, "snapshots", "1", "state")
@@ -246,7 +246,7 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 		t.Fatalf("run -d: %+v", r)
 	}
 	id := strings.TrimSpace(r.Stdout)
-	said(t, b, id, event.KindAttendance, "")
+	printed(t, b, id, event.KindAttendance, "")
 	killControllers(t, b)
 	undrain(t, farm)
 	begun := time.Now()
@@ -255,7 +255,7 @@ func TestASlurmJobWithSecretsThatNobodyIsThereFor(t *testing.T) {
 	with := b.Env
 	b.Env = without
 	b.Must("supervise")
-	said(t, b, id, event.KindSecretsUnreadable, "read secret TOKEN: variable BEE_TEST_TOKEN is not set")
+	printed(t, b, id, event.KindSecretsUnreadable, "read secret TOKEN: variable BEE_TEST_TOKEN is not set")
 	b.Env = with
 	b.Must("supervise")
 	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 2 || !strings.Contains(b.Must("show", id), "no bee came within 2m0s to start what only it can") {

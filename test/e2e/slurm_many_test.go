@@ -24,8 +24,8 @@ const queuedVariable = "BEE_TEST_QUEUED"
 func TestManyRunsWaitAtOneCluster(t *testing.T) {
 	t.Parallel()
 	many, window := 12, 5
-	if said := os.Getenv(queuedVariable); said != "" {
-		if _, err := fmt.Sscanf(said, "%d/%d", &many, &window); err != nil {
+	if printed := os.Getenv(queuedVariable); printed != "" {
+		if _, err := fmt.Sscanf(printed, "%d/%d", &many, &window); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -36,36 +36,36 @@ func TestManyRunsWaitAtOneCluster(t *testing.T) {
 		b.Must("run", "-q", "-d", job)
 	}
 	submitting := time.Since(begun)
-	patience := 30*time.Second + time.Duration(many)*time.Second
+	timeout := 30*time.Second + time.Duration(many)*time.Second
 	t.Cleanup(func() {
 		b.Must("stop", "--all")
-		testkit.Eventually(t, patience, func() error {
+		testkit.Eventually(t, timeout, func() error {
 			if left := slurm(t, farm, "squeue", "--noheader"); left != "" {
 				return errors.New("left in the queue:\n" + left)
 			}
 			return nil
 		})
 	})
-	testkit.Eventually(t, patience, func() error {
+	testkit.Eventually(t, timeout, func() error {
 		if n := strings.Count(slurm(t, farm, "squeue", "--noheader", "--states=PENDING", "--format=%i"), "\n"); n != many {
 			return fmt.Errorf("%d jobs wait", n)
 		}
 		return nil
 	})
-	testkit.Eventually(t, patience, func() error { // each is followed, and nothing more is brought there
-		if told := strings.Count(b.Must("ps", "--format", "{{.state}}"), "queued\n"); told != many {
-			return fmt.Errorf("%d of %d runs wait", told, many)
+	testkit.Eventually(t, timeout, func() error { // each is followed, and nothing more is brought there
+		if reported := strings.Count(b.Must("ps", "--format", "{{.state}}"), "queued\n"); reported != many {
+			return fmt.Errorf("%d of %d runs wait", reported, many)
 		}
 		return nil
 	})
-	testkit.Eventually(t, patience, func() error { // of which each comes with a login
+	testkit.Eventually(t, timeout, func() error { // of which each comes with a login
 		if n := len(b.Controllers()); n != 1 {
 			return fmt.Errorf("%d controllers", n)
 		}
 		return nil
 	})
 	var logins []int
-	testkit.Eventually(t, patience, func() error {
+	testkit.Eventually(t, timeout, func() error {
 		if logins = agents(t, farm); len(logins) != 1 {
 			return fmt.Errorf("logins %v", logins)
 		}

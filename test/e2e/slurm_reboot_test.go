@@ -95,10 +95,10 @@ func TestALoginNodeThatReboots(t *testing.T) {
 		"run: "+strings.Replace(steadyCounter, "80", "200", 1))
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
-	said(t, b, id, event.KindAutostart, `"site":"cluster"`)
-	said(t, b, id, event.KindAttemptState, `"state":"starting"`) // before, the run waits in the queue of a site that does not answer
+	printed(t, b, id, event.KindAutostart, `"site":"cluster"`)
+	printed(t, b, id, event.KindAttemptState, `"state":"starting"`) // before, the run waits in the queue of a site that does not answer
 	start := reboot(t, farm)
-	said(t, b, id, event.KindUnreachable, `"site":"cluster"`)
+	printed(t, b, id, event.KindUnreachable, `"site":"cluster"`)
 	start()
 	v := b.Await(id, 3*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 1 {

@@ -77,15 +77,15 @@ func begun(t *testing.T, b *testkit.Bee, id string) {
 	t.Helper()
 	testkit.Eventually(t, 60*time.Second, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/work/log"); r.Code != 0 {
-			return b.Told(id, r.Stderr)
+			return b.Explained(id, r.Stderr)
 		}
 		return nil
 	})
 }
 
-// said waits until a run's history has an event of a kind whose fields, as JSON, hold
+// printed waits until a run's history has an event of a kind whose fields, as JSON, hold
 // some words.
-func said(t *testing.T, b *testkit.Bee, id string, kind event.Kind, words string) {
+func printed(t *testing.T, b *testkit.Bee, id string, kind event.Kind, words string) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
 		var v struct {
@@ -101,7 +101,7 @@ func said(t *testing.T, b *testkit.Bee, id string, kind event.Kind, words string
 				return nil
 			}
 		}
-		return b.Told(id, "not in its history: "+string(kind)+" "+words)
+		return b.Explained(id, "not in its history: "+string(kind)+" "+words)
 	})
 }
 
@@ -117,7 +117,7 @@ func TestAPreemptedSlurmJobGoesOnElsewhere(t *testing.T) {
 	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
-	said(t, b, id, event.KindPreemption, `"grace_seconds":40,"notice_seconds":35`)
+	printed(t, b, id, event.KindPreemption, `"grace_seconds":40,"notice_seconds":35`)
 	time.Sleep(time.Second) // in which it counts
 	if out, err := farm.Do("srun", "--partition=high", "--nodes=2", "--exclusive", "--mpi=none", "true"); err != nil {
 		t.Fatal(err, out)
@@ -169,7 +169,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	}
 	b.Env = env
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, event.KindQueued, "it waits for nodes to become free")
+	printed(t, b, id, event.KindQueued, "it waits for nodes to become free")
 	queued := func() string {
 		out, err := farm.Do("squeue", "--noheader", "--name=bee-"+id, "--format=%i")
 		if err != nil {
@@ -191,7 +191,7 @@ func TestABusyClusterIsPassedOver(t *testing.T) {
 	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "laptop" {
 		t.Fatalf("the run: %+v", v)
 	}
-	said(t, b, id, event.KindSiteSkipped, `"site":"cluster"`)
+	printed(t, b, id, event.KindSiteSkipped, `"site":"cluster"`)
 	if out, err := farm.Do("scancel", "--user="+fmt.Sprint(os.Getuid())); err != nil {
 		t.Fatal(err, out)
 	}
@@ -204,7 +204,7 @@ func TestADrainedNodeIsWaitedFor(t *testing.T) {
 		t.Fatal(err, out)
 	}
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	said(t, b, id, event.KindQueued, "down, drained or reserved")
+	printed(t, b, id, event.KindQueued, "down, drained or reserved")
 	if out, err := farm.Do("scontrol", "update", "nodename=h2", "state=resume"); err != nil {
 		t.Fatal(err, out)
 	}
@@ -291,7 +291,7 @@ func TestAKilledSlurmd(t *testing.T) {
 		var v struct{ Checkpoints []struct{ Files int } }
 		b.JSON(&v, "show", "--json", id)
 		if len(v.Checkpoints) == 0 {
-			return b.Told(id, "no checkpoint is at home")
+			return b.Explained(id, "no checkpoint is at home")
 		}
 		return nil
 	})
@@ -325,7 +325,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	begun(t, b, id)
 	slurm(t, farm, "scontrol", "suspend", jobOf(t, farm, id))
-	said(t, b, id, event.KindHostsSuspended, "has suspended the job")
+	printed(t, b, id, event.KindHostsSuspended, "has suspended the job")
 	time.Sleep(slot - margin + 5*time.Second) // it would be asked to write its checkpoint meanwhile, and any other silent host lost
 	var v struct {
 		State    string
@@ -335,7 +335,7 @@ func TestASuspendedSlurmJobIsNoLostOne(t *testing.T) {
 		t.Errorf("suspended, it is %+v\n%s", v, b.Must("show", id))
 	}
 	slurm(t, farm, "scontrol", "resume", jobOf(t, farm, id))
-	said(t, b, id, event.KindHostsResumed, `"ends":"`)
+	printed(t, b, id, event.KindHostsResumed, `"ends":"`)
 	if v := b.Await(id, 2*time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
@@ -356,8 +356,8 @@ func TestSlurmsOwnSignal(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "cluster" || v.Attempts[1].Site != "laptop" {
 		t.Fatalf("after %v the run: %+v\n%s", time.Since(begun), v, b.Must("show", id))
 	}
-	if told := b.Must("logs", "--controller", id); !strings.Contains(told, "the site takes its hosts back: asking the job to write its checkpoint") {
-		t.Errorf("its controller says %s", told)
+	if reported := b.Must("logs", "--controller", id); !strings.Contains(reported, "the site takes its hosts back: asking the job to write its checkpoint") {
+		t.Errorf("its controller says %s", reported)
 	}
 	if log := b.Read("results/log"); !strings.HasPrefix(log, "from 0\nfrom ") || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "240\n" {
 		t.Errorf("attempts began %q", log)

@@ -28,7 +28,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	s.Must("checkpoint", s.id)
 	testkit.Eventually(t, 90*time.Second, func() error {
 		if !strings.Contains(s.Must("show", s.id), "the checkpoint waits on site rack") {
-			return s.Told(s.id, "its history does not say so")
+			return s.Explained(s.id, "its history does not say so")
 		}
 		return nil
 	})

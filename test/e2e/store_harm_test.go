@@ -32,7 +32,7 @@ func TestADamagedStoreGivesTheCheckpointBefore(t *testing.T) {
 				s.Must("checkpoint", s.id)
 				testkit.Eventually(t, time.Minute, func() error {
 					if r := s.Try("exec", s.id, "--", "sh", "-c", "test $(wc -l </data/log) = 2"); r.Code != 0 {
-						return s.Told(s.id, r.Stderr)
+						return s.Explained(s.id, r.Stderr)
 					}
 					return nil
 				})

@@ -70,7 +70,7 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 		t.Helper()
 		testkit.Eventually(t, 2*time.Minute, func() error {
 			if r := b.Try("exec", id, "--", "sh", "-c", "test $(wc -l </data/log) = "+attempts); r.Code != 0 {
-				return b.Told(id, r.Stderr)
+				return b.Explained(id, r.Stderr)
 			}
 			return nil
 		})
@@ -98,7 +98,7 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/data/log"); r.Code != 0 {
-			return b.Told(id, r.Stderr)
+			return b.Explained(id, r.Stderr)
 		}
 		return nil
 	})
@@ -181,7 +181,7 @@ func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := b.Try("exec", id, "--", "test", "-e", "/data/log"); r.Code != 0 {
-			return b.Told(id, r.Stderr)
+			return b.Explained(id, r.Stderr)
 		}
 		return nil
 	})

@@ -64,7 +64,7 @@ func (s *stored) counts(t *testing.T) {
 	t.Helper()
 	testkit.Eventually(t, time.Minute, func() error {
 		if r := s.Try("exec", s.id, "--", "test", "-e", "/data/log"); r.Code != 0 {
-			return s.Told(s.id, r.Stderr)
+			return s.Explained(s.id, r.Stderr)
 		}
 		return nil
 	})

@@ -31,7 +31,7 @@ func TestAMoveWhoseAnswerIsLost(t *testing.T) {
 			id := strings.TrimSpace(b.Must("run", "-d", job))
 			testkit.Eventually(t, time.Minute, func() error {
 				if r := b.Try("exec", id, "--", "test", "-e", "begun"); r.Code != 0 {
-					return b.Told(id, r.Stderr)
+					return b.Explained(id, r.Stderr)
 				}
 				return nil
 			})

@@ -52,20 +52,20 @@ run: |
 	if why := b.Must("show", id); !strings.Contains(why, "using virtual machines, as containers cannot run here: ") {
 		t.Errorf("nobody says why there are machines:\n%s", why)
 	}
-	said := b.Must("logs", id)
-	fields := strings.Join(strings.Fields(said), " ")
+	printed := b.Must("logs", id)
+	fields := strings.Join(strings.Fields(printed), " ")
 	for _, want := range []string{"CPU(s): 2 ", "Thread(s) per core: 2 ", "Core(s) per socket: 1 ", "Socket(s): 1 ", "Nehalem", "from the host"} {
 		if !strings.Contains(fields, want) {
-			t.Errorf("the guest does not say %q:\n%s", want, said)
+			t.Errorf("the guest does not say %q:\n%s", want, printed)
 		}
 	}
-	if strings.Contains(said, "writable") {
+	if strings.Contains(printed, "writable") {
 		t.Error("an image of the host can be written to")
 	}
-	if kib := testkit.Number(t, said, `MemTotal:\s+(\d+) kB`); kib < 700<<10 || kib > 800<<10 {
+	if kib := testkit.Number(t, printed, `MemTotal:\s+(\d+) kB`); kib < 700<<10 || kib > 800<<10 {
 		t.Errorf("it has %v KiB of memory", kib)
 	}
-	if mib := testkit.Number(t, said, `(?m)^ *(\d+)$`); mib < 2800 || mib > 3100 {
+	if mib := testkit.Number(t, printed, `(?m)^ *(\d+)$`); mib < 2800 || mib > 3100 {
 		t.Errorf("the empty disk has %v MiB", mib)
 	}
 	const bridged = `docker run --rm --entrypoint sh "$(docker ps --format '{{.Image}}')" -c 'hostname -i; socat -u TCP:172.17.0.1:7000 -'`

@@ -49,9 +49,9 @@ volume: /data
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	awaitFile(t, b, id, "/data/up")
 	want := "lab-0-vm0,lab-0-vm1,lab-1-vm0\n"
-	said := b.Must("exec", id, "--", "cat", "/data/said")
-	if !strings.HasPrefix(said, want) || !strings.HasSuffix(said, "lab-0-vm0\n0\nlab-0-vm1\n1\nlab-1-vm0\n2\n") || strings.Count(said, "lab-0-vm1") != 3 {
-		t.Errorf("it says %q", said)
+	printed := b.Must("exec", id, "--", "cat", "/data/said")
+	if !strings.HasPrefix(printed, want) || !strings.HasSuffix(printed, "lab-0-vm0\n0\nlab-0-vm1\n1\nlab-1-vm0\n2\n") || strings.Count(printed, "lab-0-vm1") != 3 {
+		t.Errorf("it says %q", printed)
 	}
 	mtus := strings.Split(b.Must("exec", id, "--", "cat", "/data/mtus"), "\n")
 	if len(mtus) != 4 || mtus[0] != mtus[1] || mtus[0] != mtus[2] || len(strings.Fields(mtus[0])) < 3 {

@@ -77,15 +77,15 @@ func killMachines(t *testing.T, b *testkit.Bee, id string) string {
 	t.Log("a hypervisor, while its memory is saved and the machines shall go on")
 	saved := filepath.Join(b.Work, "saved")
 	snapshot := b.Command("vm", "snapshot", id, saved)
-	var said strings.Builder
-	snapshot.Stderr = &said
+	var printed strings.Builder
+	snapshot.Stderr = &printed
 	if err := snapshot.Start(); err != nil {
 		t.Fatal(err)
 	}
 	victim := machinesIn(id, 2)[1]
 	cutShort(t, b, id, "node1/memory.zst", func() { testkit.Kill(victim) })
-	if err := snapshot.Wait(); err == nil || !strings.Contains(said.String(), "two-1") {
-		t.Errorf("the command says: %v, %s", err, said.String())
+	if err := snapshot.Wait(); err == nil || !strings.Contains(printed.String(), "two-1") {
+		t.Errorf("the command says: %v, %s", err, printed.String())
 	}
 	checkGoesOn(t, b, id, 3)
 
@@ -100,7 +100,7 @@ func killMachines(t *testing.T, b *testkit.Bee, id string) string {
 	testkit.Eventually(t, savedTime, func() error {
 		machines := machinesIn(id, 4)
 		if len(machines) < 2 {
-			return b.Told(id, "they are not there")
+			return b.Explained(id, "they are not there")
 		}
 		testkit.Kill(machines[1])
 		return nil

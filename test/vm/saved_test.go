@@ -95,7 +95,7 @@ func printed(t *testing.T, b *testkit.Bee, id string, attempt, after int) int {
 			if b.JSON(&v, "show", "--json", id); v.State != "queued" && v.State != "running" {
 				t.Fatalf("the run is over: %s\n%s", b.Must("show", id), b.Try("logs", id).Stdout)
 			}
-			return b.Told(id, fmt.Sprintf("attempt %d has printed %d %s", attempt, last, r.Stderr))
+			return b.Explained(id, fmt.Sprintf("attempt %d has printed %d %s", attempt, last, r.Stderr))
 		}
 		return nil
 	})

@@ -71,8 +71,8 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
-	for _, way := range []string{"9p", "virtiofs"} {
-		t.Run(way, func(t *testing.T) {
+	for _, route := range []string{"9p", "virtiofs"} {
+		t.Run(route, func(t *testing.T) {
 			b := testkit.NewBee(t)
 			b.File("in/in", "\n")
 			b.File("in/uses.py", uses)
@@ -85,7 +85,7 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 			job := b.File("job.yaml", `name: share
 build: {debian: bookworm, slim: true, packages: [openmpi-bin, python3-mpi4py]} # as others have it
-vm: {cpus: 1, memory: 1G, share: `+way+`}
+vm: {cpus: 1, memory: 1G, share: `+route+`}
 nodes: 2
 volume: {path: /data, kind: virtio}
 workdir: /data
@@ -108,7 +108,7 @@ outputs: [{from: "/data/*", to: results}]
 					if b.JSON(&v, "show", "--json", id); v.State == "failed" {
 						t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
 					}
-					return b.Told(id, "not up: "+r.Stderr)
+					return b.Explained(id, "not up: "+r.Stderr)
 				}
 				return nil
 			})
@@ -127,7 +127,7 @@ outputs: [{from: "/data/*", to: results}]
 			if v := b.Await(id, 5*time.Minute); v.State != "succeeded" {
 				t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
 			}
-			if kind := b.Read("results/kind"); !strings.Contains(kind, " /data "+way+" ") {
+			if kind := b.Read("results/kind"); !strings.Contains(kind, " /data "+route+" ") {
 				t.Errorf("the volume is mounted as %q", kind)
 			}
 			if got := b.Read("results/mapped"); !strings.HasPrefix(got, "share") || b.Read("results/made-by-root") != "root\n" {

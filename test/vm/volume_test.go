@@ -47,8 +47,8 @@ outputs: [{from: "/data/*", to: results}]
 	if got := b.Read("results/kind"); got != "nfs\n" {
 		t.Errorf("the second guest has a volume of kind %q", got)
 	}
-	if told := "raise `volume: {size: …}`"; !strings.Contains(r.Stderr, told) {
-		t.Errorf("it was not told %q: %s", told, r.Stderr)
+	if reported := "raise `volume: {size: …}`"; !strings.Contains(r.Stderr, reported) {
+		t.Errorf("it was not told %q: %s", reported, r.Stderr)
 	}
 }
 

@@ -55,12 +55,12 @@ func rankSums(ranks []int, m int) []float64 {
 			}
 		}
 	}
-	ways := 0.0
+	orderings := 0.0
 	for _, c := range chosen[m] {
-		ways += c
+		orderings += c
 	}
 	for s := range chosen[m] {
-		chosen[m][s] /= ways
+		chosen[m][s] /= orderings
 	}
 	return chosen[m]
 }

@@ -102,16 +102,16 @@ func (s *Screen) message(style Style, format string, args ...any) {
 // Error writes an error and its remedy. What several joined errors have in common is
 // written once.
 func (s *Screen) Error(err error) {
-	said := map[string]bool{}
+	printed := map[string]bool{}
 	for _, e := range parts(err) {
 		text := e.Error()
-		if said[text] {
+		if printed[text] {
 			continue
 		}
-		said[text] = true
+		printed[text] = true
 		s.message(Bad, "%s", text)
-		if remedy := core.Remedy(e); remedy != "" && !said[remedy] {
-			said[remedy] = true
+		if remedy := core.Remedy(e); remedy != "" && !printed[remedy] {
+			printed[remedy] = true
 			s.SayBelow("%s", remedy)
 		}
 	}

@@ -107,7 +107,7 @@ func StandInNode() int {
 }
 
 // StandInStarter plays what executes a launch spec, which here is the configurations of
-// stand-in nodes, one for each host. A driver's TestMain hands it over where
+// stand-in nodes, one for each host. A driver's TestMain sends it where
 // the driver wants a Starter.
 func StandInStarter(ctx context.Context, l driver.Lease, launchSpec []byte) error {
 	var configs []string

@@ -160,8 +160,8 @@ func (s RuntimeSuite) Frozen(t *testing.T, freeze func()) {
 }
 
 // Held has hold halt the runtime's daemon, and wants a container to
-// be given up in time, its processes gone, and nothing left once letGo was called.
-func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
+// be given up in time, its processes gone, and nothing left once released was called.
+func (s RuntimeSuite) Held(t *testing.T, hold, released func() error) {
 	s.image = localImage(t)
 	rt := s.New(t)
 	if err := rt.Prepare(t.Context(), s.image); err != nil {
@@ -173,7 +173,7 @@ func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
 	if err := hold(); err != nil {
 		t.Fatal(err)
 	}
-	defer letGo() //nolint:errcheck // again, where the test ends early
+	defer released() //nolint:errcheck // again, where the test ends early
 	stopped := make(chan error, 1)
 	go func() { stopped <- box.Stop(context.Background(), time.Second) }()
 	select {
@@ -187,7 +187,7 @@ func (s RuntimeSuite) Held(t *testing.T, hold, letGo func() error) {
 	if exit, err := p.Wait(t.Context()); err == nil && exit.Signal == 0 {
 		t.Errorf("what ran in it: %+v", exit)
 	}
-	if err := letGo(); err != nil {
+	if err := released(); err != nil {
 		t.Fatal(err)
 	}
 	s.goes(t, c.Owner)

@@ -44,10 +44,10 @@ func hostDir(t *testing.T) (dir string, unchanged func(after string)) {
 }
 
 // linkSwaps is how often a job has swapped things at least when its container is stopped,
-// and inTheWay how long a command may wait for a directory that is something else.
+// and obstacles how long a command may wait for a directory that is something else.
 const (
 	linkSwaps = 20
-	inTheWay  = 5 * time.Minute
+	obstacles = 5 * time.Minute
 )
 
 // jobLinks has a job swap a directory of its volume for links to a directory of the host
@@ -78,9 +78,9 @@ done`
 		}
 		return n
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), inTheWay)
+	ctx, cancel := context.WithTimeout(t.Context(), obstacles)
 	defer cancel()
-	testkit.Eventually(t, inTheWay, func() error {
+	testkit.Eventually(t, obstacles, func() error {
 		for _, dir := range []string{"/work/d/new", "/work/d"} {
 			cmd := shell("echo bad > passwd; echo bad > new; rm -f hosts")
 			cmd.Dir = dir
@@ -116,7 +116,7 @@ func (s RuntimeSuite) mountOverLinks(t *testing.T, outside, up string, unchanged
 			}
 			c.Mounts = append(c.Mounts, driver.Mount{Source: c.Mounts[1].Source, Target: "/work/" + place, ReadOnly: true})
 			what := fmt.Sprintf("a mount at %s, with d -> %s", place, target)
-			ctx, cancel := context.WithTimeout(t.Context(), inTheWay)
+			ctx, cancel := context.WithTimeout(t.Context(), obstacles)
 			box, err := s.New(t).Start(ctx, c)
 			cancel()
 			if err != nil {

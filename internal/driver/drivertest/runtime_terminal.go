@@ -35,13 +35,13 @@ func (s RuntimeSuite) terminal(t *testing.T) {
 	late := time.AfterFunc(suiteTimeout, func() { end.Close() })
 	defer late.Stop()
 	defer end.Close()
-	said, piece := "", make([]byte, 256)
+	printed, piece := "", make([]byte, 256)
 	await := func(text string) {
 		t.Helper()
-		for !strings.Contains(said, text) {
+		for !strings.Contains(printed, text) {
 			n, err := end.Read(piece)
-			if said += string(piece[:n]); err != nil && !strings.Contains(said, text) {
-				t.Fatalf("no %q in %q: %v", text, said, err)
+			if printed += string(piece[:n]); err != nil && !strings.Contains(printed, text) {
+				t.Fatalf("no %q in %q: %v", text, printed, err)
 			}
 		}
 	}
@@ -52,16 +52,16 @@ func (s RuntimeSuite) terminal(t *testing.T) {
 		}
 	}
 	await("up")
-	if !strings.HasPrefix(said, "opened by name\r\n") {
-		t.Fatalf("it says %q", said)
+	if !strings.HasPrefix(printed, "opened by name\r\n") {
+		t.Fatalf("it says %q", printed)
 	}
 	press("\n")
 	await("33 77")
 	if err := end.Resize(44, 88); err != nil {
 		t.Fatal(err)
 	}
-	for said = ""; !strings.Contains(said, "44 88"); { // that of a guest follows a little later
-		said = ""
+	for printed = ""; !strings.Contains(printed, "44 88"); { // that of a guest follows a little later
+		printed = ""
 		press("\n")
 		await(" ")
 		await("\r\n")

@@ -79,8 +79,8 @@ func connect(t testing.TB, path string, bufferLen int, features uint64) *driver 
 	if missing := d.features &^ offered; missing != 0 {
 		t.Fatalf("the device has no features %#x", missing)
 	}
-	d.tell(setProtocolFeatures, u64(protoReply))
-	d.tell(setFeatures, u64(d.features))
+	d.report(setProtocolFeatures, u64(protoReply))
+	d.report(setFeatures, u64(d.features))
 	d.table()
 	d.start([ringCount]uint16{})
 	return d
@@ -140,7 +140,7 @@ func (d *driver) answer(request uint32) []byte {
 }
 
 // report waits until a request is done.
-func (d *driver) tell(request uint32, payload []byte, files ...*os.File) {
+func (d *driver) report(request uint32, payload []byte, files ...*os.File) {
 	d.t.Helper()
 	d.message(request, flagNeedReply, payload, files...)
 	if r := d.answer(request); r[0] != 0 {
@@ -151,7 +151,7 @@ func (d *driver) tell(request uint32, payload []byte, files ...*os.File) {
 // table reports the memory, in two regions, one in the middle of its file.
 func (d *driver) table() {
 	const half = receivedAt
-	d.tell(setMemTable, append(u32(2, 0), u64(guestBase, half, userBase, 0, guestBase+half, memoryBytes-half, userBase+half, half)...), d.file, d.file)
+	d.report(setMemTable, append(u32(2, 0), u64(guestBase, half, userBase, 0, guestBase+half, memoryBytes-half, userBase+half, half)...), d.file, d.file)
 }
 
 // start sets the rings up from some places on.
@@ -159,12 +159,12 @@ func (d *driver) start(from [ringCount]uint16) {
 	for i := range uint32(ringCount) {
 		at := userBase + uint64(i)*ringSpace
 		d.kick[i], d.call[i] = eventFD(d.t), eventFD(d.t)
-		d.tell(setVringNum, u32(i, ringSize))
-		d.tell(setVringBase, u32(i, uint32(from[i])))
-		d.tell(setVringAddr, append(u32(i, 1), u64(at, at+usedAt, at+availAt, guestBase+uint64(i)*ringSpace+usedAt)...))
-		d.tell(setVringCall, u64(uint64(i)), d.call[i])
-		d.tell(setVringKick, u64(uint64(i)), d.kick[i])
-		d.tell(setVringEnable, u32(i, 1))
+		d.report(setVringNum, u32(i, ringSize))
+		d.report(setVringBase, u32(i, uint32(from[i])))
+		d.report(setVringAddr, append(u32(i, 1), u64(at, at+usedAt, at+availAt, guestBase+uint64(i)*ringSpace+usedAt)...))
+		d.report(setVringCall, u64(uint64(i)), d.call[i])
+		d.report(setVringKick, u64(uint64(i)), d.kick[i])
+		d.report(setVringEnable, u32(i, 1))
 	}
 }
 
@@ -196,9 +196,9 @@ func (d *driver) offer(ring int, head uint16) {
 }
 
 // done takes the next used buffer, if there is one within the time.
-func (d *driver) done(ring int, patience time.Duration) (head uint32, written int, ok bool) {
+func (d *driver) done(ring int, timeout time.Duration) (head uint32, written int, ok bool) {
 	used, avail := d.part(ring, usedAt), d.part(ring, availAt)
-	for deadline := time.Now().Add(patience); ; {
+	for deadline := time.Now().Add(timeout); ; {
 		if uint16(atomic.LoadUint32(word(used))>>16) != d.seen[ring] {
 			entry := used[4+8*(d.seen[ring]%ringSize):]
 			d.seen[ring]++
@@ -256,9 +256,9 @@ func (d *driver) room(n int) {
 }
 
 // receive gives the next frame with its header.
-func (d *driver) receive(patience time.Duration) (frame []byte, ok bool) {
+func (d *driver) receive(timeout time.Duration) (frame []byte, ok bool) {
 	for more := 1; more > 0; more-- {
-		head, written, got := d.done(receiving, patience)
+		head, written, got := d.done(receiving, timeout)
 		if !got {
 			return nil, false
 		}

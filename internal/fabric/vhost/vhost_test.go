@@ -210,7 +210,7 @@ func TestChangedPagesAreNoted(t *testing.T) {
 		t.Fatal(err)
 	}
 	guest.ask(setLogBase, u64(uint64(size), 0), file)
-	guest.tell(setFeatures, u64(features))
+	guest.report(setFeatures, u64(features))
 	guest.room(1)
 	if !give(d, append(make([]byte, HeaderSize), frameOf(5000)...)) {
 		t.Fatal("a frame was not given")

@@ -84,17 +84,17 @@ func TestScriptsAreRunByWhatTheyName(t *testing.T) {
 		if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "0"), []byte(c.scripts[0]), 0o600), os.WriteFile(filepath.Join(dir, "1"), []byte(c.scripts[1]), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		var said []byte
+		var printed []byte
 		var err error
 		for _, step := range b.Run[at : at+3] {
 			var out []byte
 			out, err = exec.Command("/bin/sh", "-ec", strings.ReplaceAll(step, scriptsDir, dir)).Output()
-			if said = append(said, out...); err != nil {
+			if printed = append(printed, out...); err != nil {
 				break
 			}
 		}
-		if (err != nil) != c.fails || string(said) != c.says {
-			t.Errorf("%s: %q, %v", name, said, err)
+		if (err != nil) != c.fails || string(printed) != c.says {
+			t.Errorf("%s: %q, %v", name, printed, err)
 		}
 		if _, left := os.Stat(dir); !c.fails && left == nil {
 			t.Errorf("%s: %s stays", name, dir)

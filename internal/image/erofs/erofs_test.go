@@ -67,9 +67,9 @@ func TestOthersReadIt(t *testing.T) {
 	raw := stream(t, members...)
 	file := image(t, raw)
 	out := filepath.Join(t.TempDir(), "out")
-	said, err := exec.Command(fsck, "--extract="+out, "--no-preserve-owner", "--preserve-perms", file).CombinedOutput()
+	printed, err := exec.Command(fsck, "--extract="+out, "--no-preserve-owner", "--preserve-perms", file).CombinedOutput()
 	if err != nil {
-		t.Fatalf("%v: %s", err, said)
+		t.Fatalf("%v: %s", err, printed)
 	}
 	for _, m := range members {
 		info, err := os.Lstat(filepath.Join(out, m.Name))

@@ -32,8 +32,8 @@ type loginFile struct {
 
 // credentials returns the user's credentials for a repository. Most images need none: where
 // they cannot be read, the request is anonymous, and problem says why. Helpers get as long
-// as patience, together.
-func credentials(ctx context.Context, repo name.Repository, patience time.Duration) (auth authn.Authenticator, problem error) {
+// as a limit of time, together.
+func credentials(ctx context.Context, repo name.Repository, timeout time.Duration) (auth authn.Authenticator, problem error) {
 	path := loginPath()
 	if path == "" {
 		return authn.Anonymous, nil
@@ -49,7 +49,7 @@ func credentials(ctx context.Context, repo name.Repository, patience time.Durati
 		}
 	}
 	helped := false
-	bounded, cancel := context.WithTimeout(ctx, patience)
+	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	for _, key := range loginKeys(repo) {
 		helper := f.CredsStore
@@ -147,10 +147,10 @@ func askHelper(ctx context.Context, helper, key string) (*authn.AuthConfig, erro
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) } // what it has started, too
 	c.WaitDelay = time.Second
-	var said answer
-	c.Stdout = &said
+	var printed answer
+	c.Stdout = &printed
 	err := c.Run()
-	out := said.text
+	out := printed.text
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
 		return nil, fmt.Errorf("%s has not answered in time", program)

@@ -65,11 +65,11 @@ func TestCredentialsThatCannotBeRead(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(home, ".docker/config.json"), []byte(c.config), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			patience := 20 * time.Second
+			timeout := 20 * time.Second
 			if strings.Contains(c.says, "answered") {
-				patience = 300 * time.Millisecond
+				timeout = 300 * time.Millisecond
 			}
-			auth, problem := credentials(t.Context(), repo, patience)
+			auth, problem := credentials(t.Context(), repo, timeout)
 			if c.says == "" && problem != nil || c.says != "" && (problem == nil || !strings.Contains(problem.Error(), c.says)) {
 				t.Errorf("problem: %v", problem)
 			}

@@ -29,9 +29,9 @@ type details struct {
 	Hosts    []core.Host `json:"hosts"`
 	Emulated bool        `json:"emulated,omitempty"`
 	Binary   string      `json:"binary,omitempty"`
-	// Reserved is the name in the ledger of what the lease takes, which is Promise.
-	Reserved string               `json:"reserved,omitempty"`
-	Promise  *reservation.Promise `json:"promise,omitempty"`
+	// Reserved is the name in the ledger of what the lease takes, which is Reservation.
+	Reserved    string                   `json:"reserved,omitempty"`
+	Reservation *reservation.Reservation `json:"promise,omitempty"`
 }
 
 // prepare makes the directories that all leases of the site are in.

@@ -14,9 +14,9 @@ import (
 	"github.com/bee-hpc/bee/internal/reservation"
 )
 
-// promise is what a request takes of this machine. A job that does not say how many cores it
+// reserved is what a request takes of this machine. A job that does not say how many cores it
 // needs has one for each node.
-func (p *provider) promise(r driver.Request) reservation.Promise {
+func (p *provider) reserved(r driver.Request) reservation.Reservation {
 	own := reservation.New(r.Owner.Run, int64(r.Nodes)*r.Memory)
 	own.Cores, own.Site = r.Nodes*max(1, r.SlotsPerNode), p.base
 	return own
@@ -25,7 +25,7 @@ func (p *provider) promise(r driver.Request) reservation.Promise {
 // room returns an error of kind Busy where runs of this user use what another one needs.
 // Cores are those of the site, of which emulated hosts have as many as they say, and memory
 // is this machine's.
-func (p *provider) room(own reservation.Promise, others []reservation.Promise) error {
+func (p *provider) room(own reservation.Reservation, others []reservation.Reservation) error {
 	cores, used := map[string]int{}, 0
 	for _, o := range others {
 		if o.Site == own.Site && o.Run != own.Run {
@@ -58,14 +58,14 @@ func (p *provider) room(own reservation.Promise, others []reservation.Promise) e
 }
 
 // waits is what a run that waits for room is to others.
-func (p *provider) waits(own reservation.Promise, r driver.Request) reservation.Waiting {
+func (p *provider) waits(own reservation.Reservation, r driver.Request) reservation.Waiting {
 	return reservation.Waiting{Run: own.Run, Site: own.Site, Cores: own.Cores, Bytes: own.Bytes, Submitted: r.Submitted}
 }
 
 // turn returns an error of kind Busy where there is no room, or where a run that was
 // submitted earlier waits and would not fit any more. So a job that needs much starts
 // although smaller ones follow it.
-func (p *provider) turn(own reservation.Promise, r driver.Request, others []reservation.Promise) error {
+func (p *provider) turn(own reservation.Reservation, r driver.Request, others []reservation.Reservation) error {
 	if err := p.room(own, others); err != nil {
 		return err
 	}
@@ -75,7 +75,7 @@ func (p *provider) turn(own reservation.Promise, r driver.Request, others []rese
 	}
 	runs := map[string]bool{}
 	for _, w := range before {
-		others = append(others, reservation.Promise{Run: w.Run, Site: w.Site, Cores: w.Cores, Bytes: w.Bytes})
+		others = append(others, reservation.Reservation{Run: w.Run, Site: w.Site, Cores: w.Cores, Bytes: w.Bytes})
 		runs[w.Run] = true
 	}
 	err := p.room(own, others)
@@ -88,7 +88,7 @@ func (p *provider) turn(own reservation.Promise, r driver.Request, others []rese
 // keepPlace notes that a run waits, unless no place is to be kept for it.
 func (p *provider) keepPlace(r driver.Request) {
 	if p.s.Ledger != "" && !r.Submitted.IsZero() {
-		p.s.Ledger.Wait(p.waits(p.promise(r), r)) //nolint:errcheck // it waits all the same
+		p.s.Ledger.Wait(p.waits(p.reserved(r), r)) //nolint:errcheck // it waits all the same
 	}
 }
 
@@ -120,15 +120,15 @@ func (p *provider) reserve(l *lease, r driver.Request) error {
 	if p.s.Ledger == "" {
 		return nil
 	}
-	own := p.promise(r)
-	name, _, err := p.s.Ledger.Share(own, func(others []reservation.Promise) error { return p.turn(own, r, others) })
+	own := p.reserved(r)
+	name, _, err := p.s.Ledger.Share(own, func(others []reservation.Reservation) error { return p.turn(own, r, others) })
 	if core.IsKind(err, core.Busy) {
 		p.keepPlace(r)
 		return err
 	}
 	p.s.Ledger.Leave(p.waits(own, r))
 	if err == nil && name != "" {
-		l.details.Reserved, l.details.Promise = name, &own
+		l.details.Reserved, l.details.Reservation = name, &own
 	}
 	return err
 }
@@ -136,10 +136,10 @@ func (p *provider) reserve(l *lease, r driver.Request) error {
 // hold has this process hold what the lease has reserved. Where all that held it have ended,
 // force reserves it again, whatever others have by now: the lease is older.
 func (l *lease) hold(force bool) error {
-	if l.ledger == "" || l.details.Reserved == "" || l.ledger.Join(l.details.Reserved) || !force || l.details.Promise == nil {
+	if l.ledger == "" || l.details.Reserved == "" || l.ledger.Join(l.details.Reserved) || !force || l.details.Reservation == nil {
 		return nil
 	}
-	name, why, err := l.ledger.Share(*l.details.Promise, func([]reservation.Promise) error { return nil })
+	name, why, err := l.ledger.Share(*l.details.Reservation, func([]reservation.Reservation) error { return nil })
 	if why != nil || err != nil {
 		return nil //nolint:nilerr // nothing is counted then
 	}
@@ -152,7 +152,7 @@ func (l *lease) drop() {
 	if l.ledger != "" && l.details.Reserved != "" {
 		l.ledger.Drop(l.details.Reserved)
 	}
-	l.details.Reserved, l.details.Promise = "", nil
+	l.details.Reserved, l.details.Reservation = "", nil
 }
 
 // Queue implements driver.Provider: hosts are there at once, unless other runs use them.
@@ -173,9 +173,9 @@ func (p *provider) Forecast(_ context.Context, r driver.Request) (driver.Waiting
 			return driver.Waiting{}, &core.Error{Kind: core.KindOf(err), Op: "use site", Object: p.s.Name, Err: err, Remedy: core.Remedy(err)}
 		}
 	}
-	others, err := p.s.Ledger.Promises()
+	others, err := p.s.Ledger.Reservations()
 	if err == nil {
-		err = p.turn(p.promise(r), r, others)
+		err = p.turn(p.reserved(r), r, others)
 	}
 	if core.IsKind(err, core.Busy) || r.KeepPlace {
 		p.keepPlace(r)

@@ -83,7 +83,7 @@ func TestRunsShareAMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if left, err := ledger.Promises(); err != nil || len(left) != 0 {
+	if left, err := ledger.Reservations(); err != nil || len(left) != 0 {
 		t.Errorf("left in the ledger: %+v, %v", left, err)
 	}
 	if _, err := p.Acquire(t.Context(), ask("huge", 0, core.HostMemory()*2)); !core.IsKind(err, core.Unsupported) {

@@ -178,7 +178,7 @@ func TestNodesAreKeptWhileTheScratchDoesNotAnswer(t *testing.T) {
 	for rank := range 2 {
 		a := &agent{dir: l.dir, rank: rank, idle: time.Hour, attend: time.Hour, log: slog.New(slog.DiscardHandler)}
 		begun := time.Now().Add(-2 * time.Hour)
-		if a.patience(begun) == 0 {
+		if a.timeout(begun) == 0 {
 			t.Errorf("rank %d: files were brought a moment ago", rank)
 		}
 		a.idle = 0 // since which nothing was brought
@@ -197,7 +197,7 @@ func TestNodesAreKeptWhileTheScratchDoesNotAnswer(t *testing.T) {
 		}
 		a.idle = time.Minute
 		back := silent(t, scratch)
-		if a.patience(begun) == 0 {
+		if a.timeout(begun) == 0 {
 			t.Errorf("rank %d: the nodes are given back", rank)
 		}
 		back()

@@ -126,7 +126,7 @@ func (a *agent) serve() error {
 		go a.lead(ctx)
 	}
 	begun := time.Now()
-	idle := time.NewTimer(a.patience(begun))
+	idle := time.NewTimer(a.timeout(begun))
 	defer idle.Stop()
 	ended := a.done
 	for {
@@ -134,7 +134,7 @@ func (a *agent) serve() error {
 		case <-notices:
 			a.notice()
 		case <-idle.C:
-			if more := a.patience(begun); more > 0 {
+			if more := a.timeout(begun); more > 0 {
 				idle.Reset(more)
 				continue
 			}

@@ -205,10 +205,10 @@ func (a *agent) await(ctx context.Context, so func() (bool, error)) error {
 	}
 }
 
-// patience is for how much longer this agent, which has waited since a time, waits
+// timeout is for how much longer this agent, which has waited since a time, waits
 // before it looks again whether it continues doing so; 0: no longer. The first one
 // decides, and reports to the others.
-func (a *agent) patience(begun time.Time) time.Duration {
+func (a *agent) timeout(begun time.Time) time.Duration {
 	look := min(a.idle/4, time.Minute)
 	since, is, err := a.attended()
 	if err != nil {

@@ -65,8 +65,8 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{}, l.lost(wasRequeued)
 	}
 	// A little more than the first agent waits, which then says what it lacks.
-	if patience := startTimeout + time.Minute; l.details.Own && time.Since(j.start) > patience ||
-		!l.details.Own && time.Since(modified(filepath.Join(l.dir, detailsName))) > patience {
+	if timeout := startTimeout + time.Minute; l.details.Own && time.Since(j.start) > timeout ||
+		!l.details.Own && time.Since(modified(filepath.Join(l.dir, detailsName))) > timeout {
 		return driver.Waiting{}, l.lost(fmt.Sprintf("only %d of %d nodes have started bee: do they see %s?", len(l.announced()), l.details.Nodes, l.dir))
 	}
 	return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are starting"}, nil
@@ -99,25 +99,25 @@ func (l *lease) look() (*terms, error) {
 // end of what it wrote.
 func (l *lease) lost(why string) error {
 	words := l.words(why)
-	if said := lastOf(filepath.Join(l.dir, logName)); said != "" && !l.judged() {
-		words += "; it said: " + said
+	if printed := lastOf(filepath.Join(l.dir, logName)); printed != "" && !l.judged() {
+		words += "; it said: " + printed
 	}
 	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(words)}
 }
 
 // How much is read of what a job or its agents wrote, in bytes.
 const (
-	longestSaid    = 1000
+	longestOutput  = 1000
 	longestVerdict = 16 << 10
 )
 
 // lastOf is the end of what is in a log, which a job may have made as long as it likes.
 func lastOf(log string) string {
-	raw, err := fsutil.Tail(filepath.Dir(log), filepath.Base(log), longestSaid)
+	raw, err := fsutil.Tail(filepath.Dir(log), filepath.Base(log), longestOutput)
 	if err != nil {
 		return ""
 	}
-	return strings.TrimSpace(core.Printable(string(raw), 10*longestSaid))
+	return strings.TrimSpace(core.Printable(string(raw), 10*longestOutput))
 }
 
 // words report what became of the job: its agents' verdict, where they have left

@@ -22,7 +22,7 @@ func TestTheEndOfALog(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	if _, err := f.WriteAt([]byte(strings.Repeat("x", longestSaid)+"\x1b]0;owned\a the end\n"), 1<<40); err != nil {
+	if _, err := f.WriteAt([]byte(strings.Repeat("x", longestOutput)+"\x1b]0;owned\a the end\n"), 1<<40); err != nil {
 		t.Fatal(err)
 	}
 	var before, after runtime.MemStats

@@ -277,7 +277,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		p := site(t, f, c.settings)
 		facts, err := p.Probe(t.Context())
-		if told := strings.Contains(facts.Reason, c.want) && facts.Remedy != ""; err != nil || facts.Usable != c.atSubmit || !c.atSubmit && !told {
+		if reported := strings.Contains(facts.Reason, c.want) && facts.Remedy != ""; err != nil || facts.Usable != c.atSubmit || !c.atSubmit && !reported {
 			t.Errorf("%s: the facts are %+v, %v", name, facts, err)
 		}
 		if strings.Contains(facts.Reason, "use site") { // who asked says that

@@ -408,14 +408,14 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		return sshlink.Transient(err)
 	}
 	defer s.Close()
-	told := basis.Tell(ctx, s)
+	reported := basis.SendKnown(ctx, s)
 	if _, err := rpc.Answered[rpc.None](s); err != nil {
 		return sshlink.Transient(err)
 	}
-	if told != nil {
-		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: told})
+	if reported != nil {
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "fetch", Object: t.Remote, Err: reported})
 	}
-	return treesync.ReceiveOver(ctx, &sshlink.ProgressReader{Reader: s, Told: t.Progress}, t.Local, basis)
+	return treesync.ReceiveOver(ctx, &sshlink.ProgressReader{Reader: s, Report: t.Progress}, t.Local, basis)
 }
 
 // Release implements driver.Lease, on all hosts at once; but a directory that

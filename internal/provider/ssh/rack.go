@@ -22,10 +22,10 @@ func ofHost(r driver.Request) driver.Request {
 
 // forecast asks all hosts of a rack whether other runs of the user leave room on them.
 func (p *provider) forecast(ctx context.Context, r driver.Request) (driver.Waiting, error) {
-	said, errs := make([]driver.Waiting, len(p.s.Hosts)), make([]error, len(p.s.Hosts))
-	p.each(len(p.s.Hosts), func(i int) { said[i], errs[i] = p.forecastOf(ctx, p.s.Hosts[i], ofHost(r)) })
+	printed, errs := make([]driver.Waiting, len(p.s.Hosts)), make([]error, len(p.s.Hosts))
+	p.each(len(p.s.Hosts), func(i int) { printed[i], errs[i] = p.forecastOf(ctx, p.s.Hosts[i], ofHost(r)) })
 	free, full := 0, driver.Waiting{}
-	for i, w := range said {
+	for i, w := range printed {
 		switch {
 		case errs[i] != nil:
 		case w.Reason == "":
@@ -35,7 +35,7 @@ func (p *provider) forecast(ctx context.Context, r driver.Request) (driver.Waiti
 		}
 	}
 	if free < r.Nodes && full.Reason != "" {
-		p.keepPlaces(ctx, r, said)
+		p.keepPlaces(ctx, r, printed)
 		return full, nil
 	}
 	return driver.Waiting{Expected: time.Now()}, nil // what else is wrong is found by who takes them
@@ -56,14 +56,14 @@ func (p *provider) forecastOf(ctx context.Context, host string, r driver.Request
 
 // keepPlaces keeps the place of a run of several hosts on those that have room, too: else
 // runs that came later would always use them before the others are free.
-func (p *provider) keepPlaces(ctx context.Context, r driver.Request, said []driver.Waiting) {
+func (p *provider) keepPlaces(ctx context.Context, r driver.Request, printed []driver.Waiting) {
 	if r.Nodes < 2 || r.Submitted.IsZero() {
 		return
 	}
 	r = ofHost(r)
 	r.KeepPlace = true
-	p.each(len(said), func(i int) {
-		if said[i].Reason == "" {
+	p.each(len(printed), func(i int) {
+		if printed[i].Reason == "" {
 			p.forecastOf(ctx, p.s.Hosts[i], r) //nolint:errcheck // a host that does not answer has no place to keep
 		}
 	})

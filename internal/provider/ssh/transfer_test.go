@@ -55,20 +55,20 @@ func must(t testing.TB, err error) {
 // farTree is a directory on the host of a lease.
 type farTree struct {
 	driver.DirectTransfer
-	path string
-	way  *driver.Connection
+	path  string
+	route *driver.Connection
 }
 
 var errFar = errors.New("it is not on this machine")
 
-func (f farTree) Direct() *driver.Connection                  { return f.way }
+func (f farTree) Direct() *driver.Connection                  { return f.route }
 func (f farTree) Fetch(context.Context, string, string) error { return errFar }
 func (f farTree) Stage(context.Context, string) error         { return errFar }
 func (f farTree) transfer() driver.Transfer {
-	if f.way == nil {
+	if f.route == nil {
 		return driver.Transfer{Remote: f.path}
 	}
-	return driver.Transfer{Remote: f.path, Via: f.way.Name}
+	return driver.Transfer{Remote: f.path, Via: f.route.Name}
 }
 
 func (f farTree) Send(ctx context.Context) (io.ReadWriteCloser, error) {
@@ -121,13 +121,13 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 	s := newFar(t, sshfarm.Start(t, 2), 32<<20)
 	for name, ends := range map[string][2]driver.Connector{"the receiver listens": {s.place.Connector(), s.lease}, "the sender listens": {s.lease, s.place.Connector()}} {
 		t.Run(name, func(t *testing.T) {
-			begun, told := s.Carried(t), int64(0)
+			begun, reported := s.Carried(t), int64(0)
 			via, end := openRendezvous(t, ends[0], ends[1])
 			from := s.tree
-			from.way = &driver.Connection{Name: via, Progress: func(n int64) { told = n }, Close: func() {}}
+			from.route = &driver.Connection{Name: via, Progress: func(n int64) { reported = n }, Close: func() {}}
 			m, made, err := s.store.Keep(t.Context(), driver.Generation{Attempt: 1}, "rack", from)
-			if err != nil || !made || m.Bytes != int64(len(s.data)) || told == 0 {
-				t.Fatalf("kept %v, %d bytes, %v; told of %d", made, m.Bytes, err, told)
+			if err != nil || !made || m.Bytes != int64(len(s.data)) || reported == 0 {
+				t.Fatalf("kept %v, %d bytes, %v; told of %d", made, m.Bytes, err, reported)
 			}
 			end()
 			s.same(t, s.kept())
@@ -136,7 +136,7 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 				t.Fatalf("kept %v, %v", list, err)
 			}
 			via, end = openRendezvous(t, ends[0], ends[1])
-			to := farTree{DirectTransfer: s.lease, path: s.tree.path + "-back", way: &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}}
+			to := farTree{DirectTransfer: s.lease, path: s.tree.path + "-back", route: &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}}
 			must(t, s.store.Restore(t.Context(), list[0], to))
 			end()
 			s.same(t, to.path)
@@ -156,18 +156,18 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	must(t, err)
 	t.Cleanup(func() { next.Release(context.Background()) })
 	must(t, s.lease.LendVolume(t.Context()))
-	begun, told := s.Carried(t), int64(0)
+	begun, reported := s.Carried(t), int64(0)
 	via, end := openRendezvous(t, next.DirectTransfer(), s.lease)
 	to := driver.Transfer{Remote: filepath.Join(next.Hosts()[0].Dir, "volume"), Via: via}
 	in, err := next.DirectTransfer().Incoming(t.Context(), to)
 	must(t, err)
-	from := driver.Transfer{Remote: filepath.Join(s.lease.Hosts()[0].Dir, "volume"), Via: via, Progress: func(n int64) { told = n }}
+	from := driver.Transfer{Remote: filepath.Join(s.lease.Hosts()[0].Dir, "volume"), Via: via, Progress: func(n int64) { reported = n }}
 	must(t, s.lease.Pass(t.Context(), from, in, func() {}))
 	in.Close()
 	end()
 	s.same(t, to.Remote)
-	if n := s.Carried(t) - begun; n > 1<<20 || told == 0 {
-		t.Errorf("%d bytes went through here, and it was told of %d", n, told)
+	if n := s.Carried(t) - begun; n > 1<<20 || reported == 0 {
+		t.Errorf("%d bytes went through here, and it was told of %d", n, reported)
 	}
 	same := func(m driver.Manifest) bool {
 		is, err := next.Matches(t.Context(), to.Remote, m)
@@ -197,7 +197,7 @@ func TestAStraightWayBreaks(t *testing.T) {
 			via, cut := openRendezvous(t, s.place.Connector(), s.lease)
 			var once sync.Once
 			from := s.tree
-			from.way = &driver.Connection{Name: via, Close: cut, Progress: func(n int64) {
+			from.route = &driver.Connection{Name: via, Close: cut, Progress: func(n int64) {
 				if n > 32<<20 {
 					once.Do(func() { kill(cut) })
 				}
@@ -294,7 +294,7 @@ func BenchmarkATreeToAStore(b *testing.B) {
 				if how == "straight" {
 					var via string
 					via, end = openRendezvous(b, s.place.Connector(), s.lease)
-					from.way = &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}
+					from.route = &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}
 				}
 				_, _, err := s.store.Keep(b.Context(), driver.Generation{Attempt: 1}, "rack", from)
 				must(b, err)

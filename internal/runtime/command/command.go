@@ -119,14 +119,14 @@ func Failed(op, object string, err error) error {
 func Output(ctx context.Context, stdin []byte, argv ...string) (string, error) {
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	var out bytes.Buffer
-	var said Tail
-	c.Stdout, c.Stderr = &out, &said
+	var printed Tail
+	c.Stdout, c.Stderr = &out, &printed
 	c.WaitDelay = time.Second // for what a killed program has left running
 	if stdin != nil {
 		c.Stdin = bytes.NewReader(stdin)
 	}
 	if err := c.Run(); err != nil {
-		if text := strings.TrimSpace(said.String()); text != "" {
+		if text := strings.TrimSpace(printed.String()); text != "" {
 			err = fmt.Errorf("%w: %s", err, text)
 		}
 		return out.String(), Failed("run", strings.Join(argv[:min(2, len(argv))], " "), err)

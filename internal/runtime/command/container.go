@@ -56,8 +56,8 @@ func (c *container) failed(ctx context.Context, err error) error {
 		c.program.Kill()
 		<-c.done
 	}
-	if said := strings.TrimSpace(c.program.String()); said != "" && ctx.Err() == nil {
-		err = errors.New(said)
+	if printed := strings.TrimSpace(c.program.String()); printed != "" && ctx.Err() == nil {
+		err = errors.New(printed)
 	}
 	return StartError(c.l, err)
 }

@@ -42,14 +42,14 @@ func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx 
 }
 
 // remedyOf is what to do about what these programs say where they cannot start, or "".
-func remedyOf(said string) string {
+func remedyOf(printed string) string {
 	for _, known := range []struct{ words, remedy string }{
 		{"newuidmap", subordinate},
 		{"subuid", subordinate},
 		{"user namespace", namespaces},
 		{"user+mount namespaces", namespaces},
 	} {
-		if strings.Contains(said, known.words) {
+		if strings.Contains(printed, known.words) {
 			return known.remedy
 		}
 	}

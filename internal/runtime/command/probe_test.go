@@ -37,18 +37,18 @@ func TestAProgramThatIsNotThere(t *testing.T) {
 
 // TestWhatToDoAboutAProgramThatStartsNothing is reported with each reason.
 func TestWhatToDoAboutAProgramThatStartsNothing(t *testing.T) {
-	for said, want := range map[string]string{
+	for printed, want := range map[string]string{
 		"Error: cannot set up namespace using \"/usr/bin/newuidmap\": exit status 1":      "/etc/subuid",
 		"no subuid ranges found for user \"ann\" in /etc/subuid":                          "/etc/subuid",
 		"ch-run[7]: error: can't init user+mount namespaces: Operation not permitted":     "kernel.unprivileged_userns_clone",
 		"FATAL: while starting: failed to create user namespace: no space left on device": "user.max_user_namespaces",
 		"who knows": "Without `runtime: broken`",
 	} {
-		facts, err := Probe(t.Context(), broken{why: errors.New(said)}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
+		facts, err := Probe(t.Context(), broken{why: errors.New(printed)}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
 			return driver.LocalImage{}, nil
 		})
 		if err != nil || facts.Usable || !strings.HasPrefix(facts.Reason, "it starts no containers here: ") || !strings.Contains(facts.Remedy, want) {
-			t.Errorf("%s: %+v, %v", said, facts, err)
+			t.Errorf("%s: %+v, %v", printed, facts, err)
 		}
 	}
 }

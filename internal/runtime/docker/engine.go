@@ -38,9 +38,9 @@ func (e *Engine) Load(ctx context.Context, archive io.Reader) error {
 		return err
 	}
 	defer answer.Body.Close()
-	said, err := io.ReadAll(answer.Body)
-	if err == nil && bytes.Contains(said, []byte(`"error"`)) { // the status came before it
-		err = errors.New(strings.TrimSpace(string(said)))
+	printed, err := io.ReadAll(answer.Body)
+	if err == nil && bytes.Contains(printed, []byte(`"error"`)) { // the status came before it
+		err = errors.New(strings.TrimSpace(string(printed)))
 	}
 	return err
 }
@@ -72,11 +72,11 @@ func (e *Engine) ask(ctx context.Context, method, path string, body io.Reader, h
 		return answer, err
 	}
 	defer answer.Body.Close()
-	var said struct{ Message string }
-	if err := json.NewDecoder(answer.Body).Decode(&said); err != nil || said.Message == "" {
-		said.Message = answer.Status
+	var printed struct{ Message string }
+	if err := json.NewDecoder(answer.Body).Decode(&printed); err != nil || printed.Message == "" {
+		printed.Message = answer.Status
 	}
-	return nil, &core.Error{Kind: core.Permanent, Op: "use docker", Err: errors.New(said.Message)}
+	return nil, &core.Error{Kind: core.Permanent, Op: "use docker", Err: errors.New(printed.Message)}
 }
 
 // call makes a request with in, if not nil, and decodes its answer into out, if

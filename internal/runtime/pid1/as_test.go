@@ -38,19 +38,19 @@ func TestInitAsAnother(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close()
-	said, err := os.Create(filepath.Join(dir, "said"))
+	printed, err := os.Create(filepath.Join(dir, "said"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer said.Close()
-	p, err := client.Exec(t.Context(), driver.Command{Args: []string{"sh", "-c", "echo $(id -u) $(id -g); touch made; stat -c %u made; sleep 1000 & echo $!"}, Env: os.Environ(), Dir: dir, Stdout: said, Stderr: said})
+	defer printed.Close()
+	p, err := client.Exec(t.Context(), driver.Command{Args: []string{"sh", "-c", "echo $(id -u) $(id -g); touch made; stat -c %u made; sleep 1000 & echo $!"}, Env: os.Environ(), Dir: dir, Stdout: printed, Stderr: printed})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if exit, err := p.Wait(t.Context()); err != nil || exit.Code != 0 {
 		t.Errorf("it ended with %+v, %v", exit, err)
 	}
-	raw, err := os.ReadFile(said.Name())
+	raw, err := os.ReadFile(printed.Name())
 	lines := strings.Fields(string(raw))
 	if err != nil || len(lines) != 4 || strings.Join(lines[:3], " ") != "1234 1235 1234" {
 		t.Fatalf("inside it is %q, %v", raw, err)

@@ -85,7 +85,7 @@ func (p *Prefix) linkLibraries(dirs []string) error {
 
 // linkPrivate adds the libraries of further directories that libraries name in their own
 // headers, such as Ceph's of /usr/lib/x86_64-linux-gnu/ceph: the loader would search them on
-// the host. A library of a name that is linked already is passed over.
+// the host. A library of a name that is linked already is skipped.
 func (p *Prefix) linkPrivate(dirs []string) error {
 	searched := map[string]bool{}
 	for _, dir := range dirs {

@@ -182,7 +182,7 @@ func (p *Prefix) runPath(e *elf.File, host string) (dirs []string) {
 	return dirs
 }
 
-// searchable are directories of the image where they lie on the host.
+// searchable are directories of the image where they are on the host.
 func (p *Prefix) searchable(dirs []string) (at []string) {
 	for _, dir := range dirs {
 		if to, is := p.dirIn(dir); is && !strings.Contains(to, ":") {

@@ -36,7 +36,7 @@ type Options struct {
 	// first process; empty: this process's own.
 	Binary string
 	// Upper forces how what a container writes is kept apart from its image;
-	// empty: the best that works here. For tests and for odd hosts.
+	// empty: the best that works here. For tests and for unusual hosts.
 	Upper Upper
 }
 

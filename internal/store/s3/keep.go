@@ -102,7 +102,7 @@ func (s *checkpoints) receive(ctx context.Context, m *manifest, there *stock, bi
 	for name := range there.at {
 		names = append(names, name)
 	}
-	if err := treesync.TellKnown(tree, bits, names); err != nil {
+	if err := treesync.ReportKnown(tree, bits, names); err != nil {
 		return err
 	}
 	f := &filler{checkpoints: s, ctx: upCtx, up: up, m: m, stock: there, bits: bits, seen: map[treesync.Name]bool{}, live: map[uint32]int64{}}

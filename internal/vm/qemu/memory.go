@@ -13,14 +13,14 @@ import (
 
 // FreeMemory is how much memory, in bytes, this host can give guests: what is
 // available, or what the control group or the batch job leaves, where that is
-// less, without what is promised to others; and all that it could give if nothing else
+// less, without what is reserved for others; and all that it could give if nothing else
 // used any. 0: unknown.
-func FreeMemory(others []reservation.Promise) (free, all int64) {
+func FreeMemory(others []reservation.Reservation) (free, all int64) {
 	return freeMemory("/", os.Getenv, others)
 }
 
 // freeMemory is FreeMemory of a host whose files are below a root.
-func freeMemory(root string, env func(string) string, others []reservation.Promise) (free, all int64) {
+func freeMemory(root string, env func(string) string, others []reservation.Reservation) (free, all int64) {
 	free, err := meminfo(root, "MemAvailable")
 	if err != nil {
 		return 0, 0
@@ -105,9 +105,9 @@ func hierarchies() []hierarchy {
 }
 
 // groupLeaves is what the limits of this process's control groups, and of those
-// above them, leave, and the lowest of these limits. Promises of others count where
+// above them, leave, and the lowest of these limits. Reservations of others count where
 // those who made them are in the same group.
-func groupLeaves(root string, others []reservation.Promise) (left, limit int64, limited bool) {
+func groupLeaves(root string, others []reservation.Reservation) (left, limit int64, limited bool) {
 	raw, err := os.ReadFile(filepath.Join(root, "proc/self/cgroup"))
 	if err != nil {
 		return 0, 0, false
@@ -145,8 +145,8 @@ func (h hierarchy) groups(text string) (groups []string) {
 	return groups
 }
 
-// within reports whether what was promised counts in a group of this hierarchy.
-func (h hierarchy) within(p reservation.Promise, dir string) bool {
+// within reports whether what was reserved counts in a group of this hierarchy.
+func (h hierarchy) within(p reservation.Reservation, dir string) bool {
 	return slices.ContainsFunc(h.groups(p.Groups), func(group string) bool {
 		return dir == "/" || group == dir || strings.HasPrefix(group, dir+"/")
 	})

@@ -33,7 +33,7 @@ func TestFreeMemory(t *testing.T) {
 	for name, c := range map[string]struct {
 		files  map[string]string
 		env    map[string]string
-		others []reservation.Promise
+		others []reservation.Reservation
 		want   int64
 		all    int64
 	}{
@@ -60,23 +60,23 @@ func TestFreeMemory(t *testing.T) {
 		"Slurm, of a node":      {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "5"}, nil, 5 << 20, 5 << 20},
 		"Slurm, of a processor": {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_CPU": "2", "SLURM_CPUS_ON_NODE": "3"}, nil, 6 << 20, 6 << 20},
 		"Slurm, all":            {map[string]string{"proc/meminfo": meminfo}, map[string]string{"SLURM_MEM_PER_NODE": "0"}, nil, 8000 << 10, 9000 << 10},
-		"promised":              {map[string]string{"proc/meminfo": meminfo}, nil, []reservation.Promise{{Bytes: 3000 << 10, Taken: 1000 << 10}, {Bytes: 1 << 10, Taken: 2 << 10}}, 6000 << 10, 9000 << 10},
+		"promised":              {map[string]string{"proc/meminfo": meminfo}, nil, []reservation.Reservation{{Bytes: 3000 << 10, Taken: 1000 << 10}, {Bytes: 1 << 10, Taken: 2 << 10}}, 6000 << 10, 9000 << 10},
 		"promised in groups": {
 			map[string]string{
 				"proc/meminfo": meminfo, "proc/self/cgroup": "0::/job/step\n",
 				"sys/fs/cgroup/job/memory.max": "3000000\n", "sys/fs/cgroup/job/memory.current": "1000000\n",
 			},
 			nil,
-			[]reservation.Promise{{Bytes: 300000, Groups: "0::/job/other\n"}, {Bytes: 400000, Groups: "0::/job2\n"}},
+			[]reservation.Reservation{{Bytes: 300000, Groups: "0::/job/other\n"}, {Bytes: 400000, Groups: "0::/job2\n"}},
 			1700000, 3000000,
 		},
 		"promised in batch jobs": {
 			map[string]string{"proc/meminfo": meminfo},
 			map[string]string{"SLURM_MEM_PER_NODE": "5", "SLURM_JOB_ID": "7"},
-			[]reservation.Promise{{Bytes: 2 << 20, Taken: 1 << 20, Job: "7"}, {Bytes: 1 << 20, Job: "8"}},
+			[]reservation.Reservation{{Bytes: 2 << 20, Taken: 1 << 20, Job: "7"}, {Bytes: 1 << 20, Job: "8"}},
 			3 << 20, 5 << 20,
 		},
-		"all promised": {map[string]string{"proc/meminfo": meminfo}, nil, []reservation.Promise{{Bytes: 9000 << 10}}, 1, 9000 << 10},
+		"all promised": {map[string]string{"proc/meminfo": meminfo}, nil, []reservation.Reservation{{Bytes: 9000 << 10}}, 1, 9000 << 10},
 	} {
 		if got, all := freeMemory(host(t, c.files), func(key string) string { return c.env[key] }, c.others); got != c.want || all != c.all {
 			t.Errorf("%s: %d of %d, want %d of %d", name, got, all, c.want, c.all)

@@ -15,10 +15,10 @@ import (
 // Monitor gives a running machine orders, in QEMU's own protocol (QMP, its
 // docs/interop/qmp-spec.txt).
 type Monitor struct {
-	conn *net.UnixConn
-	busy sync.Mutex // one order at a time
-	last int
-	said chan message
+	conn    *net.UnixConn
+	busy    sync.Mutex // one order at a time
+	last    int
+	printed chan message
 }
 
 // message is what QEMU says: an answer, or an event, which has no ID.
@@ -34,7 +34,7 @@ type message struct {
 // NewMonitor speaks over a connection, which it owns from now on, to a machine
 // that may still have to come up.
 func NewMonitor(ctx context.Context, conn *net.UnixConn) (*Monitor, error) {
-	m := &Monitor{conn: conn, said: make(chan message, 16)}
+	m := &Monitor{conn: conn, printed: make(chan message, 16)}
 	go m.listen()
 	if err := m.Do(ctx, "qmp_capabilities", nil, nil); err != nil {
 		m.Close()
@@ -47,7 +47,7 @@ func NewMonitor(ctx context.Context, conn *net.UnixConn) (*Monitor, error) {
 func (m *Monitor) Close() { m.conn.Close() }
 
 func (m *Monitor) listen() {
-	defer close(m.said)
+	defer close(m.printed)
 	defer m.conn.Close()
 	for in := json.NewDecoder(m.conn); ; {
 		var s message
@@ -55,7 +55,7 @@ func (m *Monitor) listen() {
 			return
 		}
 		if s.ID != 0 { // neither the greeting nor an event
-			m.said <- s
+			m.printed <- s
 		}
 	}
 }
@@ -86,7 +86,7 @@ func (m *Monitor) do(ctx context.Context, order string, arguments, into any, fil
 	}
 	for {
 		select {
-		case s, more := <-m.said:
+		case s, more := <-m.printed:
 			switch {
 			case !more:
 				return fmt.Errorf("tell QEMU %s: %w", order, errors.New("it has ended"))

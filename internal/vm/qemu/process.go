@@ -25,7 +25,7 @@ type Process struct {
 	servers []*ShareServer // of a machine
 	done    chan struct{}
 	mu      sync.Mutex
-	said    strings.Builder
+	printed strings.Builder
 }
 
 // Start starts the machine, and the servers of its shares. It ends when this
@@ -101,7 +101,7 @@ func (p *Process) needs(server *Process) {
 		select {
 		case <-p.done: // which is why
 		case <-time.After(settleTime):
-			p.Note("virtiofsd, which serves the hosts' directory, ended (" + server.State().String() + "), and the machine with it: " + server.Said())
+			p.Note("virtiofsd, which serves the hosts' directory, ended (" + server.State().String() + "), and the machine with it: " + server.LastOutput())
 			p.Kill()
 		}
 	}
@@ -137,13 +137,13 @@ func run(argv []string, files []*os.File, attr *syscall.SysProcAttr, console str
 // writer keeps what QEMU itself says.
 type writer struct{ p *Process }
 
-const maxSaid = 8 << 10
+const maxLastOutput = 8 << 10
 
 func (w writer) Write(b []byte) (int, error) {
 	w.p.mu.Lock()
 	defer w.p.mu.Unlock()
-	if w.p.said.Len() < maxSaid {
-		w.p.said.Write(b)
+	if w.p.printed.Len() < maxLastOutput {
+		w.p.printed.Write(b)
 	}
 	return len(b), nil
 }
@@ -196,13 +196,13 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
-// Note adds to what Said reports.
+// Note adds to what LastOutput reports.
 func (p *Process) Note(text string) { writer{p}.Write([]byte(text + "\n")) } //nolint:errcheck // it cannot fail
 
-// Said is what QEMU and the guest printed last, for people.
-func (p *Process) Said() string {
+// LastOutput is what QEMU and the guest printed last, for people.
+func (p *Process) LastOutput() string {
 	p.mu.Lock()
-	text := strings.TrimSpace(p.said.String())
+	text := strings.TrimSpace(p.printed.String())
 	p.mu.Unlock()
 	const last = 2000
 	if raw, err := os.ReadFile(p.console); err == nil && len(raw) > 0 {

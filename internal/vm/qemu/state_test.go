@@ -42,7 +42,7 @@ func bare(t *testing.T, m Machine) (*Process, *Monitor) {
 	t.Cleanup(p.Kill)
 	monitor, err := NewMonitor(t.Context(), c.(*net.UnixConn))
 	if err != nil {
-		t.Fatalf("%v: %s", err, p.Said())
+		t.Fatalf("%v: %s", err, p.LastOutput())
 	}
 	return p, monitor
 }

@@ -179,7 +179,7 @@ func (s *ShareServer) try() error {
 	}
 	if err != nil || binary.LittleEndian.Uint32(answer) != request {
 		s.Kill()
-		return fmt.Errorf("virtiofsd does not answer: %s", cmp.Or(s.Said(), fmt.Sprint(err)))
+		return fmt.Errorf("virtiofsd does not answer: %s", cmp.Or(s.LastOutput(), fmt.Sprint(err)))
 	}
 	return nil
 }

@@ -31,8 +31,8 @@ func TestShareServer(t *testing.T) {
 	}
 	s.Socket.Close()
 	<-s.Done()
-	if said := s.Said(); !strings.Contains(said, "there, is none") {
-		t.Errorf("of a directory that is not there it says %q", said)
+	if printed := s.LastOutput(); !strings.Contains(printed, "there, is none") {
+		t.Errorf("of a directory that is not there it says %q", printed)
 	}
 	if err := tryShareServer([]string{command[0], ServerCommand, "/bin/false"}); err == nil {
 		t.Error("a server that ends at once works")
@@ -79,7 +79,7 @@ func TestMachineAndServerEndTogether(t *testing.T) {
 	p, _ = bare(t, m)
 	p.servers[0].Kill()
 	<-p.Done()
-	if said := p.Said(); !strings.Contains(said, "virtiofsd, which serves") {
-		t.Errorf("the machine says %q", said)
+	if printed := p.LastOutput(); !strings.Contains(printed, "virtiofsd, which serves") {
+		t.Errorf("the machine says %q", printed)
 	}
 }

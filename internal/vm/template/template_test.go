@@ -79,10 +79,10 @@ func TestContentOfFiles(t *testing.T) {
 // not tried again, and one that is wanted once is not made.
 func TestWhichTemplatesAreKept(t *testing.T) {
 	dir := t.TempDir()
-	var told []string
+	var reported []string
 	is := func(k Template, build func() error) bool {
 		t.Helper()
-		ready, err := k.Ready(t.Context(), func(message string) { told = append(told, message) }, build)
+		ready, err := k.Ready(t.Context(), func(message string) { reported = append(reported, message) }, build)
 		if err != nil {
 			t.Errorf("%s: %v", k.Key, err)
 		}
@@ -106,11 +106,11 @@ func TestWhichTemplatesAreKept(t *testing.T) {
 	}
 	for i, name := range []string{"a", "b", "c", "d", "e"} {
 		k := Template{dir, name}
-		if is(k, put(k, 10-i)) || len(told) != i {
-			t.Fatalf("%s is there when it is wanted for the first time: %q", name, told)
+		if is(k, put(k, 10-i)) || len(reported) != i {
+			t.Fatalf("%s is there when it is wanted for the first time: %q", name, reported)
 		}
-		if !is(k, put(k, 10-i)) || !is(k, nil) || len(told) != i+1 {
-			t.Fatalf("%s was not made when it was due: %q", name, told)
+		if !is(k, put(k, 10-i)) || !is(k, nil) || len(reported) != i+1 {
+			t.Fatalf("%s was not made when it was due: %q", name, reported)
 		}
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "*", Record)); len(left) != mostTemplates || strings.Contains(strings.Join(left, ""), "/a/") {

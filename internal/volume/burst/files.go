@@ -398,7 +398,7 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 		if _, err := v.change(c); err != nil {
 			return calls.Attr{}, err
 		}
-		v.tell()
+		v.report()
 	}
 	return attr(n), nil
 }

@@ -79,7 +79,7 @@ func (v *Volume) drainOne(ctx context.Context) (bool, error) {
 			v.forget(n)
 		}
 	}
-	v.tell()
+	v.report()
 	return true, nil
 }
 

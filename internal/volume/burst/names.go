@@ -295,7 +295,7 @@ func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Req
 	if err != nil {
 		return calls.Attr{}, err
 	}
-	v.tell()
+	v.report()
 	return attr(v.state.Node(ino)), nil
 }
 
@@ -347,7 +347,7 @@ func (v *Volume) Remove(ctx context.Context, w who, q *calls.Request) error {
 	}
 	_, err = v.change(meta.Change{Do: meta.DoRemove, Ino: n.Ino, Time: now(), Client: w.client, Request: w.request})
 	v.forget(n)
-	v.tell()
+	v.report()
 	return err
 }
 
@@ -445,7 +445,7 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	if old != nil {
 		v.forget(old)
 	}
-	v.tell()
+	v.report()
 	return err
 }
 

@@ -158,7 +158,7 @@ func (v *Volume) writeIndex() error {
 	}
 	err = v.log.WriteIndex(v.log.Last(), raw, func(number uint64) bool { return len(used[number]) > 0 })
 	clear(v.verified)
-	v.tell()
+	v.report()
 	return err
 }
 

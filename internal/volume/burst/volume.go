@@ -164,8 +164,8 @@ func (v *Volume) change(c meta.Change) (uint64, error) {
 	return r.Seq, nil
 }
 
-// tell wakes all who wait for a change of the volume. Callers hold the lock.
-func (v *Volume) tell() {
+// report wakes all who wait for a change of the volume. Callers hold the lock.
+func (v *Volume) report() {
 	close(v.news)
 	v.news = make(chan struct{})
 	select {
@@ -187,7 +187,7 @@ func (v *Volume) put(n *meta.Node) error {
 	if f := v.files[n.Ino]; f != nil {
 		f.dirty = time.Time{}
 	}
-	v.tell()
+	v.report()
 	return err
 }
 

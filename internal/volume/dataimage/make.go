@@ -54,19 +54,19 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	if err != nil {
 		return err
 	}
-	code, said, err := t.runIn(ctx, root.Pinned(), "mke2fs", arguments(into, ".", size, ",assume_storage_prezeroed=1")...)
-	if code != 0 && strings.Contains(said, "Bad option") { // before 1.47: it takes space for zeros
-		code, said, err = t.runIn(ctx, root.Pinned(), "mke2fs", arguments(into, ".", size, "")...)
+	code, printed, err := t.runIn(ctx, root.Pinned(), "mke2fs", arguments(into, ".", size, ",assume_storage_prezeroed=1")...)
+	if code != 0 && strings.Contains(printed, "Bad option") { // before 1.47: it takes space for zeros
+		code, printed, err = t.runIn(ctx, root.Pinned(), "mke2fs", arguments(into, ".", size, "")...)
 	}
 	switch {
 	case err != nil:
 		return err
-	case code != 0 && full(said) && spaceLeft(file) < blockSize:
+	case code != 0 && full(printed) && spaceLeft(file) < blockSize:
 		return &core.Error{Kind: core.Transient, Op: "make data image", Object: file, Err: unix.ENOSPC, Remedy: "Free space there."}
-	case code != 0 && full(said):
+	case code != 0 && full(printed):
 		return misfit
 	case code != 0:
-		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(said)}
+		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(printed)}
 	}
 	if err := f.Sync(); err != nil {
 		return fileError("make data image", file, err)
@@ -116,7 +116,7 @@ func fit(file string, root *fsutil.Root, size int64) (_ int64, misfit, err error
 		return &core.Error{Kind: core.Invalid, Op: "make data image", Object: file, Err: fmt.Errorf(why, args...), Remedy: remedy}
 	}
 	bytes, files, err := measure(root)
-	if _, told := errors.AsType[*core.Error](err); err != nil && !told {
+	if _, reported := errors.AsType[*core.Error](err); err != nil && !reported {
 		err = fileError("read directory", root.Path("."), err)
 	}
 	if err != nil {

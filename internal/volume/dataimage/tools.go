@@ -42,12 +42,12 @@ func isFile(p string) bool {
 }
 
 // run runs a program and gives its exit code and its words.
-func (t Tools) run(ctx context.Context, name string, args ...string) (code int, said string, err error) {
+func (t Tools) run(ctx context.Context, name string, args ...string) (code int, printed string, err error) {
 	return t.runIn(ctx, "", name, args...)
 }
 
 // runIn is run in a directory.
-func (t Tools) runIn(ctx context.Context, dir, name string, args ...string) (code int, said string, err error) {
+func (t Tools) runIn(ctx context.Context, dir, name string, args ...string) (code int, printed string, err error) {
 	argv, err := t.find(name)
 	if err != nil {
 		return 0, "", err
@@ -61,22 +61,22 @@ func (t Tools) runIn(ctx context.Context, dir, name string, args ...string) (cod
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	}
 	out, err := cmd.CombinedOutput()
-	said = strings.TrimSpace(string(out))
+	printed = strings.TrimSpace(string(out))
 	if ctx.Err() != nil {
-		return 0, said, context.Cause(ctx)
+		return 0, printed, context.Cause(ctx)
 	}
 	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.Exited() {
-		return e.ExitCode(), said, nil
+		return e.ExitCode(), printed, nil
 	}
-	return 0, said, err
+	return 0, printed, err
 }
 
 // Check has e2fsck look an image over, without changing it.
 func (t Tools) Check(ctx context.Context, file string) error {
-	code, said, err := t.run(ctx, "e2fsck", "-fn", file)
+	code, printed, err := t.run(ctx, "e2fsck", "-fn", file)
 	if err == nil && code != 0 {
 		err = &core.Error{
-			Kind: core.Permanent, Op: "check data image", Object: file, Err: fmt.Errorf("e2fsck found faults:\n%s", said),
+			Kind: core.Permanent, Op: "check data image", Object: file, Err: fmt.Errorf("e2fsck found faults:\n%s", printed),
 			Remedy: "Use an earlier copy of it, or have `e2fsck -fy` mend what can be mended, on a copy.",
 		}
 	}
@@ -94,10 +94,10 @@ func (t Tools) Recover(ctx context.Context, file string) error {
 	}
 	defer release()
 	const mended = 3 // codes 1 and 2: all is right now
-	code, said, err := t.run(ctx, "e2fsck", "-fp", file)
+	code, printed, err := t.run(ctx, "e2fsck", "-fp", file)
 	if err == nil && code > mended {
 		err = &core.Error{
-			Kind: core.Permanent, Op: "recover data image", Object: file, Err: fmt.Errorf("e2fsck cannot set it right safely:\n%s", said),
+			Kind: core.Permanent, Op: "recover data image", Object: file, Err: fmt.Errorf("e2fsck cannot set it right safely:\n%s", printed),
 			Remedy: "Use an earlier copy of it, or have `e2fsck -fy` mend what can be mended, on a copy.",
 		}
 	}

@@ -70,10 +70,10 @@ func lay(e end, frame []byte) []byte {
 	return frame
 }
 
-// patience is after how long frames on the way count as lost.
+// timeout is after how long frames on the way count as lost.
 const (
-	patience      = 50 * time.Millisecond
-	crowdPatience = time.Second
+	timeout      = 50 * time.Millisecond
+	crowdTimeout = time.Second
 )
 
 // measure has all flows send for a while, and counts what arrives.
@@ -166,18 +166,18 @@ func send(e end, rank int, flows []*flow, size, window int, wake, stop chan stru
 			frames = append(frames, lay(e, makeFrame(size, rank, f.to, dataTag, i, 0)))
 		}
 	}
-	patience := patience
+	timeout := timeout
 	if len(flows) > 1 {
-		patience = crowdPatience
+		timeout = crowdTimeout
 	}
-	timer := time.NewTicker(patience / 5)
+	timer := time.NewTicker(timeout / 5)
 	defer timer.Stop()
 	for len(own) > 0 {
 		some := false
 		for i, f := range own {
 			sent := f.sent.Load()
 			if sent-max(f.acked.Load(), f.lost) >= int64(window) {
-				if time.Since(f.moved) > patience {
+				if time.Since(f.moved) > timeout {
 					f.lost, f.moved = sent, time.Now()
 				}
 				continue

@@ -123,22 +123,22 @@ func byTurns(n int, measure func(i int) Result) (medians []Result) {
 // pairs gives the median of each way's turns between two endpoints.
 func pairs(only string, span time.Duration) []Result {
 	type size struct {
-		way
+		route
 		bytes int
 	}
 	var chosen []size
-	for _, w := range ways() {
+	for _, w := range routes() {
 		for _, bytes := range []int{1500, 64000} {
 			if strings.Contains(w.name, only) && (w.most == 0 || bytes <= w.most) {
 				chosen = append(chosen, size{w, bytes})
 			}
 		}
 	}
-	return byTurns(len(chosen), func(i int) Result { return pairOf(chosen[i].way, chosen[i].bytes, span/turns) })
+	return byTurns(len(chosen), func(i int) Result { return pairOf(chosen[i].route, chosen[i].bytes, span/turns) })
 }
 
 // pairOf measures one way between two endpoints.
-func pairOf(w way, size int, span time.Duration) Result {
+func pairOf(w route, size int, span time.Duration) Result {
 	best := Result{What: w.name, Size: size, Hosts: 2, Shape: "pair"}
 	guests := max(w.guests, 1)
 	var flows []flow

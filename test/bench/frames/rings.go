@@ -100,8 +100,8 @@ func newRings(c *net.UnixConn) (end, error) {
 	}
 	pair := func(a, b int) uint64 { return uint64(a) | uint64(b)<<32 }
 	g.take.at, g.give.at = 0, ringBytes
-	err = errors.Join(g.tell(setProtocolFeatures, u64(answers)), g.tell(setFeatures, u64(ringFeatures)),
-		g.tell(setMemTable, u64(1, ringsBase, ringsMemory, ringsBase, 0), fd))
+	err = errors.Join(g.report(setProtocolFeatures, u64(answers)), g.report(setFeatures, u64(ringFeatures)),
+		g.report(setMemTable, u64(1, ringsBase, ringsMemory, ringsBase, 0), fd))
 	for i, h := range []*half{&g.take, &g.give} {
 		var fds [2]int
 		for k := range fds {
@@ -111,9 +111,9 @@ func newRings(c *net.UnixConn) (end, error) {
 		}
 		h.kick, h.call = os.NewFile(uintptr(fds[0]), "kick"), os.NewFile(uintptr(fds[1]), "call")
 		at := uint64(ringsBase + h.at)
-		err = errors.Join(err, g.tell(setVringNum, u64(pair(i, ringEntries))), g.tell(setVringBase, u64(pair(i, 0))),
-			g.tell(setVringAddr, u64(uint64(i), at, at+ringUsed, at+ringAvail, 0)), g.tell(setVringCall, u64(uint64(i)), fds[1]),
-			g.tell(setVringKick, u64(uint64(i)), fds[0]), g.tell(setVringEnable, u64(pair(i, 1))))
+		err = errors.Join(err, g.report(setVringNum, u64(pair(i, ringEntries))), g.report(setVringBase, u64(pair(i, 0))),
+			g.report(setVringAddr, u64(uint64(i), at, at+ringUsed, at+ringAvail, 0)), g.report(setVringCall, u64(uint64(i)), fds[1]),
+			g.report(setVringKick, u64(uint64(i)), fds[0]), g.report(setVringEnable, u64(pair(i, 1))))
 	}
 	for i := range uint16(ringEntries) {
 		g.describe(&g.take, i, takeAt+int(i)*takeBuffer, takeBuffer, writable)
@@ -126,7 +126,7 @@ func newRings(c *net.UnixConn) (end, error) {
 }
 
 // report makes a request, and waits until it is done.
-func (g *rings) tell(request uint32, payload []byte, fds ...int) error {
+func (g *rings) report(request uint32, payload []byte, fds ...int) error {
 	out := binary.LittleEndian.AppendUint32(nil, request)
 	out = binary.LittleEndian.AppendUint32(out, needsAnswer)
 	out = append(binary.LittleEndian.AppendUint32(out, uint32(len(payload))), payload...)

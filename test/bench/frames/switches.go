@@ -25,9 +25,9 @@ const switchArg = "switch"
 // mesh is which switches there are: of how many hosts, joined by how many connections,
 // encrypted or not, with how many guests of each, and how these are attached.
 type mesh struct {
-	Kind, Attached       string
-	Hosts, Guests, Lanes int
-	Secure               bool
+	Kind, Attached             string
+	Hosts, Guests, Connections int
+	Secure                     bool
 }
 
 // order is what the switch of one host has to know.
@@ -158,7 +158,7 @@ func beSwitch(raw string) error {
 	}
 	go o.accept(f, l, id)
 	for _, above := range fabric.Above(o.Kind, o.Host) {
-		for slot := range o.Lanes {
+		for slot := range o.Connections {
 			if err := o.dial(f, above, slot, id); err != nil {
 				return err
 			}

@@ -19,16 +19,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// way is one by which frames go between two endpoints.
-type way struct {
+// route is one by which frames go between two endpoints.
+type route struct {
 	name   string
 	most   int // bytes of a frame's payload; 0: 64,000
 	guests int // of either host, each with a flow to one of the other; 0: one
 	make   func() (ends []end, undo func(), err error)
 }
 
-func ways() []way {
-	return []way{
+func routes() []route {
+	return []route{
 		{"switch, two hosts, TLS", 0, 0, mesh{fabric.Switch, fabric.Rings, 2, 1, 1, true}.make},
 		{"switch, two hosts, plain", 0, 0, mesh{fabric.Switch, fabric.Rings, 2, 1, 1, false}.make},
 		{"switch, one host", 0, 0, mesh{fabric.Switch, fabric.Rings, 1, 2, 1, false}.make},

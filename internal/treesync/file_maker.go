@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keeper makes files several at once, for that is what takes the time where they are
+// fileMaker makes files several at once, for that is what takes the time where they are
 // many and small: those that have come whole, and those of an earlier copy that are the
 // same at both ends. The latter are copied and not linked, and their blocks not shared,
 // so that damage to one copy, or who writes to it, leaves the other as it is.
-type keeper struct {
+type fileMaker struct {
 	once    sync.Once
 	slots   chan struct{} // of those that work beside the stream
 	buffers sync.Pool
@@ -25,13 +25,13 @@ type keeper struct {
 
 const bufferSize = 256 << 10
 
-func (k *keeper) begin() {
+func (k *fileMaker) begin() {
 	const waiting = 8 // file systems of clusters ask a server for each file
 	k.slots = make(chan struct{}, max(runtime.GOMAXPROCS(0), waiting))
 	k.buffers.New = func() any { b := make([]byte, bufferSize); return &b }
 }
 
-func (k *keeper) fail(err error) {
+func (k *fileMaker) fail(err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.err == nil {
@@ -39,7 +39,7 @@ func (k *keeper) fail(err error) {
 	}
 }
 
-func (k *keeper) failed() error {
+func (k *fileMaker) failed() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.err
@@ -50,15 +50,15 @@ func (k *keeper) failed() error {
 func (t *tree) beside(f *frame, op, path string, do func() error) {
 	try := func() {
 		if err := do(); err != nil {
-			t.keeper.fail(t.wrap(op, path, err))
+			t.fileMaker.fail(t.wrap(op, path, err))
 		}
 	}
-	t.keeper.once.Do(t.keeper.begin)
+	t.fileMaker.once.Do(t.fileMaker.begin)
 	select {
-	case t.keeper.slots <- struct{}{}:
+	case t.fileMaker.slots <- struct{}{}:
 		f.kept.Go(func() {
 			try()
-			<-t.keeper.slots
+			<-t.fileMaker.slots
 		})
 	default:
 		try()
@@ -66,7 +66,7 @@ func (t *tree) beside(f *frame, op, path string, do func() error) {
 }
 
 // buffer gives one of bufferSize bytes, which is to be put back among the buffers.
-func (k *keeper) buffer() *[]byte {
+func (k *fileMaker) buffer() *[]byte {
 	k.once.Do(k.begin)
 	b, _ := k.buffers.Get().(*[]byte)
 	return b
@@ -80,7 +80,7 @@ func (t *tree) arrived(m *meta, noted *entry, buffer *[]byte, size int) error {
 	}
 	journal := t.journal
 	t.beside(&t.stack[len(t.stack)-1], "create", path, func() error {
-		defer t.keeper.buffers.Put(buffer)
+		defer t.fileMaker.buffers.Put(buffer)
 		fd, err := createAt(dir, m.name, 0o600|m.mode&0o777)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (t *tree) keep(b *Basis, e *entry) error {
 	}
 	noted, from, to := t.journal.add(e.path), frame.from, frame.fd
 	t.beside(frame, "copy", where, func() error {
-		m, st, err := t.keeper.copy(to, from, name, b, e)
+		m, st, err := t.fileMaker.copy(to, from, name, b, e)
 		if err == nil {
 			t.journal.set(noted, m, st, e.check, true)
 		}
@@ -126,7 +126,7 @@ func (t *tree) keep(b *Basis, e *entry) error {
 
 // copy makes a file that is in one directory what it was when e was noted in another,
 // attributes included.
-func (k *keeper) copy(to, from int, name string, b *Basis, e *entry) (*meta, *unix.Stat_t, error) {
+func (k *fileMaker) copy(to, from int, name string, b *Basis, e *entry) (*meta, *unix.Stat_t, error) {
 	m, in, err := b.earlier(from, name, e)
 	if err != nil {
 		return nil, nil, unreadable(b.root, e.path, err)
@@ -184,7 +184,7 @@ func unreadable(root, path string, err error) error {
 }
 
 // move copies so many bytes, or fewer where there are no more, and reports what they are.
-func (k *keeper) move(to, from int, size int64) (c content, read, err error) {
+func (k *fileMaker) move(to, from int, size int64) (c content, read, err error) {
 	buffer := k.buffer()
 	defer k.buffers.Put(buffer)
 	c.table = castagnoli()
@@ -209,5 +209,5 @@ func (t *tree) settle() error {
 	for _, f := range t.stack {
 		f.kept.Wait()
 	}
-	return t.keeper.failed()
+	return t.fileMaker.failed()
 }
