@@ -1,0 +1,128 @@
+package docs
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// fieldWords are banned words of documents that code may use, each with its reason.
+var fieldWords = map[string]string{
+	`orders`:                          "a verb of sorting",
+	`odd`:                             "a kind of number",
+	`(bring|brings|brought|bringing)`: "guests are brought up",
+	`what is there`:                   "directories that a test looks at",
+}
+
+// bannedNames are words that no identifier has, each with what replaces it.
+var bannedNames = map[string]string{
+	"tell": "report, print", "tells": "reports, prints", "told": "reported", "telling": "reporting", "said": "printed, output", "patience": "timeout", "patient": "tolerant",
+	"promise": "reservation", "promised": "reserved", "promises": "reservations", "way": "route, connection", "ways": "routes", "keeper": "the noun of what it makes",
+	"lane": "connection", "lanes": "connections", "door": "port", "doors": "ports", "heir": "volume reuse", "heirs": "volume reuse", "heed": "accept", "witness": "record",
+	"breathe": "backoff", "vigil": "keepalive", "household": "host group", "vain": "no progress", "deaf": "blocked", "shelf": "store", "insist": "retry", "anew": "again",
+	"entrust": "stage", "somebody": "user", "whoever": "user",
+}
+
+// unchecked are folders whose words are still replaced, or which have a language of their own.
+var unchecked = map[string]string{
+	"internal/control":      "its state machine replaces the code that has these words",
+	"internal/state":        "records keep the names that databases have",
+	"internal/report":       "it shows the fields of records by their names",
+	"internal/volume/burst": "not reworded yet",
+}
+
+// TestWordsOfCode holds comments and identifiers to the words of the field. The names of
+// tests are sentences, and are not checked.
+func TestWordsOfCode(t *testing.T) {
+	patterns := map[*regexp.Regexp]string{}
+	for _, b := range banned {
+		if fieldWords[b.pattern] == "" {
+			patterns[regexp.MustCompile(`(?i)\b(`+b.pattern+`)\b`)] = b.instead
+		}
+	}
+	for file, f := range goFiles(t) {
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				for pattern, instead := range patterns {
+					if found := pattern.FindString(c.Text); found != "" {
+						t.Errorf("%s: %q: write %s: %s", file, found, instead, c.Text)
+					}
+				}
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			id, is := n.(*ast.Ident)
+			if !is || strings.HasPrefix(id.Name, "Test") || strings.HasPrefix(id.Name, "Benchmark") {
+				return true
+			}
+			for _, w := range wordsOf(id.Name) {
+				if instead := bannedNames[w]; instead != "" {
+					t.Errorf("%s: the name %s has %q: write %s", file, id.Name, w, instead)
+				}
+			}
+			return true
+		})
+	}
+}
+
+// TestFieldWordsAreBanned: an exception to a pattern that is gone goes as well.
+func TestFieldWordsAreBanned(t *testing.T) {
+	for pattern := range fieldWords {
+		if !slices.ContainsFunc(banned, func(b struct{ pattern, instead string }) bool { return b.pattern == pattern }) {
+			t.Errorf("%q is an exception to no banned word", pattern)
+		}
+	}
+}
+
+// goFiles returns the parsed Go files of the repository by their paths.
+func goFiles(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	root, files := testkit.Root(t), map[string]*ast.File{}
+	for _, top := range []string{"cmd", "hack", "internal", "test"} {
+		err := filepath.WalkDir(filepath.Join(root, top), func(path string, e fs.DirEntry, err error) error {
+			if err != nil {
+				return err
+			}
+			rel, err := filepath.Rel(root, path)
+			switch {
+			case err != nil:
+				return err
+			case unchecked[rel] != "" && e.IsDir():
+				return fs.SkipDir
+			case e.IsDir() || !strings.HasSuffix(path, ".go") || rel == "test/docs/code_words_test.go" || rel == "test/docs/words_test.go":
+				return nil
+			}
+			files[rel], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.ParseComments|parser.SkipObjectResolution)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// wordsOf returns the words of a name, in lower case.
+func wordsOf(name string) (words []string) {
+	letters, from := []rune(name), 0
+	for i := 1; i <= len(letters); i++ {
+		switch {
+		case i < len(letters) && !unicode.IsUpper(letters[i]):
+			continue
+		case i < len(letters) && unicode.IsUpper(letters[i-1]) && (i+1 == len(letters) || unicode.IsUpper(letters[i+1])):
+			continue // within an abbreviation
+		}
+		words = append(words, strings.ToLower(string(letters[from:i])))
+		from = i
+	}
+	return words
+}
