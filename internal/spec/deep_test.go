@@ -93,6 +93,48 @@ func TestHonestFilesOfAllSizesAreRead(t *testing.T) {
 	}
 }
 
+// TestTextsOfEditorsAndGenerators are read as they are meant, or refused.
+func TestTextsOfEditorsAndGenerators(t *testing.T) {
+	const image = "image: a\n"
+	for text, want := range map[string]string{
+		"\ufeff" + image + "run: echo hi\n":                        "echo hi",
+		"image: a\r\nrun: |\r\n  echo a\r\n  echo b\r\n":           "echo a\necho b\n",
+		image + "run: >\n  echo a\n  b\n\n  echo c\n":              "echo a b\necho c\n",
+		image + "run: |-\n  printf \"a: b # c\"\n":                 "printf \"a: b # c\"",
+		image + "run:\techo t\n":                                   "echo t",
+		image + "\"run\": \"echo \\x41\\u00e9\"\n":                 "echo Aé",
+		"x-r: &r echo anchored\n" + image + "run: *r\n":            "echo anchored",
+		"# c\n---\n" + image + "run: echo d\n---\n":                "echo d",
+		"{\"image\": \"a\", \"run\": \"echo json\", \"nodes\": 1}": "echo json",
+		image + "name: 007\nrun: yes | head -1\n":                  "yes | head -1",
+		image + "run: true\n":                                      "true",
+		image + "run: echo " + strings.Repeat("x", 100_000) + "\n": "echo " + strings.Repeat("x", 100_000),
+		"":                            "",
+		"# nothing\n":                 "",
+		"just text\n":                 "",
+		"- a\n- b\n":                  "",
+		image + "run: echo \x00 x\n":  "",
+		image + "run: echo caf\xe9\n": "",
+		"\xff\xfei\x00m\x00a\x00g\x00e\x00:\x00 \x00a\x00\n\x00": "",
+		image + "nodes: 1.5\n":        "",
+		image + "nodes: \"2\"\n":      "",
+		image + "nodes: -3\n":         "",
+		image + "Run: echo\n":         "",
+		image + "run: {a: b}\n":       "",
+		image + "run: [[echo]]\n":     "",
+		image + "env: {\"\": x}\n":    "",
+		image + "env: {\"A=B\": x}\n": "",
+		image + "env: {A: {B: c}}\n":  "",
+		image + "env: {A: [1]}\n":     "",
+		"x-a: &a [x,x,x,x,x,x,x,x,x,x]\nx-b: &b [*a,*a,*a,*a]\nimage: b\nrun: *b\n": "",
+	} {
+		j, err := ParseJob("x", []byte(text), "/")
+		if want == "" && !core.IsKind(err, core.Invalid) || want != "" && (err != nil || j.Run == nil || j.Run.Shell != want) {
+			t.Errorf("%.60q: %+v, %v; want %.60q", text, j, err, want)
+		}
+	}
+}
+
 func TestScalarsThatVersionsOfYAMLReadDifferently(t *testing.T) {
 	for text, want := range map[string]string{
 		"%YAML 1.2\n---\nimage: a\nrun: echo d\n...\n":          "",

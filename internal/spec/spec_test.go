@@ -254,6 +254,17 @@ func TestImagesWithoutTheWordForWhatTheyAre(t *testing.T) {
 	}
 }
 
+func TestNamesThatNoImageHas(t *testing.T) {
+	for _, ref := range []string{
+		"Ubuntu", "docker.io/Foo/Bar:1", "ubuntu:", ":tag", "ubuntu: 22", "ubuntu:" + strings.Repeat("x", 200), "ubuntu@sha256:abc", " ", "a//b", "https://docker.io/x",
+		"shub://x/y", "library://a/b/c:1", "oras://ghcr.io/x", "dir:./x", "containers-storage:x", "docker-archive:", "oci:", "sha256:zz",
+	} {
+		if _, err := ParseJob("j.yaml", []byte("image: '"+ref+"'"), "/d"); !core.IsKind(err, core.Invalid) {
+			t.Errorf("%q: %v", ref, err)
+		}
+	}
+}
+
 func TestCheckPlatform(t *testing.T) {
 	for text, want := range map[string]string{"": "", "linux/arm64/v8": "", "blah": `--platform: platform: "blah" is no platform`, "linux/amd46": "linux/amd64"} {
 		if err := CheckPlatform("--platform", text); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
