@@ -35,6 +35,9 @@ type Found struct {
 	// Foreign are files of the host that a process had mapped to be executed although its
 	// programs are an image's, sorted.
 	Foreign []string
+	// Misled are programs that behave differently where the image's loader has started them:
+	// those that look at their own executable, and those that run as another user. Sorted.
+	Misled []string
 }
 
 // Bounds of what a run can make this process keep.
@@ -51,6 +54,7 @@ type Watch struct {
 	tools   string // the directory in containers whose files belong to bee
 	own     string // the part of the path of processes' information: /proc
 	foreign map[string]bool
+	loaded  map[string]bool // the programs that a loader has started
 	strange map[string]uint64
 	files   map[string]*os.File
 	cores   []uint32 // the processors that some process may use
@@ -75,7 +79,7 @@ type Sought struct {
 func Start(ctx context.Context, s Sought) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{
-		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", foreign: map[string]bool{},
+		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", foreign: map[string]bool{}, loaded: map[string]bool{},
 		strange: map[string]uint64{}, files: map[string]*os.File{}, ended: make(chan struct{}), cancel: cancel,
 	}
 	go w.look(ctx)
@@ -104,12 +108,16 @@ func (w *Watch) Stop() Found {
 	w.found.Cores = count(w.cores)
 	w.found.Programs, w.found.Foreign = map[string]string{}, slices.Sorted(maps.Keys(w.foreign))
 	for path, f := range w.files {
-		h := sha256.New()
-		if _, err := io.Copy(h, f); err == nil { // else: not known
+		h, own := sha256.New(), finder{text: []byte(ownExecutable)}
+		if _, err := io.Copy(io.MultiWriter(h, &own), f); err == nil { // else: not known
 			w.found.Programs[path] = hex.EncodeToString(h.Sum(nil))
+		}
+		if w.loaded[path] && (own.found || isSetID(f)) {
+			w.found.Misled = append(w.found.Misled, path)
 		}
 		f.Close()
 	}
+	slices.Sort(w.found.Misled)
 	return w.found
 }
 

@@ -1,8 +1,10 @@
 package fair
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -58,7 +60,37 @@ func (w *Watch) noteHost(pid string, from *origin) (program string) {
 			w.foreign[path] = true
 		}
 	}
-	return from.program(exe, head(w.own+"/"+pid+"/cmdline"))
+	program = from.program(exe, head(w.own+"/"+pid+"/cmdline"))
+	if at, _ := from.inside(exe); program != "" && program != at {
+		if len(w.loaded) < mostFiles {
+			w.loaded[program] = true
+		}
+	}
+	return program
+}
+
+// ownExecutable is the link to a process's executable, which is the loader where that has
+// started it (ld.so(8)).
+const ownExecutable = "/proc/self/exe"
+
+// isSetID reports whether a program runs as another user or group, which the loader does not do.
+func isSetID(f *os.File) bool {
+	info, err := f.Stat()
+	return err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0
+}
+
+// A finder looks for a text in what is written.
+type finder struct {
+	text, tail []byte
+	found      bool
+}
+
+// Write implements io.Writer.
+func (f *finder) Write(p []byte) (int, error) {
+	all := append(f.tail, p...)
+	f.found = f.found || bytes.Contains(all, f.text)
+	f.tail = slices.Clone(all[max(0, len(all)-len(f.text)+1):])
+	return len(p), nil
 }
 
 func hostShell() string {

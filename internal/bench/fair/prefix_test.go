@@ -1,11 +1,13 @@
 package fair
 
 import (
+	"debug/elf"
 	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -24,6 +26,27 @@ func TestOrigin(t *testing.T) {
 	} {
 		if got := o.program("/cache/tree/ld.so", cmdline); got != want {
 			t.Errorf("%q is %q, expected %q", cmdline, got, want)
+		}
+	}
+}
+
+// TestFinder finds a text that several writes have together.
+func TestFinder(t *testing.T) {
+	for _, tc := range []struct {
+		parts []string
+		want  bool
+	}{
+		{[]string{"x/proc/self/exey"}, true}, {[]string{"/proc/se", "", "l", "f/exe"}, true},
+		{[]string{"/proc/self", "-/exe"}, false}, {nil, false},
+	} {
+		f := finder{text: []byte(ownExecutable)}
+		for _, part := range tc.parts {
+			if n, err := f.Write([]byte(part)); n != len(part) || err != nil {
+				t.Fatal(n, err)
+			}
+		}
+		if f.found != tc.want {
+			t.Errorf("%q: %v", tc.parts, f.found)
 		}
 	}
 }
@@ -49,8 +72,21 @@ func TestForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, program := range []string{filepath.Join(tree, "solver"), sleep} {
-		c := exec.Command(program, "60")
+	loader, err := os.ReadFile(interpreterOf(t, sleep))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"ld.so": loader, "curious": append(raw, "\x00/proc/self/exe"...), "modest": raw} {
+		if err := os.WriteFile(filepath.Join(tree, name), text, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(name string) string { return filepath.Join(tree, name) }
+	for _, args := range [][]string{
+		{in("solver"), "60"}, {sleep, "60"},
+		{in("ld.so"), "--library-path", "/none", in("curious"), "60"}, {in("ld.so"), "--library-path", "/none", in("modest"), "60"},
+	} {
+		c := exec.Command(args[0], args[1:]...)
 		c.Env = []string{"BEE_RUN_ID=8", "BEE_PREFIX=" + string(mark)}
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
@@ -68,4 +104,28 @@ func TestForeign(t *testing.T) {
 	if !slices.Contains(found.Foreign, sleep) {
 		t.Errorf("the host's program is not in %v", found.Foreign)
 	}
+	if !slices.Equal(found.Misled, []string{"/curious"}) {
+		t.Errorf("the programs that find the loader in their place are %v", found.Misled)
+	}
+}
+
+// interpreterOf is the loader that a program names (elf(5)).
+func interpreterOf(t *testing.T, program string) string {
+	t.Helper()
+	f, err := elf.Open(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, p := range f.Progs {
+		if p.Type == elf.PT_INTERP {
+			raw := make([]byte, p.Filesz)
+			if _, err := p.ReadAt(raw, 0); err != nil {
+				t.Fatal(err)
+			}
+			return strings.TrimRight(string(raw), "\x00")
+		}
+	}
+	t.Skip("no loader starts programs here")
+	return ""
 }

@@ -211,6 +211,9 @@ func (t *Taker) doubts(o Outcome) []string {
 	if o.Found.Cores > 0 && o.Found.Busiest > o.Found.Cores {
 		flags = append(flags, "more processes of one program than cores")
 	}
+	for _, program := range o.Found.Misled {
+		flags = append(flags, program+" looks at its own executable or runs as another user, and finds the image's loader in its place: measure as root")
+	}
 	if slices.Contains(t.Study.Fair, "same-binaries") && len(o.Found.Programs) == 0 && o.Failed == "" {
 		flags = append(flags, "the programs were not seen, so that they could not be compared")
 	}
