@@ -7,7 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/bench/measure"
 	"github.com/bee-hpc/bee/internal/bench/record"
@@ -16,8 +19,9 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// claimsOf are the claims of a study for the points of a plan.
-func claimsOf(s *study.Study, points []study.Point) []record.Claim {
+// claimsOf are the claims of a study for the points of a plan. Those of sites that others
+// stand in for are not judged.
+func claimsOf(s *study.Study, points []study.Point, mapped map[string]string) []record.Claim {
 	ids := map[string]bool{}
 	for i := range points {
 		ids[points[i].ID(s.Variables)] = true
@@ -38,6 +42,11 @@ func claimsOf(s *study.Study, points []study.Point) []record.Claim {
 		}
 		if c.Against == "" && (c.AgainstMetric != "" || len(c.AgainstAt) > 0) {
 			r.Against = c.Environment
+		}
+		for _, name := range slices.Sorted(maps.Keys(mapped)) {
+			if to := mapped[name]; s.Environments[r.Environment].Site == to || s.Environments[r.Against].Site == to {
+				r.StandIn = strings.TrimPrefix(r.StandIn+"; on "+to+" in place of "+name, "; ")
+			}
 		}
 		for j := range points {
 			p := &points[j]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -28,6 +29,7 @@ type benchOptions struct {
 	job       string
 	env       []string
 	site      string
+	mapped    map[string]string // sites by those that the study names
 	size      string
 	method    string
 	margin    string
@@ -80,6 +82,7 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 	f.StringVar(&o.job, "job", "", "measure the job of this `Beefile`")
 	f.StringSliceVar(&o.env, "env", nil, "`environments` to measure besides the baseline")
 	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
+	f.StringToStringVar(&o.mapped, "map", nil, "site in place of one that the study names, as `NAME=SITE`; the report says so")
 	f.StringVar(&o.size, "size", "", "values of variables: paper, here or smoke")
 	f.StringVar(&o.method, "method", "", "robust, beserra2016 or published, instead of the study's")
 	f.StringVar(&o.margin, "margin", "", "difference that does not matter, such as 5%, instead of the study's")
@@ -140,6 +143,9 @@ func (o *benchOptions) change(s *study.Study) error {
 			return refuse("--env "+e, fmt.Errorf("the study has no such environment, but %s", strings.Join(s.EnvironmentNames, ", ")))
 		}
 	}
+	if name := mapSites(s, o.mapped); name != "" {
+		return refuse("--map "+name+"="+o.mapped[name], errors.New("no environment of the study has that site, or the other has no name"))
+	}
 	if _, is := s.Sizes[o.size]; o.size != "" && !is {
 		return refuse("--size "+o.size, errors.New("the study has no such size"))
 	}
@@ -149,6 +155,25 @@ func (o *benchOptions) change(s *study.Study) error {
 		}
 	}
 	return nil
+}
+
+// mapSites puts other sites in place of those that environments name. It returns the first
+// name that no environment has, or "".
+func mapSites(s *study.Study, mapped map[string]string) (unknown string) {
+	for _, name := range slices.Sorted(maps.Keys(mapped)) {
+		is := func(e string) bool { return s.Environments[e].Site == name }
+		if name == "" || mapped[name] == "" || !slices.ContainsFunc(s.EnvironmentNames, is) {
+			return name
+		}
+	}
+	for _, name := range s.EnvironmentNames {
+		e := s.Environments[name]
+		if to := mapped[e.Site]; to != "" {
+			e.Site = to
+			s.Environments[name] = e
+		}
+	}
+	return ""
 }
 
 func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o benchOptions) error {
@@ -211,6 +236,8 @@ func (a *app) newBenchResumeCommand() *cobra.Command {
 				return errors.Join(err, j.Close())
 			}
 			defer session.close()
+			o.site = j.Plan.Site
+			mapSites(s, j.Plan.Mapped)
 			b := a.newBench(session, s, o)
 			defer b.end()
 			if err := b.same(c.Context(), &j.Plan); err != nil {

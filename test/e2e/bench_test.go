@@ -120,8 +120,14 @@ method: {blocks: 10}
 	t.Run("resume refuses another job", func(t *testing.T) {
 		few := filepath.Join(bee.Dir, "named")
 		bee.File("named.yaml", fmt.Sprintf("image: \"docker-archive:%s\"\nrun: echo counted 1\nworkdir: /work\n", image))
-		named := bee.File("named-study.yaml", "study: named\njob: {file: named.yaml}\nenvironments: {plain: {runtime: rootless}, equal: {runtime: rootless}}\nmetrics: {cpu: {builtin: host_cpu}}\nmethod: {blocks: 1}\n")
-		bee.Must("bench", "run", "--wait", "0s", named, "-o", few)
+		named := bee.File("named-study.yaml", "study: named\njob: {file: named.yaml}\nenvironments: {plain: {runtime: rootless}, equal: {runtime: rootless, site: lab}}\nmetrics: {cpu: {builtin: host_cpu}}\nmethod: {blocks: 1}\n")
+		if got := bee.Try("bench", "run", "--wait", "0s", named, "-o", few, "--map", "cloud=local"); got.Code != 201 {
+			t.Errorf("a site that the study does not have is replaced: %d\n%s", got.Code, got.Stderr)
+		}
+		bee.Must("bench", "run", "--wait", "0s", named, "-o", few, "--site", "local", "--map", "lab=local")
+		if text := bee.Must("bench", "report", few, "--markdown"); !strings.Contains(text, "on local in place of lab") {
+			t.Errorf("the report conceals the other site: %s", text)
+		}
 		bee.Must("bench", "resume", "--wait", "0s", few)
 		bee.File("named.yaml", fmt.Sprintf("image: \"docker-archive:%s\"\nrun: echo counted 2\nworkdir: /work\n", image))
 		if got := bee.Try("bench", "resume", "--wait", "0s", few); got.Code != 201 {

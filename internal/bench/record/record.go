@@ -16,6 +16,10 @@ type Plan struct {
 	// File is the text of the study file, and Dir the directory at which its paths start.
 	File string `json:"file"`
 	Dir  string `json:"dir"`
+	// Site is the site of environments that name none; empty: the user's first. Mapped are sites
+	// in place of those that the study names.
+	Site   string            `json:"site,omitempty"`
+	Mapped map[string]string `json:"mapped,omitempty"`
 	// Size is the name of a size, or empty.
 	Size string `json:"size,omitempty"`
 	// Seed sets the order of environments.

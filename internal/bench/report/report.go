@@ -4,11 +4,14 @@
 package report
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,7 +37,7 @@ func New(p record.Plan, rows []record.Row) *Report {
 
 // Redact drops names of hosts, users and paths.
 func (r *Report) Redact() {
-	r.Plan.Machine.Host, r.Plan.Dir, r.Plan.File = "", "", ""
+	r.Plan.Machine.Host, r.Plan.Dir, r.Plan.File, r.Plan.Site = "", "", "", ""
 	for i := range r.Rows {
 		r.Rows[i].Error, r.Rows[i].Run, r.Rows[i].Programs, r.Rows[i].Foreign, r.Rows[i].Hosts = "", "", nil, nil, nil
 	}
@@ -75,12 +78,13 @@ func (r *Report) CSV(w io.Writer) error {
 // number has six significant digits.
 func number(v float64) string { return strconv.FormatFloat(v, 'g', 6, 64) }
 
-// title is that of the study.
+// title is that of the study, with the sites that stand in for others.
 func (r *Report) title() string {
-	if r.Plan.Title != "" {
-		return r.Plan.Title
+	title := cmp.Or(r.Plan.Title, "Study "+r.Plan.Study)
+	for _, name := range slices.Sorted(maps.Keys(r.Plan.Mapped)) {
+		title += " (on " + r.Plan.Mapped[name] + " in place of " + name + ")"
 	}
-	return "Study " + r.Plan.Study
+	return title
 }
 
 // A row of the table of verdicts.
