@@ -171,6 +171,21 @@ func TestANoisyMachineSaysSo(t *testing.T) {
 	}
 }
 
+// TestBlocksAreWhole: a block that was interrupted is not counted as one.
+func TestBlocksAreWhole(t *testing.T) {
+	p := plan()
+	all := rows(3, 1, nil)
+	for i, want := range []int{3, 2, 2, 2} { // each block ends with the baseline's second measurement
+		if r := Evaluate(&p, all[:len(all)-i]); r.Blocks != want {
+			t.Errorf("without the last %d measurements: %d blocks, expected %d", i, r.Blocks, want)
+		}
+	}
+	first := len(all) - 3
+	if r := Evaluate(&p, append(all[:first:first], all[first+1:]...)); r.Blocks != 2 {
+		t.Errorf("without the baseline's first measurement: %d blocks, expected 2", r.Blocks)
+	}
+}
+
 func TestFamilyCountsPrimaryContrasts(t *testing.T) {
 	p := plan()
 	p.Environments = append(p.Environments, record.Environment{Name: "vm", Dropped: "no KVM"})

@@ -192,10 +192,16 @@ func (x *table) whole(p *record.Plan, block int) bool {
 			if e.Dropped != "" || !slices.Contains(point.Environments, e.Name) {
 				continue
 			}
-			if !slices.ContainsFunc(x.order, func(c cell) bool { return c.point == point.ID && c.environment == e.Name && c.block == block }) {
+			if !x.measured(point.ID, e.Name, block, false) || e.Name == p.Baseline && !x.measured(point.ID, e.Name, block, true) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+func (x *table) measured(point, environment string, block int, again bool) bool {
+	return slices.ContainsFunc(x.order, func(c cell) bool {
+		return c.point == point && c.environment == environment && c.block == block && c.again == again
+	})
 }
