@@ -171,6 +171,19 @@ func TestANoisyMachineSaysSo(t *testing.T) {
 	}
 }
 
+// TestSentencesNameFlags: what stands beside a verdict is not in the table alone.
+func TestSentencesNameFlags(t *testing.T) {
+	p := plan()
+	r := Evaluate(&p, rows(3, 1, func(r *record.Row) {
+		if r.Environment == "box" {
+			r.Flags = []string{"data in the cache"}
+		}
+	}))
+	if text := strings.Join(Sentences(&p, &r), "\n"); !strings.Contains(text, "data in the cache (3)") {
+		t.Error(text)
+	}
+}
+
 // TestBlocksAreWhole: a block that was interrupted is not counted as one.
 func TestBlocksAreWhole(t *testing.T) {
 	p := plan()

@@ -27,6 +27,9 @@ func Sentences(p *record.Plan, r *Result) []string {
 	for _, f := range r.Failed {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s: not measured: %s. %s", f.Environment, strings.TrimSuffix(f.Reason, "."), f.Remedy)))
 	}
+	if s := flagsSentence(r.Flags); s != "" {
+		all = append(all, s)
+	}
 	if s := ClaimsSentence(r.Claims); s != "" {
 		all = append(all, s)
 	}
@@ -39,6 +42,25 @@ func Sentences(p *record.Plan, r *Result) []string {
 			p.Baseline, percent(p.Margin), percent(p.Margin), text))
 	}
 	return all
+}
+
+// flagsSentence names what stands beside the verdicts, with the number of measurements.
+func flagsSentence(flags []Flag) string {
+	rows := map[string]int{}
+	var texts []string
+	for _, f := range flags {
+		if rows[f.Text] == 0 {
+			texts = append(texts, f.Text)
+		}
+		rows[f.Text] += f.Rows
+	}
+	if len(texts) == 0 {
+		return ""
+	}
+	for i, text := range texts {
+		texts[i] = fmt.Sprintf("%s (%d)", text, rows[text])
+	}
+	return "Consider, with the number of measurements: " + strings.Join(texts, "; ") + "."
 }
 
 func sentence(p *record.Plan, r *Result, e record.Environment) string {
