@@ -52,7 +52,6 @@ type foreignFlag struct {
 
 // foreignFlags are those that people give to `bee run`.
 var foreignFlags = []foreignFlag{ //nolint:gochecknoglobals // a table
-	{[]string{"i", "t", "interactive", "tty", "it"}, "Start the run with -d, then open a shell in it: `bee exec -it RUN sh`."},
 	{[]string{"p", "publish", "P", "publish-all", "expose", "network", "net", "hostname", "h", "link", "dns", "ip"}, "Leave it out: the network of a job is that of its hosts."},
 	{[]string{"mount", "bind", "B"}, "Mount a directory of the site: `-v HOST:PATH[:ro]`."},
 	{[]string{"cpus", "cpus-per-task", "c", "cpuset-cpus"}, "Give the cores of each node: `--cores 8`."},

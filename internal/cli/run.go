@@ -36,6 +36,7 @@ type runOptions struct {
 	begins bool
 	trust  trust
 	docker likeDocker
+	lends  interactive
 	// time, cores and memory are as the user wrote them.
 	time, memory string
 	cores        int
@@ -55,8 +56,12 @@ image, with its command behind it, as for docker run.
 bee run shows the task's output, collects its outputs and ends with the task's
 own exit code. The job does not depend on this process: it continues when the
 terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find it again.
-Ctrl-C asks what to do.`,
-		Example: "  bee run job.yaml\n  bee run docker.io/library/debian:12 uname -a\n  bee run -n 2 -v /project/data:/data:ro lab/solver:2.1 mpirun solver /data/case\n  bee run -d --site lab job.yaml\n  bee run --image oci:./app --nodes 4 job.yaml\n  bee run --again pi -n 4",
+Ctrl-C asks what to do.
+
+With -i and -t the job's command reads what you type or pipe, and depends on this
+process: if that ends before the input does, the run fails. It cannot be moved, and
+on a terminal Ctrl-C is the command's.`,
+		Example: "  bee run job.yaml\n  bee run docker.io/library/debian:12 uname -a\n  bee run -n 2 -v /project/data:/data:ro lab/solver:2.1 mpirun solver /data/case\n  bee run -d --site lab job.yaml\n  bee run -it docker.io/library/debian:12 bash\n  bee run --image oci:./app --nodes 4 job.yaml\n  bee run --again pi -n 4",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && o.again == "" {
@@ -73,6 +78,7 @@ Ctrl-C asks what to do.`,
 	f := c.Flags()
 	f.SetInterspersed(false) // an image's command has flags of its own
 	o.docker.flags(c)
+	o.lends.flags(f)
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and continue in the background")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
 	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
@@ -121,6 +127,9 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 	if err != nil {
 		return err
 	}
+	if err := o.lends.change(&sub, from, o.detach); err != nil {
+		return err
+	}
 	s, err := a.openQuietly(ctx)
 	if err != nil {
 		return err
@@ -166,6 +175,7 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 		ui.stdout = a.stderr
 	}
 	s.Report, s.Output = ui.report, ui.output
+	defer o.lends.pass(s, ui)()
 	watched, stop, done := s.watchSignals(ctx, run.ID, ui)
 	defer done()
 	ended, err := s.Drive(watched, run.ID, stop)

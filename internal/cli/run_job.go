@@ -28,6 +28,8 @@ type jobSource struct {
 	what, strange string
 	// beefile is the file's absolute path, or "".
 	beefile string
+	// input: it was read from standard input.
+	input bool
 	// typed: its image and its mounts are what the user has typed.
 	typed bool
 	// keepsLinks: no link in its inputs is followed.
@@ -87,7 +89,7 @@ func (a *app) jobOfInput() (jobSource, error) {
 	if err != nil {
 		return jobSource{}, &core.Error{Kind: core.Invalid, Op: "read the Beefile from", Object: "standard input", Err: err, Remedy: "Name a file instead."}
 	}
-	return jobSource{draft: spec.DraftOf("stdin", raw, workingDir()), what: "the Beefile on standard input", strange: "it came through a pipe"}, nil
+	return jobSource{draft: spec.DraftOf("stdin", raw, workingDir()), what: "the Beefile on standard input", strange: "it came through a pipe", input: true}, nil
 }
 
 // imageJob is the job of an image and a command; none: the image's own.

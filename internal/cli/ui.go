@@ -35,8 +35,11 @@ type progress struct {
 	live     bool // a terminal
 	quiet    bool
 	status   output.StatusLine
-	held     *heldOutput // while a question is open; nil: none is
-	open     bool        // the terminal shows a line of the task's that has no end yet
+	held     *heldOutput  // while a question is open; nil: none is
+	lent     bool         // standard input is the job's: nothing is asked
+	attached bool         // so is the terminal, now
+	late     []plan.Event // that came meanwhile
+	open     bool         // the terminal shows a line of the task's that has no end yet
 	last     time.Time
 	lastText string
 	since    plan.Event // the first of the long step that is shown
@@ -54,6 +57,12 @@ func (p *progress) report(e plan.Event) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.attached {
+		if e.Message != "" && e.Total == 0 && e.Done == 0 && e.Waited == 0 && len(p.late) < maxLate {
+			p.late = append(p.late, e)
+		}
+		return
+	}
 	switch {
 	case e.Total > 0 || e.Done > 0 || e.Waited > 0:
 		p.step(e)
@@ -259,6 +268,12 @@ func durationText(d time.Duration) string {
 func (p *progress) note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.attached {
+		if len(p.late) < maxLate {
+			p.late = append(p.late, plan.Event{Message: text})
+		}
+		return
+	}
 	p.clear()
 	if !p.quiet {
 		output.On(p.out, output.Auto).Say("%s", text)
@@ -282,7 +297,9 @@ const (
 )
 
 // asks reports whether there is a person to ask.
-func (p *progress) asks() bool { return output.IsTerminal(p.out) && output.IsTerminal(os.Stdin) }
+func (p *progress) asks() bool {
+	return !p.lent && output.IsTerminal(p.out) && output.IsTerminal(os.Stdin)
+}
 
 // askStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
 // a second Ctrl-C, it means stop.

@@ -55,6 +55,7 @@ func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*l
 	}
 	plan.Mounts = a.mounts
 	plan.VM, plan.Slot, plan.InGuest = a.vm, a.site.Slot, a.sub.InGuest
+	plan.Input, plan.Terminal = a.sub.Input, a.sub.Terminal
 	if plan.Restore = a.saved != nil; plan.Restore {
 		plan.Setup = nil
 	}

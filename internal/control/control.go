@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/input"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -50,6 +51,9 @@ type Controller struct {
 	Report func(protocol.Event)
 	// Output gets the task's output as it comes, or is nil.
 	Output func(tasklog.Frame) error
+	// Input is what the commands of runs with Submission.Input read; nil: it was passed to
+	// another controller, and what that has not passed on is lost.
+	Input *input.Input
 	// Routes are those between machines, for all controllers of this process.
 	Routes *transfer.Routes
 	// between, if set, is called between things that are written one after the
@@ -120,6 +124,8 @@ type Head interface {
 	Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error
 	// Output tells the task's output from an offset on, as it comes.
 	Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error
+	// Input passes the input of the task's command on until that has ended; nil: it is lost.
+	Input(ctx context.Context, in *input.Input) error
 	// Addresses are the ip:port at which other nodes can join the head.
 	Addresses(ctx context.Context) ([]string, error)
 	// Stop ends the attempt: TERM, and KILL after the grace.

@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
+	"github.com/bee-hpc/bee/internal/input"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -394,6 +395,8 @@ func (h *fakeHead) Stop(context.Context, time.Duration) error { close(h.stopped)
 func (h *fakeHead) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil
 }
+
+func (h *fakeHead) Input(context.Context, *input.Input) error { return nil }
 
 func (h *fakeHead) Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error {
 	for i, e := range h.events {

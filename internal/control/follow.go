@@ -337,6 +337,16 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			})
 		}
 	})
+	passed := make(chan struct{})
+	go a.guard(func() {
+		defer close(passed)
+		if !a.sub.Input {
+			return
+		}
+		if err := head.Input(ctx, a.c.Input); err != nil && ctx.Err() == nil {
+			a.c.Log.Debug("pass the input on", "run", a.run.ID, "err", err)
+		}
+	})
 	snapshots, bringing := make(chan protocol.Event, 1), make(chan struct{})
 	go a.guard(func() {
 		defer close(bringing)
@@ -375,6 +385,8 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		cancel()
 	}
 	<-drained // the head closes the output after the last byte
+	cancel()
+	<-passed
 	return result, err
 }
 

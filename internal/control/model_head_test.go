@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/input"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"golang.org/x/sys/unix"
@@ -355,6 +356,7 @@ type modelLine struct{ *modelHead }
 
 func (h modelLine) Addresses(context.Context) ([]string, error) { return h.addresses() }
 func (h modelLine) Close() error                                { return nil }
+func (h modelLine) Input(context.Context, *input.Input) error   { return nil }
 func (h modelLine) Extend(context.Context, time.Time) error     { return nil }
 func (h modelLine) Hold(context.Context, int) (func(), error)   { return func() {}, nil }
 func (h modelLine) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -34,6 +35,10 @@ type Submission struct {
 	// Nobody but who has submitted such a run wants what comes of it: whoever takes
 	// it over ends it, and forgets it.
 	InGuest bool `json:"in_guest,omitempty"`
+	// Input has the job's command read what the user passes to the controller, once: another
+	// attempt would not get it again. With Terminal it is on a terminal.
+	Input    bool               `json:"input,omitempty"`
+	Terminal *protocol.Terminal `json:"terminal,omitempty"`
 	// Within is the directory that the job's inputs and outputs may not leave, as it may be
 	// another user's and its user was not asked; "": none.
 	Within string `json:"within,omitempty"`

@@ -160,6 +160,7 @@ func (h *head) register(s *rpc.Server) {
 		kept, err := h.askCheckpoint(ctx, r.Move)
 		return nodecall.SaveReply{Kept: kept}, err
 	})
+	rpc.HandleStream(s, nodecall.CallInput, h.passInput)
 	rpc.HandleStream(s, nodecall.CallHold, h.pinSnapshot)
 	rpc.HandleStream(s, nodecall.CallSnapshot, h.giveSnapshot)
 	rpc.Handle(s, nodecall.CallAddresses, func(context.Context, rpc.Caller, rpc.None) (nodecall.Addresses, error) {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -65,6 +66,8 @@ type head struct {
 	saving sync.Mutex    // one snapshot at a time
 	taken  int           // how many have been begun
 	kept   *snapshot.Retained
+	// input is what Run reads; nil: nothing.
+	input *jobInput
 	// unlockImage gives the data image free that is the volume; nil: it is none.
 	unlockImage func()
 }
@@ -92,6 +95,9 @@ func newHead(n *node) (*head, error) {
 		nodes: map[int]*rpc.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
 		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
 		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: snapshot.Retain(dir),
+	}
+	if h.plan.Input {
+		h.input = newJobInput()
 	}
 	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil
@@ -227,7 +233,7 @@ func (h *head) work(ctx context.Context) error {
 	if h.plan.Setup != nil {
 		h.n.setPhase(core.PhaseSetup)
 		h.journal.begin(core.PhaseSetup)
-		exit, err := h.task(ctx, h.plan.Setup)
+		exit, err := h.task(ctx, h.plan.Setup, nil)
 		h.journal.end(core.PhaseSetup)
 		if err != nil {
 			return err
@@ -258,7 +264,7 @@ func (h *head) run(ctx context.Context, argv []string) error {
 	h.n.setPhase(core.PhaseRun)
 	h.journal.begin(core.PhaseRun)
 	go h.takeSnapshots(running)
-	exit, err := h.task(ctx, argv)
+	exit, err := h.task(ctx, argv, h.input)
 	ran()
 	h.journal.end(core.PhaseRun)
 	h.warnOfFullVolume()
@@ -337,8 +343,14 @@ func (h *head) checkMPI(ctx context.Context) error {
 	return err
 }
 
-// task runs one of the job's commands, its output into the log.
-func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
+// task runs one of the job's commands, its output into the log. nil: it reads nothing.
+func (h *head) task(ctx context.Context, argv []string, in *jobInput) (core.Exit, error) {
+	if in != nil {
+		defer in.close()
+		if h.plan.Terminal != nil {
+			return h.onTerminal(ctx, argv, in)
+		}
+	}
 	b := h.n.box
 	outR, outW, err := os.Pipe()
 	if err != nil {
@@ -351,16 +363,26 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 		return core.Exit{}, err
 	}
 	defer errR.Close()
-	env := append(slices.Clone(b.env), ranks.TaskVariable+"=1")
-	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: b.workdir, Stdout: outW, Stderr: errW})
+	command := driver.Command{Args: argv, Env: h.taskEnv(), Dir: b.workdir, Stdout: outW, Stderr: errW}
+	var inW *os.File
+	if in != nil {
+		if command.Stdin, inW, err = os.Pipe(); err != nil {
+			outW.Close()
+			errW.Close()
+			return core.Exit{}, err
+		}
+		defer inW.Close()
+		defer command.Stdin.Close()
+	}
+	p, err := h.begin(ctx, command)
 	outW.Close()
 	errW.Close()
-	if e, ok := errors.AsType[*pid1.StartError](err); ok {
-		h.output.Write(tasklog.Stderr, []byte("bee: "+e.Message+"\n")) //nolint:errcheck // the exit code says it too
-		return core.Exit{Code: e.Code}, nil
-	}
 	if err != nil {
-		return core.Exit{}, err
+		return h.notStarted(err)
+	}
+	if in != nil {
+		command.Stdin.Close() // the command has it
+		in.begin(inW, nil)
 	}
 	var output execute.Output
 	output.Pass(outR, h.keepOutput(tasklog.Stdout))
@@ -371,6 +393,43 @@ func (h *head) task(ctx context.Context, argv []string) (core.Exit, error) {
 	} else {
 		output.Drain()
 	}
+	return exit, err
+}
+
+// taskEnv is the environment of the job's commands.
+func (h *head) taskEnv() []string { return append(slices.Clone(h.n.box.env), ranks.TaskVariable+"=1") }
+
+// notStarted is the exit of a command that could not be started, where that is its own fault.
+func (h *head) notStarted(err error) (core.Exit, error) {
+	if e, ok := errors.AsType[*pid1.StartError](err); ok {
+		h.output.Write(tasklog.Stderr, []byte("bee: "+e.Message+"\n")) //nolint:errcheck // the exit code says it too
+		return core.Exit{Code: e.Code}, nil
+	}
+	return core.Exit{}, err
+}
+
+// onTerminal is task for a command on a terminal.
+func (h *head) onTerminal(ctx context.Context, argv []string, in *jobInput) (core.Exit, error) {
+	t := h.plan.Terminal
+	env := h.taskEnv()
+	if t.Type != "" && !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "TERM=") }) {
+		env = append(env, "TERM="+t.Type)
+	}
+	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: h.n.box.workdir, Terminal: &driver.TerminalSize{Rows: t.Rows, Cols: t.Cols}})
+	if err != nil {
+		return h.notStarted(err)
+	}
+	end := p.Terminal()
+	if end == nil {
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		return core.Exit{}, &core.Error{Kind: core.Unsupported, Op: "start the job's command on a terminal", Err: errors.New("its runtime has made none"), Remedy: "Leave out -t, or choose another `runtime:`."}
+	}
+	defer end.Close()
+	in.begin(nil, end)
+	var output execute.Output
+	output.Pass(end, h.keepOutput(tasklog.Stdout))
+	exit, err := h.await(ctx, p)
+	output.Drain()
 	return exit, err
 }
 

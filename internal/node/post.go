@@ -22,7 +22,7 @@ func (h *head) post(ctx context.Context) (core.Exit, error) {
 			return core.Exit{}, h.n.failed("bring the files together for `post:` of", fmt.Errorf("%s: %w", h.nameOf(rank), err))
 		}
 	}
-	return h.task(ctx, h.plan.Post)
+	return h.task(ctx, h.plan.Post, nil)
 }
 
 // volumeAsWanted refuses hosts that share no volume, where the job needs one.

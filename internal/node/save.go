@@ -172,6 +172,9 @@ func (h *head) setAsked() {
 // move.
 func (h *head) askCheckpoint(ctx context.Context, move bool) (int, error) {
 	const op = "take a checkpoint"
+	if h.input != nil {
+		return 0, &core.Error{Kind: core.Unsupported, Op: op, Err: errors.New("its command reads what its user types or passes, which no other attempt gets again"), Remedy: "Run it without -i and -t, with `checkpoint:` in the Beefile."}
+	}
 	if h.plan.Checkpoint == nil {
 		return 0, &core.Error{Kind: core.Unsupported, Op: op, Err: errors.New("the job does not say how it saves itself"), Remedy: "Give it `checkpoint:` in the Beefile."}
 	}

@@ -87,6 +87,9 @@ type Plan struct {
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
 	Run []string `json:"run"`
+	// Input has Run read what the controller passes. With Terminal it is on a terminal.
+	Input    bool      `json:"input,omitempty"`
+	Terminal *Terminal `json:"terminal,omitempty"`
 	// Post runs when Run has ended with code 0, once VolumeDir has the files of all hosts.
 	Post []string `json:"post,omitempty"`
 	// SharedVolume ends the attempt, as Unsupported, where the hosts share no volume.
@@ -120,6 +123,13 @@ type Plan struct {
 	Grace   time.Duration `json:"grace"` // between TERM and KILL
 	// JoinTimeout bounds the wait for all nodes.
 	JoinTimeout time.Duration `json:"join_timeout"`
+}
+
+// Terminal is what a terminal is at first.
+type Terminal struct {
+	Type string `json:"type,omitempty"` // the variable TERM
+	Rows uint16 `json:"rows,omitempty"`
+	Cols uint16 `json:"cols,omitempty"`
 }
 
 // Begin fixes the deadline on the head, by its clock.

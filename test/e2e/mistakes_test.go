@@ -64,7 +64,7 @@ func TestFortyMistakes(t *testing.T) {
 		key("file_mounts: {/a: ./a}", "inputs:"),
 		key("services: {a: {}}", "image:"),
 		key("cpus: 8", "cores: 8"),
-		typed("run -it debian:12 bash", "bee exec -it"),
+		typed("run -dit debian:12 bash", "bee exec -it"),
 		typed("run --mount type=bind debian:12", "-v HOST:PATH"),
 		typed("run -l a=b debian:12", "--label"),
 		typed("run -v ok.yaml", "--verbose"),

@@ -141,3 +141,61 @@ func TestARunAndItsTerminal(t *testing.T) {
 		}
 	})
 }
+
+// TestTheInputOfARun: -i passes standard input, -t a terminal, and neither is taken for
+// whole where the process that passes it has gone.
+func TestTheInputOfARun(t *testing.T) {
+	t.Parallel()
+	b, pipe := busyboxJob(t, "nodes: 2", "run: 'echo ready; wc -c; echo all'")
+	b.Env = append(b.Env, "BEE_SITES="+labSites(b, "2"))
+	t.Run("a pipe", func(t *testing.T) {
+		c := b.Command("run", "-q", "-i", pipe)
+		c.Stdin = strings.NewReader(strings.Repeat("x", 1<<20))
+		if out, err := c.CombinedOutput(); err != nil || string(out) != "ready\n1048576\nall\n" {
+			t.Errorf("%v: %q", err, out)
+		}
+	})
+	t.Run("a terminal", func(t *testing.T) {
+		x := onTerminal(t, b, "run", "-it", b.File("terminal.yaml", strings.Replace(b.Read("job.yaml"), "wc -c; echo all", "tty; exec cat", 1)))
+		x.await("ready")
+		x.await("/dev/pts/")
+		x.press("typed\n")
+		x.await("typed")
+		x.await("typed") // what is typed, and what cat writes
+		x.press("\x03")
+		x.await("130")
+		if code := x.exit(); code != 130 {
+			t.Errorf("exit code %d", code)
+		}
+	})
+	t.Run("its process is killed", func(t *testing.T) {
+		c := b.Command("run", "-q", "-i", pipe)
+		keys, err := c.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer keys.Close()
+		out, err := c.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+			t.Fatal(err)
+		}
+		id := strings.TrimSpace(b.Must("ps", "-q"))
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait() //nolint:errcheck // it was killed
+		b.Must("supervise")
+		if v := b.Await(id, 60*time.Second); v.State != "failed" || v.ExitCode != nil {
+			t.Errorf("the run: %+v", v)
+		}
+		if text := b.Must("logs", id); strings.Contains(text, "all") {
+			t.Errorf("it took a part of its input for all: %q", text)
+		}
+	})
+}

@@ -26,6 +26,7 @@ var ( //nolint:gochecknoglobals // constants
 	CallWatch     = rpc.Method[WatchRequest, rpc.None]{Name: "watch", By: rpc.Controller}
 	CallOutput    = rpc.Method[OutputRequest, rpc.None]{Name: "output", By: rpc.Controller}
 	CallExec      = rpc.Method[ExecRequest, rpc.None]{Name: "exec", By: rpc.Controller | rpc.LaunchAgent | rpc.Nodes, Request: rpc.LargeSize}
+	CallInput     = rpc.Method[InputRequest, InputReply]{Name: "input", By: rpc.Controller, Within: rpc.Unlimited}
 	CallStop      = rpc.Method[StopRequest, rpc.None]{Name: "stop", By: rpc.Controller}
 	CallExtend    = rpc.Method[ExtendRequest, rpc.None]{Name: "extend", By: rpc.Controller}
 	CallSave      = rpc.Method[SaveRequest, SaveReply]{Name: "save", By: rpc.Controller, Within: rpc.Unlimited}
@@ -69,6 +70,27 @@ type OutputRequest struct {
 func (r OutputRequest) Check() error {
 	if r.Offset < 0 {
 		return invalid("offset of output", r.Offset)
+	}
+	return nil
+}
+
+// InputRequest asks to pass input to the job's command, once that has begun.
+type InputRequest struct {
+	// Lost reports that the rest of it never comes.
+	Lost bool `json:"lost,omitempty"`
+}
+
+// InputReply is how much of the input has come to the head, and how much of that the
+// command has been given, in bytes.
+type InputReply struct {
+	Taken   int64 `json:"taken,omitempty"`
+	Written int64 `json:"written,omitempty"`
+}
+
+// Check implements the check of package rpc.
+func (r InputReply) Check() error {
+	if r.Written < 0 || r.Taken < r.Written {
+		return invalid("length of the job's input", r.Taken)
 	}
 	return nil
 }

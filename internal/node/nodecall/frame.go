@@ -18,6 +18,8 @@ const (
 	FrameExit   = 'x' // JSON of an ExitFrame; the last frame
 	FrameCredit = 'c' // empty: one more FrameStdin may be sent
 	FrameResize = 'r' // rows and columns of the terminal, 16 bits each
+
+	FrameWritten = 'w' // of CallInput alone: how much the command has been given, 64 bits
 )
 
 // StdinCredit is how many FrameStdin may be on their way or wait for the
