@@ -30,6 +30,9 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		return outcome{}, err
 	}
 	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider, rec: rec}
+	if rec.State != state.Acquiring && rec.State != state.Lending { // else it is known only later what is there
+		a.on(machinery.ControllerStarted)
+	}
 	if a.rec.Phases == nil {
 		a.rec.Phases = map[core.Phase]time.Duration{}
 	}
@@ -72,7 +75,9 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 // resumeRelease continues the release of an attempt whose verdict is on record.
 func (a *attempt) resumeRelease(ctx context.Context) (outcome, error) {
 	out := remembered(a.rec)
-	a.on(machinery.ControllerStarted)
+	if a.rec.State == state.Lending {
+		a.on(machinery.ControllerStarted)
+	}
 	if a.cancelled() {
 		return a.abandoned(ctx, out)
 	}
@@ -177,16 +182,19 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 // begun tells whether the head's journal says that the user's setup or run
 // command was started, and takes note of what that means.
 func (a *attempt) begun(ctx context.Context) bool {
+	if a.rec.TaskBegan {
+		return true
+	}
 	is := false
 	err := a.journalled(ctx, func(e protocol.Event) bool {
 		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
-		a.ran = a.ran || a.mayHaveEffects(e)
-		return a.ran
+		a.rec.TaskBegan = a.rec.TaskBegan || a.mayHaveEffects(e)
+		return a.rec.TaskBegan
 	})
 	// Without the journal, assume the worse: that it ran. Only a journal that
 	// was never begun means that it did not.
 	if err != nil && !core.IsKind(err, core.NotFound) {
-		is, a.ran = true, true
+		is, a.rec.TaskBegan = true, true
 	}
 	return is
 }

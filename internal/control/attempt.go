@@ -28,13 +28,16 @@ type attempt struct {
 	provider driver.Provider
 	lease    driver.Lease
 	rec      state.Attempt
-	// changes are those of its state that are to be written, and verdict what its result
-	// means for the run, until it is collected.
+	// changes are those of its state that are to be written.
 	changes []event.Event
 	answers []state.Request // of which the change is the result
-	verdict state.Verdict
-	// absent is set where the job has succeeded, and an output was not there.
-	absent *core.Error
+	// lost is the request that declares its site lost, once this controller has read it.
+	lost  *siteLost
+	reach reachability
+
+	// What follows is found again by each controller that continues the attempt. None of it
+	// decides the attempt's course.
+
 	// theirs is the image for the architecture of the hosts, vm the machines
 	// around its containers, binds where inputs appear that lie outside of the
 	// volume. resumed tells that the attempt goes on from a checkpoint.
@@ -54,49 +57,27 @@ type attempt struct {
 	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
-	// asked is when the head asked the job to save itself, by its clock.
-	asked time.Time
 	// shown is how far the task's output was told.
 	shown int64
-	// enabled is set once the launch spec is known to be enabled. unseen is set
-	// when an attempt was over before this controller saw anything of it. By the
-	// hosts' clock, lastSeen is when the head said something last, and gone is
-	// when they were released.
-	enabled  bool
+	// unseen is set when an attempt was over before this controller saw anything of it: the
+	// history says so. lastSeen is when the head said something last, by the hosts' clock.
 	unseen   bool
 	lastSeen time.Time
-	gone     time.Time
 	// newest is the newest checkpoint that its store was known to have when it was listed,
 	// for who asks at each look at a site that does not answer.
 	newest *driver.Generation
 	listed time.Time
-	// away is since when its site has not answered, where the run can go on
-	// without it after a while.
-	away time.Time
-	// silent is since when there has been no line to its head; told is set once
-	// the run's history says so, and reportedOver once it says that its slot is over.
-	// lost is what the run's user has said of it.
-	silent       time.Time
-	told         bool
-	reportedOver bool
 	// expected is when the record was last told when the hosts are expected.
 	expected time.Time
-	// still is set while the site has the hosts stand still.
-	still bool
-	// ends is when it takes them back now, which the head is still to be told; zero: nothing.
+	// ends is a later end of the hosts' time, which the head is still to be told; zero: none.
+	// A head that is never told ends sooner.
 	ends time.Time
-	lost *siteLost
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
 	// breaks are those of the connection over which files travel.
 	breaks transfer.Breaks
 	// declaredLostAsked is when the run's record was last asked for that.
 	declaredLostAsked time.Time
-	// granted is when its hosts were, by the site's clock; zero: not known.
-	granted time.Time
-	// ran is set once the user's command may have done something that is not simply
-	// begun again elsewhere: see mayHaveEffects.
-	ran bool
 	// passed are the phases of its head so far.
 	passed durations
 	// remarks counts those of its head that went into the history.
@@ -260,7 +241,7 @@ func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
 	if err := core.CheckHosts(lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil {
 		return err
 	}
-	a.granted = since
+	a.rec.SiteGranted = since
 	handle := lease.Handle()
 	a.rec.Lease, a.rec.Hosts = &handle, nil
 	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
@@ -388,9 +369,7 @@ func (a *attempt) ended() {
 	if !a.rec.Ended.IsZero() {
 		return
 	}
-	if a.rec.Ended = a.gone; a.gone.IsZero() {
-		a.rec.Ended = time.Now()
-	}
+	a.rec.Ended = time.Now()
 }
 
 func firstOf(words ...string) string {

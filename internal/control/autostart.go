@@ -153,7 +153,7 @@ func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 // look asks how the waiting stands. A launch spec that is not known to be enabled
 // come first.
 func (a *attempt) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiting, error) {
-	if a.autostarted() && !a.enabled {
+	if a.rec.Autostart == state.Enabling {
 		err := a.lease.Autostart().EnableSpec(ctx)
 		if core.IsKind(err, core.NotFound) {
 			err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("what was left there is gone: %w", err)}
@@ -161,7 +161,6 @@ func (a *attempt) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiting
 		if err != nil {
 			return driver.Waiting{}, err
 		}
-		a.enabled = true
 		a.on(machinery.Enabled)
 		a.rec.Autostart = state.Enabled
 		if err := a.put(ctx); err != nil {

@@ -232,7 +232,7 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 // it took too long, where no checkpoint is there: whether what it has written is whole,
 // only its user can tell.
 func (a *attempt) keepUnsaved(ctx context.Context) error {
-	if a.asked.IsZero() || !a.rec.Result.Reported() || a.sub.Job.SavesVM() {
+	if a.rec.CheckpointAsked.IsZero() || !a.rec.Result.Reported() || a.sub.Job.SavesVM() {
 		return nil
 	}
 	if list, err := a.checkpoints().Whole(ctx); err != nil || len(list) > 0 {

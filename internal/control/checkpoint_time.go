@@ -12,7 +12,7 @@ func (a *attempt) measure(r *protocol.Result) {
 		return
 	}
 	a.rec.Saving = r.Phases[core.PhaseCheckpoint]
-	if took := r.Ended.Sub(a.asked); !a.asked.IsZero() && took > a.rec.Saving {
+	if took := r.Ended.Sub(a.rec.CheckpointAsked); !a.rec.CheckpointAsked.IsZero() && took > a.rec.Saving {
 		a.rec.Saving = took
 	}
 }

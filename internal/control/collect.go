@@ -42,9 +42,9 @@ func NodeLogRank(job *spec.Job, rank int) int { return rank - rank%job.NodesPerH
 
 // collect brings home the output, the nodes' logs and the job's outputs. Only
 // when it has succeeded may the lease be released: until then the site holds
-// the only copy.
-func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
-	err := a.timed(ctx, core.PhaseCollect, func() error {
+// the only copy. absent is why the run fails by outputs that were not there.
+func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core.Error, err error) {
+	err = a.timed(ctx, core.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
 		logs.Go(func() { a.guard(func() { a.fetchLogs(ctx, home) }) })
@@ -58,13 +58,13 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		} else if !errors.As(err, new(invalidReport)) && !core.IsKind(err, core.NotFound) {
 			return a.fetchFailed(err)
 		}
-		a.rec.Outputs, a.absent = nil, nil // an earlier try may have brought some
+		a.rec.Outputs, absent = nil, nil // an earlier try may have brought some
 		if a.doesWithout(ctx) {
 			a.c.clearArrivals(&a.sub, a.run.ID)
 			a.event(ctx, event.OutputsSkipped{})
 			return nil
 		}
-		collect := func() error { return a.fetchOutputs(ctx, head, r) }
+		collect := func() (err error) { absent, err = a.fetchOutputs(ctx, head, r); return err }
 		if r.Outputs == nil && r.Exit == nil {
 			collect = func() error { return a.salvage(ctx, head) }
 		}
@@ -77,20 +77,19 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) error {
 		if ctx.Err() == nil {
 			a.event(ctx, event.CollectFailed{Cause: event.CauseOf(err)})
 		}
-		return err
+		return nil, err
 	}
 	if a.lends(ctx) {
 		a.on(machinery.Lent)
 	} else {
 		a.on(machinery.Collected)
 	}
-	if a.absent != nil {
-		a.blame(outcome{err: a.absent})
-		a.verdict = state.NotContinued
+	if absent != nil {
+		a.blame(outcome{err: absent})
+		a.rec.Verdict = state.NotContinued
 	}
-	a.rec.Verdict = a.verdict
 	// On a site of this machine, too: what it has is removed next.
-	return a.write(context.WithoutCancel(ctx), true)
+	return absent, a.write(context.WithoutCancel(ctx), true)
 }
 
 // waitForSite has something brought home. Where the site stops answering, and the run

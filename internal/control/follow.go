@@ -28,9 +28,9 @@ const (
 	thereTimeout = 3 * time.Minute
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
-	// Hosts that stand still are looked at so often: the head, once it goes on, waits half
+	// Hosts that are suspended are looked at so often: the head, once it goes on, waits half
 	// a minute at most for word of when its slot ends now.
-	stillLook = 10 * time.Second
+	suspendedLook = 10 * time.Second
 	// A head that takes a connection and says nothing hangs. Tries are
 	// counted, not time, of which much passes while this machine sleeps. Other nodes
 	// give it up sooner, and a host that sleeps takes no connection: all of this is
@@ -132,19 +132,20 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		out = outcome{state: state.Stopped, exit: out.exit, err: errStopped()}
 		a.blame(out)
 	}
-	a.verdict = a.verdictOf(out)
+	a.rec.Verdict = a.verdictOf(out)
 	if a.rec.State == state.Ended {
 		a.on(machinery.OutputsOwed)
 		if err := a.put(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
-	if err := a.waitForSite(ctx, func() error { return a.collect(ctx, result) }); err != nil {
+	var absent *core.Error
+	if err := a.waitForSite(ctx, func() (err error) { absent, err = a.collect(ctx, result); return err }); err != nil {
 		return outcome{}, err
 	}
 	a.showRest(ctx)
-	if a.absent != nil {
-		out = outcome{state: state.Failed, err: a.absent}
+	if absent != nil {
+		out = outcome{state: state.Failed, err: absent}
 	}
 	return out, a.releaseOrLend(ctx, out)
 }
@@ -185,7 +186,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 	switch {
 	case err.Kind == core.Stopped || a.stopAsked():
 		return outcome{state: state.Stopped, err: errStopped()}
-	case !a.ran && placement.Passable(err):
+	case !a.rec.TaskBegan && placement.Passable(err):
 		return outcome{next: true, state: state.Failed, err: err}
 	}
 	return outcome{state: state.Failed, err: a.hintShared(r, err)}
@@ -214,7 +215,9 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
 					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
 					if result, err := a.lastResult(ctx, lost, &after); result != nil || err != nil { // files may outlive their hosts
-						a.gone = a.lastSeen
+						if a.rec.Ended.IsZero() { // since then no site has the run, however late this is seen
+							a.rec.Ended = a.lastSeen
+						}
 						return result, err
 					}
 				} else if err == nil && status.Reason != "" {
@@ -228,10 +231,10 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 					return nil, errAway
 				}
 				longest := longestPause
-				if a.still {
-					longest = stillLook
-				} else if a.told { // it may be away for long
-					longest = longestLook(a.silent)
+				if a.reach.suspended {
+					longest = suspendedLook
+				} else if a.reach.reported != waitUnreported { // it may be away for long
+					longest = longestLook(a.reach.silent)
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longest)
 				core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
@@ -247,7 +250,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 			continue
 		}
-		a.away, a.silent, a.told = time.Time{}, time.Time{}, false
+		a.reachable()
 		if stumbles == 0 {
 			pause = 0
 		}
@@ -276,7 +279,8 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
-		a.silent = time.Now()
+		a.reach.silent = time.Time{} // from now on
+		a.unreachable(&a.reach.silent)
 		result, lerr := a.left(ctx, &after)
 		if lerr == nil || errors.As(lerr, new(invalidReport)) {
 			return result, lerr

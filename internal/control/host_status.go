@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -19,19 +20,21 @@ const reasonWithin = 5 * time.Second
 // stand notes that the site itself has the attempt's hosts stand still: they are
 // not away, however long that takes.
 func (a *attempt) stand(ctx context.Context, why string) {
-	a.away, a.silent = time.Time{}, time.Time{}
-	if !a.still {
-		a.still = true
+	a.reach.silent, a.reach.unneeded = time.Time{}, time.Time{}
+	if !a.reach.suspended {
+		a.reach.suspended = true
+		a.on(machinery.HostsSuspended)
 		a.event(ctx, event.HostsSuspended{Site: a.site.Name, Reason: why})
 	}
 }
 
 // proceed notes the end of that.
 func (a *attempt) proceed(ctx context.Context, status driver.Status) {
-	if !a.still {
+	if !a.reach.suspended {
 		return
 	}
-	a.still = false
+	a.reach.suspended = false
+	a.on(machinery.HostsResumed)
 	resumed := event.HostsResumed{Site: a.site.Name}
 	if a.lengthen(ctx, status.Ends) {
 		resumed.Ends = status.Ends
@@ -60,7 +63,7 @@ func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
 
 // reportEnd tells a head that answers again of the later end of its slot.
 func (a *attempt) reportEnd(ctx context.Context, head Head) {
-	if a.still {
+	if a.reach.suspended {
 		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
 			a.proceed(ctx, status)
 		}

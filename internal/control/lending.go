@@ -38,7 +38,7 @@ func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
 
 // lends reports whether the attempt may leave its checkpoint on its site for the next one.
 func (a *attempt) lends(ctx context.Context) bool {
-	return a.verdict.Goes() && a.lies != "" && a.lease.VolumeReuse() != nil && a.harmless(ctx)
+	return a.rec.Verdict.Goes() && a.lies != "" && a.lease.VolumeReuse() != nil && a.harmless(ctx)
 }
 
 // passes tells whether the attempt can pass its checkpoint on. Nobody waits for its hosts

@@ -31,8 +31,8 @@ func UnnamedVolume(runDir string) string { return retention.UnnamedVolume(runDir
 const outputsAtOnce = 8
 
 // fetchOutputs brings home what the outputs name. What cannot be had does not
-// keep the others away.
-func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) error {
+// keep the others away. absent is why the run fails by outputs that were not there.
+func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Result) (absent *core.Error, err error) {
 	list, refused := placed(a.collecting(), r.Outputs)
 	if len(refused) > 0 {
 		a.event(ctx, event.OutputsRefused{Site: a.site.Name, Count: len(refused), First: refused[0]})
@@ -60,9 +60,10 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 		}
 	}
 	if ctx.Err() != nil {
-		return errors.Join(errs...)
+		return nil, errors.Join(errs...)
 	}
-	return errors.Join(append(errs, a.unmatched(ctx, head, r, list))...)
+	absent, err = a.unmatched(ctx, head, r, list)
+	return absent, errors.Join(append(errs, err)...)
 }
 
 // fetching gives what is told how much of something has come, of total bytes; 0: not known.
@@ -94,9 +95,9 @@ func (a *attempt) fetchingAll(list []output) func(i int, done int64) {
 // unmatched reports outputs that were not there, or could not leave the volume. Where the
 // job has succeeded, its volume has what is missing, and is kept; outputs that were not
 // there make the run a failed one.
-func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result, came []output) error {
+func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result, came []output) (absent *core.Error, err error) {
 	if r.Exit == nil || a.sub.InGuest { // whose submitter knows what it wants
-		return nil
+		return nil, nil
 	}
 	var missing []string
 	for i, o := range a.sub.Job.Outputs {
@@ -109,7 +110,7 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 		a.rec.Unmatched = append(a.rec.Unmatched, l.Path)
 	}
 	if len(missing)+len(r.Left) == 0 {
-		return nil
+		return nil, nil
 	}
 	lacks := event.OutputsMissing{Missing: missing, More: max(0, len(r.Left)-namedLeft)}
 	for _, l := range r.Left[:min(len(r.Left), namedLeft)] {
@@ -118,15 +119,15 @@ func (a *attempt) unmatched(ctx context.Context, head string, r *protocol.Result
 	if r.Exit.Code == 0 {
 		volume := UnnamedVolume(a.c.Store.RunDir(a.run.ID))
 		if err := a.keepVolume(ctx, head, volume); err != nil && !core.IsKind(err, core.NotFound) {
-			return err
+			return nil, err
 		}
 		lacks.Volume = volume
 		if len(missing) > 0 {
-			a.absent = errNoOutput(a.run.ID, missing, volume)
+			absent = errNoOutput(a.run.ID, missing, volume)
 		}
 	}
 	a.event(ctx, lacks)
-	return nil
+	return absent, nil
 }
 
 // namedLeft is how many things that stay in a volume are named.

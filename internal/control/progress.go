@@ -76,7 +76,7 @@ func (a *attempt) continued(ctx context.Context, r *protocol.Result) (outcome, b
 	}
 	lost := placement.LaunchedSince(attempts, a.rec, last)
 	switch {
-	case last == 0 && (lost > placement.MostLost || !a.asked.IsZero()): // it was asked to save itself, and could not
+	case last == 0 && (lost > placement.MostLost || !a.rec.CheckpointAsked.IsZero()): // it was asked to save itself, and could not
 		return outcome{}, false, nil
 	case last == 0:
 		return outcome{moved: true, err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, true, nil

@@ -20,7 +20,6 @@ import (
 
 // handleEvent records an event of the head, and reports it.
 func (a *attempt) handleEvent(ctx context.Context, e protocol.Event) error {
-	a.ran = a.ran || a.mayHaveEffects(e)
 	switch {
 	case a.mayHaveEffects(e):
 		a.on(machinery.TaskBegins)
@@ -29,9 +28,9 @@ func (a *attempt) handleEvent(ctx context.Context, e protocol.Event) error {
 	}
 	switch {
 	case e.Begin && e.Phase == core.PhaseCheckpoint:
-		a.asked = e.Time
+		a.rec.CheckpointAsked = e.Time
 	case e.Begin && e.Phase == core.PhaseRun: // it goes on, perhaps after it was asked
-		a.asked = time.Time{}
+		a.rec.CheckpointAsked = time.Time{}
 	}
 	a.showProgress(ctx, e)
 	if e.SetupDone {
@@ -177,7 +176,7 @@ func (a *attempt) catchUp(ctx context.Context, after *int64) {
 		return false
 	})
 	if err != nil && !core.IsKind(err, core.NotFound) {
-		a.ran = true // as far as is known
+		a.rec.TaskBegan = true // as far as is known
 	}
 }
 
@@ -223,8 +222,8 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 		}
 	}
 	a.rec.Nodes, a.rec.HeadPhases, a.rec.Starting = r.Nodes, nil, ""
-	if _, is := a.rec.Phases[core.PhaseUnattended]; !is && !a.gone.IsZero() {
-		a.rec.Phases[core.PhaseUnattended] = max(0, time.Since(a.gone))
+	if _, is := a.rec.Phases[core.PhaseUnattended]; !is && !a.rec.Ended.IsZero() {
+		a.rec.Phases[core.PhaseUnattended] = max(0, time.Since(a.rec.Ended))
 	}
 	if !a.autostarted() || r.Started.IsZero() {
 		return

@@ -54,8 +54,8 @@ func (a *attempt) spent(ctx context.Context) bool {
 // taken back, both by the site's clock.
 func (a *attempt) span() time.Duration {
 	end := a.lease.Deadline()
-	if a.site.Slot > 0 || end.IsZero() || a.granted.IsZero() {
+	if a.site.Slot > 0 || end.IsZero() || a.rec.SiteGranted.IsZero() {
 		return a.site.Slot
 	}
-	return max(0, end.Sub(a.granted))
+	return max(0, end.Sub(a.rec.SiteGranted))
 }

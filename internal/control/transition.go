@@ -24,6 +24,9 @@ func (a *attempt) on(e machinery.Event) {
 	if a.c.reached != nil {
 		a.c.reached(was, a.rec.Autostart, e)
 	}
+	if e == machinery.TaskBegins {
+		a.rec.TaskBegan = true
+	}
 	if next == state.Ended && a.rec.Result == state.NoResult {
 		a.rec.Result = state.Unreported
 	}

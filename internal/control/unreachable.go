@@ -93,7 +93,7 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 	if a.declaredLost(ctx) {
 		return true, nil
 	}
-	if a.still {
+	if a.reach.suspended {
 		return false, nil
 	}
 	is, err := a.dispensable(ctx)
@@ -103,12 +103,10 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 	if is {
 		return a.overdue(ctx, cause)
 	}
-	if a.silent.IsZero() {
-		a.silent = time.Now()
-	}
+	a.unreachable(&a.reach.silent)
 	over := a.spent(ctx) // which is news
-	if (!a.told || over && !a.reportedOver) && time.Since(a.silent) >= silenceBeforeReport {
-		a.told, a.reportedOver = true, over
+	if a.reach.news(over) && time.Since(a.reach.silent) >= silenceBeforeReport {
+		a.reach.report(over)
 		a.reportWaiting(ctx, cause)
 	}
 	return false, nil
@@ -116,14 +114,14 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 
 // overdue is tooLong for an attempt that is known to be dispensable.
 func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
-	if a.away.IsZero() {
-		a.away = time.Now()
+	if a.reach.unneeded.IsZero() {
+		a.unreachable(&a.reach.unneeded)
 		a.event(ctx, event.Unneeded{
 			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
 			Until: time.Now().Add(unreachableLimit), Patience: event.Seconds(unreachableLimit),
 		})
 	}
-	if time.Since(a.away) < unreachableLimit {
+	if time.Since(a.reach.unneeded) < unreachableLimit {
 		return false, nil
 	}
 	return true, a.wholeAtHome(ctx)

@@ -33,7 +33,7 @@ func (a *attempt) salvageImage(ctx context.Context, head string, taken map[strin
 	switch {
 	case job.VM == nil || job.Volume.Kind == spec.VolumeVirtio || len(job.Outputs) == 0 && !keep:
 		return false, nil
-	case job.SavesVM() && a.verdict.Goes(): // from machines that have it as it was when they were saved
+	case job.SavesVM() && a.rec.Verdict.Goes(): // from machines that have it as it was when they were saved
 		return job.Volume.Kind == spec.VolumeImage, nil
 	}
 	home := filepath.Join(a.c.Store.RunDir(a.run.ID), "volume.img")

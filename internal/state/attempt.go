@@ -74,8 +74,16 @@ type Record struct {
 	// Expected is when the site meant to grant them, by its last word; zero: it has
 	// not said.
 	Expected time.Time `json:"expected,omitzero"`
-	// Granted is when the hosts were there.
-	Granted time.Time `json:"granted,omitzero"`
+	// Granted is when the hosts were there, and SiteGranted the same by the site's clock;
+	// zero: not known.
+	Granted     time.Time `json:"granted,omitzero"`
+	SiteGranted time.Time `json:"site_granted,omitzero"`
+	// TaskBegan is set once the user's command may have done something that is not simply
+	// begun again elsewhere.
+	TaskBegan bool `json:"task_began,omitempty"`
+	// CheckpointAsked is when the head has asked the task for its checkpoint, by the head's
+	// clock; zero: it has not, or the task continued since.
+	CheckpointAsked time.Time `json:"checkpoint_asked,omitzero"`
 	// Margin is how long before the end of its time the job is asked to save
 	// itself; 0: its time has no end.
 	Margin    time.Duration `json:"margin,omitempty"`

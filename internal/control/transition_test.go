@@ -1,0 +1,63 @@
+package control
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// TestEveryPairIsRecorded has each event come in each state: also those that no history
+// reaches. The record has the state that follows and the event that led there. A pair that
+// cannot be is a panic, and changes nothing.
+func TestEveryPairIsRecorded(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submit(t)
+	for _, was := range state.AttemptStates() {
+		for _, autostart := range []state.Autostart{state.NoAutostart, state.Enabled} {
+			for _, e := range machinery.Events() {
+				rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: was, Autostart: autostart, Started: time.Now()}
+				a := &attempt{controlled: control(w.Controller, run, Submission{}), rec: rec}
+				next, impossible := machinery.Next(was, autostart, e)
+				if got := panicOf(func() { a.on(e) }); got != nil {
+					if i, is := errors.AsType[*machinery.Impossible](got); !is || impossible == nil || i.State != was || i.Event != e || a.rec.State != was || len(a.changes) > 0 {
+						t.Errorf("%s on %s: %v, and the state is %s", e, was, got, a.rec.State)
+					}
+					continue
+				}
+				if impossible != nil {
+					t.Errorf("%s on %s: no panic", e, was)
+				}
+				if len(a.changes) > 0 != (next != was) {
+					t.Errorf("%s on %s: %d events of the change to %s", e, was, len(a.changes), next)
+				}
+				if next == was { // nothing is written
+					continue
+				}
+				if err := a.put(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				events, err := w.Store.Events(t.Context(), run.ID, event.KindAttemptState)
+				if err != nil || len(events) == 0 {
+					t.Fatalf("%s on %s: no events, %v", e, was, err)
+				}
+				if last, want := events[len(events)-1], (event.AttemptState{State: string(next), On: string(e)}); last.Attempt != 1 || last.Fields != want {
+					t.Errorf("%s on %s: the event %+v, want %+v", e, was, last, want)
+				}
+				if list := w.attempts(t, run); len(list) != 1 || list[0].State != next || list[0].TaskBegan != (e == machinery.TaskBegins) {
+					t.Errorf("%s on %s: on record is %+v, want %s", e, was, list, next)
+				}
+			}
+		}
+	}
+}
+
+// panicOf returns the error with which f panics; nil: it does not.
+func panicOf(f func()) (err error) {
+	defer func() { err, _ = recover().(error) }()
+	f()
+	return nil
+}
