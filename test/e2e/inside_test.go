@@ -35,6 +35,22 @@ func running(t *testing.T, more string) (b *testkit.Bee, id string) {
 	return b, id
 }
 
+// reachInto has a job with the image of another one run until all that reaches into a
+// running job was tried on a node of it.
+func reachInto(t *testing.T, b *testkit.Bee, job, line string, node int) {
+	t.Helper()
+	_, image, _ := strings.Cut(b.Read(filepath.Base(job)), "image: ")
+	image, _, _ = strings.Cut(image, "\n")
+	waiting := b.File("waiting.yaml", "name: waiting\nimage: "+image+"\n"+line+"\nworkdir: /work\nrun: echo begun >log; until test -e end; do sleep 0.1; done\n")
+	id := strings.TrimSpace(b.Must("run", "-d", "-q", waiting))
+	begun(t, b, id)
+	b.ReachInto(id, node, "httpd -p 127.0.0.1:PORT -h /tmp")
+	b.Must("exec", id, "touch", "end")
+	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
+		t.Errorf("the job that was reached into: %+v", v)
+	}
+}
+
 func TestFilesAreCopiedToAndFromARun(t *testing.T) {
 	t.Parallel()
 	b, id := running(t, "mkdir -p d/below; echo one >d/f; echo two >d/below/g; ln -s f d/in; ln -s /etc/passwd d/out")

@@ -70,6 +70,7 @@ func TestRunOnASlurmClusterBehindItsLoginNode(t *testing.T) {
 	if v := b.Await(strings.Fields(b.Must("ps", "-aq"))[0], time.Minute); len(v.Attempts) != 1 || fmt.Sprint(v.Attempts[0].Hosts) != "[h1 h2]" {
 		t.Errorf("it is shown as %+v", v)
 	}
+	reachInto(t, b, job, "nodes: 2", 1)
 }
 
 // begun waits until a run's command has written to its log.

@@ -107,6 +107,7 @@ func TestRunOverHostsBehindSSHWithoutSharedFiles(t *testing.T) {
 	if r := b.Try("run", "-q", job); r.Code != 0 {
 		t.Errorf("second run: %+v", r)
 	}
+	reachInto(t, b, job, "nodes: 2", 1)
 	// What each host's node wrote was collected.
 	for node := range 3 {
 		b.Must("logs", "--node", strconv.Itoa(node), "small")

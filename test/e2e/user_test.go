@@ -56,4 +56,5 @@ func TestByDocker(t *testing.T) {
 	if err != nil || int(sysOf(info).Uid) != os.Getuid() {
 		t.Errorf("the result does not belong to the caller: %v", err)
 	}
+	reachInto(t, b, "job.yaml", "runtime: docker", 0)
 }
