@@ -269,15 +269,15 @@ func TestBenchLayers(t *testing.T) {
 	bee := testkit.NewBee(t)
 	out := filepath.Join(bee.Dir, "out")
 	c := bee.Command("bench", "run", "--wait", "0s", "layers", "--size", "smoke", "--blocks", fmt.Sprint(blocks), "--env", strings.Join(environments, ","), "-o", out, "--json")
-	var said strings.Builder
-	c.Stderr = &said
+	var printed strings.Builder
+	c.Stderr = &printed
 	raw, err := c.Output()
 	var r benchReport
 	if err == nil {
 		err = json.Unmarshal(raw, &r)
 	}
 	if err != nil {
-		t.Fatalf("bench run layers: %v\n%s", err, said.String())
+		t.Fatalf("bench run layers: %v\n%s", err, printed.String())
 	}
 	if r.Result.Blocks != blocks || len(r.Result.Failed) > 0 {
 		t.Errorf("%d blocks, expected %d: %q", r.Result.Blocks, blocks, r.Sentences)
