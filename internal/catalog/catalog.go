@@ -241,7 +241,8 @@ func Agent() ssh.Agent {
 	}
 	clusters := &Clusters{}
 	return ssh.Agent{
-		Store: func(dir string) driver.Store { return dirstore.Store(dir) },
+		Download: downloadHere,
+		Store:    func(dir string) driver.Store { return dirstore.Store(dir) },
 		Provider: func(raw json.RawMessage, account environ.Lookup) (driver.Provider, error) {
 			var s spec.Site
 			if err := json.Unmarshal(raw, &s); err != nil {

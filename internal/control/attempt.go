@@ -102,8 +102,10 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err := d.getImage(work); err != nil {
 		return d.failed(ctx, err)
 	}
-	if err := d.fetchAhead(work); err != nil {
-		return d.failed(ctx, err)
+	if !provider.Info().Downloads { // else its site fetches them
+		if err := d.fetchAhead(work); err != nil {
+			return d.failed(ctx, err)
+		}
 	}
 	if d.continued { // no hosts are asked for that could not be used
 		if _, err := d.secrets(work); err != nil {

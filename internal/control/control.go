@@ -93,6 +93,11 @@ type Remote interface {
 	// Fetch stores a remote input at a path, at which it is once it is whole and has its
 	// digest. What has come by a call that failed is used by the next.
 	Fetch(ctx context.Context, in spec.Input, to string, progress func(done int64)) error
+	// Away returns a remote input as a site can fetch it that must not have credentials. It is
+	// the version that was fetched before, to the path of Fetch or by a site. Arrived checks
+	// what a site says that it has fetched, and records the version.
+	Away(ctx context.Context, in spec.Input, to string) (driver.Download, error)
+	Arrived(d driver.Download, got driver.Downloaded, to string) error
 	// Place opens a place of outputs for a writer.
 	Place(ctx context.Context, place string, by Writer) (RemotePlace, error)
 	// Uploads names the objects of which parts were sent, and no more, as is noted in a

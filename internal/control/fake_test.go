@@ -65,8 +65,10 @@ type fakeSite struct {
 	// and is told what happens to the launch spec.
 	alone func(what string, launchSpec []byte) error
 	// silent, if set, is all that it answers. onFetch is told what is fetched.
-	silent  error
-	onFetch func(remote string)
+	silent error
+	// downloads, if set, fetches files of servers.
+	downloads func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
+	onFetch   func(remote string)
 	// still, if set, is why its hosts stand still.
 	still string
 	// deadline is when it takes its hosts back, as it said at first, and ends as it says now.
@@ -106,7 +108,7 @@ func (f *fakeSite) silence(err error) {
 }
 
 func (f *fakeSite) Info() driver.Info {
-	return driver.Info{Name: "fake", Summary: "a fake site", Unattended: f.alone != nil}
+	return driver.Info{Name: "fake", Summary: "a fake site", Unattended: f.alone != nil, Downloads: f.downloads != nil}
 }
 
 func (f *fakeSite) Probe(context.Context) (driver.Facts, error) {
@@ -178,6 +180,16 @@ func (l *fakeLease) Autostart() driver.Autostart {
 
 func (l *fakeLease) DirectTransfer() driver.DirectTransfer { return nil }
 func (l *fakeLease) StoreAccess() driver.StoreAccess       { return nil }
+func (l *fakeLease) Downloads() driver.Downloader {
+	if l.f.downloads == nil {
+		return nil
+	}
+	return l
+}
+
+func (l *fakeLease) Download(ctx context.Context, d driver.Download) (driver.Downloaded, error) {
+	return l.f.downloads(ctx, d)
+}
 
 func (l *fakeLease) VolumeReuse() driver.VolumeReuse {
 	if !l.f.yields {

@@ -84,24 +84,33 @@ func planInputsAt(job *spec.Job, binds map[string]string) ([]staging, error) {
 			if err != nil {
 				return nil, inputError(in, err)
 			}
-			target := path.Clean(in.To)
-			into := isGlob || (!info.IsDir() && (strings.HasSuffix(in.To, "/") || target == job.Volume.Path))
-			bindAt := target // what is bound, where the target is outside the volume
-			if into {
-				target = path.Join(target, name)
-			}
-			if rel, ok := below(job.Volume.Path, target); ok {
-				copies = append(copies, staging{local: local, remote: path.Join("volume", rel), input: i})
-				continue
-			}
-			rel, _ := below(bindAt, target)
-			copies = append(copies, staging{local: local, remote: path.Join("inputs", binds[bindAt], rel), input: i})
+			target := inputTarget(job, in, name, isGlob, info.IsDir())
+			copies = append(copies, staging{local: local, remote: inputPlace(job, binds, in, target), input: i})
 		}
 	}
 	if from := job.Volume.From; from != "" {
 		copies = append(copies, staging{local: from, remote: protocol.VolumeSourcePath("")})
 	}
 	return disjoint(copies)
+}
+
+// inputTarget is the path in the containers of a file or directory of an input.
+func inputTarget(job *spec.Job, in spec.Input, name string, isGlob, isDir bool) string {
+	target := path.Clean(in.To)
+	if isGlob || !isDir && (strings.HasSuffix(in.To, "/") || target == job.Volume.Path) {
+		return path.Join(target, name)
+	}
+	return target
+}
+
+// inputPlace is the place of that below the run's directory.
+func inputPlace(job *spec.Job, binds map[string]string, in spec.Input, target string) string {
+	if rel, ok := below(job.Volume.Path, target); ok {
+		return path.Join("volume", rel)
+	}
+	bindAt := path.Clean(in.To) // what is bound, where the target is outside the volume
+	rel, _ := below(bindAt, target)
+	return path.Join("inputs", binds[bindAt], rel)
 }
 
 // counting gives what is told how much of a file or directory has been copied, and tells

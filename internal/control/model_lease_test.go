@@ -101,6 +101,7 @@ func (l *modelLease) Autostart() driver.Autostart {
 func (l *modelLease) DirectTransfer() driver.DirectTransfer { return l }
 func (l *modelLease) VolumeReuse() driver.VolumeReuse       { return l }
 func (l *modelLease) StoreAccess() driver.StoreAccess       { return l }
+func (l *modelLease) Downloads() driver.Downloader          { return nil }
 
 func (l *modelLease) Handle() core.Handle {
 	return core.Handle{Driver: "model", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}

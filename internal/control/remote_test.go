@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // web is what fetches remote inputs and gets remote outputs in tests.
@@ -23,6 +26,21 @@ type web struct {
 	err     error
 	objects map[string]string // by place and name
 	fails   int               // how often nothing can be sent
+	near    bool              // no site can fetch anything
+}
+
+func (w *web) Away(_ context.Context, in spec.Input, _ string) (driver.Download, error) {
+	if w.near {
+		return driver.Download{}, &core.Error{Kind: core.Unsupported, Err: errors.New("its server is on this machine")}
+	}
+	return driver.Download{URL: in.From + "?signed", Name: in.From, Tag: "tag"}, nil
+}
+
+func (w *web) Arrived(d driver.Download, got driver.Downloaded, _ string) error {
+	if got.Tag != d.Tag {
+		return &core.Error{Kind: core.Invalid, Err: errors.New("another version")}
+	}
+	return nil
 }
 
 func (w *web) Uploads(string) ([]string, error) { return nil, nil }
@@ -139,4 +157,67 @@ func TestABucketThatDoesNotAnswer(t *testing.T) {
 		t.Errorf("%s: %s; the bucket has %q", got.State, got.Message, web.objects)
 	}
 	w.nothingHeld(t)
+}
+
+// TestRemoteInputsThatTheSiteFetches do not pass through this machine, unless the site cannot,
+// or fetches something else.
+func TestRemoteInputsThatTheSiteFetches(t *testing.T) {
+	const from = "https://example.org/era5/t2m.nc"
+	for name, c := range map[string]struct {
+		download error
+		tag      string
+		near     bool
+		broken   int
+		relayed  bool
+	}{
+		"it does":                       {tag: "tag"},
+		"its connection breaks":         {tag: "tag", broken: 2},
+		"it reaches no server":          {download: driver.DownloadError{Err: &core.Error{Kind: core.Transient, Err: errors.New("no route to host")}}, relayed: true},
+		"it fetches another version":    {tag: "other", relayed: true},
+		"the server is on this machine": {near: true, relayed: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w, web := newWorld(t, "a"), &web{near: c.near}
+			w.Remote = web
+			a, asked := w.sites["a"], []driver.Download{}
+			a.downloads = func(_ context.Context, d driver.Download) (driver.Downloaded, error) {
+				if asked = append(asked, d); len(asked) <= c.broken {
+					return driver.Downloaded{}, &core.Error{Kind: core.Lost, Err: errors.New("the connection broke")}
+				}
+				return driver.Downloaded{Tag: c.tag}, c.download
+			}
+			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Inputs: []spec.Input{{From: from, To: "/data/in/"}}})
+			if got := w.drive(t, run, nil); got.State != state.Succeeded {
+				t.Fatalf(name+": %s: %s", got.State, got.Message)
+			}
+			at := filepath.Join(a.dir, "volume", "in", "t2m.nc")
+			if here := len(web.fetched) == 1 && a.staged.Remote == at; here != c.relayed {
+				t.Errorf(name+": fetched here were %q, and staged %+v", web.fetched, a.staged)
+			}
+			if !c.near && (len(asked) != 1+c.broken || asked[0].Remote != at || asked[0].URL != from+"?signed" || strings.HasPrefix(asked[0].Part, filepath.Join(a.dir, "volume"))) {
+				t.Errorf(name+": the site was asked for %+v", asked)
+			}
+			list := eventsOf(t, w, run.ID, event.KindRemoteInput)
+			if len(list) != 1 {
+				t.Fatalf(name+": its history: %+v", list)
+			}
+			if f := list[0].Fields.(event.RemoteInput); f.Input != from || f.Site != "a" || (f.Cause != nil) != c.relayed {
+				t.Errorf(name+": its history: %+v", f)
+			}
+			w.nothingHeld(t)
+			w.Store.Close()
+		})
+	}
+}
+
+// TestWhatALaterInputReplaces is brought in the order of the inputs.
+func TestWhatALaterInputReplaces(t *testing.T) {
+	a := &attempt{controlled: &controlled{c: &Controller{Store: newWorld(t, "a").Store}}, lease: &fakeLease{f: &fakeSite{downloads: func(context.Context, driver.Download) (driver.Downloaded, error) { return driver.Downloaded{}, nil }}}}
+	job := spec.Job{Volume: spec.Volume{Path: "/data"}, Inputs: []spec.Input{
+		{From: "dir", To: "/data"}, {From: "https://x/one", To: "/data/"}, {From: "https://x/two", To: "/data/sub/"}, {From: "local", To: "/data/sub"}, {From: "s3://bucket/three", To: "/other/three"},
+	}}
+	left, err := a.leaveToSite(&job)
+	if err != nil || len(left) != 2 || left[0].remote != "volume/one" || left[1].input.From != "s3://bucket/three" || len(job.Inputs) != 3 {
+		t.Errorf("left to the site are %+v, %v; here stay %+v", left, err, job.Inputs)
+	}
 }

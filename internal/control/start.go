@@ -65,6 +65,7 @@ func (a *attempt) stage(ctx context.Context) error {
 		}
 	}
 	var copies []staging
+	var left []download
 	var err error
 	a.resumed, a.saved, a.binds = false, nil, nil
 	if a.sub.Job.Checkpoint != nil {
@@ -81,10 +82,13 @@ func (a *attempt) stage(ctx context.Context) error {
 		a.theirs = a.saved.Image // all else is in the machines
 	} else {
 		job := a.missing()
+		a.binds = inputBinds(&a.sub.Job)
+		if left, err = a.leaveToSite(job); err != nil {
+			return err
+		}
 		if err := a.fetchRemote(ctx, job); err != nil {
 			return err
 		}
-		a.binds = inputBinds(&a.sub.Job)
 		if copies, err = planInputsAt(job, a.binds); err != nil {
 			return err
 		}
@@ -103,7 +107,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	if a.vm != nil { // machines that are saved go on with this very one
 		a.rec.Guest = a.vm.Guest.ID
 	}
-	return a.timed(ctx, core.PhaseStage, func() error {
+	err = a.timed(ctx, core.PhaseStage, func() error {
 		leave, err := a.c.Routes.Enter(ctx, a.site.Name)
 		if err != nil {
 			return err
@@ -116,6 +120,10 @@ func (a *attempt) stage(ctx context.Context) error {
 		}
 		return errors.Join(a.stageImage(ctx, "image "+a.theirs.Ref, a.theirs, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
 	})
+	if err != nil || len(left) == 0 {
+		return err
+	}
+	return a.timed(ctx, core.PhaseStage, func() error { return a.download(ctx, hosts[0], left) })
 }
 
 func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {

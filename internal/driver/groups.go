@@ -63,6 +63,44 @@ type Autostart interface {
 // hosts, over a lease that has all of them: it launches the nodes.
 type Starter func(ctx context.Context, l Lease, launchSpec []byte) error
 
+// Downloader is that of a lease whose head's host is not this machine: it fetches files of servers
+// by itself, where it reaches them.
+type Downloader interface {
+	// Download fetches a file to the head's host. A DownloadError: the host has tried, and
+	// cannot; what is wrong may be at that site alone.
+	Download(ctx context.Context, d Download) (Downloaded, error)
+}
+
+// Download is a file of a server.
+type Download struct {
+	// URL may carry the right to read the file: it is recorded nowhere. Name is for messages.
+	URL    string `json:"url"`
+	Name   string `json:"name"`
+	Signed bool   `json:"signed,omitempty"` // by its bucket
+	// SHA256 is its digest, and Tag the version of an object; "": not known.
+	SHA256 string `json:"sha256,omitempty"`
+	Tag    string `json:"tag,omitempty"`
+	// Part is a path on the host, in a directory of its own, for what has come until then, and
+	// Remote that of the whole file.
+	Part   string `json:"part"`
+	Remote string `json:"remote"`
+	// Progress, if not nil, is called with the bytes until now.
+	Progress func(done int64) `json:"-"`
+}
+
+// Downloaded is what a host says that it has fetched.
+type Downloaded struct {
+	Size int64  `json:"size"`
+	Tag  string `json:"tag,omitempty"`
+}
+
+// DownloadError is the error of a host that could not fetch a file.
+type DownloadError struct{ Err error }
+
+func (e DownloadError) Error() string { return e.Err.Error() }
+
+func (e DownloadError) Unwrap() error { return e.Err }
+
 // Connector is a machine with an agent, which the agent of another machine may reach: a lease
 // with DirectTransfer, or a store of checkpoints.
 type Connector interface {

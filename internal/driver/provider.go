@@ -28,6 +28,8 @@ type Info struct {
 	// Unattended means of a provider that its hosts come later, and that the process that asked for
 	// them need not be there then: its leases have Autostart.
 	Unattended bool `json:"unattended,omitempty"`
+	// Downloads tells of a provider that its leases have Downloads.
+	Downloads bool `json:"-"`
 }
 
 // Facts is what a probe found out.
@@ -174,13 +176,14 @@ type Lease interface {
 	// file system that these share with others.
 	KeepsFiles() bool
 
-	// Queue, Autostart, DirectTransfer, VolumeReuse and StoreAccess return a capability
-	// group of the lease, nil where it has none.
+	// Queue, Autostart, DirectTransfer, VolumeReuse, StoreAccess and Downloads return a
+	// capability group of the lease, nil where it has none.
 	Queue() LeaseQueue
 	Autostart() Autostart
 	DirectTransfer() DirectTransfer
 	VolumeReuse() VolumeReuse
 	StoreAccess() StoreAccess
+	Downloads() Downloader
 }
 
 // NodeCommand reports to a lease to start one node.

@@ -17,6 +17,7 @@ import (
 // and private ones are for servers that the user has named.
 type guard struct {
 	named string // host:port that the user has named; "": any
+	away  bool   // this is not the user's machine: no server on loopback is the one that was named
 	mu    sync.Mutex
 	// proxies are those of this machine's configuration, which reach what they like.
 	proxies map[string]bool
@@ -50,13 +51,16 @@ func (g *guard) dial(ctx context.Context, network, addr string) (net.Conn, error
 	free := g.proxies[addr]
 	g.mu.Unlock()
 	d := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	if g.away { // else the user's machine fetches it
+		d.Timeout = 10 * time.Second
+	}
 	if !free {
 		d.Control = func(_, at string, _ syscall.RawConn) error {
 			ip, err := netip.ParseAddrPort(at)
 			if err != nil {
 				return err
 			}
-			return refuse(ip.Addr(), g.named == "" || addr == g.named)
+			return g.refuse(ip.Addr(), g.named == "" || addr == g.named)
 		}
 	}
 	return d.DialContext(ctx, network, addr)
@@ -71,7 +75,14 @@ func (g *guard) literal(host, port string) error {
 	if err != nil {
 		return nil //nolint:nilerr // it is a name
 	}
-	return refuse(ip, net.JoinHostPort(host, port) == g.named)
+	return g.refuse(ip, net.JoinHostPort(host, port) == g.named)
+}
+
+func (g *guard) refuse(at netip.Addr, named bool) error {
+	if g.away && at.Unmap().IsLoopback() {
+		return refusedAddress{at}
+	}
+	return refuse(at, named)
 }
 
 // refusedAddress is the error of an address that nothing is fetched from.

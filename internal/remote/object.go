@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,14 +45,18 @@ func (o *object) open(ctx context.Context, from int64, have version) (answer, er
 	in := &s3.GetObjectInput{Bucket: &o.file.Bucket, Key: &o.file.Key}
 	if from > 0 {
 		in.Range = aws.String(fmt.Sprintf("bytes=%d-", from))
-		if have.Tag != "" {
-			in.IfMatch = &have.Tag
-		}
+	} else {
+		have.Tag = ""
+	}
+	if tag := cmp.Or(have.Tag, o.file.Tag); tag != "" {
+		in.IfMatch = &tag
 	}
 	out, err := o.client.GetObject(ctx, in)
 	if err != nil {
 		if code := status(err); from > 0 && (code == http.StatusPreconditionFailed || code == http.StatusRequestedRangeNotSatisfiable) {
 			return answer{}, errGone
+		} else if code == http.StatusPreconditionFailed {
+			return answer{}, changedObject(o.file)
 		}
 		if refused := (refusedAddress{}); errors.As(err, &refused) {
 			return answer{}, &core.Error{Kind: core.Permanent, Op: "fetch", Object: o.file.String(), Err: refused, Remedy: "Check the endpoint of the bucket."}

@@ -10,6 +10,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -34,10 +35,24 @@ type File struct {
 	Endpoint, Region, Profile string
 	// SHA256 is its digest in lower case. It may be "" for an object of a bucket.
 	SHA256 string
+	// Tag is the version of an object that is wanted; "": any.
+	Tag string
+	// Signed is what the URL of an object carries that its bucket has signed, called Name: it
+	// may be http, and leads nowhere else. The URL is in no message.
+	Signed bool
+	Name   string
+	// Away is set where another machine fetches it than the user's, whose own servers are not
+	// that one's.
+	Away bool
+	// Most bounds its size, in bytes; 0: the disk does.
+	Most int64
 }
 
 // String names a file in messages.
 func (f File) String() string {
+	if f.Name != "" {
+		return f.Name
+	}
 	if f.URL != "" {
 		return f.URL
 	}
@@ -60,6 +75,15 @@ type Fetcher struct {
 	Stalled time.Duration
 	// Pause is the first between two tries; 0: half a second.
 	Pause time.Duration
+	// Failed is how often a try may fail of which nothing has come; 0: ten times.
+	Failed int
+}
+
+// Got is what was fetched.
+type Got struct {
+	Size int64
+	// Tag is the version of an object; "": not known.
+	Tag string
 }
 
 // Fetch stores a file at a path whose directory exists and is the caller's. A file that is
@@ -69,15 +93,25 @@ func (f *Fetcher) Fetch(ctx context.Context, file File, to string, progress func
 	if is, err := fsutil.Exists(to); is || err != nil {
 		return err
 	}
+	_, err := f.fetch(ctx, file, to, progress)
+	return err
+}
+
+func (f *Fetcher) fetch(ctx context.Context, file File, to string, progress func(done int64)) (Got, error) {
 	from, err := open(ctx, file)
 	if err != nil {
-		return err
+		return Got{}, err
 	}
 	part, err := openPart(to, file)
 	if err != nil {
-		return err
+		return Got{}, err
 	}
 	defer part.close()
+	err = f.fetchPart(ctx, file, from, part, progress)
+	return Got{part.size, part.have.Tag}, err
+}
+
+func (f *Fetcher) fetchPart(ctx context.Context, file File, from source, part *part, progress func(done int64)) error {
 	if progress == nil {
 		progress = func(int64) {}
 	}
@@ -120,7 +154,7 @@ func (f *Fetcher) Fetch(ctx context.Context, file File, to string, progress func
 			failed = 0
 			backoff.Reset()
 		}
-		if broken++; failed >= mostFailed || broken >= mostBroken {
+		if broken++; failed >= cmp.Or(f.Failed, mostFailed) || broken >= mostBroken {
 			return err
 		}
 		if err := backoff.Wait(ctx); err != nil {
@@ -214,6 +248,12 @@ func (t *transfer) once(ctx context.Context) error {
 				return errors.Join(&core.Error{
 					Kind: core.Permanent, Op: "fetch", Object: t.file.String(), Err: fmt.Errorf("the server announced %d bytes and sends more", total),
 					Remedy: "Its server is not to be trusted: take the file from elsewhere.",
+				}, t.part.reset())
+			}
+			if most := t.file.Most; most > 0 && t.part.size+int64(n) > most {
+				return errors.Join(&core.Error{
+					Kind: core.Permanent, Op: "fetch", Object: t.file.String(), Err: fmt.Errorf("it has more than the %d bytes for which there is room", most),
+					Remedy: "Free some space.",
 				}, t.part.reset())
 			}
 			if werr := t.part.write(buf[:n]); werr != nil {

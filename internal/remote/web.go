@@ -26,7 +26,7 @@ type web struct {
 
 func newWeb(file File) (source, error) {
 	u, err := url.Parse(file.URL)
-	if err == nil && (u.Scheme != "https" || u.Hostname() == "" || u.User != nil) {
+	if err == nil && (u.Scheme != "https" && !(u.Scheme == "http" && file.Signed) || u.Hostname() == "" || u.User != nil) {
 		err = errors.New("it is no URL of https without credentials")
 	}
 	if err != nil {
@@ -34,9 +34,10 @@ func newWeb(file File) (source, error) {
 	}
 	port := u.Port()
 	if port == "" {
-		port = "443"
+		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
 	}
 	guard := newGuard(u.Hostname(), port)
+	guard.away = file.Away
 	transport := &http.Transport{
 		Proxy: guard.proxy, DialContext: guard.dial, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: time.Minute,
 		TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableCompression: true, MaxResponseHeaderBytes: 1 << 20,
@@ -44,6 +45,8 @@ func newWeb(file File) (source, error) {
 	client := &http.Client{Transport: transport, CheckRedirect: func(r *http.Request, via []*http.Request) error {
 		r.Header.Del("Referer")
 		switch {
+		case file.Signed:
+			return redirected{errors.New("its bucket leads elsewhere")}
 		case len(via) > mostRedirects:
 			return redirected{errors.New("it leads from one address to the next without end")}
 		case r.URL.Scheme != "https":
@@ -69,9 +72,14 @@ func (w *web) open(ctx context.Context, from int64, have version) (answer, error
 	r.Header.Set("User-Agent", "bee")
 	if from > 0 {
 		r.Header.Set("Range", fmt.Sprintf("bytes=%d-", from))
-		if validator := cmp.Or(have.Tag, have.Modified); validator != "" {
+		if validator := cmp.Or(have.Tag, have.Modified); validator != "" && !w.file.Signed {
 			r.Header.Set("If-Range", validator)
 		}
+	} else {
+		have.Tag = ""
+	}
+	if tag := cmp.Or(have.Tag, w.file.Tag); tag != "" && w.file.Signed {
+		r.Header.Set("If-Match", tag)
 	}
 	resp, err := w.client.Do(r)
 	if err != nil {
@@ -107,6 +115,9 @@ func (w *web) read(resp *http.Response, from int64) (answer, error) {
 	case http.StatusRequestedRangeNotSatisfiable, http.StatusPreconditionFailed:
 		if from > 0 {
 			return a, errGone
+		}
+		if resp.StatusCode == http.StatusPreconditionFailed && w.file.Tag != "" {
+			return a, changedObject(w.file)
 		}
 	}
 	err := fmt.Errorf("the server answers %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
@@ -165,6 +176,15 @@ func (w *web) explain(err error) error {
 		return w.fail(core.Permanent, err, "Bee fetches nothing from there: copy the file, and name the copy.")
 	}
 	return w.fail(core.Transient, err, "Does its server answer, and is a proxy needed (HTTPS_PROXY)?")
+}
+
+// changedObject is the error of an object that has another version than the run's other attempts
+// had.
+func changedObject(file File) error {
+	return &core.Error{
+		Kind: core.Permanent, Op: "fetch", Object: file.String(), Err: errors.New("it has changed since the run began"),
+		Remedy: "All attempts of a run have the same version: run the job again.",
+	}
 }
 
 func (w *web) fail(kind core.Kind, err error, remedy string) error {

@@ -43,6 +43,11 @@ func transferText(e event.Event) string {
 			text += ": " + f.Cause.Message
 		}
 		return text
+	case event.RemoteInput:
+		if f.Cause != nil {
+			return fmt.Sprintf("relayed transfer of %s to %s: %s", f.Input, f.Site, f.Cause.Message)
+		}
+		return fmt.Sprintf("direct transfer of %s to %s", f.Input, f.Site)
 	case event.DirectFailed:
 		return fmt.Sprintf("the checkpoint comes from the submitting machine, as the direct transfer %s failed: %s", between(f.From, f.To), f.Cause.Message)
 	case event.ConnectionLost:

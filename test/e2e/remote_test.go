@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/s3client"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
@@ -48,12 +50,7 @@ func TestRemoteOutputs(t *testing.T) {
 func TestOutputsOfAKilledController(t *testing.T) {
 	t.Parallel()
 	bucket := s3server.Start(t)
-	env := map[string]string{}
-	for _, e := range bucket.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		env[key] = value
-	}
-	server, err := url.Parse(env["AWS_ENDPOINT_URL"])
+	server, err := url.Parse(valueOf(bucket.Env(), "AWS_ENDPOINT_URL"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,12 +68,7 @@ func TestOutputsOfAKilledController(t *testing.T) {
 	t.Cleanup(front.Close)
 	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: large, to: 's3://"+bucket.Bucket+"/results'}]", "run: 'dd if=/dev/zero of=large bs=1M count=0 seek=65'")
 	b.Env = append(append(b.Env, bucket.Env()...), "AWS_ENDPOINT_URL="+front.URL)
-	client := s3.New(s3.Options{
-		BaseEndpoint: aws.String(server.String()), Region: env["AWS_REGION"], UsePathStyle: true,
-		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
-			return aws.Credentials{AccessKeyID: s3server.Access, SecretAccessKey: s3server.Secret}, nil
-		}),
-	})
+	client := s3Client(server.String(), nil)
 	uploads := func() int {
 		t.Helper()
 		page, err := client.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &bucket.Bucket})
@@ -158,24 +150,153 @@ func TestRemoteInputs(t *testing.T) {
 	if !strings.Contains(r.Stderr, "inputs[0].from fetches "+web.URL) {
 		t.Errorf("it does not say what it fetches: %s", r.Stderr)
 	}
-	err = filepath.WalkDir(b.Dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || !e.Type().IsRegular() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		for _, secret := range []string{s3server.Secret, s3server.Access, "era5 era5 era5"} {
-			if bytes.Contains(raw, []byte(secret)) {
-				t.Errorf("%s has %q", path, secret)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	noSecrets(t, b.Dir, s3server.Secret, s3server.Access, "era5 era5 era5")
 	bad := b.File("bad.yaml", strings.Replace(b.Read(filepath.Base(job)), digest, strings.Repeat("0", 64), 1))
 	if r := b.Try("run", bad); r.Code != 201 || r.Stdout != "" {
 		t.Errorf("another digest: %+v", r)
 	}
 	b.Must("check", job)
+}
+
+// TestRemoteInputsOfASite are fetched by the site where it reaches the bucket, though this machine
+// does not, and else through here. The site gets no credentials.
+func TestRemoteInputsOfASite(t *testing.T) {
+	t.Parallel()
+	gateway := testkit.RequireTool(t, "versitygw")
+	b, farm, job := rack(t, 1, "volume: /data", "inputs:", "  - {from: 's3://bucket/dir/in', to: /data/}", "run: 'cat /data/in; env | grep -c AWS'")
+	objects := t.TempDir()
+	address := net.JoinHostPort(farm.Addrs[0], "7070")
+	if _, err := farm.Launch(t.Context(), emulate.Command{
+		Host: 0, Path: gateway, Env: os.Environ(), Log: filepath.Join(objects, "..", "log"),
+		Argv: []string{gateway, "--port", address, "--access", s3server.Access, "--secret", s3server.Secret, "--quiet", "posix", objects},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	there := s3Client("http://"+address, &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, addr string) (net.Conn, error) { return farm.Dial(ctx, addr) }}})
+	testkit.Eventually(t, 30*time.Second, func() error {
+		_, err := there.ListBuckets(t.Context(), &s3.ListBucketsInput{})
+		return err
+	})
+	put := func(client *s3.Client, bucket, text string) {
+		t.Helper()
+		key := "dir/in"
+		_, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &bucket, Key: &key, Body: strings.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	bucket := "bucket"
+	if _, err := there.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &bucket}); err != nil {
+		t.Fatal(err)
+	}
+	put(there, bucket, "of the site\n")
+	here := s3server.Start(t)
+	b.Env = append(b.Env, here.Env()...)
+	run := func(job, endpoint, says string, relayed bool) {
+		t.Helper()
+		b.Env = append(b.Env, "AWS_ENDPOINT_URL="+endpoint)
+		if r := b.Try("run", "--name", "fetch", job); r.Stdout != says+"0\n" {
+			t.Fatalf("%+v", r)
+		}
+		var view struct {
+			History []struct {
+				Kind   string              `json:"kind"`
+				Fields struct{ Cause any } `json:"fields"`
+			} `json:"history"`
+		}
+		b.JSON(&view, "show", "--json", "fetch")
+		fetched := 0
+		for _, e := range view.History {
+			if e.Kind == "remote_input" {
+				fetched++
+				if (e.Fields.Cause != nil) != relayed {
+					t.Errorf("the way that %s took: %+v", endpoint, e)
+				}
+			}
+		}
+		if shown := b.Must("show", "fetch"); fetched != 1 || !strings.Contains(shown, map[bool]string{true: "relayed", false: "direct"}[relayed]+" transfer of s3://") {
+			t.Errorf("%d files have come: %s", fetched, shown)
+		}
+	}
+	run(job, "http://"+address, "of the site\n", false)
+	put(s3Client(valueOf(here.Env(), "AWS_ENDPOINT_URL"), nil), here.Bucket, "from here\n")
+	mine := b.File("mine.yaml", strings.Replace(b.Read(filepath.Base(job)), "s3://bucket/", "s3://"+here.Bucket+"/", 1))
+	run(mine, valueOf(here.Env(), "AWS_ENDPOINT_URL"), "from here\n", true)
+	if front := frontOf(t, valueOf(here.Env(), "AWS_ENDPOINT_URL")); front != "" {
+		run(mine, front, "from here\n", true)
+	}
+	noSecrets(t, b.Dir, "X-Amz-Signature")
+	noSecrets(t, farm.Dir, "X-Amz-Signature", s3server.Secret)
+	left(t, farm)
+}
+
+// frontOf is the address of another server, which this machine reaches, and no emulated host:
+// "" where this machine has no network.
+func frontOf(t *testing.T, endpoint string) string {
+	t.Helper()
+	server, err := url.Parse(endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addrs, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addrs {
+		n, is := a.(*net.IPNet)
+		if !is || n.IP.To4() == nil || n.IP.IsLoopback() || n.IP.IsLinkLocalUnicast() {
+			continue
+		}
+		l, err := net.Listen("tcp", net.JoinHostPort(n.IP.String(), "0"))
+		if err != nil {
+			continue
+		}
+		front := &http.Server{Handler: &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(server); p.Out.Host = p.In.Host }}}
+		go front.Serve(l) //nolint:errcheck // until it is closed
+		t.Cleanup(func() { front.Close() })
+		return "http://" + l.Addr().String()
+	}
+	return ""
+}
+
+func valueOf(env []string, name string) string {
+	for _, e := range env {
+		if value, is := strings.CutPrefix(e, name+"="); is {
+			return value
+		}
+	}
+	return ""
+}
+
+func s3Client(endpoint string, by *http.Client) *s3.Client {
+	o := s3.Options{
+		BaseEndpoint: aws.String(endpoint), Region: "us-east-1", UsePathStyle: true,
+		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
+			return aws.Credentials{AccessKeyID: s3server.Access, SecretAccessKey: s3server.Secret}, nil
+		}),
+	}
+	if by != nil {
+		o.HTTPClient = by
+	}
+	return s3.New(o)
+}
+
+// noSecrets looks for words in all files of a directory.
+func noSecrets(t *testing.T, dir string, words ...string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || !e.Type().IsRegular() {
+			return nil //nolint:nilerr // it has just been removed
+		}
+		raw, err := os.ReadFile(path)
+		for _, word := range words {
+			if err == nil && bytes.Contains(raw, []byte(word)) && !bytes.HasPrefix(raw, []byte("\x7fELF")) {
+				t.Errorf("%s has %q", path, word)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
 }

@@ -95,6 +95,9 @@ func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
 // StoreAccess implements driver.Lease.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 
+// Downloads implements driver.Lease: what this machine fetches is there.
+func (l *lease) Downloads() driver.Downloader { return nil }
+
 // Matches implements driver.Lease.
 func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
 	return store.Matches(ctx, tree, m)

@@ -30,6 +30,7 @@ var ( //nolint:gochecknoglobals // constants
 	callDial        = rpc.Method[call, rpc.None]{Name: "dial", By: rpc.Controller}
 	callStage       = rpc.Method[call, rpc.None]{Name: "stage", By: rpc.Controller, Within: rpc.Unlimited} // what is there is read first
 	callFetch       = rpc.Method[call, rpc.None]{Name: "fetch", By: rpc.Controller}
+	callDownload    = rpc.Method[call, rpc.None]{Name: "download", By: rpc.Controller}
 	callLendVolume  = rpc.Method[call, granted]{Name: "yield", By: rpc.Controller, Reply: rpc.LargeSize, Within: rpc.Unlimited}
 	callReuseVolume = rpc.Method[call, rpc.None]{Name: "inherit", By: rpc.Controller, Within: rpc.Unlimited}
 	callRelease     = rpc.Method[call, rpc.None]{Name: "release", By: rpc.Controller, Within: rpc.Unlimited}
@@ -43,6 +44,7 @@ var ( //nolint:gochecknoglobals // constants
 const (
 	maxHosts   = 1 << 16
 	maxHandles = 1 << 16
+	maxURL     = 16 << 10
 )
 
 // Check implements the check of package rpc.
@@ -52,6 +54,14 @@ func (c call) Check() error {
 	}
 	for _, d := range c.Directories {
 		if err := sshlink.CheckTexts("directory", d.Path); err != nil {
+			return err
+		}
+	}
+	if d := c.Download; d != nil {
+		if len(d.URL) > maxURL {
+			return sshlink.Invalid("length of a URL", len(d.URL))
+		}
+		if err := sshlink.CheckTexts("download", d.Name, d.SHA256, d.Tag, d.Part, d.Remote); err != nil {
 			return err
 		}
 	}

@@ -130,6 +130,9 @@ func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
 // StoreAccess implements driver.Lease.
 func (l *lease) StoreAccess() driver.StoreAccess { return l }
 
+// Downloads implements driver.Lease.
+func (l *lease) Downloads() driver.Downloader { return l }
+
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
 func (l *lease) share(ctx context.Context) error {

@@ -21,7 +21,9 @@ type Agent struct {
 	Provider func(site json.RawMessage, account environ.Lookup) (driver.Provider, error)
 	account  environ.Lookup
 	// Store opens the store in a directory of this host.
-	Store      func(dir string) driver.Store
+	Store func(dir string) driver.Store
+	// Download fetches a file from a server to this host; nil: nothing does.
+	Download   func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
 	rendezvous *sshlink.RendezvousTable
 }
 
@@ -42,6 +44,8 @@ type call struct {
 	Directories []driver.Directory `json:"directories,omitempty"`
 	// Via names a rendezvous over whose connection a tree goes, in place of the call's stream.
 	Via string `json:"via,omitempty"`
+	// Download is a file of a server.
+	Download *driver.Download `json:"download,omitempty"`
 }
 
 // granted is an agent's lease as it stands.

@@ -25,6 +25,7 @@ func (a Agent) register(s *rpc.Server, m *sshlink.RendezvousTable) {
 	a.onSite(s)
 	a.onLease(s)
 	a.onFiles(s)
+	a.onDownloads(s)
 }
 
 // onSite adds the calls about a site.
@@ -230,6 +231,32 @@ func (a Agent) onFiles(s *rpc.Server) {
 			return err
 		}
 		return w.Send(ctx, from)
+	})
+}
+
+// onDownloads adds the call about files that a host fetches from servers.
+func (a Agent) onDownloads(s *rpc.Server) {
+	rpc.HandleStream(s, callDownload, func(ctx context.Context, _ rpc.Caller, c call, to rpc.Answer[rpc.None]) error {
+		if _, err := a.lease(ctx, c); err != nil {
+			return err
+		}
+		if c.Download == nil || a.Download == nil {
+			return &core.Error{Kind: core.Unsupported, Op: "download", Object: c.Owner.String(), Err: errors.New("this site fetches nothing by itself")}
+		}
+		if err := to.Reply(rpc.None{}); err != nil {
+			return err
+		}
+		ctx, end := to.Broken(ctx)
+		defer end()
+		d, told := *c.Download, time.Now()
+		d.Progress = func(done int64) {
+			if time.Since(told) >= downloadLook {
+				told = time.Now()
+				rpc.Send(to, download{Done: done}, rpc.DefaultSize) //nolint:errcheck // who asked has gone, which ends ctx
+			}
+		}
+		got, err := a.Download(ctx, d)
+		return rpc.Send(to, download{Over: true, Got: got, Failure: rpc.Fail(err)}, rpc.DefaultSize)
 	})
 }
 

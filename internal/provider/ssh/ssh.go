@@ -85,13 +85,15 @@ func NewLogin(s Settings, inside driver.Info) (driver.Provider, error) {
 // Info implements driver.Provider.
 func (p *provider) Info() driver.Info {
 	if p.info != nil {
-		return *p.info
+		info := *p.info
+		info.Downloads = true
+		return info
 	}
 	summary := "1 host by ssh"
 	if n := len(p.s.Hosts); n > 1 {
 		summary = fmt.Sprintf("%d hosts by ssh", n)
 	}
-	return driver.Info{Name: "ssh", Summary: summary}
+	return driver.Info{Name: "ssh", Summary: summary, Downloads: true}
 }
 
 // call is the base of all calls to a host.

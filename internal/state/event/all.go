@@ -50,6 +50,7 @@ func All() []Fields {
 		VolumeReused{},
 		VolumeNotReused{},
 		Route{},
+		RemoteInput{},
 		DirectFailed{},
 		ConnectionLost{},
 		OutputsRefused{},

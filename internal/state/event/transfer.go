@@ -16,6 +16,7 @@ const (
 	KindVolumeReused       Kind = "volume_reused"
 	KindVolumeNotReused    Kind = "volume_not_reused"
 	KindRoute              Kind = "route"
+	KindRemoteInput        Kind = "remote_input"
 	KindDirectFailed       Kind = "direct_transfer_failed"
 	KindConnectionLost     Kind = "connection_lost"
 	KindOutputsRefused     Kind = "outputs_refused"
@@ -98,6 +99,14 @@ type Route struct {
 	Direct  bool   `json:"direct"`
 	Address string `json:"address,omitempty"`
 	Cause   *Cause `json:"cause,omitempty"`
+}
+
+// RemoteInput is an input that a site has fetched from its server; with a Cause it cannot,
+// and the input comes through the submitting machine.
+type RemoteInput struct {
+	Input string `json:"input"`
+	Site  string `json:"site"`
+	Cause *Cause `json:"cause,omitempty"`
 }
 
 // DirectFailed is a checkpoint that comes from the submitting machine instead.
@@ -201,6 +210,9 @@ func (VolumeNotReused) Kind() Kind { return KindVolumeNotReused }
 
 // Kind implements Fields.
 func (Route) Kind() Kind { return KindRoute }
+
+// Kind implements Fields.
+func (RemoteInput) Kind() Kind { return KindRemoteInput }
 
 // Kind implements Fields.
 func (DirectFailed) Kind() Kind { return KindDirectFailed }

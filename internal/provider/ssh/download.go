@@ -1,0 +1,90 @@
+package ssh
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/sshlink"
+)
+
+// How often a host reports how much has come of a file, and for how long no more may come.
+const (
+	downloadLook    = time.Second
+	downloadStalled = 5 * time.Minute
+)
+
+// mostDownload bounds the size of a file, in bytes, whatever a host says.
+const mostDownload = 1 << 50
+
+// download is how far a host is with a file, or what has become of that.
+type download struct {
+	Done    int64             `json:"done,omitempty"`
+	Over    bool              `json:"over,omitempty"`
+	Got     driver.Downloaded `json:"got"`
+	Failure rpc.Failure       `json:"failure"`
+}
+
+// Check implements the check of package rpc.
+func (d download) Check() error {
+	if d.Done < 0 || d.Done > mostDownload || d.Got.Size < 0 || d.Got.Size > mostDownload {
+		return sshlink.Invalid("size of a file", max(d.Done, d.Got.Size))
+	}
+	if err := d.Failure.Check(); err != nil {
+		return err
+	}
+	return sshlink.CheckTexts("version of a file", d.Got.Tag)
+}
+
+// Download implements driver.Downloader.
+func (l *lease) Download(ctx context.Context, d driver.Download) (driver.Downloaded, error) {
+	lost := func(err error) error {
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "have a file fetched by", Object: l.hosts[0].Name, Err: err})
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	watch := time.AfterFunc(downloadStalled, func() {
+		cancel(driver.DownloadError{Err: &core.Error{Kind: core.Transient, Op: "fetch", Object: d.Name, Err: fmt.Errorf("no more has come for %s", downloadStalled)}})
+	})
+	defer watch.Stop()
+	s, err := l.open(ctx, ctx, 0, callDownload, func(c *call) { c.Download = &d })
+	if core.IsKind(err, core.Unsupported) {
+		return driver.Downloaded{}, driver.DownloadError{Err: err}
+	}
+	if err != nil {
+		return driver.Downloaded{}, stalledOr(ctx, err)
+	}
+	defer s.Close()
+	for most := int64(0); ; {
+		is, err := rpc.Receive[download](s, rpc.DefaultSize)
+		switch {
+		case err != nil:
+			return driver.Downloaded{}, stalledOr(ctx, lost(err))
+		case !is.Over:
+			if is.Done > most {
+				most = is.Done
+				watch.Reset(downloadStalled)
+			}
+			if d.Progress != nil {
+				d.Progress(is.Done)
+			}
+			continue
+		}
+		if err := is.Failure.Err(); err != nil {
+			return driver.Downloaded{}, driver.DownloadError{Err: err}
+		}
+		return is.Got, nil
+	}
+}
+
+// stalledOr is the reason for which a call was ended here, or else its error.
+func stalledOr(ctx context.Context, err error) error {
+	if cause := context.Cause(ctx); errors.As(cause, new(driver.DownloadError)) {
+		return cause
+	}
+	return err
+}
