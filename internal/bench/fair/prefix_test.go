@@ -36,8 +36,10 @@ func TestFinder(t *testing.T) {
 		parts []string
 		want  bool
 	}{
-		{[]string{"x/proc/self/exey"}, true}, {[]string{"/proc/se", "", "l", "f/exe"}, true},
-		{[]string{"/proc/self", "-/exe"}, false}, {nil, false},
+		{[]string{"x/proc/self/exey"}, true},
+		{[]string{"/proc/se", "", "l", "f/exe"}, true},
+		{[]string{"/proc/self", "-/exe"}, false},
+		{nil, false},
 	} {
 		f := finder{text: []byte(ownExecutable)}
 		for _, part := range tc.parts {
@@ -83,8 +85,10 @@ func TestForeign(t *testing.T) {
 	}
 	in := func(name string) string { return filepath.Join(tree, name) }
 	for _, args := range [][]string{
-		{in("solver"), "60"}, {sleep, "60"},
-		{in("ld.so"), "--library-path", "/none", in("curious"), "60"}, {in("ld.so"), "--library-path", "/none", in("modest"), "60"},
+		{in("solver"), "60"},
+		{sleep, "60"},
+		{in("ld.so"), "--library-path", "/none", in("curious"), "60"},
+		{in("ld.so"), "--library-path", "/none", in("modest"), "60"},
 	} {
 		c := exec.Command(args[0], args[1:]...)
 		c.Env = []string{"BEE_RUN_ID=8", "BEE_PREFIX=" + string(mark)}
