@@ -3,6 +3,7 @@ package fair
 import (
 	"debug/elf"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,6 +97,10 @@ func TestForeign(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is killed
+		maps := fmt.Sprintf("/proc/%d/maps", c.Process.Pid)
+		for end := time.Now().Add(10 * time.Second); len(args) > 2 && !strings.Contains(head(maps), args[3]) && time.Now().Before(end); {
+			time.Sleep(time.Millisecond) // until the loader has mapped the program
+		}
 	}
 	w := Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "8", Tools: "/.bee", Prefix: "BEE_PREFIX"})
 	for end := time.Now().Add(10 * time.Second); w.looks.Load() < 2 && time.Now().Before(end); {
