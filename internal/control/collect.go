@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // logTimeout bounds how long nodes' logs are waited for.
@@ -166,16 +168,15 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 			continue
 		}
 		fixed, pattern := splitGlob(rel)
-		within, seen := "", ""
-		if fixed != "" { // the directory itself is BEE's
-			within, seen = root, path.Clean("/"+strings.TrimSuffix(path.Clean(out.From), rel))
-		}
+		within, seen := root, path.Clean("/"+strings.TrimSuffix(path.Clean(out.From), rel))
 		if pattern == "" {
-			err = a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), within: within, seen: seen, to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed), replace: out.Replace})
+			err = a.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), within: within, seen: seen, to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed), replace: out.Replace, partial: true})
 		} else {
-			err = a.pick(ctx, picking{out.To, out.From, pattern, taken, out.Replace}, func(into string) error {
-				t := driver.Transfer{Remote: path.Join(root, fixed), Within: within, Seen: seen, Local: into}
-				err := ledOut(t, transfer.WithinSpace(ctx, t, a.lease.Fetch))
+			fetch := func(name, into string) error {
+				return a.fetchAs(ctx, driver.Transfer{Remote: path.Join(root, fixed, name), Within: within, Seen: seen, Local: into, Progress: a.fetching(out.From, 0)})
+			}
+			err = a.pick(ctx, picking{out.To, out.From, pattern, taken, out.Replace, fetch}, func(into string) error {
+				err := fetch("", into)
 				if core.IsKind(err, core.NotFound) {
 					return nil
 				}
@@ -219,6 +220,9 @@ type picking struct {
 	pattern  string          // below the directory; "": all of it
 	taken    map[string]bool // names that earlier outputs have, see unused
 	replace  bool            // as in spec.Output
+	// elsewhere has what a link in the directory leads to come home from elsewhere in the
+	// volume; nil: all of the volume has come.
+	elsewhere func(name, into string) error
 }
 
 // pick has fill bring the directory of an output home, and puts what its pattern matches
@@ -242,12 +246,15 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 	}
 	defer root.RemoveAll(temp) //nolint:errcheck // the next attempt removes it
 	seen, _ := splitGlob(p.from)
-	name := path.Join(temp, path.Base(seen))
+	name, staged, linked := path.Join(temp, "tree", path.Base(seen)), path.Join(temp, "staged"), path.Join(temp, "linked")
+	if err := errors.Join(root.Mkdir(path.Dir(name), 0o700), root.Mkdir(staged, 0o700), root.Mkdir(linked, 0o700)); err != nil {
+		return a.fetchFailed(err)
+	}
 	if err := fill(root.Path(name)); err != nil {
 		return a.fetchFailed(err)
 	}
 	if p.pattern == "" {
-		return a.settle(ctx, name, p.to, unused(p.taken, p.to, path.Base(name), ""), p.replace)
+		return a.settle(ctx, name, p.place(path.Base(name), ""))
 	}
 	tree, err := root.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -263,25 +270,89 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 		return a.fetchFailed(err)
 	}
 	found, lost := resolved(tree, matches)
+	if p.elsewhere != nil {
+		found, lost = fetchLinked(tree, found, lost, func(name, as string) error { return p.elsewhere(name, root.Path(path.Join(linked, as))) })
+	}
 	if len(lost) > 0 {
 		a.event(ctx, event.DanglingLinks{From: p.from, Count: len(lost), First: lost[0]})
+	}
+	stage, err1 := root.Sub(staged)
+	others, err2 := root.Sub(linked)
+	if err := errors.Join(err1, err2); err != nil {
+		return a.fetchFailed(err)
+	}
+	defer stage.Close()
+	defer others.Close()
+	lacks := event.OutputsMissing{}
+	prepare := func(m match, as string) (at string, err error) {
+		o, from := treesync.Outputs{In: tree, Stage: stage, Left: func(name string, why treesync.Why) {
+			if lacks.More++; lacks.More <= namedLeft {
+				lacks.Left = append(lacks.Left, event.LeftOutput{Path: name, Why: string(why)})
+			}
+		}}, name
+		if m.elsewhere {
+			o.In, from = others, linked
+		}
+		is, apart, err := o.Prepare(ctx, m.is, as)
+		switch {
+		case err != nil || is == "":
+			return "", err
+		case apart:
+			from = staged
+		}
+		return path.Join(from, is), nil
 	}
 	sharing := map[string]int{}
 	for _, m := range found {
 		sharing[path.Base(m.name)]++
 	}
-	for _, m := range found {
+	for i, m := range found {
 		as := path.Base(m.name)
 		if sharing[as] > 1 {
 			as = m.name
 		}
-		err = errors.Join(err, a.settle(ctx, path.Join(name, m.is), p.to, unused(p.taken, p.to, as, m.name), p.replace))
+		at, perr := prepare(m, strconv.Itoa(i))
+		if perr != nil {
+			err = errors.Join(err, a.fetchFailed(perr))
+		} else if at != "" {
+			err = errors.Join(err, a.settle(ctx, at, p.place(as, m.name)))
+		}
+	}
+	if lacks.More -= len(lacks.Left); len(lacks.Left) > 0 {
+		a.event(ctx, lacks)
 	}
 	return err
 }
 
-// match is a name in a tree, and what it leads to.
-type match struct{ name, is string }
+// place is the place of what was picked.
+func (p picking) place(name, longer string) output {
+	return output{to: p.to, name: unused(p.taken, p.to, name, longer), replace: p.replace, partial: true}
+}
+
+// mostLinked is how many links that lead elsewhere in the volume are fetched for one output.
+const mostLinked = 1000
+
+// fetchLinked fetches what matches lead to that are links out of their directory, which is
+// all of the volume that has come: they lead elsewhere in the volume, perhaps.
+func fetchLinked(tree *fsutil.Root, found []match, lost []string, fetch func(name, as string) error) ([]match, []string) {
+	var left []string
+	for i, name := range lost {
+		as := strconv.Itoa(i)
+		_, err := tree.Resolve(name)
+		if i >= mostLinked || !errors.Is(err, fsutil.ErrOutside) || fetch(name, as) != nil {
+			left = append(left, name)
+			continue
+		}
+		found = append(found, match{name, as, true})
+	}
+	return found, left
+}
+
+// match is a name in a tree, and what it leads to, which is elsewhere where that lies apart.
+type match struct {
+	name, is  string
+	elsewhere bool
+}
 
 // resolved follows the links in names, each thing once: by its own name, or else by the
 // first one that leads to it. What leads to nothing in the tree is lost.
@@ -293,9 +364,9 @@ func resolved(tree *fsutil.Root, names []string) (found []match, lost []string) 
 		case err != nil:
 			lost = append(lost, name)
 		case is == name:
-			found = append(found, match{name, is})
+			found = append(found, match{name: name, is: is})
 		default:
-			linked = append(linked, match{name, is})
+			linked = append(linked, match{name: name, is: is})
 		}
 	}
 	for _, l := range linked {

@@ -48,7 +48,7 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 			writeFiles(t, filepath.Join(to, "res"), map[string]string{c.users: "mine"})
 		}
 		a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, s)}
-		if err := a.settle(t.Context(), "came", to, "res", true); err != nil {
+		if err := a.settle(t.Context(), "came", output{to: to, name: "res", replace: true}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
 		if err := os.Remove(filepath.Join(to, "res/.link")); err != nil { // it is still one

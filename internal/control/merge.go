@@ -26,6 +26,7 @@ type merger struct {
 	own     map[string]bool // hidden files of this run
 	writers *writers        // of what is there
 	replace bool            // files of others
+	partial bool            // what comes may be incomplete, and replaces nothing that is not
 	changed map[string]bool // directories that have to be synced
 }
 

@@ -189,7 +189,7 @@ func TestFilesThatAppearAtOneTime(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range files {
 		all.Go(func() {
-			none := &writers{of: map[string][]state.Written{}}
+			none := &writers{list: func(string) ([]state.Written, error) { return nil, nil }}
 			m := merger{root: root, suffix: fmt.Sprint(".", i), changed: map[string]bool{}, writers: none}
 			if _, err := m.place("came/"+strconv.Itoa(i), "res/f"); err != nil {
 				t.Error(err)

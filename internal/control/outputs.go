@@ -56,7 +56,7 @@ func (a *attempt) fetchOutputs(ctx context.Context, head string, r *protocol.Res
 	g.Wait() //nolint:errcheck // each has its own
 	for i, o := range list {
 		if errs[i] == nil {
-			errs[i] = a.settle(ctx, at[i], o.to, o.name, o.replace)
+			errs[i] = a.settle(ctx, at[i], o)
 		}
 	}
 	if ctx.Err() != nil {
@@ -141,6 +141,7 @@ type output struct {
 	bytes        int64  // 0: not known
 	replace      bool   // as in spec.Output
 	within, seen string // as in driver.Transfer
+	partial      bool   // a lost attempt has left it
 }
 
 func (o output) local() string { return filepath.Join(o.to, o.name) }
@@ -200,7 +201,7 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 	if err != nil {
 		return err
 	}
-	return a.settle(ctx, at, o.to, o.name, o.replace)
+	return a.settle(ctx, at, o)
 }
 
 // fetchOutput has an output come into its directory, under a name of its own.
@@ -231,9 +232,10 @@ func (a *attempt) arrived(to, name string) {
 // namedBeside is how many files of one output that are beside others are named.
 const namedBeside = 3
 
-// settle puts what has come home, under a name in a directory, to its place in that. It
-// is on the disk then: the site's copy will be deleted.
-func (a *attempt) settle(ctx context.Context, from, to, name string, replace bool) error {
+// settle puts an output that has come home, under a name in its directory, to its place in
+// that. It is on the disk then: the site's copy will be deleted.
+func (a *attempt) settle(ctx context.Context, from string, o output) error {
+	to, name := o.to, o.name
 	root, err := a.sub.openTo(to)
 	if err != nil {
 		return a.fetchFailed(err)
@@ -246,7 +248,7 @@ func (a *attempt) settle(ctx context.Context, from, to, name string, replace boo
 	if err != nil {
 		return a.fetchFailed(err)
 	}
-	m := merger{root: root, suffix: "." + a.run.ID, own: own, changed: map[string]bool{}, replace: replace}
+	m := merger{root: root, suffix: "." + a.run.ID, own: own, changed: map[string]bool{}, replace: o.replace, partial: o.partial}
 	if m.writers, err = a.writers(ctx, root, name); err == nil {
 		err = a.claimWritten(ctx, &m, from, name)
 	}
@@ -256,7 +258,7 @@ func (a *attempt) settle(ctx context.Context, from, to, name string, replace boo
 	at, err := m.place(from, name)
 	err = errors.Join(err, m.sync())
 	for _, b := range m.beside[:min(len(m.beside), namedBeside)] {
-		a.event(ctx, event.OutputRenamed{Path: root.Path(b.name), Unlike: b.unlike, More: max(0, len(m.beside)-namedBeside)})
+		a.event(ctx, event.OutputRenamed{Path: root.Path(b.name), Unlike: b.unlike, Partial: o.partial && !b.unlike, More: max(0, len(m.beside)-namedBeside)})
 	}
 	if n := len(m.hidden); n > 0 {
 		a.event(ctx, event.HiddenRenamed{Count: n, First: root.Path(m.hidden[0])})

@@ -13,6 +13,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -126,6 +127,112 @@ func TestNothingElseFillsADisk(t *testing.T) {
 		a := &attempt{runner: &drive{}, controlled: control(&Controller{Report: func(protocol.Event) {}}, state.Run{}, Submission{}), lease: filling{}}
 		if err := fetch(a, filepath.Join(dir, "x")); !errors.Is(err, transfer.ErrScarce) {
 			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// lostWith has a site lose the head of its next attempt, which has left files in its volume.
+func (w *world) lostWith(t *testing.T, site string, files map[string]string) {
+	t.Helper()
+	dir := protocol.VolumeDir(w.sites[site].dir)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	writeFiles(t, dir, files)
+	w.sites[site].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+}
+
+// TestWhatALostHeadLeftReplacesNothing: its files may be incomplete, and come beside those of
+// attempts that have ended. A later lost attempt replaces them there, and one that ends
+// replaces what is in its place.
+func TestWhatALostHeadLeftReplacesNothing(t *testing.T) {
+	for name, o := range map[string]spec.Output{
+		"a pattern":          {From: "/vol/o*"},
+		"a path":             {From: "/vol/out"},
+		"with replace: true": {From: "/vol/o*", Replace: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			o.To = t.TempDir()
+			job := spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/vol"}, Outputs: []spec.Output{o}}
+			good := func(text string) {
+				w.ending(t, 0, map[string]string{"volume/out": text}, protocol.OutputMatch{Path: "volume/out"})
+			}
+			good("good")
+			w.drive(t, w.submitJob(t, job), nil)
+			w.lostWith(t, "a", map[string]string{"out": "par"})
+			run := w.drive(t, w.submitJob(t, job), nil)
+			want := map[string]string{"out": "good", "out." + run.ID: "par"}
+			if got := listed(t, o.To); run.State != state.Failed || !same(got, want) {
+				t.Errorf("after a lost run (%s) there is %q, want %q", run.State, got, want)
+			}
+			job.Checkpoint = &spec.Checkpoint{}
+			attempts, texts := 0, []string{"first", "second", "third"}
+			w.sites["a"].onAcquire = func() error {
+				if attempts++; attempts <= len(texts) {
+					w.lostWith(t, "a", map[string]string{"out": texts[attempts-1]})
+				} else {
+					good("better")
+				}
+				if attempts == len(texts) {
+					raw, err := os.ReadFile(filepath.Join(o.To, "out"))
+					if err != nil || string(raw) != "good" {
+						t.Errorf("after %d lost attempts it holds %q, %v", attempts-1, raw, err)
+					}
+				}
+				return nil
+			}
+			next := w.drive(t, w.submitJob(t, job), nil)
+			want["out"], want["out."+next.ID] = "better", "third"
+			if got := listed(t, o.To); next.State != state.Succeeded || !same(got, want) {
+				t.Errorf("after further attempts (%s) there is %q, want %q\n%s", next.State, got, want, history(t, w, next.ID))
+			}
+		})
+	}
+}
+
+// TestLinksThatALostHeadLeft: a match that leads elsewhere in the volume is fetched from
+// there. Below a match, what its links lead to comes in their place, and what cannot come
+// is reported.
+func TestLinksThatALostHeadLeft(t *testing.T) {
+	w, to, outside := newWorld(t, "a"), t.TempDir(), t.TempDir()
+	writeFiles(t, outside, map[string]string{"key": "secret"})
+	w.lostWith(t, "a", map[string]string{"out/x": "x", "out/deep/y": "y", "run1/log": "1", "shut/z": "z"})
+	dir := protocol.VolumeDir(w.sites["a"].dir)
+	for name, target := range map[string]string{
+		"out/latest": "../run1", "out/log": "/vol/run1/log", "out/deep/in": "../x", "out/deep/kept": "y", "out/deep/far": "../../run1/log",
+		"out/deep/key": filepath.Join(outside, "key"), "out/key": filepath.Join(outside, "key"), "out/deep/.bee-linked": outside, "out/linked": outside, "out/staged": outside,
+	} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"shut/z", "shut"} {
+		if err := os.Chmod(filepath.Join(dir, name), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run := w.drive(t, w.submitJob(t, spec.Job{
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/vol"}, Outputs: []spec.Output{{From: "/vol/out/*", To: to}, {From: "/vol/shut/*", To: to}},
+	}), nil)
+	want := map[string]string{"x": "x", "deep/y": "y", "deep/in": "x", "deep/kept": "y", "latest/log": "1", "log": "1", "z": "z"}
+	if got := listed(t, to); !same(got, want) {
+		t.Errorf("there came %q, want %q\n%s", got, want, history(t, w, run.ID))
+	}
+	left := map[string]bool{}
+	for _, e := range eventsOf(t, w, run.ID) {
+		switch f := e.Fields.(type) {
+		case event.OutputsMissing:
+			for _, l := range f.Left {
+				left[l.Path] = true
+			}
+		case event.DanglingLinks:
+			left[f.First] = f.Count == 3
+		}
+	}
+	for _, name := range []string{"deep/far", "deep/key", "deep/.bee-linked", "key"} {
+		if !left[name] {
+			t.Errorf("%s is not reported: %v\n%s", name, left, history(t, w, run.ID))
 		}
 	}
 }

@@ -73,5 +73,5 @@ func (a *attempt) takeOut(ctx context.Context, image *dataimage.Image, pattern s
 	if pattern != "" {
 		wanted = []string{pattern}
 	}
-	return a.pick(ctx, picking{out.To, a.sub.Job.Volume.Path, pattern, taken, out.Replace}, func(into string) error { return image.Unload(ctx, into, wanted) })
+	return a.pick(ctx, picking{out.To, a.sub.Job.Volume.Path, pattern, taken, out.Replace, nil}, func(into string) error { return image.Unload(ctx, into, wanted) })
 }

@@ -22,8 +22,8 @@ type writers struct {
 	list func(path string) ([]state.Written, error)
 	real string // the directory, without links
 	top  string // name of the output in it
-	// of has what was written, by path; nil: it was not asked for yet.
-	of map[string][]state.Written
+	// of has what was written before this output, by the name that was asked for and by path.
+	of map[string]map[string][]state.Written
 }
 
 func (d *controlled) writers(ctx context.Context, root *fsutil.Root, top string) (*writers, error) {
@@ -31,24 +31,32 @@ func (d *controlled) writers(ctx context.Context, root *fsutil.Root, top string)
 	return &writers{list: func(path string) ([]state.Written, error) { return d.c.Store.Written(ctx, d.run.Name, path) }, real: real, top: top}, err
 }
 
-// wrote reports whether a file is as a run of the name has left it.
-func (w *writers) wrote(name string, there fs.FileInfo) (bool, error) {
-	if w.of == nil {
-		list, err := w.list(filepath.Join(w.real, w.top))
+// wrote reports whether a file is as a run of the name has left it, and whether that was
+// an attempt that was lost.
+func (w *writers) wrote(name string, there fs.FileInfo) (is, partial bool, err error) {
+	top := w.top
+	if _, is := below(w.top, name); !is { // beside the output
+		top = name
+	}
+	if _, known := w.of[top]; !known {
+		list, err := w.list(filepath.Join(w.real, top))
 		if err != nil {
-			return false, err
+			return false, false, err
 		}
-		w.of = map[string][]state.Written{}
+		if w.of == nil {
+			w.of = map[string]map[string][]state.Written{}
+		}
+		w.of[top] = map[string][]state.Written{}
 		for _, f := range list {
-			w.of[f.Path] = append(w.of[f.Path], f)
+			w.of[top][f.Path] = append(w.of[top][f.Path], f)
 		}
 	}
-	for _, f := range w.of[filepath.Join(w.real, name)] {
+	for _, f := range w.of[top][filepath.Join(w.real, name)] {
 		if f.Size == there.Size() && f.Modified.Equal(there.ModTime()) {
-			return true, nil
+			return true, f.Partial, nil
 		}
 	}
-	return false, nil
+	return false, false, nil
 }
 
 // claimWritten records the files of the tree at from as this run's, before they are moved to
@@ -66,17 +74,11 @@ func (d *controlled) claimWritten(ctx context.Context, m *merger, from, name str
 			return fs.SkipAll
 		}
 		as := path.Join(name, strings.TrimPrefix(at, from))
-		there, err := m.root.Lstat(as)
-		is := errors.Is(err, fs.ErrNotExist)
-		if err == nil && !there.IsDir() {
-			if is, err = m.replaces(as, there); err != nil {
-				return err
-			}
-		}
+		as, is, err := m.claims(as)
 		if is && utf8.ValidString(as) {
-			files = append(files, state.Written{Path: filepath.Join(m.writers.real, as), Size: info.Size(), Modified: info.ModTime()})
+			files = append(files, state.Written{Path: filepath.Join(m.writers.real, as), Size: info.Size(), Modified: info.ModTime(), Partial: m.partial})
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return err
@@ -84,11 +86,31 @@ func (d *controlled) claimWritten(ctx context.Context, m *merger, from, name str
 	return d.c.Store.PutWritten(ctx, d.run, files)
 }
 
+// claims returns the name of a file that comes, and whether it may be recorded as the run's.
+// One of a lost attempt comes beside what it does not replace, and is recorded there: the next
+// lost attempt may replace that.
+func (m *merger) claims(name string) (as string, is bool, err error) {
+	for as = name; ; as += m.suffix {
+		there, err := m.root.Lstat(as)
+		if err != nil {
+			return as, errors.Is(err, fs.ErrNotExist), nil
+		}
+		if !there.IsDir() {
+			is, err = m.replaces(as, there)
+		}
+		if is || err != nil || !m.partial || there.IsDir() {
+			return as, is, err
+		}
+	}
+}
+
 // replaces reports whether the output may take the place of a file: that is this run's, or
-// as an earlier run of the same name has left it, or the Beefile says so.
+// as an earlier run of the same name has left it, or the Beefile says so. What a lost attempt
+// has left takes the place of such files alone.
 func (m *merger) replaces(name string, there fs.FileInfo) (bool, error) {
-	if m.replace || m.owns(name) {
+	if !m.partial && (m.replace || m.owns(name)) {
 		return true, nil
 	}
-	return m.writers.wrote(name, there)
+	is, partial, err := m.writers.wrote(name, there)
+	return is && (partial || !m.partial), err
 }

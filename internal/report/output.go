@@ -16,7 +16,10 @@ func outputText(e event.Event) string {
 		return missingText(f)
 	case event.OutputRenamed:
 		text := fmt.Sprintf("warning: an output is in %s, as no run of this name wrote what is in its place, or it was changed since; `replace: true` replaces it", f.Path)
-		if f.Unlike {
+		switch {
+		case f.Partial:
+			text = fmt.Sprintf("warning: an output is in %s, as the attempt was lost: it may be incomplete, and never replaces what is in its place", f.Path)
+		case f.Unlike:
 			text = fmt.Sprintf("warning: an output is in %s, as a file never replaces a directory, nor a directory a file", f.Path)
 		}
 		if f.More > 0 {

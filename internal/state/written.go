@@ -12,6 +12,8 @@ type Written struct {
 	Path     string // absolute, without links in its directory
 	Size     int64  // bytes
 	Modified time.Time
+	// Partial: an attempt that was lost left it, perhaps in the middle of writing it.
+	Partial bool
 }
 
 const addWritten = `
@@ -21,6 +23,10 @@ CREATE TABLE written (
 CREATE INDEX written_by_run ON written(run);
 `
 
+const addPartial = `
+ALTER TABLE written ADD COLUMN partial INTEGER NOT NULL DEFAULT 0;
+`
+
 // PutWritten records files that a run is about to write. It is called before they are there.
 func (s *Store) PutWritten(ctx context.Context, run Run, files []Written) error {
 	if len(files) == 0 {
@@ -28,7 +34,7 @@ func (s *Store) PutWritten(ctx context.Context, run Run, files []Written) error 
 	}
 	err := s.db.change(ctx, func(ctx context.Context, t *tx) error {
 		for _, f := range files {
-			if err := t.exec(ctx, "INSERT OR REPLACE INTO written (name, path, run, size, modified) VALUES (?,?,?,?,?)", run.Name, f.Path, run.ID, f.Size, f.Modified.UnixNano()); err != nil {
+			if err := t.exec(ctx, "INSERT OR REPLACE INTO written (name, path, run, size, modified, partial) VALUES (?,?,?,?,?,?)", run.Name, f.Path, run.ID, f.Size, f.Modified.UnixNano(), f.Partial); err != nil {
 				return err
 			}
 		}
@@ -45,10 +51,10 @@ func (s *Store) PutWritten(ctx context.Context, run Run, files []Written) error 
 func (s *Store) Written(ctx context.Context, name, path string) ([]Written, error) {
 	list, err := rows(ctx, s.db, func(scan func(...any) error) (w Written, err error) {
 		var modified int64
-		err = scan(&w.Path, &w.Size, &modified)
+		err = scan(&w.Path, &w.Size, &modified, &w.Partial)
 		w.Modified = time.Unix(0, modified)
 		return w, err
-	}, "SELECT path, CAST(size AS INTEGER), CAST(modified AS INTEGER) FROM written WHERE name=?1 AND (path=?2 OR path>?2||'/' AND path<?2||'0')", name, path)
+	}, "SELECT path, CAST(size AS INTEGER), CAST(modified AS INTEGER), CAST(partial AS INTEGER) FROM written WHERE name=?1 AND (path=?2 OR path>?2||'/' AND path<?2||'0')", name, path)
 	if err != nil {
 		return nil, fmt.Errorf("list outputs of runs named %q: %w", name, err)
 	}

@@ -8,11 +8,13 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sys/unix"
 )
 
 // Source is the path from which this process reads the remote end of a transfer, until
-// done is called: of one within a directory, below the descriptor of that.
+// done is called: of one within a directory, below the descriptor of that. What a job has
+// forbidden the directory's owner to read is made readable.
 func Source(t driver.Transfer) (from string, done func(), err error) {
 	if t.Within == "" {
 		return t.Remote, func() {}, nil
@@ -37,6 +39,7 @@ func Source(t driver.Transfer) (from string, done func(), err error) {
 	case err != nil:
 		return fail(missing(err), err)
 	}
+	treesync.MakeReadable(in, target)
 	if target == "." {
 		return t.Within, func() {}, nil
 	}

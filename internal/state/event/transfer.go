@@ -147,11 +147,13 @@ type OutputsMissing struct {
 }
 
 // OutputRenamed is an output whose place was taken. Unlike says that one of both is a
-// directory, and the other is not. More files of the same output are beside others, too.
+// directory, and the other is not, and Partial that it is of a lost attempt. More files of
+// the same output are beside others, too.
 type OutputRenamed struct {
-	Path   string `json:"path"`
-	Unlike bool   `json:"unlike,omitempty"`
-	More   int    `json:"more,omitempty"`
+	Path    string `json:"path"`
+	Unlike  bool   `json:"unlike,omitempty"`
+	Partial bool   `json:"partial,omitempty"`
+	More    int    `json:"more,omitempty"`
 }
 
 // HiddenRenamed are hidden files below an output that were moved beside files of others.
