@@ -27,7 +27,7 @@ func Own() Ledger {
 }
 
 // choose gives the first place that has a ledger of this user, or else the first where one
-// can be made: another user may have made something of its name before.
+// can be made: another user may have made something of its name before, in all places even.
 func choose(places []string, name string) Ledger {
 	free := ""
 	for _, place := range places {
@@ -41,10 +41,17 @@ func choose(places []string, name string) Ledger {
 			free = dir
 		}
 	}
-	if free == "" {
-		free = filepath.Join(places[0], name) // the error of its use says why there is none
+	first := filepath.Join(places[0], name)
+	if beside := fsutil.OwnBeside(first); beside != "" {
+		return Ledger(beside)
 	}
-	return Ledger(free)
+	if free != "" {
+		return Ledger(free)
+	}
+	if own, err := fsutil.OwnPlace(first); err == nil {
+		return Ledger(own)
+	}
+	return Ledger(first) // the error of its use says why there is none
 }
 
 // outside gives a user's id as it is outside of a namespace with that uid_map

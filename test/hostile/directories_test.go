@@ -1,10 +1,14 @@
 package hostile
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -82,5 +86,55 @@ func TestDirectoriesOfBeesOwnThatAnotherUserMadeFirst(t *testing.T) {
 				t.Errorf("left in the stranger's directory: %v, %v", left, err)
 			}
 		})
+	}
+}
+
+// TestAnotherUserMadeTheDefaultScratch: a user who makes the directory first in which another
+// one's runs begin does not stop these.
+func TestAnotherUserMadeTheDefaultScratch(t *testing.T) {
+	testkit.RequireRoot(t)
+	t.Parallel()
+	const victim = stranger + 2
+	scratch := filepath.Join("/var/tmp", fmt.Sprint("bee-", victim))
+	home, err := os.MkdirTemp("/var/tmp", "home-")
+	if err == nil {
+		err = errors.Join(os.Chown(home, victim, victim), os.Mkdir(scratch, 0o700), os.Chown(scratch, stranger, stranger))
+	}
+	t.Cleanup(func() {
+		made, _ := filepath.Glob(scratch + "-*")
+		for _, dir := range append(made, scratch, home) {
+			os.RemoveAll(dir) //nolint:errcheck // nobody uses it
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(testkit.Binary(t), "doctor", "--json")
+	c.Dir, c.Env = home, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: victim, Gid: victim}}
+	out, err := c.Output()
+	var d struct {
+		Findings []struct {
+			Area, Name, Text string
+			OK               bool
+		}
+	}
+	if jerr := json.Unmarshal(out, &d); jerr != nil {
+		t.Fatalf("doctor: %v, %v: %s", err, jerr, out)
+	}
+	sites := 0
+	for _, f := range d.Findings {
+		if f.Area == "site" {
+			if sites++; !f.OK {
+				t.Errorf("doctor: %+v", f)
+			}
+		}
+	}
+	made, err := filepath.Glob(scratch + "-*")
+	if err != nil || len(made) != 1 || sites == 0 {
+		t.Errorf("%d sites are found, and beside the scratch is %q, %v", sites, made, err)
+	}
+	if left, err := os.ReadDir(scratch); err != nil || len(left) > 0 {
+		t.Errorf("left in the stranger's directory: %v, %v", left, err)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/environ"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/reservation"
 )
@@ -116,8 +117,15 @@ func New(s Settings) (driver.Provider, error) {
 	return &provider{s: s, base: filepath.Join(s.Scratch, "bee")}, nil
 }
 
-// DefaultScratch is where run directories are made unless a site says else.
-func DefaultScratch() string { return "/var/tmp/bee-" + strconv.Itoa(os.Geteuid()) }
+// DefaultScratch is where run directories are made unless a site says else: see
+// fsutil.OwnPlace, if another user was first with that name.
+func DefaultScratch() string {
+	dir := filepath.Join("/var/tmp", "bee-"+strconv.Itoa(os.Geteuid()))
+	if own, err := fsutil.OwnPlace(dir); err == nil {
+		return own
+	}
+	return dir // the error of its use says what is wrong
+}
 
 func (p *provider) Info() driver.Info {
 	summary := "this machine"
