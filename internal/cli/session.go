@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -164,7 +165,7 @@ func (s *session) handOver(key string, ids []string) error {
 	if err := logfile.Rotate(path, logfile.Limit); err != nil {
 		return err
 	}
-	log, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	log, err := fsutil.Append(path, 0o600)
 	if err != nil {
 		return err
 	}

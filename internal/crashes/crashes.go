@@ -71,7 +71,7 @@ func (m Marks) Begin(ctx context.Context) (*Mark, error) {
 	if k.lock, err = fsutil.TryLock(filepath.Join(k.dir, lockName)); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(filepath.Join(k.dir, crashName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	f, err := fsutil.Append(filepath.Join(k.dir, crashName), 0o600)
 	if err == nil {
 		err = errors.Join(debug.SetCrashOutput(f, debug.CrashOptions{}), f.Close())
 	}

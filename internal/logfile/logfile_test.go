@@ -130,3 +130,19 @@ func TestRotate(t *testing.T) {
 		})
 	}
 }
+
+// TestALinkInPlaceOfALog is not followed.
+func TestALinkInPlaceOfALog(t *testing.T) {
+	dir := t.TempDir()
+	path, other := filepath.Join(dir, "x.log"), filepath.Join(dir, "other")
+	if err := os.Symlink(other, path); err != nil {
+		t.Fatal(err)
+	}
+	if l, err := Open(path); err == nil {
+		l.Close()
+		t.Error("it is opened")
+	}
+	if _, err := os.Lstat(other); err == nil {
+		t.Error("it is followed")
+	}
+}

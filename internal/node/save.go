@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -275,12 +277,20 @@ func (h *head) saveCommand(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
-	p, err := b.Exec(ctx, driver.Command{Args: h.plan.Checkpoint.Command, Env: b.env, Dir: b.workdir, Stdout: log, Stderr: log})
+	into, copied, err := bounded(log, mostPrinted)
+	if err != nil {
+		return err
+	}
+	p, err := b.Exec(ctx, driver.Command{Args: h.plan.Checkpoint.Command, Env: b.env, Dir: b.workdir, Stdout: into, Stderr: into})
+	into.Close() // the command has it
 	if err != nil {
 		return err
 	}
 	exit, err := p.Wait(ctx)
+	select {
+	case <-copied:
+	case <-time.After(time.Second): // something that it has started has its output still
+	}
 	switch {
 	case err != nil:
 		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
@@ -289,4 +299,26 @@ func (h *head) saveCommand(ctx context.Context) error {
 		return fmt.Errorf("`checkpoint.command` ended with exit code %d; `bee logs --node 0 %s` shows what it wrote", exit.Code, h.n.config.Owner.Run)
 	}
 	return nil
+}
+
+// mostPrinted is how many bytes of what a command of the job writes go into the node's log.
+const mostPrinted = 1 << 20
+
+// bounded gives a pipe of which so many bytes go to a log, and the rest nowhere. copied is
+// closed once all that write to it have ended, and the log is closed then.
+func bounded(log io.WriteCloser, most int64) (into *os.File, copied <-chan struct{}, err error) {
+	from, into, err := os.Pipe()
+	if err != nil {
+		return nil, nil, errors.Join(err, log.Close())
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer from.Close()
+		defer log.Close()
+		if _, err := io.CopyN(log, from, most); err == nil || !errors.Is(err, io.EOF) {
+			io.Copy(io.Discard, from) //nolint:errcheck // the command must not wait
+		}
+	}()
+	return into, done, nil
 }

@@ -172,3 +172,19 @@ func TestTheAgentIsAsked(t *testing.T) {
 		t.Errorf("without the key: %v", err)
 	}
 }
+
+// TestWhatSSHPrintsIsBounded: only the end of what ssh and the host's agent print is kept.
+func TestWhatSSHPrintsIsBounded(t *testing.T) {
+	var l lastWords
+	for range 1000 {
+		if n, err := l.Write([]byte(strings.Repeat("x", 10_000))); n != 10_000 || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+	}
+	if _, err := l.Write([]byte("the end\r\n")); err != nil || cap(l.buf) > 1<<20 {
+		t.Errorf("it takes %d bytes, %v", cap(l.buf), err)
+	}
+	if text := l.String(); len(text) > 4096 || !strings.HasSuffix(text, "the end") {
+		t.Errorf("%d bytes are kept, and end with %q", len(text), text[max(0, len(text)-10):])
+	}
+}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -93,8 +93,27 @@ func (c *container) Console() (string, error) { return readConsole(c.spec.StateD
 func (r *Runtime) BootConsole(stateDir string) (string, error) { return readConsole(stateDir) }
 
 func readConsole(dir string) (string, error) {
-	raw, err := os.ReadFile(filepath.Join(dir, consoleName))
-	return qemu.Plain(raw[max(0, len(raw)-maxConsole):]), err
+	raw, err := fsutil.Tail(dir, consoleName, maxConsole)
+	return qemu.Plain(raw), err
+}
+
+// The console takes so much of the host's disk, in bytes, and is looked at so often: a
+// guest, or a job in it, may write to it without end.
+const (
+	consoleLimit = 16 << 20
+	consoleLook  = 2 * time.Second
+)
+
+// boundConsole keeps the console's file small until the machine has ended.
+func (c *container) boundConsole() {
+	for {
+		select {
+		case <-c.machine.Done():
+			return
+		case <-time.After(consoleLook):
+			fsutil.Trim(c.spec.StateDir, consoleName, consoleLimit, maxConsole) //nolint:errcheck // tried again
+		}
+	}
 }
 
 // Login implements driver.Guest.
@@ -111,6 +130,7 @@ func (c *container) Ended() string {
 
 // watch ends a guest that answers nothing any more: nobody would notice else.
 func (c *container) watch(silence time.Duration) {
+	go c.boundConsole()
 	for {
 		select {
 		case <-c.machine.Done():
