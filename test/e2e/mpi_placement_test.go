@@ -26,7 +26,19 @@ printf -- '-n 2 ./rank\n-n 1 -wdir /tmp /work/rank\n' >app
 on app-file --app app | sed 's/ on lab-.//'
 echo oversubscribed:; mpirun --oversubscribe -n 9 ./rank | wc -l
 echo files:; /usr/bin/mpirun --output-filename logs ./rank >/dev/null; find logs -name stdout | wc -l
-echo at-once:; mpirun -n 2 ./rank >a & mpirun -n 2 ./rank >b & wait; cat a b | wc -l`
+echo at-once:; mpirun -n 2 ./rank >a & mpirun -n 2 ./rank >b & wait; cat a b | wc -l
+cat >spawn.py <<'end'
+import sys
+from mpi4py import MPI
+if len(sys.argv) > 1:
+    MPI.Comm.Get_parent().gather(MPI.Get_processor_name(), root=0)
+    MPI.Comm.Get_parent().Disconnect()
+else:
+    children = MPI.COMM_SELF.Spawn(sys.executable, ['spawn.py', 'child'], maxprocs=2)
+    print('children:', len(children.gather(None, root=MPI.ROOT)))
+    children.Disconnect()
+end
+mpirun -n 1 python3 spawn.py`
 
 const placed = `slots:
 2 of 4 on lab-0 in /work
@@ -61,6 +73,7 @@ files:
 4
 at-once:
 4
+children: 2
 `
 
 // TestMPIPlacesRanks as the options of mpirun say, in the forms that people use.
