@@ -49,6 +49,75 @@ os.write(g, b"still")
 expect("an unlinked file that is open", os.pread(g, 5, 0), b"still")
 `
 
+// limits tries what the table of docs/reference/volumes.md lists, and prints the name of the
+// error that each gets, or else yes.
+const limits = `import ctypes, errno, os, socket
+libc = ctypes.CDLL(None, use_errno=True)
+def call(r):
+    if r < 0: raise OSError(ctypes.get_errno(), "")
+def unlinked():
+    f = os.open("l-gone", os.O_CREAT | os.O_RDWR)
+    os.unlink("l-gone")
+    os.ftruncate(f, 10)
+def fifo(): os.mkfifo("l-fifo")
+def unix(): socket.socket(socket.AF_UNIX).bind("l-socket")
+def fallocate(): call(libc.fallocate(os.open("l-space", os.O_CREAT | os.O_RDWR), 0, ctypes.c_long(0), ctypes.c_long(1 << 20)))
+def exchange():
+    for n in "l-a", "l-b": os.close(os.open(n, os.O_CREAT | os.O_RDWR))
+    call(libc.syscall(316 if os.uname().machine == "x86_64" else 276, -100, b"l-a", -100, b"l-b", 2))
+def nanoseconds():
+    os.close(os.open("l-time", os.O_CREAT | os.O_RDWR))
+    os.utime("l-time", ns=(10**18 + 123456789,) * 2)
+    got = os.stat("l-time").st_mtime_ns
+    return "yes" if got == 10**18 + 123456789 else "whole seconds only" if got == 10**18 else got
+def nameless(): os.open(".", os.O_TMPFILE | os.O_RDWR, 0o600)
+for what, tries in ("removed", [unlinked]), ("FIFO", [fifo, unix]), ("fallocate", [fallocate]), ("RENAME_EXCHANGE", [exchange]), ("nanosecond", [nanoseconds]), ("O_TMPFILE", [nameless]):
+    for try_ in tries:
+        try: got = try_() or "yes"
+        except OSError as e: got = errno.errorcode[e.errno].replace("ENOTSUP", "EOPNOTSUPP")
+        print("%s: %s" % (what, got))
+`
+
+// documented compares what limits printed with a column of the table.
+func documented(t *testing.T, column, printed string) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs/reference/volumes.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var head []string
+	at, rows := -1, map[string]string{}
+	for line := range strings.Lines(string(raw)) {
+		cells := strings.Split(line, "|")
+		if strings.HasPrefix(line, "| a program |") {
+			for i, c := range cells {
+				if strings.TrimSpace(c) == column {
+					head, at = cells, i
+				}
+			}
+		} else if at > 0 && len(cells) == len(head) {
+			rows[cells[1]] = strings.TrimSpace(cells[at])
+		}
+	}
+	if at < 0 || strings.Count(printed, "\n") != 7 {
+		t.Fatalf("the page has no column %q, or the guest printed %q", column, printed)
+	}
+	for line := range strings.Lines(printed) {
+		what, got, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		found := false
+		for row, says := range rows {
+			if strings.Contains(row, what) {
+				if found = true; says != got {
+					t.Errorf("%s: got %s, the page says %s", what, got, says)
+				}
+			}
+		}
+		if !found {
+			t.Errorf("the page has no row about %s", what)
+		}
+	}
+}
+
 // ball has two guests write to one open file in turn: each waits for what the
 // other one has written. Its size changes as well, or virtiofs on hosts whose
 // times of change are coarse would miss some.
@@ -76,6 +145,7 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			b := testkit.NewBee(t)
 			b.File("in/in", "\n")
 			b.File("in/uses.py", uses)
+			b.File("in/limits.py", limits)
 			b.File("in/ball.py", ball)
 			b.File("in/ball", strings.Repeat("0", 8))
 			many := "" // inputs outside the volume: more than a machine has room for devices
@@ -94,6 +164,7 @@ run: |
   set -e
   cmp /inputs/23/ball /inputs/dir/ball
   python3 uses.py
+  (mkdir tried; cd tried; python3 ../limits.py) > limits; rm -r tried
   /.bee/rsh lab-1 'cd /data; exec python3 ball.py 1' & python3 ball.py 0; wait $!
   grep ' /data ' /proc/mounts > kind; touch up
   until [ -e from-host ]; do sleep 0.1; done
@@ -130,6 +201,7 @@ outputs: [{from: "/data/*", to: results}]
 			if kind := b.Read("results/kind"); !strings.Contains(kind, " /data "+route+" ") {
 				t.Errorf("the volume is mounted as %q", kind)
 			}
+			documented(t, route, b.Read("results/limits"))
 			if got := b.Read("results/mapped"); !strings.HasPrefix(got, "share") || b.Read("results/made-by-root") != "root\n" {
 				t.Errorf("outside, what was written is %q", got[:min(len(got), 20)])
 			}
