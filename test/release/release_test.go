@@ -40,6 +40,7 @@ func TestRelease(t *testing.T) {
 		}
 	})
 	t.Run("install.sh", func(t *testing.T) { testInstall(t, dist) })
+	t.Run("the first minutes", func(t *testing.T) { testFirstMinutes(t, dist) })
 	t.Run("deb", func(t *testing.T) {
 		into := t.TempDir()
 		dpkg := filepath.Join(into, "var/lib/dpkg")

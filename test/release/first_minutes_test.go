@@ -1,0 +1,128 @@
+package release
+
+import (
+	"archive/tar"
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+)
+
+// ordinary is a user with subordinate ids, by which images are built; else nobody.
+func ordinary(t *testing.T) *syscall.Credential {
+	t.Helper()
+	const nobody = 65534
+	raw, err := os.ReadFile("/etc/subuid")
+	if err != nil {
+		t.Log(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		name, _, _ := strings.Cut(line, ":")
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, err1 := strconv.ParseUint(u.Uid, 10, 32)
+		gid, err2 := strconv.ParseUint(u.Gid, 10, 32)
+		if err1 == nil && err2 == nil && uid > 0 {
+			return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+		}
+	}
+	if testkit.Everything() {
+		t.Fatal("no user has subordinate ids in /etc/subuid, to build an image of packages")
+	}
+	return &syscall.Credential{Uid: nobody, Gid: nobody}
+}
+
+// testFirstMinutes follows the first page as an ordinary user in an empty home: from
+// install.sh to the output of an own image, and with the long tests to an MPI run over two
+// nodes, whose image is built.
+func testFirstMinutes(t *testing.T, dist string) {
+	page, err := os.ReadFile(filepath.Join(testkit.Root(t), "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(pattern string) string {
+		found := regexp.MustCompile("(?ms)^```yaml\n(" + pattern + ".*?)^```").FindSubmatch(page)
+		if found == nil {
+			t.Fatalf("the first page has no block %s", pattern)
+		}
+		return string(found[1])
+	}
+	for _, line := range []string{"sh dist/install.sh --from dist", "bee check job.yaml", "bee plan job.yaml", "bee run job.yaml", "bee show pi"} {
+		if !bytes.Contains(page, []byte("    "+line+"\n")) {
+			t.Errorf("the first page does not show %q", line)
+		}
+	}
+	home, err := os.MkdirTemp("/tmp", "bee-first-minutes-") // the user enters no directory of root's
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(home); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := os.Chmod(home, 0o755); err != nil { // as homes are
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(home, "dist"), os.DirFS(dist)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(home, "input"), os.DirFS(filepath.Join(testkit.Root(t), "examples/mpi4py/input"))); err != nil {
+		t.Fatal(err)
+	}
+	image := testkit.NewLayer(t)
+	image.Add(tar.Header{Typeflag: tar.TypeReg, Name: "greeting", Mode: 0o644}, []byte("an image of mine\n"))
+	image.Busybox("bin", "sh cat hostname")
+	registry := testkit.Registry(t, "")
+	archive := image.Archive("app:1", v1.Config{Env: []string{"PATH=/bin"}})
+	must(t, exec.CommandContext(t.Context(), "cp", archive, filepath.Join(home, "app.tar")))
+	as := ordinary(t)
+	must(t, exec.CommandContext(t.Context(), "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), home))
+
+	first, _, _ := strings.Cut(block("sites:"), "\n  - {name: rack")
+	script := []string{
+		"sh dist/install.sh --from dist",
+		`PATH=$HOME/.local/bin:$PATH`,
+		"bee doctor",
+		"bee image import app.tar", // as `docker build` and `docker push` do elsewhere
+		"bee image push app:1 " + registry + "/app:1", "bee image rm app:1",
+		"bee run " + registry + "/app:1 cat /greeting",
+		"mkdir -p .config/bee", "cat > .config/bee/sites.yaml <<'end'\n" + first + "\nend",
+		"mkdir pi", "cp -r input pi", "cd pi", "cat > job.yaml <<'end'\n" + block("name: pi") + "end",
+		"bee check job.yaml", "bee plan job.yaml",
+		"bee run -n 2 " + registry + "/app:1 hostname",
+	}
+	if testkit.Everything() {
+		script = append(script, "bee run job.yaml", "cat pi.txt", "bee show pi")
+	}
+	script = append(script, "sh ../dist/install.sh --uninstall")
+	begun := time.Now()
+	c := exec.CommandContext(t.Context(), "sh", "-exc", strings.Join(script, "\n"))
+	c.Dir = home
+	c.Env = []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	out, err := c.CombinedOutput()
+	t.Logf("in %v:\n%s", time.Since(begun).Round(time.Second), out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(out, []byte("\nan image of mine\n")) {
+		t.Error("the output of the image is not shown")
+	}
+	if testkit.Everything() && !bytes.Contains(out, []byte("\npi = 3.14159")) {
+		t.Error("the MPI run has not written its result")
+	}
+}
