@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -67,10 +66,10 @@ const downloadTries = 2
 func downloadHere(ctx context.Context, d driver.Download) (driver.Downloaded, error) {
 	file := remote.File{URL: d.URL, Name: d.Name, Signed: d.Signed, SHA256: d.SHA256, Tag: d.Tag, Away: true}
 	var st unix.Statfs_t
-	if unix.Statfs(filepath.Dir(filepath.Dir(filepath.Dir(d.Part))), &st) == nil {
+	if unix.Statfs(d.Dir, &st) == nil {
 		file.Most = max(int64(st.Bavail/10*9)*st.Bsize, 1) // others use it, too
 	}
-	got, err := (&remote.Fetcher{Failed: downloadTries}).FetchAway(ctx, file, d.Part, d.Remote, d.Progress)
+	got, err := (&remote.Fetcher{Failed: downloadTries}).FetchAway(ctx, file, d.Dir, d.Part, d.Remote, d.Progress)
 	return driver.Downloaded{Size: got.Size, Tag: got.Tag}, err
 }
 

@@ -194,7 +194,7 @@ func TestRemoteInputsThatTheSiteFetches(t *testing.T) {
 			if here := len(web.fetched) == 1 && a.staged.Remote == at; here != c.relayed {
 				t.Errorf(name+": fetched here were %q, and staged %+v", web.fetched, a.staged)
 			}
-			if !c.near && (len(asked) != 1+c.broken || asked[0].Remote != at || asked[0].URL != from+"?signed" || strings.HasPrefix(asked[0].Part, filepath.Join(a.dir, "volume"))) {
+			if !c.near && (len(asked) != 1+c.broken || filepath.Join(asked[0].Dir, asked[0].Remote) != at || asked[0].URL != from+"?signed" || strings.HasPrefix(asked[0].Part, "volume")) {
 				t.Errorf(name+": the site was asked for %+v", asked)
 			}
 			list := eventsOf(t, w, run.ID, event.KindRemoteInput)

@@ -80,8 +80,9 @@ type Download struct {
 	// SHA256 is its digest, and Tag the version of an object; "": not known.
 	SHA256 string `json:"sha256,omitempty"`
 	Tag    string `json:"tag,omitempty"`
-	// Part is a path on the host, in a directory of its own, for what has come until then, and
-	// Remote that of the whole file.
+	// Dir is the run's directory on the host. Below it, Part is a path in a directory of its
+	// own, for what has come until then, and Remote that of the whole file.
+	Dir    string `json:"dir"`
 	Part   string `json:"part"`
 	Remote string `json:"remote"`
 	// Progress, if not nil, is called with the bytes until now.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/netip"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -90,24 +89,30 @@ func Want(to, tag string) error {
 	return fsutil.WriteFile(to+tagSuffix, []byte(tag), 0o600)
 }
 
-// FetchAway is Fetch of a file for another machine's user: what has come is in the directory of
-// part, which is removed once the file is at its place, and replaces what is there.
-func (f *Fetcher) FetchAway(ctx context.Context, file File, part, to string, progress func(done int64)) (Got, error) {
-	if err := fsutil.MkdirAll(filepath.Dir(part), 0o700); err != nil {
-		return Got{}, err
-	}
-	if err := os.Remove(part); err != nil && !errors.Is(err, os.ErrNotExist) { // whole, and of whatever version
-		return Got{}, err
-	}
-	got, err := f.fetch(ctx, file, part, progress)
+// FetchAway is Fetch of a file for another machine's user, below dir. What has come is in the
+// directory of part, which is removed once the file is at its place, and replaces what is there.
+// No link below dir is followed: a job may have made it.
+func (f *Fetcher) FetchAway(ctx context.Context, file File, dir, part, to string, progress func(done int64)) (Got, error) {
+	root, err := fsutil.OpenRoot(dir)
 	if err != nil {
 		return Got{}, err
 	}
-	if err := fsutil.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+	defer root.Close()
+	if err := root.MkdirAll(filepath.Dir(part), 0o700); err != nil {
 		return Got{}, err
 	}
-	if err := os.Rename(part, to); err != nil {
+	if err := root.RemoveAll(part); err != nil { // whole, and of whatever version
 		return Got{}, err
 	}
-	return got, os.RemoveAll(filepath.Dir(part))
+	got, err := f.fetch(ctx, file, root.Path(part), progress)
+	if err != nil {
+		return Got{}, err
+	}
+	if err := root.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+		return Got{}, err
+	}
+	if err := root.Rename(part, root, to); err != nil {
+		return Got{}, err
+	}
+	return got, root.RemoveAll(filepath.Dir(part))
 }

@@ -53,14 +53,24 @@ func TestSignedObjects(t *testing.T) {
 	}
 	away.Away = false // this is that machine
 	dir := t.TempDir()
-	part, to := filepath.Join(dir, "downloads", "x", "file"), filepath.Join(dir, "volume", "in", "t2m.nc")
-	if got, err := quick().FetchAway(t.Context(), away, part, to, nil); err != nil || got.Tag != away.Tag || got.Size != int64(len(content)) {
+	outside := t.TempDir()
+	if err := os.Symlink(outside, filepath.Join(dir, "link")); err != nil {
+		t.Fatal(err)
+	}
+	part, to := filepath.Join("downloads", "x", "file"), filepath.Join("volume", "in", "t2m.nc")
+	if _, err := quick().FetchAway(t.Context(), away, dir, part, filepath.Join("link", "t2m.nc"), nil); err == nil {
+		t.Error("a link of a job was followed")
+	}
+	if list, err := os.ReadDir(outside); err != nil || len(list) > 0 {
+		t.Errorf("behind the link: %v, %v", list, err)
+	}
+	if got, err := quick().FetchAway(t.Context(), away, dir, part, to, nil); err != nil || got.Tag != away.Tag || got.Size != int64(len(content)) {
 		t.Fatalf("%+v, %v", got, err)
 	}
-	if raw, err := os.ReadFile(to); err != nil || !bytes.Equal(raw, content) {
+	if raw, err := os.ReadFile(filepath.Join(dir, to)); err != nil || !bytes.Equal(raw, content) {
 		t.Errorf("%d bytes, %v", len(raw), err)
 	}
-	if _, err := os.Stat(filepath.Dir(part)); !os.IsNotExist(err) {
+	if _, err := os.Stat(filepath.Join(dir, filepath.Dir(part))); !os.IsNotExist(err) {
 		t.Errorf("something is left: %v", err)
 	}
 	u, err := url.Parse(away.URL)

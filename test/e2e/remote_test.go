@@ -58,7 +58,7 @@ func TestOutputsOfAKilledController(t *testing.T) {
 	stalled := make(chan struct{}, 2)
 	front := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("partNumber") == "2" && stalls.Add(1) <= 2 {
-			io.Copy(io.Discard, r.Body) //nolint:errcheck // else it is not noticed that the client is gone
+			io.Copy(io.Discard, r.Body) // else it is not noticed that the client is gone
 			stalled <- struct{}{}
 			<-r.Context().Done()
 			return

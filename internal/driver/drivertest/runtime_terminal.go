@@ -66,7 +66,7 @@ func (s RuntimeSuite) terminal(t *testing.T) {
 		await(" ")
 		await("\r\n")
 	}
-	go io.Copy(io.Discard, end) //nolint:errcheck // as the contract is; its end is the process's
+	go io.Copy(io.Discard, end) // as the contract is; its end is the process's
 	press("\x03")               // Ctrl-C
 	if exit, err := p.Wait(t.Context()); err != nil || exit.Signal != int(syscall.SIGINT) {
 		t.Errorf("after Ctrl-C: %+v, %v", exit, err)

@@ -17,16 +17,16 @@ func TestReceiveExec(t *testing.T) {
 		kind   core.Kind
 		fails  bool
 	}{
-		{"an exit code", func(w io.Writer) { nodecall.WriteFrame(w, nodecall.FrameExit, []byte(`{"exit":{"code":7}}`)) }, 7, 0, false}, //nolint:errcheck // what is missing shows
+		{"an exit code", func(w io.Writer) { nodecall.WriteFrame(w, nodecall.FrameExit, []byte(`{"exit":{"code":7}}`)) }, 7, 0, false},
 		{"no start", func(w io.Writer) {
-			nodecall.WriteFrame(w, nodecall.FrameExit, []byte(`{"exit":{"code":127},"failed":{"message":"no such program","kind":"not found"}}`)) //nolint:errcheck // what is missing shows
+			nodecall.WriteFrame(w, nodecall.FrameExit, []byte(`{"exit":{"code":127},"failed":{"message":"no such program","kind":"not found"}}`))
 		}, 127, core.NotFound, true},
-		{"a node that goes away", func(w io.Writer) { nodecall.WriteFrame(w, nodecall.FrameStdout, []byte("hi")) }, 0, core.Lost, true}, //nolint:errcheck // what is missing shows
+		{"a node that goes away", func(w io.Writer) { nodecall.WriteFrame(w, nodecall.FrameStdout, []byte("hi")) }, 0, core.Lost, true},
 		{"more credit than taken", func(w io.Writer) {
 			for range 50 {
-				nodecall.WriteFrame(w, nodecall.FrameCredit, nil) //nolint:errcheck // what is missing shows
+				nodecall.WriteFrame(w, nodecall.FrameCredit, nil)
 			}
-			nodecall.WriteFrame(w, nodecall.FrameExit, []byte(`{"exit":{"code":0}}`)) //nolint:errcheck // what is missing shows
+			nodecall.WriteFrame(w, nodecall.FrameExit, []byte(`{"exit":{"code":0}}`))
 		}, 0, 0, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {

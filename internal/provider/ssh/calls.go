@@ -61,7 +61,7 @@ func (c call) Check() error {
 		if len(d.URL) > maxURL {
 			return sshlink.Invalid("length of a URL", len(d.URL))
 		}
-		if err := sshlink.CheckTexts("download", d.Name, d.SHA256, d.Tag, d.Part, d.Remote); err != nil {
+		if err := sshlink.CheckTexts("download", d.Name, d.SHA256, d.Tag, d.Dir, d.Part, d.Remote); err != nil {
 			return err
 		}
 	}
