@@ -185,6 +185,9 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 	if from != nil {
 		return w.noteHost(pid, from)
 	}
+	if w.onHost(pid) { // a program of the runtime, before it enters the container
+		return ""
+	}
 	root, err := fsutil.OpenRoot(w.own + "/" + pid + "/root")
 	if err != nil {
 		return ""
@@ -203,6 +206,13 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 		}
 	}
 	return program
+}
+
+// onHost reports whether a process has the root directory of this process.
+func (w *Watch) onHost(pid string) bool {
+	here, err := os.Stat("/")
+	there, err2 := os.Stat(w.own + "/" + pid + "/root")
+	return err == nil && err2 == nil && os.SameFile(here, there)
 }
 
 // keep opens a file of a process, to read it later.

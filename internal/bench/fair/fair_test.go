@@ -3,6 +3,7 @@ package fair
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +12,19 @@ import (
 	"time"
 )
 
-// TestWatch looks at two processes of a run, and not at a third of another.
+// TestWatch looks at two processes of a run, and neither at one of another run nor at one of
+// the run's runtime, which is on the host.
 func TestWatch(t *testing.T) {
 	sleep, err := exec.LookPath("sleep")
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := filepath.Join(t.TempDir(), "solver")
+	tree := t.TempDir()
+	own := filepath.Join(tree, "solver")
+	mark, err := json.Marshal(origin{Tree: tree, Binary: "/no"})
+	if err != nil {
+		t.Fatal(err)
+	}
 	raw, err := os.ReadFile(sleep)
 	if err != nil {
 		t.Fatal(err)
@@ -25,28 +32,26 @@ func TestWatch(t *testing.T) {
 	if err := os.WriteFile(own, raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	start := func(program, run string) {
+	start := func(program, run string, more ...string) {
 		c := exec.Command(program, "60")
-		c.Env = []string{"BEE_RUN_ID=" + run}
+		c.Env = append(more, "BEE_RUN_ID="+run)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is killed
 	}
-	start(own, "7")
-	start(own, "7")
-	start(sleep, "77")
+	start(own, "7", "BEE_PREFIX="+string(mark))
+	start(own, "7", "BEE_PREFIX="+string(mark))
+	start(own, "77", "BEE_PREFIX="+string(mark))
+	start(sleep, "7")
 	w := Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "7", Tools: "/.bee", Prefix: "BEE_PREFIX"})
 	for end := time.Now().Add(10 * time.Second); w.looks.Load() < 2 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	found := w.Stop()
 	sum := sha256.Sum256(raw)
-	if found.Programs[own] != hex.EncodeToString(sum[:]) {
-		t.Errorf("the program is %q of %v", found.Programs[own], found.Programs)
-	}
-	if found.Programs[sleep] != "" {
-		t.Error("the program of another run is counted")
+	if found.Programs["/solver"] != hex.EncodeToString(sum[:]) || len(found.Programs) != 1 {
+		t.Errorf("the programs are %v, expected /solver alone", found.Programs)
 	}
 	if found.Busiest != 2 || found.Cores < 1 || found.Cores > runtime.NumCPU() {
 		t.Errorf("%d at once, %d cores", found.Busiest, found.Cores)
