@@ -103,6 +103,16 @@ func (r *BitRate) decode(d *decoder, n ast.Node, path string) {
 	if !ok {
 		return
 	}
+	rate, is := ParseRate(s)
+	if !is {
+		d.problem(begins(n), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
+		return
+	}
+	*r = rate
+}
+
+// ParseRate reads a rate such as 100mbit or 10gbit; false: it is none.
+func ParseRate(s string) (BitRate, bool) {
 	number, factor := s, 1.0
 	for _, u := range []struct {
 		suffix string
@@ -115,10 +125,9 @@ func (r *BitRate) decode(d *decoder, n ast.Node, path string) {
 	}
 	x, ok := decimal(number)
 	if !ok || number == s || x*factor < 1 || x*factor > 1<<62 {
-		d.problem(begins(n), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
-		return
+		return 0, false
 	}
-	*r = BitRate(x * factor)
+	return BitRate(x * factor), true
 }
 
 // decimal reads digits and a point, and nothing else that is a number to Go, such

@@ -144,6 +144,7 @@ func (v *Volume) tick(ctx context.Context) {
 				errs = append(errs, v.put(n))
 			}
 		}
+		v.forgetAll(keptFor)
 		v.mu.Unlock()
 		if err := errors.Join(append(errs, v.Sync(), v.tidy())...); err != nil {
 			v.o.Log.Error("sync journal", "err", err)

@@ -15,9 +15,13 @@ import (
 
 func attr(n *meta.Node) calls.Attr {
 	a := calls.Attr{Ino: n.Ino, Mode: n.Mode, UID: n.UID, GID: n.GID, Size: n.Size, Mtime: n.Mtime, Ctime: n.Ctime}
+	if n.Linked() {
+		a.Nlink = 1
+	}
 	switch n.Kind {
 	case remote.Dir:
 		a.Mode |= syscall.S_IFDIR
+		a.Nlink *= 2
 	case remote.Link:
 		a.Mode |= syscall.S_IFLNK
 		a.Size = int64(len(n.Target))
@@ -455,9 +459,23 @@ func (v *Volume) answered(w who) (uint64, bool) {
 	return v.state.Answered(w.client, w.request)
 }
 
+// keptFor is how long a removed node stays known: a program that has just looked up its
+// name may be about to open it.
+const keptFor = 10 * time.Second
+
 // forget drops a removed node that nothing needs any more. Callers hold the lock.
 func (v *Volume) forget(n *meta.Node) {
-	if f := v.files[n.Ino]; n.Linked() || n.Pending > 0 || f != nil && f.count > 0 || v.state.Node(n.Ino) != n {
+	if n.Linked() || v.state.Node(n.Ino) != n {
+		return
+	}
+	if v.removed[n.Ino].IsZero() {
+		v.removed[n.Ino] = time.Now()
+	}
+	v.forgetOld(n, keptFor)
+}
+
+func (v *Volume) forgetOld(n *meta.Node, after time.Duration) {
+	if f := v.files[n.Ino]; n.Linked() || n.Pending > 0 || f != nil && f.count+f.writers > 0 || time.Since(v.removed[n.Ino]) < after {
 		return
 	}
 	if _, err := v.change(meta.Change{Do: meta.DoForget, Ino: n.Ino}); err != nil {
@@ -468,4 +486,16 @@ func (v *Volume) forget(n *meta.Node) {
 	}
 	delete(v.files, n.Ino)
 	delete(v.checked, n.Ino)
+	delete(v.removed, n.Ino)
+}
+
+// forgetAll drops the removed nodes of which that was so long ago. Callers hold the lock.
+func (v *Volume) forgetAll(after time.Duration) {
+	for ino := range v.removed {
+		if n := v.state.Node(ino); n != nil {
+			v.forgetOld(n, after)
+		} else {
+			delete(v.removed, ino)
+		}
+	}
 }

@@ -93,6 +93,7 @@ func (v *Volume) pause(ctx context.Context) error {
 func (v *Volume) reclaim(bytes int64) error {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.forgetAll(0)
 	numbers, sizes := v.log.Segments()
 	used := v.used()
 	gain := int64(0)

@@ -64,6 +64,7 @@ type Volume struct {
 	state    *meta.State
 	files    map[uint64]*file     // that are open, or being read or fetched
 	checked  map[uint64]time.Time // when attributes were compared with the remote's
+	removed  map[uint64]time.Time // nodes without a name that are still known
 	verified map[buffer.Place]bool
 	working  uint64        // operation that is being carried out
 	waits    error         // what the drain waits for
@@ -104,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 		return nil, err
 	}
 	v := &Volume{
-		o: o, tree: tree, state: meta.New(), files: map[uint64]*file{}, checked: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
+		o: o, tree: tree, state: meta.New(), files: map[uint64]*file{}, checked: map[uint64]time.Time{}, removed: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
 		news: make(chan struct{}), wake: make(chan struct{}, 1), sink: tree,
 	}
 	if o.faults != nil {

@@ -65,6 +65,7 @@ type Attr struct {
 	Ino      uint64
 	Mode     uint32 // with the type
 	UID, GID uint32
+	Nlink    uint32
 	Size     int64
 	Mtime    int64
 	Ctime    int64
@@ -108,6 +109,7 @@ func (e *encoder) attr(a Attr) {
 	e.u32(a.Mode)
 	e.u32(a.UID)
 	e.u32(a.GID)
+	e.u32(a.Nlink)
 	e.i64(a.Size)
 	e.i64(a.Mtime)
 	e.i64(a.Ctime)
@@ -202,7 +204,7 @@ func (d *decoder) i64() int64    { return int64(d.u64()) } //nolint:gosec // wri
 func (d *decoder) bytes() []byte { return d.take(int(d.u32())) }
 
 func (d *decoder) attr() Attr {
-	return Attr{Ino: d.u64(), Mode: d.u32(), UID: d.u32(), GID: d.u32(), Size: d.i64(), Mtime: d.i64(), Ctime: d.i64()}
+	return Attr{Ino: d.u64(), Mode: d.u32(), UID: d.u32(), GID: d.u32(), Nlink: d.u32(), Size: d.i64(), Mtime: d.i64(), Ctime: d.i64()}
 }
 
 // readFrame reads what an encoder finished. It allocates no more than has come.

@@ -12,7 +12,7 @@ func TestFrames(t *testing.T) {
 	if got, err := ReadRequest(bytes.NewReader(q.Encode())); err != nil || !reflect.DeepEqual(got, q) {
 		t.Errorf("%+v, %v", got, err)
 	}
-	p := &Reply{ID: 1, Errno: 2, Attr: Attr{Ino: 3, Mode: 4, UID: 5, GID: 6, Size: 7, Mtime: 8, Ctime: 9}, Entries: []Entry{{Name: "x", Attr: Attr{Ino: 10}}}, Data: []byte("y"), Total: 11, Free: 12}
+	p := &Reply{ID: 1, Errno: 2, Attr: Attr{Ino: 3, Mode: 4, UID: 5, GID: 6, Nlink: 1, Size: 7, Mtime: 8, Ctime: 9}, Entries: []Entry{{Name: "x", Attr: Attr{Ino: 10}}}, Data: []byte("y"), Total: 11, Free: 12}
 	if got, err := ReadReply(bytes.NewReader(p.Encode())); err != nil || !reflect.DeepEqual(got, p) {
 		t.Errorf("%+v, %v", got, err)
 	}

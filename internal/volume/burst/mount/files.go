@@ -1,0 +1,326 @@
+package mount
+
+import (
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+// validFor is how long the kernel may use what it knows of names and attributes. What
+// programs on this host do, it knows at once.
+const validFor = time.Second
+
+// files answers the kernel with what the I/O process says.
+type files struct {
+	fuse.RawFileSystem
+	l *link
+
+	mu   sync.Mutex
+	last uint64
+	dirs map[uint64]*listing // by handle
+}
+
+// listing is what an open directory had when its reader began.
+type listing struct {
+	ino, parent uint64
+	begun       bool
+	entries     []calls.Entry
+}
+
+func newFiles(l *link) *files {
+	return &files{RawFileSystem: fuse.NewDefaultRawFileSystem(), l: l, dirs: map[uint64]*listing{}}
+}
+
+func (f *files) String() string { return "bee" }
+
+// call has a request answered. cancel is closed once the program gets a signal.
+func (f *files) call(cancel <-chan struct{}, h *fuse.InHeader, q *calls.Request) (*calls.Reply, fuse.Status) {
+	p, errno := f.l.call(cancel, int(h.Pid), q)
+	return p, fuse.Status(errno)
+}
+
+func fill(a *calls.Attr, out *fuse.Attr) {
+	out.Ino, out.Mode, out.Size, out.Blocks, out.Blksize, out.Nlink = a.Ino, a.Mode, uint64(a.Size), uint64(a.Size+511)/512, 1<<20, a.Nlink //nolint:gosec // a size is positive
+	out.Uid, out.Gid = a.UID, a.GID
+	mtime, ctime := time.Unix(0, a.Mtime), time.Unix(0, a.Ctime)
+	out.SetTimes(&mtime, &mtime, &ctime)
+}
+
+func entry(p *calls.Reply, out *fuse.EntryOut) {
+	out.NodeId = p.Attr.Ino
+	fill(&p.Attr, &out.Attr)
+	out.SetEntryTimeout(validFor)
+	out.SetAttrTimeout(validFor)
+}
+
+func (f *files) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
+	p, s := f.call(cancel, h, &calls.Request{Op: calls.Lookup, Ino: h.NodeId, Name: name})
+	if s.Ok() {
+		entry(p, out)
+	}
+	return s
+}
+
+func (f *files) Forget(uint64, uint64) {}
+
+func (f *files) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
+	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
+	if s.Ok() {
+		fill(&p.Attr, &out.Attr)
+		out.SetTimeout(validFor)
+	}
+	return s
+}
+
+func (f *files) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.AttrOut) fuse.Status {
+	q := &calls.Request{Op: calls.SetAttr, Ino: in.NodeId}
+	if mode, is := in.GetMode(); is {
+		q.Valid, q.Mode = q.Valid|calls.SetMode, mode
+	}
+	if size, is := in.GetSize(); is {
+		q.Valid, q.Size = q.Valid|calls.SetSize, int64(size) //nolint:gosec // the I/O process refuses what is negative
+	}
+	if mtime, is := in.GetMTime(); is {
+		q.Valid, q.Mtime = q.Valid|calls.SetMtime, mtime.UnixNano()
+	}
+	uid, isUID := in.GetUID()
+	gid, isGID := in.GetGID()
+	if isUID || isGID {
+		p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
+		if !s.Ok() {
+			return s
+		}
+		q.Valid, q.UID, q.GID = q.Valid|calls.SetOwner, p.Attr.UID, p.Attr.GID
+		if isUID {
+			q.UID = uid
+		}
+		if isGID {
+			q.GID = gid
+		}
+	}
+	p, s := f.call(cancel, &in.InHeader, q)
+	if s.Ok() {
+		fill(&p.Attr, &out.Attr)
+		out.SetTimeout(validFor)
+	}
+	return s
+}
+
+func (f *files) create(cancel <-chan struct{}, h *fuse.InHeader, op calls.Op, name string, mode uint32, flags uint8, data []byte) (*calls.Reply, fuse.Status) {
+	return f.call(cancel, h, &calls.Request{Op: op, Ino: h.NodeId, Name: name, Mode: mode, UID: h.Uid, GID: h.Gid, Flags: flags, Data: data})
+}
+
+func (f *files) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, out *fuse.CreateOut) fuse.Status {
+	flags := uint8(0)
+	if in.Flags&syscall.O_EXCL != 0 {
+		flags |= calls.Exclusive
+	}
+	if in.Flags&syscall.O_TRUNC != 0 {
+		flags |= calls.Truncate
+	}
+	p, s := f.create(cancel, &in.InHeader, calls.Create, name, in.Mode, flags, nil)
+	if s.Ok() {
+		entry(p, &out.EntryOut)
+	}
+	return s
+}
+
+func (f *files) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out *fuse.EntryOut) fuse.Status {
+	if in.Mode&syscall.S_IFMT != syscall.S_IFREG {
+		return fuse.EPERM
+	}
+	p, s := f.create(cancel, &in.InHeader, calls.Create, name, in.Mode, calls.Exclusive, nil)
+	if !s.Ok() {
+		return s
+	}
+	entry(p, out)
+	f.call(nil, &in.InHeader, &calls.Request{Op: calls.Release, Ino: p.Attr.Ino})
+	return s
+}
+
+func (f *files) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
+	p, s := f.create(cancel, &in.InHeader, calls.Mkdir, name, in.Mode, 0, nil)
+	if s.Ok() {
+		entry(p, out)
+	}
+	return s
+}
+
+func (f *files) Symlink(cancel <-chan struct{}, h *fuse.InHeader, to, name string, out *fuse.EntryOut) fuse.Status {
+	p, s := f.create(cancel, h, calls.Symlink, name, 0o777, 0, []byte(to))
+	if s.Ok() {
+		entry(p, out)
+	}
+	return s
+}
+
+func (f *files) Readlink(cancel <-chan struct{}, h *fuse.InHeader) ([]byte, fuse.Status) {
+	p, s := f.call(cancel, h, &calls.Request{Op: calls.GetAttr, Ino: h.NodeId})
+	return p.Data, s
+}
+
+// Link is refused as on file systems without hard links.
+func (f *files) Link(<-chan struct{}, *fuse.LinkIn, string, *fuse.EntryOut) fuse.Status {
+	return fuse.EPERM
+}
+
+func (f *files) Unlink(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	_, s := f.call(cancel, h, &calls.Request{Op: calls.Remove, Ino: h.NodeId, Name: name})
+	return s
+}
+
+func (f *files) Rmdir(cancel <-chan struct{}, h *fuse.InHeader, name string) fuse.Status {
+	_, s := f.call(cancel, h, &calls.Request{Op: calls.Remove, Ino: h.NodeId, Name: name, Flags: calls.Directory})
+	return s
+}
+
+func (f *files) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, to string) fuse.Status {
+	const noReplace = 1
+	q := &calls.Request{Op: calls.Rename, Ino: in.NodeId, Name: name, ToDir: in.Newdir, ToName: to}
+	switch in.Flags {
+	case 0:
+	case noReplace:
+		q.Flags = calls.Exclusive
+	default:
+		return fuse.EINVAL
+	}
+	_, s := f.call(cancel, &in.InHeader, q)
+	return s
+}
+
+func (f *files) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
+	q := &calls.Request{Op: calls.OpenOp, Ino: in.NodeId}
+	if in.Flags&syscall.O_TRUNC != 0 {
+		q.Flags = calls.Truncate
+	}
+	_, s := f.call(cancel, &in.InHeader, q)
+	return s
+}
+
+func (f *files) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
+	f.call(nil, &in.InHeader, &calls.Request{Op: calls.Release, Ino: in.NodeId})
+}
+
+func (f *files) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
+	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Read, Ino: in.NodeId, Off: int64(in.Offset), Size: int64(in.Size)}) //nolint:gosec // the I/O process refuses what is negative
+	return fuse.ReadResultData(p.Data), s
+}
+
+func (f *files) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
+	// The kernel's buffer is its again once this returns; a request that was
+	// interrupted may be sent later.
+	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Write, Ino: in.NodeId, Off: int64(in.Offset), Data: append([]byte(nil), data...)}) //nolint:gosec // the I/O process refuses what is negative
+	if !s.Ok() {
+		return 0, s
+	}
+	return uint32(len(data)), s //nolint:gosec // at most MaxWrite
+}
+
+func (f *files) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
+	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Flush, Ino: in.NodeId})
+	return s
+}
+
+func (f *files) Fsync(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Fsync, Ino: in.NodeId})
+	return s
+}
+
+func (f *files) FsyncDir(cancel <-chan struct{}, in *fuse.FsyncIn) fuse.Status {
+	return f.Fsync(cancel, in)
+}
+
+// Fallocate makes a file larger. Room is reserved for nobody, and holes are not punched.
+func (f *files) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Status {
+	const keepSize = 1
+	switch in.Mode {
+	case keepSize:
+		return fuse.OK
+	case 0:
+	default:
+		return fuse.Status(syscall.EOPNOTSUPP)
+	}
+	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
+	if end := int64(in.Offset + in.Length); s.Ok() && p.Attr.Size < end { //nolint:gosec // the I/O process refuses what is negative
+		_, s = f.call(cancel, &in.InHeader, &calls.Request{Op: calls.SetAttr, Ino: in.NodeId, Valid: calls.SetSize, Size: end})
+	}
+	return s
+}
+
+func (f *files) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.last++
+	out.Fh = f.last
+	f.dirs[f.last] = &listing{ino: in.NodeId}
+	return fuse.OK
+}
+
+func (f *files) ReleaseDir(in *fuse.ReleaseIn) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.dirs, in.Fh)
+}
+
+// listed gives what a directory has from an offset on; from its beginning it is read anew.
+func (f *files) listed(cancel <-chan struct{}, in *fuse.ReadIn) ([]calls.Entry, fuse.Status) {
+	f.mu.Lock()
+	d := f.dirs[in.Fh]
+	f.mu.Unlock()
+	if d == nil {
+		return nil, fuse.EBADF
+	}
+	f.mu.Lock()
+	entries, begun := d.entries, d.begun
+	f.mu.Unlock()
+	if in.Offset == 0 || !begun {
+		p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.List, Ino: in.NodeId})
+		if !s.Ok() {
+			return nil, s
+		}
+		dots := calls.Attr{Ino: in.NodeId, Mode: syscall.S_IFDIR}
+		entries = append([]calls.Entry{{Name: ".", Attr: dots}, {Name: "..", Attr: dots}}, p.Entries...)
+		f.mu.Lock()
+		d.entries, d.begun = entries, true
+		f.mu.Unlock()
+	}
+	return entries[min(in.Offset, uint64(len(entries))):], fuse.OK
+}
+
+func (f *files) ReadDir(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	entries, s := f.listed(cancel, in)
+	for _, e := range entries {
+		if !out.AddDirEntry(fuse.DirEntry{Name: e.Name, Mode: e.Attr.Mode, Ino: e.Attr.Ino}) {
+			break
+		}
+	}
+	return s
+}
+
+func (f *files) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.DirEntryList) fuse.Status {
+	entries, s := f.listed(cancel, in)
+	for i := range entries {
+		e := &entries[i]
+		to := out.AddDirLookupEntry(fuse.DirEntry{Name: e.Name, Mode: e.Attr.Mode, Ino: e.Attr.Ino})
+		if to == nil {
+			break
+		}
+		if e.Name != "." && e.Name != ".." { // these the kernel knows
+			entry(&calls.Reply{Attr: e.Attr}, to)
+		}
+	}
+	return s
+}
+
+func (f *files) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.StatfsOut) fuse.Status {
+	p, s := f.call(cancel, h, &calls.Request{Op: calls.Space, Ino: h.NodeId})
+	if s.Ok() {
+		const block = 4096
+		out.Bsize, out.Frsize, out.NameLen = block, block, 255
+		out.Blocks, out.Bfree, out.Bavail = uint64(p.Total)/block, uint64(p.Free)/block, uint64(p.Free)/block //nolint:gosec // positive
+	}
+	return s
+}

@@ -1,0 +1,176 @@
+// Package mount is the client of a burst buffer: a FUSE file system that passes what
+// programs do to the I/O process, and the commands' way to mount and unmount it. It keeps
+// no data: whatever has returned to a program is with the I/O process.
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/hanwen/go-fuse/v2/fuse"
+	"golang.org/x/sys/unix"
+)
+
+// Command is the first argument of a client; the volume's directory follows.
+const Command = "volume-client"
+
+// Main is the client.
+func Main(args []string) int {
+	logs := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", "client")
+	if len(args) != 1 {
+		return 2
+	}
+	ready := false
+	err := core.Caught(func() error {
+		return serve(args[0], logs, func() { ready = true; burst.Report(nil) })
+	})
+	if !ready {
+		burst.Report(err)
+	}
+	if err != nil {
+		logs.Error("end", "err", err)
+		return 1
+	}
+	return 0
+}
+
+func serve(dir string, logs *slog.Logger, ready func()) error {
+	c, err := burst.Load(dir)
+	if err != nil {
+		return err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	l := newLink(c, binary, logs)
+	peer, err := l.connect(ctx)
+	if err != nil {
+		return err
+	}
+	go l.keep(ctx, peer)
+	server, err := fuse.NewServer(newFiles(l), c.Mount, &fuse.MountOptions{
+		FsName: "bee-" + c.ID, Name: "bee", Options: []string{"default_permissions"}, MaxWrite: 1 << 20, MaxBackground: 64,
+		DisableXAttrs: true, DirectMountStrict: os.Geteuid() == 0, Logger: log.New(io.Discard, "", 0),
+	})
+	if err != nil {
+		peer.Close()
+		return explain(c.Mount, err)
+	}
+	go func() {
+		for range signals {
+			if err := server.Unmount(); err != nil {
+				logs.Warn("unmount", "err", err)
+			}
+		}
+	}()
+	go server.Serve()
+	if err := server.WaitMount(); err != nil {
+		return errors.Join(explain(c.Mount, err), server.Unmount())
+	}
+	ready()
+	server.Wait()
+	cancel()
+	peer.Close()
+	return nil
+}
+
+// explain gives an error of mounting with its remedy.
+func explain(dir string, err error) error {
+	e := &core.Error{Kind: core.Unsupported, Op: "mount", Object: dir, Err: errors.New(strings.TrimSpace(err.Error())), Remedy: "Read the volume's log."}
+	if os.Geteuid() != 0 {
+		e.Remedy = Needs()
+		if e.Remedy == "" {
+			e.Remedy = "Does the directory belong to you?"
+		}
+	}
+	return e
+}
+
+// Needs is what an ordinary user lacks here for mounting, as an instruction; "" where
+// nothing is known to be missing.
+func Needs() string {
+	if os.Geteuid() != 0 {
+		if _, err := exec.LookPath("fusermount3"); err != nil {
+			return "Ask your administrator to install fuse3, which has fusermount3."
+		}
+	}
+	f, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
+	if err == nil {
+		unix.Close(f)
+		return ""
+	}
+	if errors.Is(err, unix.ENOENT) {
+		return "Ask your administrator to load the kernel's module fuse: there is no /dev/fuse."
+	}
+	return "Ask your administrator to open /dev/fuse to users, as udev does: `chmod 666 /dev/fuse`."
+}
+
+// Unmount unmounts a directory; programs that use it keep it from that. What is not
+// mounted is success.
+func Unmount(ctx context.Context, dir string) error {
+	at, err := At(dir)
+	if err != nil || at == "" {
+		return err
+	}
+	var out []byte
+	if os.Geteuid() == 0 {
+		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
+	} else {
+		out, err = exec.CommandContext(ctx, "fusermount3", "-u", "--", dir).CombinedOutput()
+	}
+	if err == nil {
+		return nil
+	}
+	if at, look := At(dir); look == nil && at == "" {
+		return nil // somebody else was quicker
+	}
+	if text := strings.TrimSpace(string(out)); text != "" {
+		err = errors.New(core.Printable(text, 500))
+	}
+	return &core.Error{Kind: core.Busy, Op: "unmount", Object: dir, Err: err, Remedy: "End the programs that use it: `fuser -vm " + dir + "` lists them."}
+}
+
+// At gives the id of the volume that is mounted at a directory; "" where none is.
+func At(dir string) (id string, err error) {
+	raw, err := os.ReadFile("/proc/self/mountinfo")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(raw)) {
+		before, after, _ := strings.Cut(line, " - ")
+		fields, source := strings.Fields(before), strings.Fields(after)
+		if len(fields) < 5 || len(source) < 2 || unescape(fields[4]) != dir {
+			continue
+		}
+		id = "" // the newest mount counts
+		if source[0] == "fuse.bee" {
+			id = strings.TrimPrefix(source[1], "bee-")
+		}
+	}
+	return id, nil
+}
+
+// unescape reads a path as mountinfo writes it.
+func unescape(path string) string {
+	for _, c := range " \t\n\\" {
+		path = strings.ReplaceAll(path, fmt.Sprintf(`\%03o`, c), string(c))
+	}
+	return path
+}

@@ -1,0 +1,249 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst"
+	"golang.org/x/sys/unix"
+)
+
+// Options of Up.
+type Options struct {
+	Volumes string // directory of the records
+	Remote  string
+	Dir     string // to mount at
+	Buffer  string // directory for the journal; "": beside the record
+	Room    int64  // 0: half of what is free there, at most MostRoom
+	Rate    int64  // bytes per second; 0: no bound
+	Binary  string
+}
+
+// MostRoom and LeastRoom bound the room of a journal.
+const (
+	MostRoom  = 100 << 30
+	LeastRoom = 16 << 20
+)
+
+func refuse(op, object string, why error, remedy string) error {
+	return &core.Error{Kind: core.Invalid, Op: op, Object: object, Err: why, Remedy: remedy}
+}
+
+// directory gives the path of a directory without links, which must be there.
+func directory(op, name string) (string, error) {
+	real, err := filepath.EvalSymlinks(name)
+	if err == nil {
+		real, err = filepath.Abs(real)
+	}
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(real)
+	}
+	if err == nil && !info.IsDir() {
+		err = errors.New("it is no directory")
+	}
+	if err != nil {
+		return "", refuse(op, name, err, "Name a directory that is there.")
+	}
+	return real, nil
+}
+
+func within(dir, name string) bool {
+	rel, err := filepath.Rel(dir, name)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+// Up mounts a remote at a directory, and returns when programs can use it. Its processes
+// outlive this one. A remote that had a volume here has the same one again.
+func Up(ctx context.Context, o Options) (burst.Config, error) {
+	c, err := prepare(o)
+	if err != nil {
+		return c, err
+	}
+	if err := c.Save(); err != nil {
+		return c, err
+	}
+	peer, err := c.Connect(ctx, o.Binary)
+	if err != nil {
+		return c, err
+	}
+	err = c.Start(o.Binary, Command)
+	peer.Close()
+	if err == nil {
+		return c, nil
+	}
+	// A volume that has nothing leaves nothing.
+	if _, cerr := Clean(ctx, c); cerr != nil && ctx.Err() == nil {
+		err = errors.Join(err, cerr)
+	}
+	return c, err
+}
+
+func prepare(o Options) (c burst.Config, err error) {
+	if o.Remote, err = directory("use remote", o.Remote); err != nil {
+		return c, err
+	}
+	if err := dead(o.Dir); err != nil {
+		return c, err
+	}
+	if o.Dir, err = directory("mount at", o.Dir); err != nil {
+		return c, err
+	}
+	if within(o.Remote, o.Dir) || within(o.Dir, o.Remote) {
+		return c, refuse("mount at", o.Dir, fmt.Errorf("it is, contains or is in the remote %s", o.Remote), "Name a directory beside the remote.")
+	}
+	if at, err := At(o.Dir); err != nil || at != "" {
+		return c, errors.Join(err, &core.Error{Kind: core.Busy, Op: "mount at", Object: o.Dir, Err: fmt.Errorf("volume %s is mounted there", at), Remedy: "Unmount it first: `bee volume umount " + o.Dir + "`."})
+	}
+	if list, err := os.ReadDir(o.Dir); err != nil || len(list) > 0 {
+		return c, errors.Join(err, refuse("mount at", o.Dir, errors.New("it is not empty"), "Name an empty directory."))
+	}
+	all, err := burst.All(o.Volumes)
+	if err != nil {
+		return c, err
+	}
+	for _, other := range all {
+		if other.Remote == o.Remote {
+			c = other
+		}
+	}
+	if c.ID == "" {
+		c.ID = burst.NewID()
+		c.Dir, c.Remote = filepath.Join(o.Volumes, c.ID), o.Remote
+		c.Place = filepath.Join(c.Dir, "buffer")
+		if o.Buffer != "" {
+			c.Place = filepath.Join(o.Buffer, "bee-volume-"+c.ID)
+		}
+	} else if o.Buffer != "" && filepath.Dir(c.Place) != o.Buffer {
+		return c, refuse("use buffer", o.Buffer, fmt.Errorf("volume %s of this remote has its buffer at %s", c.ID, c.Place), "Mount it without --buffer.")
+	}
+	if c.Mount != "" {
+		if err := dead(c.Mount); err != nil {
+			return c, err
+		}
+	}
+	if at, err := mountedAt(c); err != nil || at != "" {
+		return c, errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Use it there, or unmount it: `bee volume umount " + at + "`."})
+	}
+	if within(o.Dir, c.Place) || within(o.Remote, c.Place) {
+		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
+	}
+	c.Mount, c.Rate = o.Dir, o.Rate
+	if c.Room, err = room(c.Place, o.Room); err != nil {
+		return c, err
+	}
+	return c, nil
+}
+
+// mountedAt gives the directory at which a client has a volume mounted.
+func mountedAt(c burst.Config) (string, error) {
+	if c.Mount == "" {
+		return "", nil
+	}
+	id, err := At(c.Mount)
+	if err != nil || id != c.ID {
+		return "", err
+	}
+	return c.Mount, nil
+}
+
+// dead unmounts a directory whose client was killed.
+func dead(dir string) error {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return err
+	}
+	if at, err := At(dir); err != nil || at == "" {
+		return err
+	}
+	if _, err := os.Stat(dir); err == nil || !gone(err) {
+		return nil
+	}
+	return Unmount(context.Background(), dir)
+}
+
+// room gives the room of a journal.
+func room(place string, asked int64) (int64, error) {
+	dir := place
+	for {
+		if there, err := fsutil.Exists(dir); err != nil || there {
+			break
+		}
+		dir = filepath.Dir(dir)
+	}
+	free, err := free(dir)
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case asked == 0 && free/2 < LeastRoom, asked > free:
+		return 0, &core.Error{Kind: core.Busy, Op: "use buffer", Object: place, Err: fmt.Errorf("its file system has %d MiB free", free>>20), Remedy: "Free some, or name another directory by --buffer."}
+	case asked == 0:
+		return min(free/2, MostRoom), nil
+	case asked < LeastRoom:
+		return 0, refuse("read --disk", fmt.Sprintf("%d bytes", asked), fmt.Errorf("less than %d MiB", LeastRoom>>20), "Give at least 16M.")
+	}
+	return asked, nil
+}
+
+// Down unmounts a volume, and waits for its client to end.
+func Down(ctx context.Context, c burst.Config) error {
+	at, err := mountedAt(c)
+	if err != nil || at == "" {
+		return err
+	}
+	return Unmount(ctx, at)
+}
+
+// Find gives the volume that a word means: its directory, its remote, or its id.
+func Find(volumes, word string) (burst.Config, error) {
+	all, err := burst.All(volumes)
+	if err != nil {
+		return burst.Config{}, err
+	}
+	path, err := filepath.Abs(word)
+	if err != nil {
+		return burst.Config{}, err
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if err != nil {
+		real = path // where the client was killed nothing can be looked at
+	}
+	for _, c := range all {
+		if c.ID == word || c.Mount == path || c.Remote == path || c.Mount == real || c.Remote == real {
+			return c, nil
+		}
+	}
+	return burst.Config{}, &core.Error{Kind: core.NotFound, Op: "find volume", Object: fmt.Sprintf("%q", word), Err: errors.New("no volume of yours on this host is mounted there, or has that remote"), Remedy: "`bee volume status` lists them."}
+}
+
+// Clean removes what a drained volume has left on this host: its record and its buffer.
+// It reports whether that was so. One that reports conflicts stays.
+func Clean(ctx context.Context, c burst.Config) (bool, error) {
+	lock, err := fsutil.LockFile(ctx, c.LockPath())
+	if err != nil {
+		return false, err
+	}
+	defer lock.Unlock() //nolint:errcheck // its file goes
+	s, err := burst.Inspect(c.Place)
+	if err != nil || !s.Drained || len(s.Conflicts) > 0 {
+		return false, err
+	}
+	return true, errors.Join(fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
+}
+
+// gone reports whether the client of a mount has died.
+func gone(err error) bool { return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) }
+
+func free(dir string) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(st.Bavail) * st.Bsize, nil //nolint:gosec // less than 2^63 bytes
+}

@@ -1,0 +1,197 @@
+package burst
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/user"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+// Config is the record of a volume, in its directory below the state directory.
+type Config struct {
+	ID     string `json:"id"`
+	Remote string `json:"remote"`
+	// Mount is where the client mounts it; "" before it was mounted.
+	Mount string `json:"mount,omitempty"`
+	// Place is the directory of the journal.
+	Place string `json:"place"`
+	Room  int64  `json:"room"`
+	Rate  int64  `json:"rate,omitempty"`
+
+	// Dir is that of the record.
+	Dir string `json:"-"`
+}
+
+const (
+	configName = "volume.json"
+	lockName   = "lock"
+	socketName = "socket"
+	logName    = "log"
+)
+
+// NewID gives the id of a new volume.
+func NewID() string {
+	var b [4]byte
+	rand.Read(b[:]) //nolint:errcheck // it never fails
+	return hex.EncodeToString(b[:])
+}
+
+// Save writes the record.
+func (c Config) Save() error {
+	if err := fsutil.OwnDir(c.Dir); err != nil {
+		return err
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return fsutil.WriteFile(filepath.Join(c.Dir, configName), raw, 0o600)
+}
+
+// Load reads the record in a directory.
+func Load(dir string) (Config, error) {
+	var c Config
+	raw, err := fsutil.ReadFile(dir, configName, 1<<20)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	c.Dir = dir
+	return c, err
+}
+
+// All reads the records of the volumes below a directory.
+func All(volumes string) ([]Config, error) {
+	root, err := fsutil.OpenRoot(volumes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	names, err := root.ReadDir(".")
+	if err != nil {
+		return nil, err
+	}
+	var all []Config
+	for _, name := range names {
+		c, err := Load(filepath.Join(volumes, name))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it is being made, or removed
+		}
+		if err != nil {
+			return nil, &core.Error{Kind: core.Permanent, Op: "read record of volume", Object: filepath.Join(volumes, name), Err: err}
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Lock keeps the I/O process of a volume from running; a Busy error where it runs.
+func (c Config) Lock() (*fsutil.Lock, error) { return fsutil.TryLock(c.LockPath()) }
+
+// LockPath is the file that Lock locks.
+func (c Config) LockPath() string { return filepath.Join(c.Dir, lockName) }
+
+// LogPath is the log of the volume's processes.
+func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
+
+// listen makes the socket of the I/O process. Its directory is the user's alone. The path
+// by a descriptor is short, whatever the directory's is.
+func (c Config) listen() (net.Listener, func(), error) {
+	dir, err := fsutil.OpenOwn(c.Dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := dir.Unlink(socketName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		dir.Close()
+		return nil, nil, err
+	}
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", filepath.Join(dir.Pinned(), socketName))
+	if err != nil {
+		dir.Close()
+		return nil, nil, err
+	}
+	return l, func() { l.Close(); dir.Close() }, nil
+}
+
+func (c Config) dial(ctx context.Context) (net.Conn, error) {
+	dir, err := fsutil.OpenOwn(c.Dir)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir.Pinned(), socketName))
+}
+
+// claim is the record on the remote of the volume that uses it.
+type claim struct {
+	ID    string    `json:"id"`
+	Host  string    `json:"host"`
+	User  string    `json:"user"`
+	Since time.Time `json:"since"`
+}
+
+const claimName = remote.Directory + "/volume.json"
+
+// take notes on the remote that a volume uses it. A remote that another one uses is Busy.
+// One that lacks the record of a volume with undrained data is not what it was.
+func take(t *remote.Tree, c Config, undrained bool) error {
+	root := t.Root()
+	raw, err := root.ReadFile(claimName, 1<<16)
+	switch {
+	case err == nil:
+		var of claim
+		if err := json.Unmarshal(raw, &of); err != nil || of.ID == "" {
+			return &core.Error{Kind: core.Permanent, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("%s is no record of a volume", root.Path(claimName)), Remedy: "Remove that file if nothing of BEE uses the directory."}
+		}
+		if of.ID == c.ID {
+			return nil
+		}
+		return &core.Error{
+			Kind: core.Busy, Op: "use remote", Object: c.Remote,
+			Err:    fmt.Errorf("volume %s of %s on %s uses it since %s", core.Printable(of.ID, 40), core.Printable(of.User, 40), core.Printable(of.Host, 80), of.Since.Format(time.DateTime)),
+			Remedy: "Unmount it there. If that buffer is lost for good, remove " + root.Path(claimName) + ".",
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case undrained:
+		return &core.Error{
+			Kind: core.Transient, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s has undrained data for it, and its record %s is missing", c.ID, claimName),
+			Remedy: "Mount the file system of that directory. If somebody has removed the record, make it again: `mkdir -p " + root.Path(remote.Directory) + `; echo '{"id":"` + c.ID + `"}' > ` + root.Path(claimName) + "`.",
+		}
+	}
+	host, _ := os.Hostname() //nolint:errcheck // for messages only
+	of := claim{ID: c.ID, Host: host, Since: time.Now()}
+	if u, err := user.Current(); err == nil {
+		of.User = u.Username
+	}
+	if raw, err = json.Marshal(of); err == nil {
+		err = root.MkdirAll(remote.Directory, 0o700)
+	}
+	if err != nil {
+		return err
+	}
+	return root.WriteFile(claimName, raw, 0o600)
+}
+
+// leave removes the record from the remote.
+func leave(t *remote.Tree) error {
+	if err := t.Root().Unlink(claimName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	t.Root().Rmdir(remote.Directory) //nolint:errcheck // something else may be in it
+	return nil
+}

@@ -1,0 +1,144 @@
+package burst
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/logfile"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// Command is the first argument of an I/O process; the volume's directory follows.
+const Command = "volume-io"
+
+// reportFD is the descriptor on which a background process reports how its start went.
+const reportFD = 3
+
+// Report is what a background process of a volume says of its start, once.
+func Report(err error) {
+	f := os.NewFile(reportFD, "report")
+	raw, merr := json.Marshal(rpc.Fail(err))
+	if merr != nil {
+		raw = []byte("{}")
+	}
+	f.Write(raw) //nolint:errcheck // who has started us may have gone
+	f.Close()
+}
+
+// Main is the I/O process.
+func Main(args []string) int {
+	syscall.CloseOnExec(reportFD)
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", "I/O")
+	if len(args) != 1 {
+		return 2
+	}
+	c, err := Load(args[0])
+	if err != nil {
+		Report(err)
+		return 1
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
+	ready := false
+	err = core.Caught(func() error {
+		return Serve(ctx, c, log, func() { ready = true; Report(nil) })
+	})
+	if !ready {
+		Report(err)
+	}
+	if err != nil {
+		log.Error("end", "err", err)
+		return 1
+	}
+	return 0
+}
+
+// Start starts a background process of a volume, which outlives this one, and returns when
+// it works, or with the reason why it does not.
+func (c Config) Start(binary, command string) error {
+	if err := logfile.Rotate(c.LogPath(), logfile.Limit); err != nil {
+		return err
+	}
+	log, err := fsutil.Append(c.LogPath(), 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	from, to, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	p := exec.Command(binary, command, c.Dir) //nolint:noctx // it outlives us
+	p.Stdout, p.Stderr, p.ExtraFiles = log, log, []*os.File{to}
+	p.Dir = "/"
+	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = p.Start()
+	to.Close()
+	if err != nil {
+		return err
+	}
+	raw, err := io.ReadAll(io.LimitReader(from, 1<<20))
+	go p.Wait() //nolint:errcheck // it is no zombie while we live
+	if err != nil {
+		return err
+	}
+	if len(raw) == 0 {
+		return &core.Error{Kind: core.Permanent, Op: "start process of volume", Object: c.ID, Err: errors.New("it has ended without a word"), Remedy: "Read " + c.LogPath() + "."}
+	}
+	failure, err := rpc.Decode[rpc.Failure](raw)
+	if err != nil {
+		return err
+	}
+	return failure.Err()
+}
+
+// Dial connects with the I/O process, if it runs.
+func (c Config) Dial(ctx context.Context) (*rpc.Peer, error) {
+	conn, err := c.dial(ctx)
+	if err != nil {
+		return nil, err
+	}
+	peer, err := rpc.Dial(conn, "the I/O process of volume "+c.ID, wire.Local, calls.Protocol)
+	if err != nil {
+		conn.Close()
+	}
+	return peer, err
+}
+
+// Connect connects with the I/O process, and starts it where it does not run.
+func (c Config) Connect(ctx context.Context, binary string) (*rpc.Peer, error) {
+	pause := fsutil.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
+	for {
+		peer, err := c.Dial(ctx)
+		if err == nil {
+			return peer, nil
+		}
+		err = c.Start(binary, Command)
+		if err != nil && !core.IsKind(err, core.Busy) {
+			return nil, err
+		}
+		if err != nil {
+			if lock, free := c.Lock(); free == nil { // so it is the remote that another volume uses
+				return nil, errors.Join(err, lock.Unlock())
+			}
+		}
+		if err := pause.Wait(ctx); err != nil {
+			return nil, fmt.Errorf("connect with the I/O process of volume %s: %w", c.ID, err)
+		}
+	}
+}
