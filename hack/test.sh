@@ -95,6 +95,9 @@ dockerd --group "$user" -H "unix://$kept/docker.sock" --data-root "$kept/docker/
   --bridge=none --iptables=false --ip6tables=false --storage-driver=vfs > "$kept/docker/log" 2>&1 &
 daemon=$!
 
+# Where no udev runs, root alone may open it; users mount volumes through it.
+[ ! -c /dev/fuse ] || chmod 666 /dev/fuse
+
 # as-user COMMAND ARG...: in the working directory's place in the copy of the tree.
 cat > "$kept/as-user" <<END
 #!/bin/bash

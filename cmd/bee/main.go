@@ -23,6 +23,8 @@ import (
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"golang.org/x/sys/unix"
 )
 
@@ -56,6 +58,10 @@ func run(args []string) int {
 			return qemu.ServerMain(args[2:])
 		case api.Command:
 			return guest.Main(args[2:], catalog.GuestEngine)
+		case burst.Command:
+			return burst.Main(args[2:])
+		case mount.Command:
+			return mount.Main(args[2:])
 		case inside.Command:
 			return inside.Main(args[2:])
 		case "node":

@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-func burst(args ...string) (string, error) {
+func runBurst(args ...string) (string, error) {
 	var out bytes.Buffer
 	root := (&app{stdout: &out, stderr: &out}).newRoot()
 	root.SetArgs(append([]string{"burst", "simulate"}, args...))
@@ -28,7 +28,7 @@ func TestBurstSimulate(t *testing.T) {
 		for _, s := range set {
 			args = append(args, "--set", s)
 		}
-		out, err := burst(args...)
+		out, err := runBurst(args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestBurstSimulate(t *testing.T) {
 
 func TestBurstSimulateFormats(t *testing.T) {
 	seeds := map[string]bool{}
-	out, err := burst("--model", "paper", "--json")
+	out, err := runBurst("--model", "paper", "--json")
 	var got struct {
 		Model string
 		Rows  []map[string]any
@@ -56,7 +56,7 @@ func TestBurstSimulateFormats(t *testing.T) {
 		t.Errorf("%v, %s", err, out)
 	}
 	for _, seed := range []string{"1", "1", "2"} {
-		out, err := burst("--csv", "--seed", seed, "--set", "write=1GB", "--set", "read=1GB")
+		out, err := runBurst("--csv", "--seed", seed, "--set", "write=1GB", "--set", "read=1GB")
 		if err != nil || !strings.HasPrefix(out, "nodes,io_nodes,") {
 			t.Errorf("%v, %s", err, out)
 		}
@@ -65,12 +65,12 @@ func TestBurstSimulateFormats(t *testing.T) {
 	if len(seeds) != 2 {
 		t.Errorf("two seeds give %d tables", len(seeds))
 	}
-	out, err = burst("--model", "paper", "--csv", "--set", "nodes=20")
+	out, err = runBurst("--model", "paper", "--csv", "--set", "nodes=20")
 	if err != nil || strings.Count(out, "\n") != 6 || !strings.HasPrefix(out, "nodes,hit,") {
 		t.Errorf("%v, %s", err, out)
 	}
 	for _, wrong := range [][]string{{"--csv", "--json"}, {"--csv", "--figures", "x"}, {"--model", "none"}, {"--set", "nodes=x"}} {
-		if _, err := burst(wrong...); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+		if _, err := runBurst(wrong...); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 			t.Errorf("%q: %v", wrong, err)
 		}
 	}
@@ -93,7 +93,7 @@ func TestBurstFigures(t *testing.T) {
 	var all [2]map[string]string
 	for i := range all {
 		dir := filepath.Join(t.TempDir(), "new", "figures")
-		out, err := burst("--model", "paper", "--figures", dir, "--json")
+		out, err := runBurst("--model", "paper", "--figures", dir, "--json")
 		var got struct{ Files []string }
 		if err != nil || json.Unmarshal([]byte(out), &got) != nil || len(got.Files) != 16 {
 			t.Fatalf("%v, %s", err, out)

@@ -1,0 +1,254 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/mount"
+	"github.com/spf13/cobra"
+)
+
+func (a *app) newVolumeCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "volume", Short: "Mount a directory through a burst buffer on this host", Args: cobra.NoArgs,
+		Long: `A burst buffer keeps what is written on this host's disk, and drains it to a remote
+directory in the background, in order. Writes are as fast as the disk, however slow
+the remote is. What was closed or synced survives a crash of this host.`,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.newVolumeMountCommand(), a.newVolumeUmountCommand(), a.newVolumeStatusCommand(), a.newVolumeDrainCommand())
+	return c
+}
+
+// volumes is the directory of the records of this host's volumes.
+func (a *app) volumes() (string, error) {
+	err := a.paths()
+	return filepath.Join(a.stateDir, "volumes"), err
+}
+
+// allVolumes gives this host's volumes.
+func (a *app) allVolumes() ([]burst.Config, error) {
+	dir, err := a.volumes()
+	if err != nil {
+		return nil, err
+	}
+	return burst.All(dir)
+}
+
+// volume gives the volume that a word means.
+func (a *app) volume(word string) (burst.Config, error) {
+	dir, err := a.volumes()
+	if err != nil {
+		return burst.Config{}, err
+	}
+	return mount.Find(dir, word)
+}
+
+// completeVolumes completes an argument with the directories of volumes.
+func (a *app) completeVolumes(_ *cobra.Command, args []string, begun string) (words []string, _ cobra.ShellCompDirective) {
+	all, err := a.allVolumes()
+	if err != nil || len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	for _, c := range all {
+		if strings.HasPrefix(c.Mount, begun) {
+			words = append(words, c.Mount+"\t"+c.Remote)
+		}
+	}
+	if len(words) > 0 {
+		return words, cobra.ShellCompDirectiveNoFileComp
+	}
+	return nil, cobra.ShellCompDirectiveFilterDirs
+}
+
+func (a *app) newVolumeMountCommand() *cobra.Command {
+	var disk, rate, buffer string
+	c := &cobra.Command{
+		Use: "mount REMOTE DIR", Short: "Mount a directory through a burst buffer", Args: cobra.ExactArgs(2),
+		Long: `Mount the directory REMOTE at the empty directory DIR, through a buffer on this host's
+disk. Two processes stay in the background: a client, which ends when DIR is
+unmounted, and the I/O process, which ends once everything is drained.
+
+Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
+		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work",
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := a.volumes()
+			if err != nil {
+				return err
+			}
+			o := mount.Options{Volumes: dir, Remote: args[0], Dir: args[1]}
+			if disk != "" {
+				if o.Room, err = spec.ParseSize(disk); err != nil {
+					return &core.Error{Kind: core.Invalid, Op: "read --disk", Object: disk, Err: err, Remedy: "Such as 512M or 50G."}
+				}
+			}
+			if rate != "" {
+				bits, is := spec.ParseRate(rate)
+				if !is {
+					return &core.Error{Kind: core.Invalid, Op: "read --rate", Object: rate, Err: errors.New("it is no rate"), Remedy: "Such as 100mbit or 10gbit."}
+				}
+				o.Rate = max(int64(bits)/8, 1)
+			}
+			if buffer != "" {
+				if o.Buffer, err = realPath(buffer); err != nil {
+					return &core.Error{Kind: core.Invalid, Op: "read --buffer", Object: buffer, Err: err, Remedy: "Name a directory that is there."}
+				}
+			}
+			if o.Binary, err = os.Executable(); err != nil {
+				return err
+			}
+			return a.volumeMount(c.Context(), o)
+		},
+	}
+	c.Flags().StringVar(&disk, "disk", "", "most `size` of the buffer, such as 50G (default: half of what is free, at most 100G)")
+	c.Flags().StringVar(&rate, "rate", "", "most `rate` to and from the remote, such as 400mbit")
+	c.Flags().StringVar(&buffer, "buffer", "", "`directory` for the buffer, on a local disk (default: in the state directory)")
+	return c
+}
+
+func (a *app) volumeMount(ctx context.Context, o mount.Options) error {
+	ctx, done := untilInterrupt(ctx)
+	defer done()
+	c, err := mount.Up(ctx, o)
+	if err != nil {
+		return err
+	}
+	a.say("%s is mounted at %s, with a buffer of %s at %s", c.Remote, c.Mount, bytesText(c.Room), c.Place)
+	a.on(a.stderr).SayBelow("Data that were not closed or synced are lost if this host dies within a second. All others are not, once its disk is back.")
+	return nil
+}
+
+func (a *app) newVolumeUmountCommand() *cobra.Command {
+	var noWait bool
+	c := &cobra.Command{
+		Use: "umount DIR", Short: "Unmount a volume, and wait until it is drained", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
+		Long: `Unmount a volume, and wait until the remote has everything. With --no-wait, or after an
+interrupt, the command prints what is undrained. It stays on this host's disk, and
+draining continues in the background.`,
+		Example: "  bee volume umount work",
+		RunE: func(c *cobra.Command, args []string) error {
+			v, err := a.volume(args[0])
+			if err != nil {
+				return err
+			}
+			if err := mount.Down(c.Context(), v); err != nil {
+				return err
+			}
+			ctx, done := untilInterrupt(c.Context())
+			defer done()
+			if noWait {
+				s, err := a.volumeStatus(ctx, v)
+				if err == nil && !s.Drained {
+					a.say("undrained: %s in %d changes; draining continues, and `bee volume drain %s` waits for it", bytesText(s.Undrained), s.Changes, v.Remote)
+				}
+				return err
+			}
+			s, err := a.volumeDrain(ctx, v)
+			if err != nil {
+				return err
+			}
+			clean, err := mount.Clean(ctx, v)
+			if err == nil && !clean {
+				a.printConflicts(s)
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&noWait, "no-wait", false, "leave draining to the background")
+	return c
+}
+
+func (a *app) newVolumeDrainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "drain DIR", Short: "Wait until the remote of a volume has everything", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
+		Long: `Wait until the remote of a volume has everything that was written so far, files that
+are open included. DIR is where the volume is mounted, or its remote. An I/O process
+that was killed is started again: it has everything that was closed or synced.`,
+		Example: "  bee volume drain work",
+		RunE: func(c *cobra.Command, args []string) error {
+			v, err := a.volume(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, done := untilInterrupt(c.Context())
+			defer done()
+			s, err := a.volumeDrain(ctx, v)
+			if err == nil {
+				a.printConflicts(s)
+			}
+			return err
+		},
+	}
+}
+
+// drainLook is how often the progress of draining is looked at.
+const drainLook = 200 * time.Millisecond
+
+// volumeDrain waits until a volume is drained.
+func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return calls.Status{}, err
+	}
+	peer, err := v.Connect(ctx, binary)
+	if err != nil {
+		return calls.Status{}, err
+	}
+	defer peer.Close()
+	if _, err := rpc.Call(ctx, peer, calls.Publish, rpc.None{}); err != nil {
+		return calls.Status{}, err
+	}
+	line := output.NewStatusLine(a.stderr)
+	inPlace := output.IsTerminal(a.stderr) && output.IsSmart()
+	waits := ""
+	for {
+		s, err := rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
+		if err == nil && !s.Drained {
+			if inPlace {
+				line.Show(fmt.Sprintf("%s in %d changes undrained %s", bytesText(s.Undrained), s.Changes, s.Waits))
+			} else if s.Waits != waits && s.Waits != "" {
+				a.say("draining waits: %s", s.Waits)
+			}
+			waits = s.Waits
+			err = core.Sleep(ctx, drainLook)
+		} else if err == nil {
+			line.Clear()
+			return s, nil
+		}
+		if err != nil {
+			line.Clear()
+			if ctx.Err() != nil {
+				err = &core.Error{
+					Kind: core.Stopped, Op: "wait for draining of", Object: v.Remote,
+					Err:    fmt.Errorf("%s in %d changes are undrained", bytesText(s.Undrained), s.Changes),
+					Remedy: "They stay on this host's disk, and draining continues. `bee volume drain " + v.Remote + "` waits again.",
+				}
+			}
+			return s, err
+		}
+	}
+}
+
+func (a *app) printConflicts(s calls.Status) {
+	for _, c := range s.Conflicts {
+		if c.As != "" {
+			a.say("somebody else has changed %s on the remote; yours is %s beside it", printable(c.Path), printable(c.As))
+		} else {
+			a.say("somebody else has changed %s on the remote, which stays as it is there", printable(c.Path))
+		}
+	}
+}

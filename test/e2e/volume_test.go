@@ -1,0 +1,318 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/hanwen/go-fuse/v2/posixtest"
+)
+
+// mounted is a bee with a volume: far is its remote, near where it is mounted.
+func mounted(t *testing.T, flags ...string) (b *testkit.Bee, far, near string) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		testkit.RequireTool(t, "fusermount3")
+	}
+	b = testkit.NewBee(t)
+	far, near = filepath.Join(b.Work, "far"), filepath.Join(b.Work, "near")
+	for _, dir := range []string{far, near} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		testkit.Missing(t, "the test needs /dev/fuse: %v", err)
+	} else {
+		f.Close()
+	}
+	t.Cleanup(func() {
+		for _, p := range processes(b, "volume-") { // after a failure: no process of ours, no mount
+			testkit.Kill(p)
+		}
+		if os.Geteuid() == 0 {
+			syscall.Unmount(near, syscall.MNT_DETACH)
+		} else {
+			exec.Command("fusermount3", "-uzq", near).Run()
+		}
+	})
+	b.Must(append(append([]string{"volume", "mount"}, flags...), far, near)...)
+	return b, far, near
+}
+
+func processes(b *testkit.Bee, which string) []int {
+	var pids []int
+	for _, p := range b.Processes() {
+		var pid int
+		if _, err := fmt.Sscan(p, &pid); err == nil && strings.Contains(p, " "+which) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+type volumeStatus struct {
+	ID, Remote, Mount, Waits string
+	Undrained, Published     int64
+	Changes                  int
+	Drained, Running         bool
+	Conflicts                []struct{ Path, As string }
+}
+
+func contents(t *testing.T, dir string) map[string]string {
+	t.Helper()
+	got := map[string]string{}
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || name == dir {
+			return err
+		}
+		rel, _ := filepath.Rel(dir, name)
+		if rel == ".bee" {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text := info.Mode().String()
+		switch {
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(name)
+			text += " -> " + to
+			got[rel] = text
+			return err
+		case !d.IsDir():
+			data, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			text += " " + string(data)
+		}
+		got[rel] = text
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// TestVolume mounts a directory through a burst buffer, as the how-to shows: what programs
+// do there arrives as plain files, and after unmounting nothing is left.
+func TestVolume(t *testing.T) {
+	testkit.AsRootToo(t)
+	b, far, near := mounted(t, "--rate", "10gbit", "--disk", "256M")
+	script := exec.Command("sh", "-ec", `
+		echo before > ../far/there
+		cat there
+		mkdir -p a/b && echo one > a/b/f && mv a/b/f a/g && ln -s g a/link
+		head -c 3000000 /dev/zero | tr '\0' x > big && echo more >> big
+		chmod 751 big && touch -d @1000000000 a/g
+		rmdir a/b && echo gone > gone && rm gone
+		echo second > there
+		echo new > tmp && mv tmp there
+		truncate -s 5 a/g && truncate -s 1000000 hole
+		for i in $(seq 50); do echo $i > many$i; done
+		! ln a/g hard 2> /dev/null && ! mkdir .bee 2> /dev/null`)
+	script.Dir = near
+	if out, err := script.CombinedOutput(); err != nil || string(out) != "before\n" {
+		t.Fatalf("%s%v", out, err)
+	}
+	here := contents(t, near)
+	b.Must("volume", "drain", near)
+	if got := contents(t, far); !mapsEqual(got, here) || len(got) < 50 {
+		t.Errorf("the remote has %d names, and users see %d", len(got), len(here))
+	}
+	if info, err := os.Stat(filepath.Join(far, "big")); err != nil || info.Mode().Perm() != 0o751 {
+		t.Errorf("big: %v, %v", info, err)
+	}
+	var s volumeStatus
+	b.JSON(&s, "volume", "status", "--json", near)
+	if !s.Drained || !s.Running || s.Mount != near || s.Remote != far || s.Published < 3_000_000 {
+		t.Errorf("status: %+v", s)
+	}
+	if got := b.Must("volume", "status"); !strings.Contains(got, near) {
+		t.Errorf("status: %s", got)
+	}
+	other := filepath.Join(b.Work, "other")
+	if err := os.Mkdir(other, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{far, other}, {other, near}, {far, far}, {other, filepath.Join(far, "a")}, {filepath.Join(far, "none"), other}, {"--disk", "1M", other, other}} {
+		if r := b.Try(append([]string{"volume", "mount"}, args...)...); r.Code == 0 || r.Stderr == "" {
+			t.Errorf("mount %v: %+v", args, r)
+		}
+	}
+	used, err := os.Open(filepath.Join(near, "there"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("volume", "umount", near); r.Code != 203 {
+		t.Errorf("unmounted while it is used: %+v", r)
+	}
+	used.Close()
+	b.Must("volume", "umount", near)
+	if got := contents(t, far); !mapsEqual(got, here) {
+		t.Error("unmounting has changed the remote")
+	}
+	if _, err := os.Lstat(filepath.Join(far, ".bee")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left on the remote: %v", err)
+	}
+	if left, err := filepath.Glob(filepath.Join(b.Dir, "*", "volumes", "*")); err != nil || len(left) > 0 {
+		t.Errorf("left on this host: %v", left)
+	}
+	b.CheckNothingLeft(20 * time.Second)
+	if r := b.Try("volume", "status", near); r.Code != 202 {
+		t.Errorf("status of what is gone: %+v", r)
+	}
+}
+
+func mapsEqual(a, b map[string]string) bool { return fmt.Sprint(a) == fmt.Sprint(b) }
+
+// TestVolumeKilled kills the I/O process again and again while a program writes, and then
+// both processes: the program only waits, and everything whose close has returned arrives.
+func TestVolumeKilled(t *testing.T) {
+	testkit.AsRootToo(t)
+	b, far, near := mounted(t, "--rate", "16mbit")
+	kills, perKill := 6, int64(12)
+	if testkit.Everything() {
+		kills = 200
+	}
+	content := func(i int64) []byte { return bytes.Repeat(fmt.Appendf(nil, "file %d\n", i), 2000) }
+	var written, stop atomic.Int64
+	failed := make(chan error, 1)
+	go func() {
+		defer close(failed)
+		for i := int64(0); stop.Load() == 0; i++ {
+			name := filepath.Join(near, fmt.Sprint("part", i))
+			err := os.WriteFile(name, content(i), 0o600)
+			if err == nil && i%3 == 0 {
+				err = os.Rename(name, filepath.Join(near, fmt.Sprint("done", i)))
+			}
+			if err != nil {
+				failed <- err
+				return
+			}
+			written.Store(i + 1)
+		}
+	}()
+	for range kills {
+		goal := written.Load() + perKill
+		testkit.Eventually(t, 30*time.Second, func() error {
+			if written.Load() < goal {
+				select {
+				case err := <-failed:
+					t.Fatalf("the program got %v", err)
+				default:
+				}
+				return fmt.Errorf("%d of %d files are written", written.Load(), goal)
+			}
+			return nil
+		})
+		for _, pid := range processes(b, "volume-io ") {
+			testkit.Kill(pid)
+		}
+	}
+	stop.Store(1)
+	if err := <-failed; err != nil {
+		t.Fatalf("the program got %v", err)
+	}
+	for _, which := range []string{"volume-client ", "volume-io "} {
+		for _, pid := range processes(b, which) {
+			testkit.Kill(pid)
+		}
+	}
+	var s volumeStatus
+	b.JSON(&s, "volume", "status", "--json", far)
+	if s.Drained || s.Running || s.Undrained == 0 {
+		t.Fatalf("nothing was undrained when it was killed: %+v", s)
+	}
+	if _, err := os.ReadDir(near); !errors.Is(err, syscall.ENOTCONN) {
+		t.Errorf("the client was killed, and its mount answers %v", err)
+	}
+	b.Must("volume", "umount", near)
+	for i := range written.Load() {
+		name := fmt.Sprint("part", i)
+		if i%3 == 0 {
+			name = fmt.Sprint("done", i)
+		}
+		if got, err := os.ReadFile(filepath.Join(far, name)); err != nil || !bytes.Equal(got, content(i)) {
+			t.Errorf("%s has %d bytes of %d, %v", name, len(got), len(content(i)), err)
+		}
+	}
+	if got := contents(t, far); len(got) != int(written.Load()) {
+		t.Errorf("%d files of %d", len(got), written.Load())
+	}
+	b.CheckNothingLeft(20 * time.Second)
+}
+
+// TestVolumeLeft unmounts without waiting: draining continues in the background. A remote
+// that another volume uses is refused meanwhile.
+func TestVolumeLeft(t *testing.T) {
+	b, far, near := mounted(t, "--rate", "8mbit")
+	for i := range 4 {
+		if err := os.WriteFile(filepath.Join(near, fmt.Sprint(i)), bytes.Repeat([]byte("x"), 500_000), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := b.Try("volume", "umount", "--no-wait", near); r.Code != 0 || !strings.Contains(r.Stderr, "undrained") {
+		t.Errorf("umount: %+v", r)
+	}
+	other := testkit.NewBee(t)
+	if err := os.Mkdir(filepath.Join(other.Work, "near"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if r := other.Try("volume", "mount", far, "near"); r.Code != 203 || !strings.Contains(r.Stderr, ".bee/volume.json") {
+		t.Errorf("a second volume: %+v", r)
+	}
+	b.CheckNothingLeft(30 * time.Second)
+	if got := contents(t, far); len(got) != 4 {
+		t.Errorf("the remote has %d files", len(got))
+	}
+	b.Must("volume", "drain", far)
+}
+
+// TestVolumeSemantics runs go-fuse's tests of POSIX file systems in a volume.
+func TestVolumeSemantics(t *testing.T) {
+	_, _, near := mounted(t)
+	skipped := map[string]string{
+		"Link":                "no hard links",
+		"LinkUnlinkRename":    "no hard links",
+		"FcntlFlockLocksFile": "expects two locks of one process to conflict, which POSIX rules out",
+		"XAttr":               "no extended attributes",
+		"XAttrLarge":          "no extended attributes",
+		"LseekHoleSeeksToEOF": "holes are not reported",
+		"LseekEnxioCheck":     "holes are not reported",
+	}
+	names := []string{}
+	for name := range posixtest.All {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			if why := skipped[name]; why != "" {
+				t.Skip(why)
+			}
+			if name == "OpenSymlinkRace" && !testkit.Everything() {
+				t.Skip("it takes seconds")
+			}
+			dir := filepath.Join(near, name)
+			if err := os.Mkdir(dir, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			posixtest.All[name](t, dir)
+		})
+	}
+}
