@@ -246,9 +246,9 @@ func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, er
 func (a *app) printConflicts(s calls.Status) {
 	for _, c := range s.Conflicts {
 		if c.As != "" {
-			a.say("somebody else has changed %s on the remote; yours is %s beside it", printable(c.Path), printable(c.As))
+			a.say("others have changed %s on the remote; yours is %s beside it", printable(c.Path), printable(c.As))
 		} else {
-			a.say("somebody else has changed %s on the remote, which stays as it is there", printable(c.Path))
+			a.say("others have changed %s on the remote, which stays as it is there", printable(c.Path))
 		}
 	}
 }

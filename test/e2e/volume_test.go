@@ -184,7 +184,7 @@ func mapsEqual(a, b map[string]string) bool { return fmt.Sprint(a) == fmt.Sprint
 // both processes: the program only waits, and everything whose close has returned arrives.
 func TestVolumeKilled(t *testing.T) {
 	testkit.AsRootToo(t)
-	b, far, near := mounted(t, "--rate", "16mbit")
+	b, far, near := mounted(t, "--rate", "8mbit")
 	kills, perKill := 6, int64(12)
 	if testkit.Everything() {
 		kills = 200
@@ -228,6 +228,10 @@ func TestVolumeKilled(t *testing.T) {
 	if err := <-failed; err != nil {
 		t.Fatalf("the program got %v", err)
 	}
+	large := bytes.Repeat([]byte("large"), 800_000) // more than is drained before the kill
+	if err := os.WriteFile(filepath.Join(near, "large"), large, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, which := range []string{"volume-client ", "volume-io "} {
 		for _, pid := range processes(b, which) {
 			testkit.Kill(pid)
@@ -251,7 +255,10 @@ func TestVolumeKilled(t *testing.T) {
 			t.Errorf("%s has %d bytes of %d, %v", name, len(got), len(content(i)), err)
 		}
 	}
-	if got := contents(t, far); len(got) != int(written.Load()) {
+	if got, err := os.ReadFile(filepath.Join(far, "large")); err != nil || !bytes.Equal(got, large) {
+		t.Errorf("the large file has %d bytes, %v", len(got), err)
+	}
+	if got := contents(t, far); len(got) != int(written.Load())+1 {
 		t.Errorf("%d files of %d", len(got), written.Load())
 	}
 	b.CheckNothingLeft(20 * time.Second)
@@ -262,7 +269,7 @@ func TestVolumeKilled(t *testing.T) {
 func TestVolumeLeft(t *testing.T) {
 	b, far, near := mounted(t, "--rate", "8mbit")
 	for i := range 4 {
-		if err := os.WriteFile(filepath.Join(near, fmt.Sprint(i)), bytes.Repeat([]byte("x"), 500_000), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(near, fmt.Sprint(i)), bytes.Repeat([]byte("x"), 1_200_000), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}

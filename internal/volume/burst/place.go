@@ -44,7 +44,7 @@ const (
 // NewID gives the id of a new volume.
 func NewID() string {
 	var b [4]byte
-	rand.Read(b[:]) //nolint:errcheck // it never fails
+	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
 
@@ -173,7 +173,7 @@ func take(t *remote.Tree, c Config, undrained bool) error {
 			Remedy: "Mount the file system of that directory. If somebody has removed the record, make it again: `mkdir -p " + root.Path(remote.Directory) + `; echo '{"id":"` + c.ID + `"}' > ` + root.Path(claimName) + "`.",
 		}
 	}
-	host, _ := os.Hostname() //nolint:errcheck // for messages only
+	host, _ := os.Hostname() // for messages only
 	of := claim{ID: c.ID, Host: host, Since: time.Now()}
 	if u, err := user.Current(); err == nil {
 		of.User = u.Username

@@ -292,7 +292,7 @@ func (v *Volume) errno(ctx context.Context, q *calls.Request, err error) uint32 
 		return uint32(syscall.EINTR)
 	case errors.Is(err, errStale):
 		return uint32(syscall.ESTALE)
-	case errors.As(err, &e): //nolint:errorlint // a number
+	case errors.As(err, &e):
 		return uint32(e)
 	case errors.Is(err, fs.ErrNotExist):
 		return uint32(syscall.ENOENT)

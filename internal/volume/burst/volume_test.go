@@ -159,28 +159,33 @@ func TestForeign(t *testing.T) {
 	}{
 		{
 			"both write", func(b *bench) { b.file("f", "ours") }, func(b *bench) { b.foreign("f", "theirs") },
-			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"}, 1, "ours",
+			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"},
+			1, "ours",
 		},
 		{
 			"both create", func(b *bench) { b.file("g", "ours") }, func(b *bench) { b.foreign("g", "theirs") },
-			map[string]string{"f": "before", "g": "theirs", "g.bee-conflict-test": "ours"}, 1, "before",
+			map[string]string{"f": "before", "g": "theirs", "g.bee-conflict-test": "ours"},
+			1, "before",
 		},
 		{
 			"it was written in its place", func(b *bench) { b.file("f", "ours") },
 			func(b *bench) { b.must(os.WriteFile(filepath.Join(b.far, "f"), []byte("theirs"), 0o600)) },
-			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"}, 1, "ours",
+			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"},
+			1, "ours",
 		},
 		{
 			"it was removed", func(b *bench) { b.file("f", "ours") },
 			func(b *bench) { b.must(os.Remove(filepath.Join(b.far, "f"))) },
-			map[string]string{"f": "ours"}, 0, "ours",
+			map[string]string{"f": "ours"},
+			0, "ours",
 		},
 		{
 			"we remove", func(b *bench) {
 				b.must(b.Remove(b.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "f"}))
 			},
 			func(b *bench) { b.foreign("f", "theirs") },
-			map[string]string{"f": "theirs"}, 1, "theirs",
+			map[string]string{"f": "theirs"},
+			1, "theirs",
 		},
 		{
 			"we rename over it", func(b *bench) {
@@ -188,12 +193,14 @@ func TestForeign(t *testing.T) {
 				b.must(b.Rename(b.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "h", ToDir: meta.Root, ToName: "f"}))
 			},
 			func(b *bench) { b.foreign("f", "theirs") },
-			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"}, 1, "ours",
+			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"},
+			1, "ours",
 		},
 		{
 			"a directory of that name", func(b *bench) { b.file("g", "ours") },
 			func(b *bench) { b.must(os.Mkdir(filepath.Join(b.far, "g"), 0o700)) },
-			map[string]string{"f": "before", "g": directory, "g.bee-conflict-test": "ours"}, 1, "before",
+			map[string]string{"f": "before", "g": directory, "g.bee-conflict-test": "ours"},
+			1, "before",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

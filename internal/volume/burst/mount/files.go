@@ -25,9 +25,8 @@ type files struct {
 
 // listing is what an open directory had when its reader began.
 type listing struct {
-	ino, parent uint64
-	begun       bool
-	entries     []calls.Entry
+	begun   bool
+	entries []calls.Entry
 }
 
 func newFiles(l *link) *files {
@@ -250,12 +249,12 @@ func (f *files) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Sta
 	return s
 }
 
-func (f *files) OpenDir(_ <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+func (f *files) OpenDir(_ <-chan struct{}, _ *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.last++
 	out.Fh = f.last
-	f.dirs[f.last] = &listing{ino: in.NodeId}
+	f.dirs[f.last] = &listing{}
 	return fuse.OK
 }
 
