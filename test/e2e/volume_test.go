@@ -44,7 +44,7 @@ func mounted(t *testing.T, flags ...string) (b *testkit.Bee, far, near string) {
 		if os.Geteuid() == 0 {
 			syscall.Unmount(near, syscall.MNT_DETACH)
 		} else {
-			exec.Command("fusermount3", "-uzq", near).Run()
+			exec.Command("fusermount3", "-uzq", near).Run() //nolint:errcheck // it is unmounted, most times
 		}
 	})
 	b.Must(append(append([]string{"volume", "mount"}, flags...), far, near)...)
