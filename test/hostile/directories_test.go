@@ -103,7 +103,7 @@ func TestAnotherUserMadeTheDefaultScratch(t *testing.T) {
 	t.Cleanup(func() {
 		made, _ := filepath.Glob(scratch + "-*")
 		for _, dir := range append(made, scratch, home) {
-			os.RemoveAll(dir) //nolint:errcheck // nobody uses it
+			os.RemoveAll(dir) // nobody uses it
 		}
 	})
 	if err != nil {
