@@ -271,7 +271,10 @@ func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) er
 	}
 	found, lost := resolved(tree, matches)
 	if p.elsewhere != nil {
-		found, lost = fetchLinked(tree, found, lost, func(name, as string) error { return p.elsewhere(name, root.Path(path.Join(linked, as))) })
+		found, lost, err = fetchLinked(tree, found, lost, func(name, as string) error { return p.elsewhere(name, root.Path(path.Join(linked, as))) })
+		if err != nil {
+			return err
+		}
 	}
 	if len(lost) > 0 {
 		a.event(ctx, event.DanglingLinks{From: p.from, Count: len(lost), First: lost[0]})
@@ -333,19 +336,25 @@ func (p picking) place(name, longer string) output {
 const mostLinked = 1000
 
 // fetchLinked fetches what matches lead to that are links out of their directory, which is
-// all of the volume that has come: they lead elsewhere in the volume, perhaps.
-func fetchLinked(tree *fsutil.Root, found []match, lost []string, fetch func(name, as string) error) ([]match, []string) {
-	var left []string
+// all of the volume that has come: they lead elsewhere in the volume, perhaps. What leads to
+// nothing there is left; any other error may pass.
+func fetchLinked(tree *fsutil.Root, found []match, lost []string, fetch func(name, as string) error) (all []match, left []string, err error) {
 	for i, name := range lost {
 		as := strconv.Itoa(i)
-		_, err := tree.Resolve(name)
-		if i >= mostLinked || !errors.Is(err, fsutil.ErrOutside) || fetch(name, as) != nil {
+		if _, err := tree.Resolve(name); i >= mostLinked || !errors.Is(err, fsutil.ErrOutside) {
 			left = append(left, name)
 			continue
 		}
-		found = append(found, match{name, as, true})
+		switch err := fetch(name, as); {
+		case err == nil:
+			found = append(found, match{name, as, true})
+		case core.IsKind(err, core.NotFound), errors.Is(err, errLeadsOut):
+			left = append(left, name)
+		default:
+			return nil, nil, err
+		}
 	}
-	return found, left
+	return found, left, nil
 }
 
 // match is a name in a tree, and what it leads to, which is elsewhere where that lies apart.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -349,5 +350,32 @@ func TestWhatTheHeadDidNotTellIsShown(t *testing.T) {
 	}
 	if run := w.drive(t, w.submit(t), nil); run.State != state.Succeeded || shown.String() != "printed\n" {
 		t.Errorf("%s: %q was shown", run.State, shown.String())
+	}
+}
+
+// TestWhatLinksOfALostAttemptLeadTo is fetched: what is not there is left, and an error that
+// may pass ends nothing.
+func TestWhatLinksOfALostAttemptLeadTo(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"a", "b"} {
+		if err := os.Symlink("../"+name, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tree, err := fsutil.OpenRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	for kind, want := range map[core.Kind]int{core.NotFound: 1, core.Lost: 0, core.Transient: 0} {
+		found, left, err := fetchLinked(tree, nil, []string{"a", "b"}, func(name, _ string) error {
+			if name == "b" {
+				return &core.Error{Kind: kind, Err: errors.New("failed")}
+			}
+			return nil
+		})
+		if len(left) != want || len(found) != want || (err == nil) != (want == 1) {
+			t.Errorf("%s: found %v, left %v, %v", kind, found, left, err)
+		}
 	}
 }

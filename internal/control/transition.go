@@ -132,6 +132,9 @@ func (a *attempt) decide(out outcome) {
 
 // forsake has the attempt released without what its site, which does not answer, still has.
 func (a *attempt) forsake(out outcome) {
+	if !a.rec.Decided() { // what the result meant counted on its outputs
+		a.rec.Verdict = state.NoVerdict
+	}
 	switch {
 	case a.lost != nil:
 		a.on(machinery.SiteLost)

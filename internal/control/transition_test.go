@@ -55,6 +55,26 @@ func TestEveryPairIsRecorded(t *testing.T) {
 	}
 }
 
+// TestALostSiteTakesItsVerdictAlong: a command that succeeded says nothing of the run while
+// its outputs are on a site that was declared lost.
+func TestALostSiteTakesItsVerdictAlong(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submit(t)
+	for name, c := range map[string]struct {
+		out  outcome
+		want state.Verdict
+	}{
+		"it goes on":     {outcome{moved: true}, state.ContinuesLost},
+		"it was stopped": {outcome{state: state.Stopped, err: errStopped()}, state.StoppedByUser},
+	} {
+		rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: state.Collecting, Result: state.Exited, Verdict: state.Completed, Started: time.Now()}
+		a := &attempt{controlled: control(w.Controller, run, Submission{}), rec: rec, lost: &siteLost{}}
+		if a.forsake(c.out); a.rec.State != state.Releasing || a.rec.Verdict != c.want {
+			t.Errorf("%s: on record is %s with %s, want %s", name, a.rec.State, a.rec.Verdict, c.want)
+		}
+	}
+}
+
 // panicOf returns the error with which f panics; nil: it does not.
 func panicOf(f func()) (err error) {
 	defer func() { err, _ = recover().(error) }()

@@ -184,6 +184,9 @@ func (s *sending) storeParts(ctx context.Context, when condition) (err error) {
 	}
 	upload, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &s.key, Metadata: s.meta})
 	if err != nil {
+		if code := status(err); 400 <= code && code < 500 { // nothing was begun
+			s.note.remove()
+		}
 		return err
 	}
 	s.note.ID = aws.ToString(upload.UploadId)

@@ -94,24 +94,28 @@ func TestDirectoriesOfBeesOwnThatAnotherUserMadeFirst(t *testing.T) {
 func TestAnotherUserMadeTheDefaultScratch(t *testing.T) {
 	testkit.RequireRoot(t)
 	t.Parallel()
-	const victim = stranger + 2
+	victim := stranger + 1000 + os.Getpid() // tests of other trees may run beside
 	scratch := filepath.Join("/var/tmp", fmt.Sprint("bee-", victim))
 	home, err := os.MkdirTemp("/var/tmp", "home-")
-	if err == nil {
-		err = errors.Join(os.Chown(home, victim, victim), os.Mkdir(scratch, 0o700), os.Chown(scratch, stranger, stranger))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(home) })
+	if err := os.Mkdir(scratch, 0o700); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		made, _ := filepath.Glob(scratch + "-*")
-		for _, dir := range append(made, scratch, home) {
+		for _, dir := range append(made, scratch) {
 			os.RemoveAll(dir) // nobody uses it
 		}
 	})
-	if err != nil {
+	if err := errors.Join(os.Chown(home, victim, victim), os.Chown(scratch, stranger, stranger)); err != nil {
 		t.Fatal(err)
 	}
 	c := exec.Command(testkit.Binary(t), "doctor", "--json")
 	c.Dir, c.Env = home, []string{"HOME=" + home, "PATH=" + os.Getenv("PATH")}
-	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: victim, Gid: victim}}
+	c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(victim), Gid: uint32(victim)}}
 	out, err := c.Output()
 	var d struct {
 		Findings []struct {
