@@ -325,7 +325,8 @@ func (m *model) judgeLiars(ctx context.Context, run state.Run) {
 		m.wrong("the results: %v", err)
 	}
 	for _, e := range entries {
-		if e.Name() != "count" {
+		// What a lost attempt has left lies beside what a liar has given for whole.
+		if e.Name() != "count" && e.Name() != "count."+m.run {
 			m.wrong("among the results is %q", e.Name())
 		}
 	}

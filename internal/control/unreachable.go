@@ -180,6 +180,9 @@ func (a *attempt) harmless(ctx context.Context) bool {
 // leave leaves what could not be released on its site. It is tried again while
 // this controller carries the run on, and by later ones.
 func (a *attempt) leave(ctx context.Context, why error) error {
+	if a.rec.State == state.Closed { // it was released, and only that could not be recorded
+		return a.put(context.WithoutCancel(ctx))
+	}
 	safe := event.SafeTried
 	switch {
 	case a.harmless(ctx):

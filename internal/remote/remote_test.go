@@ -86,7 +86,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	return l.ResponseWriter.Write(p)
 }
 
-func quick() *Fetcher { return &Fetcher{Stalled: 300 * time.Millisecond, Pause: time.Millisecond} }
+func quick() *Fetcher { return &Fetcher{Stalled: 3 * time.Second, Pause: time.Millisecond} }
 
 // fetched fetches a file, and returns what has come; nil: nothing is there.
 func fetched(t *testing.T, f File) ([]byte, error) {
