@@ -110,6 +110,10 @@ func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
 }
 
 func (v *Volume) commit(j *drain.Job) error {
+	// After a host's death the journal has every change that the remote has.
+	if err := v.Sync(); err != nil {
+		return err
+	}
 	v.names.Lock()
 	defer v.names.Unlock()
 	c, err := j.Commit(v.sink)
@@ -124,6 +128,9 @@ func (v *Volume) commit(j *drain.Job) error {
 	}
 	delete(v.checked, j.Op.Ino)
 	_, err = v.change(c)
+	if n := v.state.Node(j.Op.Ino); err == nil && c.Lost && n != nil {
+		err = v.put(n) // nobody else queues it
+	}
 	return err
 }
 

@@ -240,12 +240,6 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 		return r.MoveOver(j.place, to, j.v, expect)
 	}
 	err := move(to, expect)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, serr := r.Stat(j.place); errors.Is(serr, fs.ErrNotExist) {
-			c.Lost, c.Conflict, c.Name = true, true, j.Op.Name
-			return nil
-		}
-	}
 	if errors.Is(err, remote.ErrForeign) {
 		if _, serr := r.Stat(to); errors.Is(serr, fs.ErrNotExist) {
 			err = move(to, remote.Version{})
@@ -254,7 +248,29 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 	if errors.Is(err, remote.ErrForeign) {
 		err = j.aside(c, j.dir, func(name string) error { return move(name, remote.Version{}) })
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if _, serr := r.Stat(j.place); errors.Is(serr, fs.ErrNotExist) { // removed by somebody else
+			return j.lost(r, c)
+		}
+	}
 	return err
+}
+
+// lost reports a node that somebody else has removed before it was renamed. Directories and
+// links are made anew at the new name; files are published there by a Put.
+func (j *Job) lost(r Remote, c *meta.Change) error {
+	c.Conflict, c.Name = true, j.Op.Name
+	again := *j
+	switch j.kind {
+	case remote.Dir:
+		again.Op.Kind, again.Op.Mode = meta.Mkdir, 0o755
+	case remote.Link:
+		again.Op.Kind = meta.Symlink
+	default:
+		c.Lost = true
+		return nil
+	}
+	return again.make(r, c)
 }
 
 func (j *Job) remove(r Remote, c *meta.Change) error {
