@@ -19,9 +19,18 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 	if err := v.refresh(ctx, ino, 0); err != nil {
 		return calls.Attr{}, err
 	}
+	v.mu.Lock()
+	_, err := v.node(ino)
+	if err == nil {
+		v.file(ino).count++ // before it is truncated: an empty version is not published by itself
+	}
+	v.mu.Unlock()
+	if err != nil {
+		return calls.Attr{}, err
+	}
 	if truncate {
 		if err := v.Truncate(ctx, who{}, ino, 0); err != nil {
-			return calls.Attr{}, err
+			return calls.Attr{}, errors.Join(err, v.Release(ino, 1))
 		}
 	}
 	v.mu.Lock()
@@ -30,7 +39,6 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 	if err != nil {
 		return calls.Attr{}, err
 	}
-	v.file(ino).count++
 	return attr(n), nil
 }
 
@@ -97,6 +105,11 @@ func (v *Volume) source(ctx context.Context, ino uint64) (s *remote.Source, err 
 		if opened.Version != n.Version {
 			opened.Close()
 			return errAgain
+		}
+		if f.source != nil && f.source.Version == n.Version { // another reader was first, and reads from it
+			opened.Close()
+			s = f.source
+			return nil
 		}
 		if f.source != nil {
 			f.source.Close()
@@ -413,7 +426,7 @@ func (v *Volume) Flush(ino uint64) error {
 		return err
 	}
 	err = v.put(n)
-	seq := uint64(0)
+	seq := v.log.Last() // of a file that an earlier process had open
 	if f := v.files[ino]; f != nil {
 		seq = f.seq
 	}

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
@@ -381,6 +382,7 @@ func TestHistories(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), dir: dir, now: map[string]string{}, past: []map[string]string{{}}} //nolint:gosec // not secret
+		w.must(fsutil.OwnDir(filepath.Join(dir, "buffer")), "make buffer")
 		w.open()
 		for i := range 60 {
 			w.step(i)
@@ -392,7 +394,7 @@ func TestHistories(t *testing.T) {
 		w.calm = true
 		w.crash()
 		w.look()
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 		for w.v.Drained(ctx) != nil || ctx.Err() != nil {
 			t.Fatalf("seed %d: undrained: %+v", seed, w.v.Status())
 		}

@@ -288,7 +288,7 @@ func passing(err error) bool {
 		return false
 	}
 	for _, final := range []error{
-		errStale, fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, fsutil.ErrNotPlain, fsutil.ErrOutside, context.Canceled,
+		errStale, fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, fs.ErrClosed, fsutil.ErrNotPlain, fsutil.ErrOutside, context.Canceled,
 		syscall.ELOOP, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EROFS, syscall.EINVAL,
 	} {
 		if errors.Is(err, final) {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -77,7 +79,11 @@ func start(t *testing.T, o Options) *bench {
 		b.gate.Remote = r
 		return b.gate
 	}
-	v, err := Open(t.Context(), o)
+	err := fsutil.OwnDir(o.Place)
+	var v *Volume
+	if err == nil {
+		v, err = Open(t.Context(), o)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,9 +106,14 @@ func (b *bench) must(err error) {
 // file writes a file of the top directory as a program does.
 func (b *bench) file(name, text string) {
 	b.Helper()
-	a, err := b.Lookup(b.Context(), meta.Root, name)
+	b.fileIn(meta.Root, name, text)
+}
+
+func (b *bench) fileIn(dir uint64, name, text string) {
+	b.Helper()
+	a, err := b.Lookup(b.Context(), dir, name)
 	if errors.Is(err, syscall.ENOENT) {
-		a, err = b.Make(b.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: name, Mode: 0o640})
+		a, err = b.Make(b.Context(), who{}, remote.File, &calls.Request{Ino: dir, Name: name, Mode: 0o640})
 	}
 	b.must(err)
 	_, err = b.OpenFile(b.Context(), a.Ino, true)
@@ -110,6 +121,19 @@ func (b *bench) file(name, text string) {
 	b.must(b.Write(b.Context(), a.Ino, 0, []byte(text)))
 	b.must(b.Flush(a.Ino))
 	b.must(b.Release(a.Ino, 1))
+}
+
+// make makes a directory or link of the top directory.
+func (b *bench) make(kind remote.Kind, name, target string) uint64 {
+	b.Helper()
+	a, err := b.Make(b.Context(), who{}, kind, &calls.Request{Ino: meta.Root, Name: name, Mode: 0o755, Data: []byte(target)})
+	b.must(err)
+	return a.Ino
+}
+
+func (b *bench) rename(from, to string) {
+	b.Helper()
+	b.must(b.Rename(b.Context(), who{}, &calls.Request{Ino: meta.Root, Name: from, ToDir: meta.Root, ToName: to}))
 }
 
 func (b *bench) drained() {
@@ -137,9 +161,10 @@ func (b *bench) has(want map[string]string) {
 func (b *bench) sees(name string) string {
 	b.Helper()
 	a, err := b.Lookup(b.Context(), meta.Root, name)
-	if err != nil {
-		return err.Error()
+	if errors.Is(err, fs.ErrNotExist) {
+		return ""
 	}
+	b.must(err)
 	p, err := b.Read(b.Context(), a.Ino, 0, 1<<20)
 	b.must(err)
 	return string(p)
@@ -149,13 +174,20 @@ func (b *bench) sees(name string) string {
 // wrote is never replaced nor removed, ours is beside it, and both are reported.
 func TestForeign(t *testing.T) {
 	shut := errors.New("the line is cut")
+	// sent is carried out on the remote before the line is cut.
+	sent := func(b *bench, do func()) {
+		b.gate.set(nil)
+		do()
+		b.drained()
+		b.gate.set(shut)
+	}
 	for _, c := range []struct {
 		name    string
 		ours    func(b *bench)
 		foreign func(b *bench)
 		want    map[string]string
 		reports int
-		sees    string // at the name f
+		sees    string // at the name f; "" where nothing is
 	}{
 		{
 			"both write", func(b *bench) { b.file("f", "ours") }, func(b *bench) { b.foreign("f", "theirs") },
@@ -190,11 +222,50 @@ func TestForeign(t *testing.T) {
 		{
 			"we rename over it", func(b *bench) {
 				b.file("h", "ours")
-				b.must(b.Rename(b.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "h", ToDir: meta.Root, ToName: "f"}))
+				b.rename("h", "f")
 			},
 			func(b *bench) { b.foreign("f", "theirs") },
 			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"},
 			1, "ours",
+		},
+		{
+			"we rename what was removed", func(b *bench) {
+				sent(b, func() { b.file("f", "ours") })
+				b.rename("f", "g")
+			},
+			func(b *bench) { b.must(os.Remove(filepath.Join(b.far, "f"))) },
+			map[string]string{"g": "ours"},
+			1, "",
+		},
+		{
+			"we rename what was renamed", func(b *bench) {
+				sent(b, func() { b.file("f", "ours") })
+				b.rename("f", "g")
+			},
+			func(b *bench) {
+				b.must(os.Remove(filepath.Join(b.far, "f")))
+				b.foreign("g", "theirs")
+			},
+			map[string]string{"g": "theirs", "g.bee-conflict-test": "ours"},
+			2, "",
+		},
+		{
+			"we rename a removed directory and link", func(b *bench) {
+				var dir uint64
+				sent(b, func() {
+					dir = b.make(remote.Dir, "d", "")
+					b.make(remote.Link, "l", "f")
+				})
+				b.rename("d", "e")
+				b.rename("l", "m")
+				b.fileIn(dir, "x", "ours")
+			},
+			func(b *bench) {
+				b.must(os.Remove(filepath.Join(b.far, "d")))
+				b.must(os.Remove(filepath.Join(b.far, "l")))
+			},
+			map[string]string{"f": "before", "e": directory, "e/x": "ours", "m": "before"},
+			2, "before",
 		},
 		{
 			"a directory of that name", func(b *bench) { b.file("g", "ours") },
@@ -222,6 +293,53 @@ func TestForeign(t *testing.T) {
 				t.Errorf("reported: %v", got)
 			}
 		})
+	}
+}
+
+// TestReadTogether reads files that only the remote has by several readers at once: each
+// gets the content.
+func TestReadTogether(t *testing.T) {
+	b := start(t, Options{})
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	for i := range 100 {
+		name := fmt.Sprint(i)
+		b.foreign(name, "content of "+name)
+		a, err := b.Lookup(ctx, meta.Root, name)
+		b.must(err)
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				if p, err := b.Read(ctx, a.Ino, 0, 100); err != nil || string(p) != "content of "+name {
+					t.Errorf("%s has %q, %v", name, p, err)
+				}
+			})
+		}
+		all.Wait()
+		if t.Failed() {
+			return
+		}
+	}
+}
+
+// TestOpenTruncates opens a file with O_TRUNC: its empty version is not queued before the
+// program writes or closes it.
+func TestOpenTruncates(t *testing.T) {
+	b := start(t, Options{})
+	b.file("f", "before")
+	b.drained()
+	b.gate.set(errors.New("the line is cut"))
+	defer b.gate.set(nil)
+	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	b.must(err)
+	_, err = b.OpenFile(t.Context(), a.Ino, true)
+	b.must(err)
+	if got := b.Status().Changes; got != 0 {
+		t.Errorf("%d changes are queued", got)
+	}
+	b.must(b.Release(a.Ino, 1))
+	if got := b.Status().Changes; got != 1 {
+		t.Errorf("%d changes are queued after the close", got)
 	}
 }
 

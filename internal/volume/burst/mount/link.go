@@ -163,12 +163,15 @@ func (l *link) opened(q *calls.Request, p *calls.Reply) {
 // where the thread is about to die.
 func (l *link) call(cancel <-chan struct{}, thread int, q *calls.Request) (*calls.Reply, syscall.Errno) {
 	w := &waiting{q: q, reply: make(chan *calls.Reply, 1)}
+	// Under one lock: connect sends what waits, and so exactly what was not sent yet.
+	l.sending.Lock()
 	l.mu.Lock()
 	l.last++
 	q.ID = l.last
 	l.waiting[q.ID] = w
 	l.mu.Unlock()
-	l.send(q)
+	l.write(q)
+	l.sending.Unlock()
 	select {
 	case p := <-w.reply:
 		return p, syscall.Errno(p.Errno)
@@ -220,13 +223,17 @@ func dying(thread int) bool {
 }
 
 func (l *link) send(q *calls.Request) {
-	frame := q.Encode()
 	l.sending.Lock()
 	defer l.sending.Unlock()
+	l.write(q)
+}
+
+// write writes a request to the stream, if there is one. Callers hold the lock for sending.
+func (l *link) write(q *calls.Request) {
 	l.mu.Lock()
 	stream := l.stream
 	l.mu.Unlock()
 	if stream != nil {
-		stream.Write(frame) //nolint:errcheck // it is sent again on the next connection
+		stream.Write(q.Encode()) //nolint:errcheck // it is sent again on the next connection
 	}
 }
