@@ -2,7 +2,9 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
@@ -50,6 +52,8 @@ type volumeView struct {
 	calls.Status
 	// Running is whether its I/O process runs.
 	Running bool `json:"running"`
+
+	missing bool // its buffer is not there
 }
 
 // volumesFound gives what volumes say of themselves: that of a directory, or all.
@@ -68,6 +72,9 @@ func (a *app) volumesFound(ctx context.Context, args []string) ([]volumeView, er
 	list := []volumeView{}
 	for _, c := range all {
 		s, err := a.volumeStatus(ctx, c)
+		if core.IsKind(err, core.Transient) && errors.Is(err, fs.ErrNotExist) { // it does not hide the others
+			s.Place, s.Waits, s.missing, err = c.Place, printable(err.Error())+": "+core.Remedy(err), true, nil
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -126,7 +133,7 @@ func (a *app) volumesShown(ctx context.Context, screen *output.Screen, args []st
 			t.Row("mounted at", v.Mount)
 		}
 		t.Row("state", volumeState(v))
-		if !v.Drained {
+		if !v.Drained && !v.missing {
 			t.Row("undrained", fmt.Sprintf("%s, %d changes", bytesText(v.Undrained), v.Changes))
 		}
 		if v.BytesPerSecond > 0 {

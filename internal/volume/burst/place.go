@@ -60,6 +60,14 @@ func (c Config) Save() error {
 	return fsutil.WriteFile(filepath.Join(c.Dir, configName), raw, 0o600)
 }
 
+// Forget removes the record.
+func (c Config) Forget() error {
+	if err := os.Remove(filepath.Join(c.Dir, configName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return fsutil.SyncDir(c.Dir)
+}
+
 // Load reads the record in a directory.
 func Load(dir string) (Config, error) {
 	var c Config

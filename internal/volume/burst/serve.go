@@ -50,9 +50,6 @@ func Serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error 
 		return err
 	}
 	defer lock.Unlock() //nolint:errcheck // it is free once the process ends
-	if err := fsutil.OwnDir(c.Place); err != nil {
-		return err
-	}
 	before, err := Inspect(c.Place)
 	if err != nil {
 		return err

@@ -2,16 +2,24 @@ package buffer
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 func open(t *testing.T, dir string) (*Log, []string, string) {
 	t.Helper()
 	var got []string
 	index := ""
+	if err := fsutil.OwnDir(dir); err != nil {
+		t.Fatal(err)
+	}
 	l, err := Open(dir, Options{
 		SegmentSize: 1000,
 		Index:       func(data []byte) error { index = string(data); return nil },
@@ -61,6 +69,18 @@ func TestReplay(t *testing.T) {
 		if info, err := os.Stat(name); err != nil || info.Mode().Perm()&0o077 != 0 {
 			t.Errorf("%s: %v, %v", name, info.Mode(), err)
 		}
+	}
+}
+
+// TestMissing opens a journal whose disk is not mounted: that is an error which may pass, and
+// nothing is made in its place.
+func TestMissing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "disk", "journal")
+	if _, err := Open(dir, Options{}); !errors.Is(err, fs.ErrNotExist) || !core.IsKind(err, core.Transient) {
+		t.Errorf("opened with %v", err)
+	}
+	if _, err := os.Lstat(filepath.Dir(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("made: %v", err)
 	}
 }
 

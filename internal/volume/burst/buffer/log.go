@@ -55,13 +55,14 @@ type Options struct {
 	Replay func(Record) error
 }
 
-// Open opens the journal in a directory, and replays it. What a crash has torn off the end
-// was not synced, and is cut off. Damage elsewhere is an error: nothing is thrown away.
+// Open opens the journal in a directory, and replays it. The directory must exist: a missing
+// one is a disk that is not mounted, not an empty journal. A torn end was never synced, and
+// is cut off. Damage elsewhere is an error: nothing is thrown away.
 func Open(dir string, o Options) (*Log, error) {
-	if err := fsutil.OwnDir(dir); err != nil {
-		return nil, err
-	}
 	root, err := fsutil.OpenOwn(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &core.Error{Kind: core.Transient, Op: "open buffer", Object: dir, Err: fmt.Errorf("it is missing: %w", err), Remedy: "Mount its disk."}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -71,6 +72,10 @@ func Open(dir string, o Options) (*Log, error) {
 	}
 	if err := l.replay(o); err != nil {
 		return nil, errors.Join(&core.Error{Kind: core.Permanent, Op: "read journal", Object: dir, Err: err, Remedy: "Keep the directory: data may be in it that the remote lacks."}, l.Close())
+	}
+	// A killed process may have left records that only the page cache has.
+	if err := unix.Fdatasync(int(l.current.f.Fd())); err != nil {
+		return nil, errors.Join(&os.PathError{Op: "sync", Path: l.current.f.Name(), Err: err}, l.Close())
 	}
 	l.synced = l.seq
 	return l, nil

@@ -112,7 +112,8 @@ func prepare(o Options) (c burst.Config, err error) {
 			c = other
 		}
 	}
-	if c.ID == "" {
+	isNew := c.ID == ""
+	if isNew {
 		c.ID = burst.NewID()
 		c.Dir, c.Remote = filepath.Join(o.Volumes, c.ID), o.Remote
 		c.Place = filepath.Join(c.Dir, "buffer")
@@ -137,7 +138,10 @@ func prepare(o Options) (c burst.Config, err error) {
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
 	}
-	return c, nil
+	if isNew { // a missing buffer of an older volume is a disk that is not mounted
+		err = fsutil.OwnDir(c.Place)
+	}
+	return c, err
 }
 
 // mountedAt gives the directory at which a client has a volume mounted.
@@ -232,6 +236,9 @@ func Clean(ctx context.Context, c burst.Config) (bool, error) {
 	defer lock.Unlock() //nolint:errcheck // its file goes
 	s, err := burst.Inspect(c.Place)
 	if err != nil || !s.Drained || len(s.Conflicts) > 0 {
+		return false, err
+	}
+	if err := c.Forget(); err != nil { // first: a record without its buffer is a disk that is not mounted
 		return false, err
 	}
 	return true, errors.Join(fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
