@@ -37,18 +37,21 @@ func mounted(t *testing.T, flags ...string) (b *testkit.Bee, far, near string) {
 	} else {
 		f.Close()
 	}
-	t.Cleanup(func() {
-		for _, p := range processes(b, "volume-") { // after a failure: no process of ours, no mount
-			testkit.Kill(p)
-		}
-		if os.Geteuid() == 0 {
-			syscall.Unmount(near, syscall.MNT_DETACH)
-		} else {
-			exec.Command("fusermount3", "-uzq", near).Run() //nolint:errcheck // it is unmounted, most times
-		}
-	})
+	t.Cleanup(func() { endVolumes(b, near) })
 	b.Must(append(append([]string{"volume", "mount"}, flags...), far, near)...)
 	return b, far, near
+}
+
+// endVolumes leaves no process and no mount of a bee, after a failure too.
+func endVolumes(b *testkit.Bee, near string) {
+	for _, p := range processes(b, "volume-") {
+		testkit.Kill(p)
+	}
+	if os.Geteuid() == 0 {
+		syscall.Unmount(near, syscall.MNT_DETACH)
+	} else {
+		exec.Command("fusermount3", "-uzq", near).Run() //nolint:errcheck // it is unmounted, most times
+	}
 }
 
 func processes(b *testkit.Bee, which string) []int {
@@ -245,6 +248,25 @@ func TestVolumeKilled(t *testing.T) {
 	if _, err := os.ReadDir(near); !errors.Is(err, syscall.ENOTCONN) {
 		t.Errorf("the client was killed, and its mount answers %v", err)
 	}
+	// A buffer whose disk is not mounted is not an empty one.
+	buffers, err := filepath.Glob(filepath.Join(b.Dir, "*", "volumes", "*", "buffer"))
+	if err != nil || len(buffers) != 1 {
+		t.Fatalf("buffers: %v, %v", buffers, err)
+	}
+	if err := os.Rename(buffers[0], buffers[0]+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("volume", "umount", near); r.Code == 0 {
+		t.Errorf("unmounted without its buffer: %+v", r)
+	}
+	var missing volumeStatus
+	b.JSON(&missing, "volume", "status", "--json", far)
+	if missing.Drained || missing.Waits == "" {
+		t.Errorf("its buffer is missing: %+v", missing)
+	}
+	if err := os.Rename(buffers[0]+".away", buffers[0]); err != nil {
+		t.Fatal(err)
+	}
 	b.Must("volume", "umount", near)
 	for i := range written.Load() {
 		name := fmt.Sprint("part", i)
@@ -267,7 +289,7 @@ func TestVolumeKilled(t *testing.T) {
 // TestVolumeLeft unmounts without waiting: draining continues in the background. A remote
 // that another volume uses is refused meanwhile.
 func TestVolumeLeft(t *testing.T) {
-	b, far, near := mounted(t, "--rate", "8mbit")
+	b, far, near := mounted(t, "--rate", "4mbit")
 	for i := range 4 {
 		if err := os.WriteFile(filepath.Join(near, fmt.Sprint(i)), bytes.Repeat([]byte("x"), 1_200_000), 0o600); err != nil {
 			t.Fatal(err)
@@ -280,10 +302,11 @@ func TestVolumeLeft(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(other.Work, "near"), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { endVolumes(other, filepath.Join(other.Work, "near")) })
 	if r := other.Try("volume", "mount", far, "near"); r.Code != 203 || !strings.Contains(r.Stderr, ".bee/volume.json") {
 		t.Errorf("a second volume: %+v", r)
 	}
-	b.CheckNothingLeft(30 * time.Second)
+	b.CheckNothingLeft(time.Minute)
 	if got := contents(t, far); len(got) != 4 {
 		t.Errorf("the remote has %d files", len(got))
 	}
