@@ -161,10 +161,8 @@ draining continues in the background.`,
 			if err != nil {
 				return err
 			}
-			clean, err := mount.Clean(ctx, v)
-			if err == nil && !clean {
-				a.printConflicts(s)
-			}
+			a.printConflicts(s)
+			_, err = mount.Clean(ctx, v, true)
 			return err
 		},
 	}

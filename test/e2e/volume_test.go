@@ -306,6 +306,9 @@ func TestVolumeLeft(t *testing.T) {
 	if r := other.Try("volume", "mount", far, "near"); r.Code != 203 || !strings.Contains(r.Stderr, ".bee/volume.json") {
 		t.Errorf("a second volume: %+v", r)
 	}
+	if left, err := filepath.Glob(filepath.Join(other.Dir, "*", "volumes", "*")); err != nil || len(left) > 0 {
+		t.Errorf("a refused mount has left %v, %v", left, err)
+	}
 	b.CheckNothingLeft(time.Minute)
 	if got := contents(t, far); len(got) != 4 {
 		t.Errorf("the remote has %d files", len(got))

@@ -70,8 +70,8 @@ func (f *faulty) MoveOver(from, to string, ours, expect remote.Version) error {
 	return f.change(func() error { return f.Remote.MoveOver(from, to, ours, expect) })
 }
 
-func (f *faulty) MoveDir(from, to string) error {
-	return f.change(func() error { return f.Remote.MoveDir(from, to) })
+func (f *faulty) MoveDir(from, to string, ours remote.Version) error {
+	return f.change(func() error { return f.Remote.MoveDir(from, to, ours) })
 }
 
 func (f *faulty) Mkdir(name string, mode uint32) error {

@@ -111,7 +111,7 @@ func (v *Volume) reclaim(bytes int64) error {
 			continue
 		}
 		for n := range users {
-			if !n.Local {
+			if !n.Local && len(n.Extents) == 0 {
 				continue // it was before
 			}
 			if _, err := v.change(meta.Change{Do: meta.DoEvict, Ino: n.Ino}); err != nil {

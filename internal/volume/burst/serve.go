@@ -254,16 +254,19 @@ func requests(ctx context.Context, v *Volume, client uint64, stream io.ReadWrite
 			mu.Unlock()
 			continue
 		}
-		ctx, cancel := context.WithCancel(ctx)
+		one, cancel := context.WithCancel(ctx)
 		mu.Lock()
 		cancels[q.ID] = cancel
 		mu.Unlock()
 		all.Go(func() {
-			p := v.answer(ctx, client, q)
+			p := v.answer(one, client, q)
 			mu.Lock()
 			delete(cancels, q.ID)
 			mu.Unlock()
 			cancel()
+			if ctx.Err() != nil {
+				return // the process or session ends: the client sends the request again
+			}
 			writing.Lock()
 			defer writing.Unlock()
 			stream.Write(p.Encode()) //nolint:errcheck // reading notices the end of the stream

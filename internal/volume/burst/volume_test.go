@@ -5,15 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -299,18 +302,19 @@ func TestForeign(t *testing.T) {
 // TestReadTogether reads files that only the remote has by several readers at once: each
 // gets the content.
 func TestReadTogether(t *testing.T) {
-	b := start(t, Options{})
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	b := start(t, Options{Rate: 20_000}) // they wait for the line once they have opened the file
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	for i := range 100 {
+	for i := range 10 {
 		name := fmt.Sprint(i)
-		b.foreign(name, "content of "+name)
+		content := strings.Repeat(name, 100)
+		b.foreign(name, content)
 		a, err := b.Lookup(ctx, meta.Root, name)
 		b.must(err)
 		var all sync.WaitGroup
 		for range 8 {
 			all.Go(func() {
-				if p, err := b.Read(ctx, a.Ino, 0, 100); err != nil || string(p) != "content of "+name {
+				if p, err := b.Read(ctx, a.Ino, 0, 100); err != nil || string(p) != content {
 					t.Errorf("%s has %q, %v", name, p, err)
 				}
 			})
@@ -340,6 +344,96 @@ func TestOpenTruncates(t *testing.T) {
 	b.must(b.Release(a.Ino, 1))
 	if got := b.Status().Changes; got != 1 {
 		t.Errorf("%d changes are queued after the close", got)
+	}
+}
+
+// TestRequestsEnd ends the process while a request waits: the client gets no reply, and sends
+// the request again.
+func TestRequestsEnd(t *testing.T) {
+	b := start(t, Options{Rate: 1})
+	b.foreign("f", strings.Repeat("x", 1000))
+	b.sees("f") // the next read waits for the line
+	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	b.must(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	from, to := io.Pipe()
+	var replies bytes.Buffer
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		requests(ctx, b.Volume, 1, struct {
+			io.Reader
+			io.Writer
+		}{from, &replies})
+	}()
+	_, err = to.Write((&calls.Request{ID: 1, Op: calls.Read, Ino: a.Ino, Size: 10}).Encode())
+	b.must(err)
+	cancel()
+	b.must(to.Close())
+	<-done
+	if replies.Len() > 0 {
+		t.Errorf("a reply of %d bytes", replies.Len())
+	}
+}
+
+// TestReclaimFetch frees what an interrupted fetch has left in the journal.
+func TestReclaimFetch(t *testing.T) {
+	b := start(t, Options{})
+	b.foreign("f", "before")
+	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	b.must(err)
+	r := buffer.Record{Kind: buffer.Data, Flag: meta.FetchedData, Ino: a.Ino, Payload: []byte("bef")}
+	b.mu.Lock()
+	n := b.state.Node(a.Ino)
+	_, err = b.change(meta.Change{Do: meta.DoFetch, Ino: a.Ino})
+	if err == nil {
+		err = b.log.Append(&r)
+	}
+	b.state.Data(n, r)
+	b.mu.Unlock()
+	b.must(err)
+	b.must(b.reclaim(1))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(n.Extents) > 0 || len(b.used()) > 0 {
+		t.Errorf("left: %v", n.Extents)
+	}
+}
+
+// TestRemoteRetry carries changes out twice, as after a crash between them and their record.
+func TestRemoteRetry(t *testing.T) {
+	dir := t.TempDir()
+	tree, err := remote.OpenTree(dir, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tree.Close()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		must(tree.Mkdir("d", 0o700))
+		must(tree.Mkdir("e", 0o700))
+		must(tree.Symlink("d", "l"))
+	}
+	d, err := tree.Stat("d")
+	must(err)
+	for range 2 {
+		must(tree.MoveDir("d", "e", d.Version))
+	}
+	if e, err := tree.Stat("e"); err != nil || e.Version != d.Version {
+		t.Errorf("%+v, %v", e, err)
+	}
+	must(os.WriteFile(filepath.Join(dir, "e", "theirs"), nil, 0o600))
+	must(tree.Mkdir("d", 0o700))
+	if err := tree.MoveDir("d", "e", remote.Version{Ino: 1}); !errors.Is(err, remote.ErrForeign) {
+		t.Errorf("moved over what is not empty: %v", err)
+	}
+	for range 2 {
+		must(tree.Rmdir("d"))
 	}
 }
 

@@ -26,7 +26,7 @@ type Remote interface {
 	Publish(partial, name string, ours, expect remote.Version) error
 	Remove(name string, ino uint64, expect remote.Version) error
 	MoveOver(from, to string, ours, expect remote.Version) error
-	MoveDir(from, to string) error
+	MoveDir(from, to string, ours remote.Version) error
 	Mkdir(name string, mode uint32) error
 	Rmdir(name string) error
 	Symlink(target, name string) error
@@ -232,10 +232,7 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 	}
 	move := func(to string, expect remote.Version) error {
 		if j.kind == remote.Dir && !expect.None() {
-			if e, err := r.Stat(to); err == nil && e.Version == j.v { // before a crash
-				return nil
-			}
-			return r.MoveDir(j.place, to)
+			return r.MoveDir(j.place, to, j.v)
 		}
 		return r.MoveOver(j.place, to, j.v, expect)
 	}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -69,20 +71,25 @@ func Up(ctx context.Context, o Options) (burst.Config, error) {
 		return c, err
 	}
 	peer, err := c.Connect(ctx, o.Binary)
-	if err != nil {
-		return c, err
+	if err == nil {
+		err = c.Start(o.Binary, Command)
+		peer.Close()
 	}
-	err = c.Start(o.Binary, Command)
-	peer.Close()
 	if err == nil {
 		return c, nil
 	}
-	// A volume that has nothing leaves nothing.
-	if _, cerr := Clean(ctx, c); cerr != nil && ctx.Err() == nil {
+	// A volume that has nothing leaves nothing. An I/O process that still drains it leaves
+	// it, too, and a missing buffer is reported already.
+	cctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
+	defer cancel()
+	if _, cerr := Clean(cctx, c, false); cerr != nil && cctx.Err() == nil && !errors.Is(cerr, fs.ErrNotExist) {
 		err = errors.Join(err, cerr)
 	}
 	return c, err
 }
+
+// cleanTime bounds the wait for the I/O process of a volume that could not be mounted.
+const cleanTime = 10 * time.Second
 
 func prepare(o Options) (c burst.Config, err error) {
 	if o.Remote, err = directory("use remote", o.Remote); err != nil {
@@ -227,15 +234,15 @@ func Find(volumes, word string) (burst.Config, error) {
 }
 
 // Clean removes what a drained volume has left on this host: its record and its buffer.
-// It reports whether that was so. One that reports conflicts stays.
-func Clean(ctx context.Context, c burst.Config) (bool, error) {
+// It reports whether that was so. One with conflicts stays unless they were reported.
+func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 	lock, err := fsutil.LockFile(ctx, c.LockPath())
 	if err != nil {
 		return false, err
 	}
 	defer lock.Unlock() //nolint:errcheck // its file goes
 	s, err := burst.Inspect(c.Place)
-	if err != nil || !s.Drained || len(s.Conflicts) > 0 {
+	if err != nil || !s.Drained || len(s.Conflicts) > 0 && !reported {
 		return false, err
 	}
 	if err := c.Forget(); err != nil { // first: a record without its buffer is a disk that is not mounted

@@ -291,8 +291,12 @@ func (t *Tree) MoveOver(from, to string, ours, expect Version) error {
 	return t.synced(t.Publish(from, to, ours, expect), from)
 }
 
-// MoveDir moves a directory to the place of an empty one: ErrForeign where that is not empty.
-func (t *Tree) MoveDir(from, to string) error {
+// MoveDir moves a directory of the version ours to the place of an empty one: ErrForeign
+// where that is not empty. After a crash it is called again.
+func (t *Tree) MoveDir(from, to string, ours Version) error {
+	if now, err := t.version(to); err == nil && now == ours {
+		return t.synced(nil, from, to)
+	}
 	err := t.root.Rename(from, t.root, to)
 	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTDIR) {
 		return &fs.PathError{Op: "rename", Path: t.root.Path(to), Err: ErrForeign}
@@ -302,11 +306,11 @@ func (t *Tree) MoveDir(from, to string) error {
 
 // Mkdir makes a directory. One that is there is success.
 func (t *Tree) Mkdir(name string, mode uint32) error {
-	err := t.root.Mkdir(name, 0o700)
+	err := t.root.Mkdir(name, fs.FileMode(mode).Perm()) // a retry after a crash leaves it so
 	if errors.Is(err, fs.ErrExist) {
 		e, serr := t.Stat(name)
 		if serr == nil && e.Kind == Dir {
-			return nil
+			return t.synced(nil, name)
 		}
 		return errors.Join(&fs.PathError{Op: "make directory", Path: t.root.Path(name), Err: ErrForeign}, serr)
 	}
@@ -322,7 +326,7 @@ func (t *Tree) Rmdir(name string) error {
 	err := t.root.Rmdir(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil
+		return t.synced(nil, name)
 	case errors.Is(err, syscall.ENOTEMPTY), errors.Is(err, syscall.EEXIST), errors.Is(err, syscall.ENOTDIR):
 		return &fs.PathError{Op: "remove directory", Path: t.root.Path(name), Err: ErrForeign}
 	}
@@ -335,7 +339,7 @@ func (t *Tree) Symlink(target, name string) error {
 	if errors.Is(err, fs.ErrExist) {
 		e, serr := t.Stat(name)
 		if serr == nil && e.Kind == Link && e.Target == target {
-			return nil
+			return t.synced(nil, name)
 		}
 		return errors.Join(&fs.PathError{Op: "make link", Path: t.root.Path(name), Err: ErrForeign}, serr)
 	}
@@ -353,9 +357,13 @@ func (t *Tree) SetMode(name string, mode uint32) error {
 	return t.root.Chmod(name, f)
 }
 
-// SetTime sets when something was last modified.
+// SetTime sets when a file or directory was last modified, and writes its attributes to the
+// disk.
 func (t *Tree) SetTime(name string, mtime int64) error {
-	return t.root.SetTime(name, time.Unix(0, mtime))
+	if err := t.root.SetTime(name, time.Unix(0, mtime)); err != nil {
+		return err
+	}
+	return t.root.SyncDir(name)
 }
 
 func (t *Tree) synced(err error, names ...string) error {
