@@ -62,10 +62,15 @@ func (c Config) Save() error {
 
 // Forget removes the record.
 func (c Config) Forget() error {
-	if err := os.Remove(filepath.Join(c.Dir, configName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	dir, err := fsutil.OpenOwn(c.Dir)
+	if err != nil {
 		return err
 	}
-	return fsutil.SyncDir(c.Dir)
+	defer dir.Close()
+	if err := dir.Unlink(configName); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return dir.SyncDir(".")
 }
 
 // Load reads the record in a directory.
