@@ -66,7 +66,9 @@ func (a *app) continueRequeued(ctx context.Context, s *session, sub control.Subm
 		return true, err
 	}
 	if run, err = s.Store.Run(ctx, run.ID); err == nil && resting(run) {
-		run, err = a.resumeLocked(ctx, s, run, nil)
+		if err = s.AskResume(ctx, run, nil); err == nil {
+			run, err = a.resumeLocked(ctx, s, run, nil)
+		}
 	}
 	if err != nil {
 		lock.Unlock() //nolint:errcheck // the first error says it

@@ -30,6 +30,9 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		return outcome{}, err
 	}
 	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider, rec: rec}
+	if rec.State == state.InQueue && rec.Autostart == state.Enabled { // each controller sees to that once
+		a.rec.Autostart = state.Enabling
+	}
 	if rec.State != state.Acquiring && rec.State != state.Lending { // else it is known only later what is there
 		a.on(machinery.ControllerStarted)
 	}

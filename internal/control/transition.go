@@ -187,7 +187,7 @@ func remembered(rec state.Attempt) outcome {
 	case state.Completed:
 		out.state, out.err = state.Succeeded, nil
 	case state.StoppedByUser:
-		out.state = state.Stopped
+		out.state, out.err = state.Stopped, cmp.Or(out.err, errStopped())
 	}
 	return out
 }

@@ -85,15 +85,11 @@ func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready fu
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	calls := s.calls(log)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go s.answer(ctx, conn, calls)
+	go new(wire.Gate).Serve(listener, func(conn net.Conn, known func() bool) {
+		if known() { // the socket is in a directory of its user's own
+			s.answer(ctx, conn, calls)
 		}
-	}()
+	})
 	ready()
 	return s.untilDone(ctx)
 }
