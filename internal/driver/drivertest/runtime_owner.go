@@ -91,9 +91,12 @@ func (s RuntimeSuite) killOwner(t *testing.T) {
 	if line != "up\n" {
 		t.Fatalf("the owner says %q (does its TestMain call OwnerMain?)", line)
 	}
-	if len(processesNaming(c.Name)) == 0 {
-		t.Fatal("no process of the container is to be seen")
-	}
+	testkit.Eventually(t, 20*time.Second, func() error { // they take their names by and by
+		if len(processesNaming(c.Name)) == 0 {
+			return errors.New("no process of the container is to be seen")
+		}
+		return nil
+	})
 	if s.Names != nil {
 		Same(t, []string{c.Name}, s.Names(t, c.Owner))
 	}
