@@ -30,9 +30,6 @@ resolve, and in what time. The study is layers unless another is named.`,
 			if len(o.env) > 1 {
 				return &core.Error{Kind: core.Invalid, Op: "calibrate by", Object: strings.Join(o.env, ", "), Err: errors.New("one environment is measured against itself"), Remedy: "Name one by --env."}
 			}
-			if err := o.change(s); err != nil {
-				return err
-			}
 			if len(o.env) == 1 {
 				s.Baseline = o.env[0]
 			}

@@ -24,9 +24,6 @@ environment is tried by the command "true".`,
 			if err != nil {
 				return err
 			}
-			if err := o.change(s); err != nil {
-				return err
-			}
 			session, err := a.openQuietly(c.Context())
 			if err != nil {
 				return err

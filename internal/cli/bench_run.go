@@ -72,9 +72,6 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 			if err != nil {
 				return err
 			}
-			if err := o.change(s); err != nil {
-				return err
-			}
 			return a.benchRun(c.Context(), s, text, o)
 		},
 	}
@@ -99,8 +96,16 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 	return c
 }
 
-// study is the one that the arguments name.
+// study is the one that the arguments name, with the flags that were given.
 func (o *benchOptions) study(args []string) (*study.Study, string, error) {
+	s, text, err := o.named(args)
+	if err == nil {
+		err = o.change(s)
+	}
+	return s, text, err
+}
+
+func (o *benchOptions) named(args []string) (*study.Study, string, error) {
 	switch {
 	case o.job != "" && len(args) == 0:
 		o.file = o.job

@@ -13,22 +13,13 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/s3client"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 )
 
 // TestSignedObjects are fetched from a real server without credentials, in the version that was
 // wanted, and no other object is.
 func TestSignedObjects(t *testing.T) {
-	server := s3server.Start(t)
-	for _, e := range server.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
-	client, err := s3client.New(t.Context(), s3client.Settings{Bucket: server.Bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, client := bucket(t)
 	key, other := "data/era 5/t2m+\u00e9.nc", "data/other"
 	put := func(key string, data []byte) {
 		t.Helper()

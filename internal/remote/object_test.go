@@ -16,17 +16,20 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 )
 
-// TestObjects of a real server.
-func TestObjects(t *testing.T) {
-	server := s3server.Start(t)
-	for _, e := range server.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
+// bucket returns a real server that this process finds, and a client of it.
+func bucket(t *testing.T) (*s3server.Server, *s3.Client) {
+	t.Helper()
+	server := s3server.StartFound(t)
 	client, err := s3client.New(t.Context(), s3client.Settings{Bucket: server.Bucket})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return server, client
+}
+
+// TestObjects of a real server.
+func TestObjects(t *testing.T) {
+	server, client := bucket(t)
 	key := "data/era 5/t2m+é.nc"
 	if _, err := client.PutObject(t.Context(), &s3.PutObjectInput{Bucket: &server.Bucket, Key: &key, Body: bytes.NewReader(content)}); err != nil {
 		t.Fatal(err)

@@ -36,11 +36,7 @@ func fileOf(t *testing.T, data []byte) *os.File {
 
 // TestSend: an object is replaced by its writer alone, or where that is allowed.
 func TestSend(t *testing.T) {
-	server := s3server.Start(t)
-	for _, e := range server.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
+	server := s3server.StartFound(t)
 	to, err := NewSender(t.Context(), Place{Bucket: server.Bucket, Prefix: "results"})
 	if err != nil {
 		t.Fatal(err)
@@ -129,15 +125,7 @@ func TestKeys(t *testing.T) {
 // TestUploadsOfAKilledProcess leave nothing in the bucket once they are aborted, also where the
 // bucket's answer did not come before. Those of others stay.
 func TestUploadsOfAKilledProcess(t *testing.T) {
-	server := s3server.Start(t)
-	for _, e := range server.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
-	client, err := s3client.New(t.Context(), s3client.Settings{Bucket: server.Bucket})
-	if err != nil {
-		t.Fatal(err)
-	}
+	server, client := bucket(t)
 	begin := func(key string) string {
 		t.Helper()
 		u, err := client.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &server.Bucket, Key: &key})

@@ -123,11 +123,7 @@ func TestRemoteInputs(t *testing.T) {
 		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(data))
 	}))
 	t.Cleanup(web.Close)
-	bucket := s3server.Start(t)
-	for _, e := range bucket.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
+	bucket := s3server.StartFound(t)
 	client, err := s3client.New(t.Context(), s3client.Settings{Bucket: bucket.Bucket})
 	if err != nil {
 		t.Fatal(err)

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -13,31 +14,38 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
+// startInit starts an init of its own for a directory, and connects to it. Both end with the
+// test; ended is closed once it has ended.
+func startInit(t *testing.T, dir string, options ...string) (init *exec.Cmd, client *Client, ended chan struct{}) {
+	t.Helper()
+	listener, err := Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	init = exec.Command(testkit.Binary(t), slices.Concat([]string{Command}, options, []string{dir})...)
+	init.Stderr = os.Stderr
+	if err := init.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended = make(chan struct{})
+	go func() {
+		init.Wait() //nolint:errcheck // its state shows it
+		close(ended)
+	}()
+	t.Cleanup(func() { init.Process.Kill() })
+	if client, err = listener.Await(t.Context(), ended); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { client.Close() })
+	return init, client, ended
+}
+
 // TestInitAsAnother: what it starts is that one, and the caller outside; it ends all
 // of them when it is asked to, itself by the code that init gives.
 func TestInitAsAnother(t *testing.T) {
 	testkit.AsRootToo(t)
 	dir := t.TempDir()
-	listener, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	init := exec.Command(testkit.Binary(t), Command, As, IDs(1234, 1235), dir)
-	init.Stderr = os.Stderr
-	if err := init.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		init.Wait() //nolint:errcheck // its state shows it
-		close(ended)
-	}()
-	defer init.Process.Kill()
-	client, err := listener.Await(t.Context(), ended)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	init, client, ended := startInit(t, dir, As, IDs(1234, 1235))
 	printed, err := os.Create(filepath.Join(dir, "said"))
 	if err != nil {
 		t.Fatal(err)

@@ -2,39 +2,18 @@ package pid1
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/hostdir"
-	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestCheckMounts asks an init that has the host's own directories.
 func TestCheckMounts(t *testing.T) {
 	dir := t.TempDir()
-	listener, err := Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	init := exec.Command(testkit.Binary(t), Command, dir)
-	init.Stderr = os.Stderr
-	if err := init.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan struct{})
-	go func() {
-		init.Wait() //nolint:errcheck // its state shows it
-		close(ended)
-	}()
-	defer init.Process.Kill()
-	client, err := listener.Await(t.Context(), ended)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer client.Close()
+	_, client, _ := startInit(t, dir)
 	right, other, file := filepath.Join(dir, "right"), filepath.Join(dir, "other"), filepath.Join(dir, "file")
 	for _, err := range []error{os.Mkdir(right, 0o700), os.Mkdir(other, 0o700), os.WriteFile(file, nil, 0o600)} {
 		if err != nil {

@@ -22,19 +22,8 @@ func open(t testing.TB, s *s3server.Server, prefix string) *S3 {
 	return objects
 }
 
-// serve starts a server that is found by the environment, as users report theirs.
-func serve(t testing.TB) *s3server.Server {
-	t.Helper()
-	server := s3server.Start(t)
-	for _, e := range server.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
-	return server
-}
-
 func TestABucket(t *testing.T) {
-	server, n := serve(t), 0
+	server, n := s3server.StartFound(t), 0
 	drivertest.StoreSuite{New: func(t testing.TB) (driver.Store, string) {
 		n++
 		prefix := fmt.Sprintf("test/%d", n)
@@ -64,7 +53,7 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 		{"nobody there", func(_ *testing.T, server *s3server.Server, _ *Settings) { server.Stop() }, core.Transient, "Does the endpoint answer"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := serve(t)
+			server := s3server.StartFound(t)
 			s := Settings{Bucket: server.Bucket}
 			c.harm(t, server, &s)
 			objects, err := NewS3(t.Context(), s)
@@ -83,7 +72,7 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 }
 
 func BenchmarkABucket(b *testing.B) {
-	server := serve(b)
+	server := s3server.StartFound(b)
 	drivertest.BenchStore(b, New("s3://"+server.Bucket, open(b, server, "")))
 	stored := int64(0)
 	for _, size := range drivertest.Files(b, server.Dir) {

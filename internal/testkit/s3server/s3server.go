@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,17 @@ func Start(t testing.TB) *Server {
 	})
 	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
 		t.Fatal(err)
+	}
+	return s
+}
+
+// StartFound starts a server that this process finds by its variables, as users set theirs.
+func StartFound(t testing.TB) *Server {
+	t.Helper()
+	s := Start(t)
+	for _, e := range s.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
 	}
 	return s
 }
