@@ -262,7 +262,7 @@ func (a *app) newBenchResumeCommand() *cobra.Command {
 // same refuses to continue a study whose jobs or images are others now.
 func (b *bench) same(ctx context.Context, p *record.Plan) error {
 	refuse := func(err error) error {
-		return &core.Error{Kind: core.Invalid, Op: "continue study", Object: p.Study, Err: err, Remedy: "Its figures cannot be compared with the former ones: measure anew by `bee bench run`."}
+		return &core.Error{Kind: core.Invalid, Op: "continue study", Object: p.Study, Err: err, Remedy: "New figures cannot be compared with those before. Start again by `bee bench run`."}
 	}
 	jobs, err := jobsDigest(p, b.taker)
 	if err != nil {

@@ -33,8 +33,8 @@ func (r *controlled) checkpoints() *retention.Checkpoints {
 	return r.keeper
 }
 
-// TryStore tells of a run's store, before it is submitted, what it would fail by. What is
-// written there for that is removed again.
+// TryStore tries the store of a run before that is submitted. The error is the one by which
+// the run would fail. Files of the trial are removed again.
 func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
 	if sub.Job.Store == "" {
 		return nil

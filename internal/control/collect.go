@@ -220,8 +220,8 @@ type picking struct {
 	pattern  string          // below the directory; "": all of it
 	taken    map[string]bool // names that earlier outputs have, see unused
 	replace  bool            // as in spec.Output
-	// elsewhere has what a link in the directory leads to come home from elsewhere in the
-	// volume; nil: all of the volume has come.
+	// elsewhere fetches the target of a link that lies outside of the directory in the
+	// volume; nil: all of the volume was fetched.
 	elsewhere func(name, into string) error
 }
 

@@ -149,8 +149,7 @@ const (
 	releaseTimeout = 60 * time.Second
 	// releaseTries: what is just ending may still write where we remove.
 	releaseTries = 3
-	// releaseLimit is for how long it is tried before the run goes on
-	// elsewhere.
+	// releaseLimit bounds these tries before the run continues on another site.
 	releaseLimit = 2 * time.Minute
 )
 

@@ -92,7 +92,7 @@ func (a *attempt) downloadThere(ctx context.Context, head core.Host, d download)
 	}
 	var failed driver.DownloadError
 	err := a.transfers().Retry(ctx, func() error {
-		away, err := a.c.Remote.Away(ctx, d.input, d.file) // each time anew: what is signed does not last
+		away, err := a.c.Remote.Away(ctx, d.input, d.file) // for each try: a signed URL expires
 		if err != nil {
 			failed.Err = err
 			return nil

@@ -62,7 +62,7 @@ type fakeSite struct {
 	staged   driver.Transfer
 	launched driver.NodeCommand
 	// alone, if set, makes it a site that starts by itself what is left with it,
-	// and is told what happens to the launch spec.
+	// and is called with each change of the launch spec.
 	alone func(what string, launchSpec []byte) error
 	// silent, if set, is all that it answers. onFetch is told what is fetched.
 	silent error

@@ -28,8 +28,8 @@ const (
 	thereTimeout = 3 * time.Minute
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
-	// Hosts that are suspended are looked at so often: the head, once it goes on, waits half
-	// a minute at most for word of when its slot ends now.
+	// suspendedLook is the interval between looks at suspended hosts: a resumed head waits
+	// half a minute at most for the new end of its slot.
 	suspendedLook = 10 * time.Second
 	// A head that takes a connection and says nothing hangs. Tries are
 	// counted, not time, of which much passes while this machine sleeps. Other nodes

@@ -24,8 +24,8 @@ func (e unsettledError) Unwrap() error { return e.error }
 
 // AskHead makes a call that has the job of an attempt write its checkpoint. Where the head
 // ends, or the connection breaks, before the answer comes, the run's record shows whether
-// the job was asked. Meanwhile ask is called again: it reaches the head of that attempt
-// anew, which may be there still, and refuses as Busy what it has heard before.
+// the job was asked. Meanwhile ask is called again: the head of that attempt may still
+// run, and refuses a request that it knows already as Busy.
 func (c *Controller) AskHead(ctx context.Context, run state.Run, attempt int, ask func() error) error {
 	err := ask()
 	if !rpc.Unanswered(err) {

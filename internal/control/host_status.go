@@ -14,7 +14,7 @@ import (
 // What a site says of the hosts that it has given: that they stand still and go on, are
 // taken back later, and why they were.
 
-// reasonWithin is how long a site may take to tell why it has taken hosts back.
+// reasonWithin bounds how long a site may take to report why hosts were taken back.
 const reasonWithin = 5 * time.Second
 
 // stand notes that the site itself has the attempt's hosts stand still: they are

@@ -23,7 +23,7 @@ import (
 // A smaller one has come from home before two hosts have met.
 const reuseFrom = 16 << 20
 
-// releaseOrLend lets go of an attempt; later, where it can pass its checkpoint on.
+// releaseOrLend releases an attempt; later, where the next one can use its checkpoint.
 func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
 	if a.rec.State != state.Lending || !a.passes(ctx) {
 		return a.letGo(ctx, out)

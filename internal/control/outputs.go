@@ -232,8 +232,8 @@ func (a *attempt) arrived(to, name string) {
 // namedBeside is how many files of one output that are beside others are named.
 const namedBeside = 3
 
-// settle puts an output that has come home, under a name in its directory, to its place in
-// that. It is on the disk then: the site's copy will be deleted.
+// settle moves a collected output from a name in its directory to its place there. It is on
+// the disk then: the site's copy will be deleted.
 func (a *attempt) settle(ctx context.Context, from string, o output) error {
 	to, name := o.to, o.name
 	root, err := a.sub.openTo(to)

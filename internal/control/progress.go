@@ -82,9 +82,9 @@ func (a *attempt) continued(ctx context.Context, r *protocol.Result) (outcome, b
 		return outcome{moved: true, err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, true, nil
 	case lost > placement.MostLost:
 		return outcome{state: state.Suspended, suspended: state.ReasonLostTooOften, err: &core.Error{
-			Kind: core.Lost, Op: "go on from the checkpoint of run", Object: a.run.ID,
+			Kind: core.Lost, Op: "continue from the checkpoint of run", Object: a.run.ID,
 			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", placement.MostLost, r.Message),
-			Remedy: "Its checkpoint is " + a.checkpoints().Text() + ". `bee show " + a.run.ID + "` tells how each was lost; `bee resume " + a.run.ID + "` goes on.",
+			Remedy: "Its checkpoint is " + a.checkpoints().Text() + ". `bee show " + a.run.ID + "` shows how each was lost; `bee resume " + a.run.ID + "` continues the run.",
 		}}, true, nil
 	}
 	return outcome{moved: true, err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, true, nil
@@ -98,15 +98,15 @@ func (a *attempt) onward(ctx context.Context, r *protocol.Result) (outcome, bool
 		return outcome{}, false, err
 	}
 	before := append(slices.DeleteFunc(all, func(rec state.Attempt) bool { return rec.N >= a.rec.N }), a.rec)
-	e, reason := &core.Error{Kind: core.Permanent, Op: "go on from the checkpoint of run", Object: a.run.ID}, state.ReasonNoProgress
+	e, reason := &core.Error{Kind: core.Permanent, Op: "continue from the checkpoint of run", Object: a.run.ID}, state.ReasonNoProgress
 	switch {
 	case placement.Unchanged(before) >= placement.MostUnchanged:
 		e.Err = fmt.Errorf("the last %d attempts changed nothing in it", placement.MostUnchanged)
-		e.Remedy = "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough? `bee resume " + a.run.ID + "` goes on."
+		e.Remedy = "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough? `bee resume " + a.run.ID + "` continues the run."
 	case placement.Short(before) >= placement.MostShort:
 		reason = state.ReasonTooShort
 		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", placement.MostShort, placement.ShortAttempt)
-		e.Remedy = "Exit code 85 means that the job has saved itself and wants to go on elsewhere: does it mean that? `bee resume " + a.run.ID + "` goes on."
+		e.Remedy = "Exit code 85 means that the job has written its checkpoint, to continue on another site. Does the job use it so? `bee resume " + a.run.ID + "` continues the run."
 	default:
 		return outcome{moved: true, err: errors.New(a.leftBehind(r) + "; the run continues from there")}, true, nil
 	}

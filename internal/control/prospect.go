@@ -24,8 +24,8 @@ type Prospect struct {
 	Start time.Time `json:"start,omitzero"`
 	// StartReason is why it would not do so at once.
 	StartReason string `json:"start_reason,omitempty"`
-	// Attended tells that the site could start the run with no controller there, if it had no
-	// secrets: so a controller has to be there when the hosts are.
+	// Attended is set where only the run's secrets keep the site from starting it without a
+	// controller: one has to run when the hosts are granted.
 	Attended bool `json:"attended,omitempty"`
 	// WaitSeconds is how long a run stays in the site's queue; 0: as long as it takes.
 	WaitSeconds float64 `json:"wait_seconds,omitempty"`

@@ -99,7 +99,7 @@ type Record struct {
 	// ReleaseTried is when a release last failed, so that a host which is gone
 	// for good is not tried with every command.
 	ReleaseTried time.Time `json:"release_tried,omitzero"`
-	// Outputs are those that have come home, by directory.
+	// Outputs are the collected ones, by directory.
 	Outputs []Arrived `json:"outputs,omitempty"`
 	// Unmatched are the outputs of which nothing was there, and what of others could not
 	// leave the volume.
@@ -114,7 +114,7 @@ type Record struct {
 	Begun Moment        `json:"begun,omitzero"`
 }
 
-// Arrived is what has come home of an attempt's outputs into one directory.
+// Arrived describes the outputs of an attempt that were collected into one directory.
 type Arrived struct {
 	To    string   `json:"to"`
 	Count int      `json:"count"`

@@ -110,8 +110,8 @@ func (c *Collector) lockTidied(ctx context.Context, run string) (*state.Lock, er
 	}
 }
 
-// giveBack releases what a run that is over has left on its sites. With leave it
-// only tells what cannot be released.
+// giveBack releases what a run that is over has left on its sites. With leave,
+// failures are only reported.
 func (c *Collector) giveBack(ctx context.Context, run state.Run, leave bool) error {
 	cause := c.Release(ctx, run.ID)
 	if cause == nil {

@@ -33,7 +33,7 @@ func TestCountsOfAttempts(t *testing.T) {
 		continued, unchanged, short, since int
 	}{
 		"none":                                 {nil, 1, 0, 0, 0, 0, 0},
-		"one that goes on":                     {[]state.Attempt{wrote(1, hour)}, 2, 1, 1, 0, 0, 0},
+		"one that continues":                   {[]state.Attempt{wrote(1, hour)}, 2, 1, 1, 0, 0, 0},
 		"a site that did not accept the run":   {[]state.Attempt{wrote(1, second), skipped(2), wrote(3, second)}, 4, 3, 2, 0, 2, 0},
 		"a long one between short ones":        {[]state.Attempt{wrote(1, second), wrote(2, hour), wrote(3, second)}, 4, 3, 3, 0, 1, 0},
 		"unchanged since one that was not":     {[]state.Attempt{wrote(1, hour), same(2), same(3)}, 4, 1, 3, 2, 0, 2},
