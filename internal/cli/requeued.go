@@ -54,20 +54,19 @@ func (a *app) continueRequeued(ctx context.Context, s *session, sub control.Subm
 	a.say("Slurm has requeued job %s: its run %s continues, and no other one begins", allocation(), run.ID)
 	lock, err := s.Store.Lock(run.ID)
 	if core.IsKind(err, core.Busy) {
-		if run, _, err = a.settle(ctx, s, run, settling); err != nil {
-			return true, err
+		if run, _, err = a.settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
+			lock, err = a.lockSuspended(ctx, s, run)
 		}
-		if !resting(run) {
+		if err == nil && lock == nil { // another process has it, and continues it
 			return true, a.followToItsEnd(ctx, s, run, o)
 		}
-		lock, err = a.lockSuspended(ctx, s, run)
 	}
 	if err != nil {
 		return true, err
 	}
-	if run, err = s.Store.Run(ctx, run.ID); err == nil && resting(run) {
-		if err = s.AskResume(ctx, run, nil); err == nil {
-			run, err = a.resumeLocked(ctx, s, run, nil)
+	if run, err = s.Store.Run(ctx, run.ID); err == nil && run.State.Resumable() {
+		if run, err = a.regranted(run); err == nil {
+			run, err = s.Resume(ctx, run, nil)
 		}
 	}
 	if err != nil {
@@ -76,9 +75,6 @@ func (a *app) continueRequeued(ctx context.Context, s *session, sub control.Subm
 	}
 	return true, a.carryOut(ctx, s, run, lock, o)
 }
-
-// resting reports whether a run waits for its user.
-func resting(run state.Run) bool { return run.State == state.Suspended || run.State == state.SetAside }
 
 // followToItsEnd shows a run that another process controls, until it is over or waits for
 // its user: the allocation ends with the script.
@@ -91,13 +87,13 @@ func (a *app) followToItsEnd(ctx context.Context, s *session, run state.Run, o r
 	go func() {
 		defer end()
 		for core.Sleep(followed, time.Second) == nil {
-			if now, err := s.Store.Run(followed, run.ID); err == nil && resting(now) {
+			if now, err := s.Store.Run(followed, run.ID); err == nil && now.State.Resumable() {
 				return
 			}
 		}
 	}()
 	err := a.taskOutput(followed, s, run.ID, logsOptions{node: -1, follow: true})
-	if now, rerr := s.Store.Run(ctx, run.ID); rerr == nil && (resting(now) || now.State.Final()) {
+	if now, rerr := s.Store.Run(ctx, run.ID); rerr == nil && (now.State.Resumable() || now.State.Final()) {
 		return a.ending(ctx, s, now, o)
 	}
 	return err

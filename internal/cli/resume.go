@@ -76,7 +76,7 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	switch {
 	case lost:
 		return run, a.goOnWithout(ctx, s, run, sites)
-	case run.State != state.Suspended && run.State != state.SetAside && len(sites) > 0:
+	case !run.State.Resumable() && len(sites) > 0:
 		return run, a.sendElsewhere(ctx, s, run, sites)
 	}
 	run, goes, err := a.settle(ctx, s, run, settling)
@@ -97,7 +97,7 @@ const settling = time.Minute
 // has, or waits while one does so that has just taken it over: what it has left may be all
 // that it takes to continue. goes means that it need not be resumed.
 func (a *app) settle(ctx context.Context, s *session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
-	settled := func() bool { return run.State.Final() || run.State == state.Suspended || run.State == state.SetAside }
+	settled := func() bool { return run.State.Final() || run.State.Resumable() }
 	if settled() {
 		return run, false, nil
 	}
@@ -199,7 +199,7 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 			return lock, err
 		case run.State.Final():
 			return nil, control.NotSuspended(run)
-		case run.State != state.Suspended && run.State != state.SetAside:
+		case !run.State.Resumable():
 			return nil, nil
 		case time.Since(begun) > tidying:
 			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Who(run.ID) + " has it: " + tidyingText), Remedy: "`bee supervise` continues it after that; `bee show " + run.ID + "` tells more."}
@@ -217,21 +217,13 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 	}
 }
 
-// resumeLocked puts a suspended run, whose lock the caller holds, back into the queue. A
-// controller that had it may have done so meanwhile.
-func (a *app) resumeLocked(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
-	run, err := s.Store.Run(ctx, run.ID)
+// regranted returns a run with the sites of the allocation that this process is in, if any.
+func (a *app) regranted(run state.Run) (state.Run, error) {
+	f, err := a.findSites()
 	if err != nil {
-		return run, err
+		return run, nil //nolint:nilerr // the run keeps the sites that it has
 	}
-	if len(sites) == 0 {
-		if f, err := a.findSites(); err == nil { // else it has what it had
-			if run, err = control.Regranted(run, f.Sites); err != nil {
-				return run, err
-			}
-		}
-	}
-	return s.ApplyResume(ctx, run)
+	return control.Regranted(run, f.Sites)
 }
 
 // goOn has a suspended run continue in the background.
@@ -243,13 +235,17 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 	if err != nil {
 		return run, err
 	}
+	run, err = s.Store.Run(ctx, run.ID) // a controller that had it may have continued it meanwhile
 	if lock != nil {
-		run, err = a.resumeLocked(ctx, s, run, sites)
+		if err == nil && len(sites) == 0 {
+			run, err = a.regranted(run)
+		}
+		if err == nil {
+			run, err = s.ApplyResume(ctx, run)
+		}
 		if uerr := lock.Unlock(); err == nil {
 			err = uerr
 		}
-	} else {
-		run, err = s.Store.Run(ctx, run.ID)
 	}
 	if err != nil {
 		return run, err

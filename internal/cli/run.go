@@ -197,7 +197,7 @@ func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *sta
 // it leaves: the job may compute, and nobody would end it.
 func (s *session) leaveBehind(ctx context.Context, id string, lock *state.Lock) {
 	run, err := s.Store.Run(ctx, id)
-	if err == nil && (run.State.Final() || run.State == state.Suspended || run.State == state.SetAside) {
+	if err == nil && (run.State.Final() || run.State.Resumable()) {
 		return
 	}
 	if err = lock.Unlock(); err == nil {

@@ -69,7 +69,7 @@ func (s *session) awaitEnds(ctx context.Context, runs []state.Run, one bool) ([]
 			if err != nil {
 				return nil, waitError(ctx, runs[i].ID, err)
 			}
-			if run.State.Final() || run.State == state.Suspended || run.State == state.SetAside {
+			if run.State.Final() || run.State.Resumable() {
 				over = append(over, run)
 			} else {
 				waiting = run.ID

@@ -21,15 +21,11 @@ func NotSuspended(run state.Run) error {
 	}
 }
 
-func resumable(run state.Run) bool {
-	return run.State == state.Suspended || run.State == state.SetAside
-}
-
 // AskResume records that a suspended run shall continue from its checkpoint, on given sites,
 // in that order, before those that it has; none: on these, and what its sites file has by
 // now beside them. ApplyResume does that, or the next Drive.
 func (c *Controller) AskResume(ctx context.Context, run state.Run, sites []spec.Site) error {
-	if !resumable(run) {
+	if !run.State.Resumable() {
 		return NotSuspended(run)
 	}
 	attempts, err := c.Store.Attempts(ctx, run.ID)
@@ -43,7 +39,7 @@ func (c *Controller) AskResume(ctx context.Context, run state.Run, sites []spec.
 // ApplyResume queues a suspended run whose user has asked for that. Its caller has the run
 // locked, and a Drive follows. A run of which it is not asked, or not any more, stays as it is.
 func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run, error) {
-	if !resumable(run) {
+	if !run.State.Resumable() {
 		return run, nil
 	}
 	r, err := c.Store.OpenRequest(ctx, run.ID, state.RequestResume)

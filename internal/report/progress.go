@@ -51,7 +51,7 @@ func Why(r state.Run, attempts []state.Attempt, last event.Event) string {
 	text := ""
 	switch {
 	case r.State == state.Succeeded:
-	case r.State.Final(), r.State == state.Suspended, r.State == state.SetAside:
+	case r.State.Final(), r.State.Resumable():
 		text = r.Message
 	case last.Fields != nil && slices.Contains(waiting(), last.Fields.Kind()):
 		return Sentence(last)

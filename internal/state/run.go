@@ -29,6 +29,9 @@ const (
 // Final tells whether a run in this state is over.
 func (s RunState) Final() bool { return s == Succeeded || s == Failed || s == Stopped }
 
+// Resumable reports whether a run in this state continues only when its user resumes it.
+func (s RunState) Resumable() bool { return s == Suspended || s == SetAside }
+
 // SuspendReason is why a run is suspended.
 type SuspendReason string
 
