@@ -29,7 +29,7 @@ func (a *app) checkLaunch(ctx context.Context, job *spec.Job) (warnings []string
 		return nil, nil
 	}
 	in := mpi.CheckInput{Hosts: job.Nodes, Workdir: image.Config.Workdir(job.Workdir, job.Volume.Path), Elsewhere: []string{job.Volume.Path}, Env: []string{"PATH=" + core.DefaultPath}}
-	if in.Argv, err = core.Command(image.Config, entrypointOf(job), job.Run.Words()); err != nil {
+	if in.Argv, err = core.Command(image.Config, job.EntrypointWords(), job.Run.Words()); err != nil {
 		return nil, nil //nolint:nilerr // a run reports it
 	}
 	in.Env = append(in.Env, image.Config.Env...)
@@ -65,12 +65,4 @@ func (a *app) checkLaunch(ctx context.Context, job *spec.Job) (warnings []string
 	case <-ctx.Done():
 		return nil, nil
 	}
-}
-
-// entrypointOf is that of a job; nil: the image's own.
-func entrypointOf(job *spec.Job) []string {
-	if job.Entrypoint == nil {
-		return nil
-	}
-	return append([]string{}, job.Entrypoint.Words()...)
 }

@@ -29,10 +29,7 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	if err := startable(job, image, values); err != nil {
 		return nil, err
 	}
-	var entrypoint []string // nil: the image's own
-	if job.Entrypoint != nil {
-		entrypoint = append([]string{}, job.Entrypoint.Words()...)
-	}
+	entrypoint := job.EntrypointWords()
 	var err error
 	if job.Setup != nil && (!run.SetupDone || !resumed) { // what it did is in the checkpoint
 		if p.Setup, err = core.Command(image.Config, entrypoint, job.Setup.Words()); err != nil {

@@ -158,6 +158,14 @@ func (c *Command) Words() []string {
 	return c.Argv
 }
 
+// EntrypointWords is the entrypoint as an argument vector; nil: the image's own.
+func (j *Job) EntrypointWords() []string {
+	if j.Entrypoint == nil {
+		return nil
+	}
+	return append([]string{}, j.Entrypoint.Words()...)
+}
+
 // Secret says where to read a secret's value at submission: exactly one of a
 // variable of the caller's environment, a file, or a command's output.
 type Secret struct {
