@@ -162,6 +162,9 @@ func contains(dir, path string) bool {
 
 // followLinks adds to copies what comes in the place of links in them.
 func (s *Submission) followLinks(ctx context.Context, job *spec.Job, copies []staging) ([]staging, error) {
+	if s.Own == "" { // no link is followed
+		return copies, nil
+	}
 	f := newLinkFollower(job, s.Own, copies)
 	for _, c := range copies {
 		if err := f.follow(ctx, c, nil); err != nil {
