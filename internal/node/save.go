@@ -306,7 +306,7 @@ const mostPrinted = 1 << 20
 
 // bounded gives a pipe of which so many bytes go to a log, and the rest nowhere. copied is
 // closed once all that write to it have ended, and the log is closed then.
-func bounded(log io.WriteCloser, most int64) (into *os.File, copied <-chan struct{}, err error) {
+func bounded(log io.WriteCloser, most int) (into *os.File, copied <-chan struct{}, err error) {
 	from, into, err := os.Pipe()
 	if err != nil {
 		return nil, nil, errors.Join(err, log.Close())
@@ -316,9 +316,8 @@ func bounded(log io.WriteCloser, most int64) (into *os.File, copied <-chan struc
 		defer close(done)
 		defer from.Close()
 		defer log.Close()
-		if _, err := io.CopyN(log, from, most); err == nil || !errors.Is(err, io.EOF) {
-			io.Copy(io.Discard, from) //nolint:errcheck // the command must not wait
-		}
+		io.Copy(&core.Limited{W: log, Left: most}, from) //nolint:errcheck // the command must not wait for a full disk
+		io.Copy(io.Discard, from)                        //nolint:errcheck // see above
 	}()
 	return into, done, nil
 }

@@ -61,9 +61,14 @@ type Sender struct {
 	client *s3.Client
 }
 
+// client connects to the bucket of a place.
+func (p Place) client(ctx context.Context) (*s3.Client, error) {
+	return newClient(ctx, File{Bucket: p.Bucket, Endpoint: p.Endpoint, Region: p.Region, Profile: p.Profile})
+}
+
 // NewSender reads the credentials for a place; it does not try them.
 func NewSender(ctx context.Context, p Place) (*Sender, error) {
-	client, err := newClient(ctx, File{Bucket: p.Bucket, Endpoint: p.Endpoint, Region: p.Region, Profile: p.Profile})
+	client, err := p.client(ctx)
 	if err != nil {
 		return nil, err
 	}

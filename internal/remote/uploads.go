@@ -123,7 +123,7 @@ func Uploads(dir string) ([]Upload, error) {
 // send any of them.
 func Abort(ctx context.Context, dir string) error {
 	return eachNote(dir, func(n *note) error {
-		client, err := newClient(ctx, File{Bucket: n.Place.Bucket, Endpoint: n.Place.Endpoint, Region: n.Place.Region, Profile: n.Place.Profile})
+		client, err := n.Place.client(ctx)
 		if err != nil {
 			return err
 		}
