@@ -33,7 +33,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	if rec.State == state.InQueue && rec.Autostart == state.Enabled { // each controller sees to that once
 		a.rec.Autostart = state.Enabling
 	}
-	if rec.State != state.Acquiring && rec.State != state.Lending { // else it is known only later what is there
+	if rec.State != state.Acquiring { // else it is known only later what is there
 		a.on(machinery.ControllerStarted)
 	}
 	if a.rec.Phases == nil {
@@ -78,9 +78,6 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 // resumeRelease continues the release of an attempt whose verdict is on record.
 func (a *attempt) resumeRelease(ctx context.Context) (outcome, error) {
 	out := remembered(a.rec)
-	if a.rec.State == state.Lending {
-		a.on(machinery.ControllerStarted)
-	}
 	if a.cancelled() {
 		return a.abandoned(ctx, out)
 	}

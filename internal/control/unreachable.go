@@ -70,9 +70,6 @@ func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 
 // letGoUnanswered lets go of an attempt whose site is known not to answer.
 func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
-	if a.rec.State == state.Lending {
-		a.on(machinery.ControllerStarted)
-	}
 	if a.decide(out); a.harmless(ctx) {
 		return out, a.leave(ctx, cause)
 	}
