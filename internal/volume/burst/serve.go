@@ -50,22 +50,19 @@ func Serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error 
 		return err
 	}
 	defer lock.Unlock() //nolint:errcheck // it is free once the process ends
-	before, err := Inspect(c.Place)
+	v, err := load(Options{ID: c.ID, Remote: c.Remote, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log})
 	if err != nil {
 		return err
 	}
-	tree, err := remote.OpenTree(c.Remote, c.ID, nil)
+	tree, err := remote.OpenTree(c.Remote, c.ID, nil) // for the claim: it is removed after v.Close
 	if err != nil {
-		return err
+		return errors.Join(err, v.Close())
 	}
 	defer tree.Close()
-	if err := take(tree, c, !before.Drained); err != nil {
-		return err
+	if err := take(tree, c, !v.Status().Drained); err != nil {
+		return errors.Join(err, v.Close())
 	}
-	v, err := Open(ctx, Options{ID: c.ID, Remote: c.Remote, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log})
-	if err != nil {
-		return err
-	}
+	v.begin(ctx)
 	s := &server{v: v, mount: c.Mount, idle: time.Now()}
 	err = s.serve(ctx, c, log, ready)
 	drained := v.Status().Drained

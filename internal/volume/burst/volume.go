@@ -88,9 +88,9 @@ type file struct {
 	dirty   time.Time  // since when it has what was not queued
 }
 
-// Open opens a volume: what its journal has of an earlier process is there again, and is
-// drained from then on.
-func Open(ctx context.Context, o Options) (*Volume, error) {
+// load opens a volume with what its journal has of an earlier process. Nothing is drained
+// until begin.
+func load(o Options) (*Volume, error) {
 	if o.publishEvery == 0 {
 		o.publishEvery = publishInterval
 	}
@@ -100,35 +100,29 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	tree, err := remote.OpenTree(o.Remote, o.ID, &remote.Rate{PerSecond: o.Rate})
+	log, state, err := replayed(o.Place, o.segmentSize)
 	if err != nil {
 		return nil, err
 	}
+	tree, err := remote.OpenTree(o.Remote, o.ID, &remote.Rate{PerSecond: o.Rate})
+	if err != nil {
+		return nil, errors.Join(err, log.Close())
+	}
 	v := &Volume{
-		o: o, tree: tree, state: meta.New(), files: map[uint64]*file{}, checked: map[uint64]time.Time{}, removed: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
-		news: make(chan struct{}), wake: make(chan struct{}, 1), sink: tree,
+		o: o, log: log, tree: tree, state: state, files: map[uint64]*file{}, checked: map[uint64]time.Time{}, removed: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
+		news: make(chan struct{}), wake: make(chan struct{}, 1), sink: tree, cancel: func() {},
 	}
 	if o.faults != nil {
 		v.sink = o.faults(tree)
 	}
-	v.log, err = buffer.Open(o.Place, buffer.Options{
-		SegmentSize: o.segmentSize,
-		Index: func(raw []byte) error {
-			s, err := meta.Decode(raw)
-			if err == nil {
-				v.state = s
-			}
-			return err
-		},
-		Replay: func(r buffer.Record) error { return v.state.Apply(r) },
-	})
-	if err != nil {
-		return nil, errors.Join(err, tree.Close())
-	}
+	return v, nil
+}
+
+// begin drains the volume from now on, until Close or the end of ctx.
+func (v *Volume) begin(ctx context.Context) {
 	ctx, v.cancel = context.WithCancel(ctx)
 	v.all.Go(func() { v.drainAll(ctx) })
 	v.all.Go(func() { v.tick(ctx) })
-	return v, nil
 }
 
 // Close ends the work, and leaves in the journal what is undrained.
@@ -252,8 +246,20 @@ func Describe(state *meta.State) calls.Status {
 
 // Inspect reads the journal of a volume that no process has open.
 func Inspect(place string) (calls.Status, error) {
+	log, state, err := replayed(place, 0)
+	if err != nil {
+		return calls.Status{}, err
+	}
+	s := Describe(state)
+	s.Buffer, s.Place = log.Size(), place
+	return s, log.Close()
+}
+
+// replayed opens the journal in a directory, and gives the state that it amounts to.
+func replayed(place string, segmentSize int64) (*buffer.Log, *meta.State, error) {
 	state := meta.New()
 	log, err := buffer.Open(place, buffer.Options{
+		SegmentSize: segmentSize,
 		Index: func(raw []byte) error {
 			s, err := meta.Decode(raw)
 			if err == nil {
@@ -263,12 +269,7 @@ func Inspect(place string) (calls.Status, error) {
 		},
 		Replay: func(r buffer.Record) error { return state.Apply(r) },
 	})
-	if err != nil {
-		return calls.Status{}, err
-	}
-	s := Describe(state)
-	s.Buffer, s.Place = log.Size(), place
-	return s, log.Close()
+	return log, state, err
 }
 
 func now() int64 { return time.Now().UnixNano() }

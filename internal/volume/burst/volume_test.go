@@ -71,6 +71,15 @@ type bench struct {
 	gate *gate
 }
 
+// Open opens a volume, and begins to drain it.
+func Open(ctx context.Context, o Options) (*Volume, error) {
+	v, err := load(o)
+	if err == nil {
+		v.begin(ctx)
+	}
+	return v, err
+}
+
 func start(t *testing.T, o Options) *bench {
 	t.Helper()
 	b := &bench{T: t, far: t.TempDir(), gate: &gate{}}
