@@ -158,20 +158,3 @@ func (v *Volume) tick(ctx context.Context) {
 		}
 	}
 }
-
-// Drained waits until the remote lacks nothing, and calls progress after each change.
-func (v *Volume) Drained(ctx context.Context) error {
-	for {
-		v.mu.Lock()
-		drained, news := v.state.Drained(), v.news
-		v.mu.Unlock()
-		if drained {
-			return nil
-		}
-		select {
-		case <-news:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}

@@ -59,13 +59,13 @@ func Serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error 
 		return errors.Join(err, v.Close())
 	}
 	defer tree.Close()
-	if err := take(tree, c, !v.Status().Drained); err != nil {
+	if err := take(tree, c, !v.drained()); err != nil {
 		return errors.Join(err, v.Close())
 	}
 	v.begin(ctx)
 	s := &server{v: v, mount: c.Mount, idle: time.Now()}
 	err = s.serve(ctx, c, log, ready)
-	drained := v.Status().Drained
+	drained := v.drained()
 	err = errors.Join(err, v.Close())
 	if drained && err == nil {
 		err = leave(tree)
@@ -112,7 +112,7 @@ func (s *server) untilDone(ctx context.Context) error {
 				return err
 			}
 		}
-		if alone && long && s.v.Status().Drained {
+		if alone && long && s.v.drained() {
 			return nil
 		}
 	}

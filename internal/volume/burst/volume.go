@@ -230,6 +230,13 @@ func (v *Volume) Status() calls.Status {
 	return s
 }
 
+// drained reports whether the remote lacks nothing.
+func (v *Volume) drained() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.state.Drained()
+}
+
 // Describe is what a state says of itself.
 func Describe(state *meta.State) calls.Status {
 	queue := state.Queue()

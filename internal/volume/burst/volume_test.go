@@ -80,6 +80,23 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 	return v, err
 }
 
+// Drained waits until the remote lacks nothing.
+func (v *Volume) Drained(ctx context.Context) error {
+	for {
+		v.mu.Lock()
+		drained, news := v.state.Drained(), v.news
+		v.mu.Unlock()
+		if drained {
+			return nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
 func start(t *testing.T, o Options) *bench {
 	t.Helper()
 	b := &bench{T: t, far: t.TempDir(), gate: &gate{}}
