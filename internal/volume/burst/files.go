@@ -29,7 +29,7 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 		return calls.Attr{}, err
 	}
 	if truncate {
-		if err := v.Truncate(ctx, who{}, ino, 0); err != nil {
+		if err := v.Truncate(ctx, ino, 0); err != nil {
 			return calls.Attr{}, errors.Join(err, v.Release(ino, 1))
 		}
 	}
@@ -212,7 +212,7 @@ func (v *Volume) Write(ctx context.Context, ino uint64, off int64, data []byte) 
 }
 
 // Truncate sets the size of a file.
-func (v *Volume) Truncate(ctx context.Context, w who, ino uint64, size int64) error {
+func (v *Volume) Truncate(ctx context.Context, ino uint64, size int64) error {
 	if size < 0 {
 		return syscall.EINVAL
 	}
@@ -220,7 +220,7 @@ func (v *Volume) Truncate(ctx context.Context, w who, ino uint64, size int64) er
 		if n.Size == size && n.Local && size > 0 {
 			return nil
 		}
-		_, err := v.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: size, Time: now(), Client: w.client, Request: w.request})
+		_, err := v.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: size, Time: now()})
 		return err
 	})
 }
@@ -389,7 +389,7 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 		}
 	}
 	if q.Valid&calls.SetSize != 0 {
-		if err := v.Truncate(ctx, who{}, q.Ino, q.Size); err != nil {
+		if err := v.Truncate(ctx, q.Ino, q.Size); err != nil {
 			return calls.Attr{}, err
 		}
 	}

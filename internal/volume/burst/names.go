@@ -387,7 +387,7 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 		_, err = v.made(w, err)
 		return err
 	}
-	if _, was := v.answered(w); was {
+	if v.answered(w) {
 		return nil
 	}
 	switch to, err := v.Lookup(ctx, q.ToDir, q.ToName); {
@@ -453,10 +453,12 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	return err
 }
 
-func (v *Volume) answered(w who) (uint64, bool) {
+// answered reports whether a request was carried out before its client lost the answer.
+func (v *Volume) answered(w who) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.state.Answered(w.client, w.request)
+	_, was := v.state.Answered(w.client, w.request)
+	return was
 }
 
 // keptFor is how long a removed node stays known: a program that has just looked up its

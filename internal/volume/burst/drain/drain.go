@@ -12,7 +12,6 @@ import (
 	"io/fs"
 	"path"
 	"strconv"
-	"syscall"
 
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -318,9 +317,4 @@ func (j *Job) setAttr(r Remote, c *meta.Change) error {
 	now, err = r.Stat(j.place)
 	c.V = now.Version
 	return err
-}
-
-// Forever reports whether an error of the remote is not expected to pass by itself.
-func Forever(err error) bool {
-	return errors.Is(err, fs.ErrPermission) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.ENAMETOOLONG) || errors.Is(err, syscall.EFBIG)
 }

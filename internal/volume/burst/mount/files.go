@@ -23,11 +23,9 @@ type files struct {
 	dirs map[uint64]*listing // by handle
 }
 
-// listing is what an open directory had when its reader began.
-type listing struct {
-	begun   bool
-	entries []calls.Entry
-}
+// listing is what an open directory had when its reader began; without entries, not even
+// "." and "..", before that.
+type listing struct{ entries []calls.Entry }
 
 func newFiles(l *link) *files {
 	return &files{RawFileSystem: fuse.NewDefaultRawFileSystem(), l: l, dirs: map[uint64]*listing{}}
@@ -268,14 +266,15 @@ func (f *files) ReleaseDir(in *fuse.ReleaseIn) {
 func (f *files) listed(cancel <-chan struct{}, in *fuse.ReadIn) ([]calls.Entry, fuse.Status) {
 	f.mu.Lock()
 	d := f.dirs[in.Fh]
+	var entries []calls.Entry
+	if d != nil {
+		entries = d.entries
+	}
 	f.mu.Unlock()
 	if d == nil {
 		return nil, fuse.EBADF
 	}
-	f.mu.Lock()
-	entries, begun := d.entries, d.begun
-	f.mu.Unlock()
-	if in.Offset == 0 || !begun {
+	if in.Offset == 0 || entries == nil {
 		p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.List, Ino: in.NodeId})
 		if !s.Ok() {
 			return nil, s
@@ -283,7 +282,7 @@ func (f *files) listed(cancel <-chan struct{}, in *fuse.ReadIn) ([]calls.Entry, 
 		dots := calls.Attr{Ino: in.NodeId, Mode: syscall.S_IFDIR}
 		entries = append([]calls.Entry{{Name: ".", Attr: dots}, {Name: "..", Attr: dots}}, p.Entries...)
 		f.mu.Lock()
-		d.entries, d.begun = entries, true
+		d.entries = entries
 		f.mu.Unlock()
 	}
 	return entries[min(in.Offset, uint64(len(entries))):], fuse.OK

@@ -44,16 +44,14 @@ type waiting struct {
 	left  bool // nobody waits any more
 }
 
-func newLink(c burst.Config, binary string, log *slog.Logger) *link {
+func newLink(c burst.Config, program string, log *slog.Logger) *link {
 	var b [8]byte
 	rand.Read(b[:])
 	return &link{
-		c: c, binary: binary, log: log, client: binary64(b) | 1,
+		c: c, binary: program, log: log, client: binary.LittleEndian.Uint64(b[:]) | 1,
 		waiting: map[uint64]*waiting{}, open: map[uint64]int{},
 	}
 }
-
-func binary64(b [8]byte) uint64 { return binary.LittleEndian.Uint64(b[:]) }
 
 // connect begins a session, with what is open and unanswered.
 func (l *link) connect(ctx context.Context) (*rpc.Peer, error) {

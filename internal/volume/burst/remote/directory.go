@@ -276,15 +276,6 @@ func (t *Tree) Remove(name string, ino uint64, expect Version) error {
 	return t.root.SyncDir(path.Dir(name))
 }
 
-// Move gives what is at a name another one, at which nothing is: ErrForeign otherwise.
-func (t *Tree) Move(from, to string) error {
-	err := t.root.RenameNew(from, t.root, to)
-	if errors.Is(err, fs.ErrExist) {
-		return &fs.PathError{Op: "rename", Path: t.root.Path(to), Err: ErrForeign}
-	}
-	return t.synced(err, from, to)
-}
-
 // MoveOver moves a file or link of the version ours to another name, in the place of the
 // version expect: ErrForeign where another one is there. After a crash it is called again.
 func (t *Tree) MoveOver(from, to string, ours, expect Version) error {
