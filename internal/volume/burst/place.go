@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // Config is the record of a volume, in its directory below the state directory.
@@ -121,32 +122,30 @@ func (c Config) LockPath() string { return filepath.Join(c.Dir, lockName) }
 // LogPath is the log of the volume's processes.
 func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
 
-// listen makes the socket of the I/O process. Its directory is the user's alone. The path
-// by a descriptor is short, whatever the directory's is.
-func (c Config) listen() (net.Listener, func(), error) {
-	dir, err := fsutil.OpenOwn(c.Dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	if err := dir.Unlink(socketName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		dir.Close()
-		return nil, nil, err
-	}
-	l, err := (&net.ListenConfig{}).Listen(context.Background(), "unix", filepath.Join(dir.Pinned(), socketName))
-	if err != nil {
-		dir.Close()
-		return nil, nil, err
-	}
-	return l, func() { l.Close(); dir.Close() }, nil
-}
-
-func (c Config) dial(ctx context.Context) (net.Conn, error) {
-	dir, err := fsutil.OpenOwn(c.Dir)
+// listen makes the socket of the I/O process.
+func (c Config) listen() (net.Listener, error) {
+	socket, err := c.socket()
 	if err != nil {
 		return nil, err
 	}
-	defer dir.Close()
-	return (&net.Dialer{}).DialContext(ctx, "unix", filepath.Join(dir.Pinned(), socketName))
+	return wire.ListenUnix(socket)
+}
+
+func (c Config) dial(ctx context.Context) (net.Conn, error) {
+	socket, err := c.socket()
+	if err != nil {
+		return nil, err
+	}
+	return wire.DialUnix(ctx, socket)
+}
+
+// socket gives the path of the socket, whose directory is the user's alone.
+func (c Config) socket() (string, error) {
+	dir, err := fsutil.OpenOwn(c.Dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.Join(c.Dir, socketName), dir.Close()
 }
 
 // claim is the record on the remote of the volume that uses it.

@@ -74,11 +74,11 @@ func Serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error 
 }
 
 func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error {
-	listener, done, err := c.listen()
+	listener, err := c.listen()
 	if err != nil {
 		return err
 	}
-	defer done()
+	defer listener.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	calls := s.calls(log)
