@@ -27,8 +27,8 @@ const Command = "volume-io"
 // reportFD is the descriptor on which a background process reports how its start went.
 const reportFD = 3
 
-// Report is what a background process of a volume says of its start, once.
-func Report(err error) {
+// report writes to the process that has started this one how the start went.
+func report(err error) {
 	f := os.NewFile(reportFD, "report")
 	raw, merr := json.Marshal(rpc.Fail(err))
 	if merr != nil {
@@ -38,33 +38,40 @@ func Report(err error) {
 	f.Close()
 }
 
-// Main is the I/O process.
-func Main(args []string) int {
+// Background is the main function of a background process of a volume, whose directory is
+// its only argument. It reports once how its start went: run calls ready when it works.
+func Background(name string, args []string, run func(c Config, log *slog.Logger, ready func()) error) int {
 	syscall.CloseOnExec(reportFD)
-	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", "I/O")
+	log := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", name)
 	if len(args) != 1 {
 		return 2
 	}
-	c, err := Load(args[0])
-	if err != nil {
-		Report(err)
-		return 1
-	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
 	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	ready := false
-	err = core.Caught(func() error {
-		return Serve(ctx, c, log, func() { ready = true; Report(nil) })
+	err := core.Caught(func() error {
+		c, err := Load(args[0])
+		if err != nil {
+			return err
+		}
+		return run(c, log, func() { ready = true; report(nil) })
 	})
 	if !ready {
-		Report(err)
+		report(err)
 	}
 	if err != nil {
 		log.Error("end", "err", err)
 		return 1
 	}
 	return 0
+}
+
+// Main is the I/O process.
+func Main(args []string) int {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	return Background("I/O", args, func(c Config, log *slog.Logger, ready func()) error {
+		return Serve(ctx, c, log, ready)
+	})
 }
 
 // Start starts a background process of a volume, which outlives this one, and returns when

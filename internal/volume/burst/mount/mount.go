@@ -26,37 +26,15 @@ import (
 const Command = "volume-client"
 
 // Main is the client.
-func Main(args []string) int {
-	logs := slog.New(slog.NewTextHandler(os.Stderr, nil)).With("process", "client")
-	if len(args) != 1 {
-		return 2
-	}
-	ready := false
-	err := core.Caught(func() error {
-		return serve(args[0], logs, func() { ready = true; burst.Report(nil) })
-	})
-	if !ready {
-		burst.Report(err)
-	}
-	if err != nil {
-		logs.Error("end", "err", err)
-		return 1
-	}
-	return 0
-}
+func Main(args []string) int { return burst.Background("client", args, serve) }
 
-func serve(dir string, logs *slog.Logger, ready func()) error {
-	c, err := burst.Load(dir)
-	if err != nil {
-		return err
-	}
+func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	binary, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	signal.Ignore(syscall.SIGHUP, syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	l := newLink(c, binary, logs)
