@@ -315,9 +315,24 @@ func (r *Root) Chmod(name string, mode fs.FileMode) error {
 	return r.fail("set mode of", name, chmod(fd, unixMode(mode)))
 }
 
+// specialBits are the bits of a mode that are not permissions, as in stat(2).
+var specialBits = map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX}
+
+// FileMode gives the permissions in the mode of stat(2), and those bits that are not
+// permissions as os.Chmod takes them.
+func FileMode(mode uint32) fs.FileMode {
+	m := fs.FileMode(mode & 0o777)
+	for is, bit := range specialBits {
+		if mode&bit != 0 {
+			m |= is
+		}
+	}
+	return m
+}
+
 func unixMode(mode fs.FileMode) uint32 {
 	m := uint32(mode.Perm())
-	for bit, is := range map[fs.FileMode]uint32{fs.ModeSetuid: unix.S_ISUID, fs.ModeSetgid: unix.S_ISGID, fs.ModeSticky: unix.S_ISVTX} {
+	for bit, is := range specialBits {
 		if mode&bit != 0 {
 			m |= is
 		}

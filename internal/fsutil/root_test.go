@@ -309,3 +309,12 @@ func FuzzResolve(f *testing.F) {
 		}
 	})
 }
+
+// TestFileMode converts each mode of stat(2), and back.
+func TestFileMode(t *testing.T) {
+	for mode := range uint32(0o10000) {
+		if got := unixMode(FileMode(mode | unix.S_IFREG)); got != mode {
+			t.Fatalf("%#o became %#o", mode, got)
+		}
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -30,12 +31,7 @@ func (e entry) Info() (fs.FileInfo, error) { return e, nil }
 func (e entry) String() string             { return fs.FormatDirEntry(e) }
 
 func (e entry) Mode() fs.FileMode {
-	mode := fs.FileMode(e.inode.Mode & 0o777)
-	for bit, is := range map[uint32]fs.FileMode{unix.S_ISUID: fs.ModeSetuid, unix.S_ISGID: fs.ModeSetgid, unix.S_ISVTX: fs.ModeSticky} {
-		if e.inode.Mode&bit != 0 {
-			mode |= is
-		}
-	}
+	mode := fsutil.FileMode(e.inode.Mode)
 	switch e.inode.kind() {
 	case unix.S_IFDIR:
 		mode |= fs.ModeDir

@@ -339,13 +339,7 @@ func (t *Tree) Symlink(target, name string) error {
 
 // SetMode sets permissions.
 func (t *Tree) SetMode(name string, mode uint32) error {
-	f := fs.FileMode(mode & 0o777)
-	for bit, is := range map[uint32]fs.FileMode{syscall.S_ISUID: fs.ModeSetuid, syscall.S_ISGID: fs.ModeSetgid, syscall.S_ISVTX: fs.ModeSticky} {
-		if mode&bit != 0 {
-			f |= is
-		}
-	}
-	return t.root.Chmod(name, f)
+	return t.root.Chmod(name, fsutil.FileMode(mode))
 }
 
 // SetTime sets when a file or directory was last modified, and writes its attributes to the
