@@ -4,13 +4,27 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
+
+// lookTwice waits until w has looked at the processes twice.
+func lookTwice(t *testing.T, w *Watch) {
+	t.Helper()
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if n := w.looks.Load(); n < 2 {
+			return fmt.Errorf("looked %d times", n)
+		}
+		return nil
+	})
+}
 
 // TestWatch looks at two processes of a run, and neither at one of another run nor at one of
 // the run's runtime, which is on the host.
@@ -45,9 +59,7 @@ func TestWatch(t *testing.T) {
 	start(own, "77", "BEE_PREFIX="+string(mark))
 	start(sleep, "7")
 	w := Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "7", Tools: "/.bee", Prefix: "BEE_PREFIX"})
-	for end := time.Now().Add(10 * time.Second); w.looks.Load() < 2 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	lookTwice(t, w)
 	found := w.Stop()
 	sum := sha256.Sum256(raw)
 	if found.Programs["/solver"] != hex.EncodeToString(sum[:]) || len(found.Programs) != 1 {

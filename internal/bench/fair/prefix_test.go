@@ -3,6 +3,7 @@ package fair
 import (
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestOrigin: files of a process without a container are known by their paths in one.
@@ -98,14 +101,15 @@ func TestForeign(t *testing.T) {
 		}
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is killed
 		maps := fmt.Sprintf("/proc/%d/maps", c.Process.Pid)
-		for end := time.Now().Add(10 * time.Second); len(args) > 2 && !strings.Contains(head(maps), args[3]) && time.Now().Before(end); {
-			time.Sleep(time.Millisecond) // until the loader has mapped the program
-		}
+		testkit.Eventually(t, 10*time.Second, func() error {
+			if len(args) > 2 && !strings.Contains(head(maps), args[3]) {
+				return errors.New("the loader has not mapped the program")
+			}
+			return nil
+		})
 	}
 	w := Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "8", Tools: "/.bee", Prefix: "BEE_PREFIX"})
-	for end := time.Now().Add(10 * time.Second); w.looks.Load() < 2 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	lookTwice(t, w)
 	found := w.Stop()
 	if found.Programs["/solver"] == "" {
 		t.Errorf("the image's program is not in %v", found.Programs)

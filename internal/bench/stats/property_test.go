@@ -150,7 +150,7 @@ func FuzzJudge(f *testing.F) {
 	seed(slices.Repeat([]float64{1.01, 1, 1, 1.01}, 12)...)
 	f.Fuzz(func(t *testing.T, raw []byte, higher bool, margin float64) {
 		if !(margin > 0 && margin < 10) || len(raw) > 8<<10 {
-			t.Skip()
+			t.Skip() // no margin of a study
 		}
 		c := Contrast{Better: Lower, Primary: true}
 		if higher {
