@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -247,6 +248,50 @@ func TestUnreadableDirectoryIsNotEmpty(t *testing.T) {
 	}
 	if info, err := r.Lstat("run1"); err != nil || info.Mode().Perm() != 0 {
 		t.Errorf("mode after sync: %v, %v", info, err)
+	}
+}
+
+// TestSyncOfAShutTreeKeepsItsModes: directories shut inside of each other, and several names of
+// files that nobody may read, are all synced, and are as shut afterwards.
+func TestSyncOfAShutTreeKeepsItsModes(t *testing.T) {
+	if os.Geteuid() == 0 {
+		t.Skip("root reads everything")
+	}
+	top := filepath.Join(t.TempDir(), "top")
+	dirs := []string{top, filepath.Join(top, "a"), filepath.Join(top, "a", "b")}
+	must(t, os.MkdirAll(dirs[2], 0o700))
+	var files []string
+	for i := range 64 {
+		files = append(files, filepath.Join(dirs[i%3], strconv.Itoa(i)))
+		if i%4 > 0 {
+			must(t, os.Link(files[i&^3], files[i]))
+			continue
+		}
+		must(t, os.WriteFile(files[i], []byte("x"), 0))
+	}
+	shut := func(mode os.FileMode) {
+		for _, dir := range slices.Backward(dirs) {
+			must(t, os.Chmod(dir, mode))
+		}
+	}
+	t.Cleanup(func() {
+		for _, dir := range dirs {
+			os.Chmod(dir, 0o700) //nolint:errcheck // for the removal
+		}
+	})
+	for range 50 {
+		shut(0)
+		if err := SyncTree(t.Context(), top); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range append(dirs, files...) {
+			if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0 {
+				t.Fatalf("%s: %v, %v", path, info, err)
+			}
+			if slices.Contains(dirs, path) {
+				must(t, os.Chmod(path, 0o700))
+			}
+		}
 	}
 }
 

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 )
@@ -39,8 +41,12 @@ func (r *Root) Sync(ctx context.Context, name string) error {
 		if err == nil {
 			err = ctx.Err()
 		}
-		if errors.Is(err, fs.ErrPermission) && info != nil && info.Mode().Perm()&0o500 != 0o500 {
-			return r.opened(name, func() error { return r.Sync(ctx, name) })
+		if err == nil && isShut(info) {
+			// Before anything else opens it: who shuts it again must not do so below this walk.
+			if err := r.opened(name, func() error { return r.Sync(ctx, name) }); err != nil {
+				return err
+			}
+			return fs.SkipDir
 		}
 		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 			return err
@@ -75,7 +81,9 @@ func (r *Root) SyncDir(name string) error { return r.syncOne(name) }
 func (r *Root) syncOne(name string) error {
 	err := r.fsync(name)
 	if errors.Is(err, fs.ErrPermission) {
+		opening.Lock()
 		err = r.opened(name, func() error { return r.fsync(name) })
+		opening.Unlock()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -90,6 +98,18 @@ func (r *Root) fsync(name string) error {
 	}
 	defer unix.Close(fd)
 	return r.fail("sync", name, fsync(fd))
+}
+
+// opening is held while a file that was shut is open: two names of it would each take the
+// other's mode for its own.
+var opening sync.Mutex
+
+// isShut says that something is a directory of this user's that its own mode keeps them from
+// reading.
+func isShut(info fs.FileInfo) bool {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	uid := os.Geteuid()
+	return ok && uid != 0 && int(st.Uid) == uid && info.IsDir() && info.Mode().Perm()&0o500 != 0o500
 }
 
 // opened does something while the owner may read a file or directory that was shut.
