@@ -52,7 +52,7 @@ func resizes() (changed <-chan struct{}, stop func()) {
 			}
 			select {
 			case sizes <- struct{}{}:
-			default: // whoever reads asks for the size as it is then
+			default: // the reader asks for the size as it is then
 			}
 		}
 	}()

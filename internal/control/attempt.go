@@ -344,7 +344,7 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 			try >= releaseTries && time.Since(begun) >= patience:
 			return a.leave(ctx, err)
 		case try == 1 && patience > 0:
-			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Patience: event.Seconds(patience)})
+			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(patience)})
 		}
 		core.Sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}

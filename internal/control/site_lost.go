@@ -113,9 +113,9 @@ func (a *attempt) declaredLost(ctx context.Context) bool {
 // giveUp leaves behind what an attempt holds on a site that does not answer: one
 // that is dispensable, after its patience, or one that its user holds for lost.
 func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
-	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", unreachableLimit), event.SiteLost{Site: a.rec.Site, Patience: event.Seconds(unreachableLimit)}
+	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", unreachableLimit), event.SiteLost{Site: a.rec.Site, Limit: event.Seconds(unreachableLimit)}
 	if a.lost != nil {
-		why, gone.Patience = "does not answer, and was declared lost by the run's user", 0
+		why, gone.Limit = "does not answer, and was declared lost by the run's user", 0
 	}
 	out := outcome{state: state.Stopped, err: errStopped()}
 	if !a.stopAsked() && (a.lost == nil || !a.lost.stop) {

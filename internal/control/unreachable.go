@@ -115,7 +115,7 @@ func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 		a.unreachable(&a.reach.unneeded)
 		a.event(ctx, event.Unneeded{
 			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
-			Until: time.Now().Add(unreachableLimit), Patience: event.Seconds(unreachableLimit),
+			Until: time.Now().Add(unreachableLimit), Limit: event.Seconds(unreachableLimit),
 		})
 	}
 	if time.Since(a.reach.unneeded) < unreachableLimit {

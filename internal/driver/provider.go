@@ -28,7 +28,7 @@ type Info struct {
 	// Unattended means of a provider that its hosts come later, and that the process that asked for
 	// them need not be there then: its leases have Autostart.
 	Unattended bool `json:"unattended,omitempty"`
-	// Downloads tells of a provider that its leases have Downloads.
+	// Downloads reports that the leases of this provider have Downloads.
 	Downloads bool `json:"-"`
 }
 

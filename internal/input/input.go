@@ -40,7 +40,7 @@ type Input struct {
 // New returns the input that comes from a reader, which is read once Next is called.
 func New(from io.Reader) *Input { return &Input{from: from, changed: make(chan struct{})} }
 
-// change calls f, and wakes whoever waits for a change.
+// change calls f, and wakes those that wait for a change.
 func (i *Input) change(f func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

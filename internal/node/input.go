@@ -40,7 +40,7 @@ func newJobInput() *jobInput {
 	return &jobInput{started: make(chan struct{}), over: make(chan struct{}), changed: make(chan struct{})}
 }
 
-// change calls f, and wakes whoever waits for a change.
+// change calls f, and wakes those that wait for a change.
 func (i *jobInput) change(f func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -175,15 +175,15 @@ func (h *head) passInput(ctx context.Context, _ rpc.Caller, r nodecall.InputRequ
 			}
 		}
 	}()
-	for told := reply.Written; ; {
+	for reported := reply.Written; ; {
 		i.mu.Lock()
 		written, changed, superseded := i.written, i.changed, turn != i.turn
 		i.mu.Unlock()
 		if superseded {
 			return nil
 		}
-		if written > told {
-			told = written
+		if written > reported {
+			reported = written
 			if err := nodecall.WriteFrame(a, nodecall.FrameWritten, binary.BigEndian.AppendUint64(nil, uint64(written))); err != nil {
 				return err
 			}

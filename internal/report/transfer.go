@@ -51,7 +51,7 @@ func transferText(e event.Event) string {
 	case event.DirectFailed:
 		return fmt.Sprintf("the checkpoint comes from the submitting machine, as the direct transfer %s failed: %s", between(f.From, f.To), f.Cause.Message)
 	case event.ConnectionLost:
-		return fmt.Sprintf("the connection to site %s broke (%s); trying again for %s", f.Site, f.Cause.Message, f.Patience)
+		return fmt.Sprintf("the connection to site %s broke (%s); trying again for %s", f.Site, f.Cause.Message, f.Limit)
 	}
 	return ""
 }

@@ -19,11 +19,11 @@ func waitText(e event.Event) string {
 		if !f.Ended {
 			ended, without = "its time limit is over, so that the job cannot compute there any more, and a checkpoint is "+storeText(f.Store), "the work of the attempt since"
 		}
-		return fmt.Sprintf("site %s is unreachable (%s); %s: if the site does not answer until %s (for %s), the run continues without %s", f.Site, f.Cause.Message, ended, clock(f.Until), f.Patience, without)
+		return fmt.Sprintf("site %s is unreachable (%s); %s: if the site does not answer until %s (for %s), the run continues without %s", f.Site, f.Cause.Message, ended, clock(f.Until), f.Limit, without)
 	case event.SiteLost:
 		why := "is unreachable, and its user declared it lost"
-		if f.Patience > 0 {
-			why = fmt.Sprintf("was unreachable for %s, and is given up as lost", f.Patience)
+		if f.Limit > 0 {
+			why = fmt.Sprintf("was unreachable for %s, and is given up as lost", f.Limit)
 		}
 		return fmt.Sprintf("site %s %s: %s", f.Site, why, Loss(e.Attempt, f.Loss))
 	case event.ReleaseFailed:
@@ -33,7 +33,7 @@ func waitText(e event.Event) string {
 		}[f.Safe]
 		return fmt.Sprintf("warning: site %s could not be released now (%s); %s; it is tried again later", f.Site, f.Cause.Message, safe)
 	case event.ReleaseDeferred:
-		return fmt.Sprintf("site %s could not be released (%s); it is tried for up to %s before the run continues, as the attempt may still compute there", f.Site, f.Cause.Message, f.Patience)
+		return fmt.Sprintf("site %s could not be released (%s); it is tried for up to %s before the run continues, as the attempt may still compute there", f.Site, f.Cause.Message, f.Limit)
 	case event.ReleasedLate:
 		return fmt.Sprintf("site %s answers again; the remains of attempt %d there are removed", f.Site, e.Attempt)
 	case event.RemovalFailed:

@@ -32,7 +32,7 @@ type Attempt struct {
 	// that leaves the database has it.
 	Key []byte `json:"-"`
 	Record
-	// Unreadable tells why Lease and Record are not what was recorded; nil: they are.
+	// Unreadable is why Lease and Record are not what was recorded; nil: they are.
 	Unreadable error `json:"-"`
 }
 
@@ -71,8 +71,8 @@ type Record struct {
 	// have their containers.
 	Starting string            `json:"starting,omitempty"`
 	Nodes    []core.NodeReport `json:"nodes,omitempty"`
-	// Expected is when the site meant to grant them, by its last word; zero: it has
-	// not said.
+	// Expected is when the site meant to grant them, by its last word; zero: it
+	// has named no time.
 	Expected time.Time `json:"expected,omitzero"`
 	// Granted is when the hosts were there, and SiteGranted the same by the site's clock;
 	// zero: not known.
@@ -121,7 +121,7 @@ type Arrived struct {
 	Names []string `json:"names"` // of the first ones, in To
 }
 
-// Moment is a moment by a clock that nobody sets, and that goes on while the
+// Moment is a moment by a clock that nobody sets, and that continues while the
 // machine sleeps. What lies between two of them is known within one boot.
 type Moment struct {
 	Boot string        `json:"boot"`

@@ -47,7 +47,7 @@ func installation(dir, fresh string) (string, error) {
 	return id, nil
 }
 
-// beside is a run's record as it lies beside its files.
+// beside is a run's record as it is stored with its files.
 type beside struct {
 	Version  int       `json:"version"`
 	User     string    `json:"user"`
@@ -112,7 +112,7 @@ func (s *Store) readBeside(id string) (beside, error) {
 	return b, err
 }
 
-// adopt enters the runs whose records lie beside their files into a new database.
+// adopt enters the runs whose records are stored with their files into a new database.
 func (s *Store) adopt(ctx context.Context) error {
 	entries, err := os.ReadDir(s.runDirs())
 	if errors.Is(err, fs.ErrNotExist) {

@@ -9,7 +9,7 @@ import (
 
 // conn is one connection, which does one statement at a time.
 //
-// Whoever waits for his turn may give up, but a statement that has begun ends:
+// A caller that waits for its turn may give up, but a statement that has begun ends:
 // it takes no longer than busyTimeout. One that is interrupted would cost the
 // connection, and leave open whether it has written. database/sql does not queue
 // here either: a goroutine that outlives its callers would then open the next
@@ -44,7 +44,7 @@ func (c *conn) do(ctx context.Context, f func(context.Context, *sql.DB) error) e
 	return f(context.WithoutCancel(ctx), c.db)
 }
 
-// prepared gives a statement to who has the connection for himself.
+// prepared returns a statement to the caller that holds the connection.
 func (c *conn) prepared(ctx context.Context, query string) (*sql.Stmt, error) {
 	if s := c.ready[query]; s != nil {
 		return s, nil

@@ -29,7 +29,7 @@ type journal struct {
 // back the last moments, never corrupt the file.
 //
 // rollback is for a directory that other machines may use as well, with which no memory
-// can be shared: only locks on the file tell them of each other. Readers and writers wait
+// can be shared: only locks on the file show them each other. Readers and writers wait
 // for each other there, and each write for the file server. The journal is emptied, not
 // removed: a machine may think for a while that a file is not there which another one
 // has just made. It needs FULL to never corrupt the file.
@@ -53,7 +53,7 @@ func (j journal) pragmas() string {
 	return text
 }
 
-// journalFor tells which one a database in dir needs. A file system that is not known to
+// journalFor returns the journal that a database in dir needs. A file system that is not known to
 // be of this machine alone may be used by others.
 func journalFor(dir string) (journal, error) {
 	f, err := fsutil.FileSystemOf(dir)
@@ -71,7 +71,7 @@ func isBusy(err error) bool {
 	return is && e.Code()&0xff == sqlite3.SQLITE_BUSY
 }
 
-// usesMemory tells whether someone has the database open who shares it by memory.
+// usesMemory reports whether a process has the database open that shares it by memory.
 func usesMemory(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, "state.db-wal"))
 	return err == nil

@@ -12,18 +12,18 @@ import (
 // legacy has the flags that were an attempt's state before version 7 of the database, and
 // are so in records beside runs and in stores.
 type legacy struct {
-	Launched bool `json:"launched"`
-	Recalled bool `json:"recalled"`
-	Fetched  bool `json:"fetched"`
-	Moved    bool `json:"moved"`
-	Idle     bool `json:"idle"`
-	Vain     bool `json:"vain"`
-	Passed   bool `json:"passed"`
-	Missed   bool `json:"missed"`
-	Over     bool `json:"over"`
-	Saved    bool `json:"saved"`
-	GivenUp  bool `json:"given_up"`
-	Released bool
+	Launched  bool `json:"launched"`
+	Recalled  bool `json:"recalled"`
+	Fetched   bool `json:"fetched"`
+	Moved     bool `json:"moved"`
+	Idle      bool `json:"idle"`
+	Fruitless bool `json:"vain"`
+	Passed    bool `json:"passed"`
+	Missed    bool `json:"missed"`
+	Over      bool `json:"over"`
+	Saved     bool `json:"saved"`
+	GivenUp   bool `json:"given_up"`
+	Released  bool
 }
 
 // derive sets the state of an attempt from those flags. An attempt that has another one
@@ -33,7 +33,7 @@ func (l legacy) derive(a *Attempt, followed bool) {
 	if !a.AutostartAt.IsZero() {
 		a.Autostart = Enabling
 	}
-	a.NoProgress = l.Idle || l.Vain
+	a.NoProgress = l.Idle || l.Fruitless
 	switch {
 	case l.Released:
 		a.State = Closed

@@ -122,7 +122,7 @@ func flock(f *os.File) error {
 		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
-		time.Sleep(time.Millisecond) // whoever only looks whether it is held lets go at once
+		time.Sleep(time.Millisecond) // a process that only asks whether it is held releases it at once
 	}
 	return err
 }
@@ -135,10 +135,10 @@ func writeAt(f *os.File, text string) error {
 // Unlock frees the run.
 func (l *Lock) Unlock() error { return l.f.Close() }
 
-// Controlled tells whether some process controls the run right now.
+// Controlled reports whether some process controls the run right now.
 func (s *Store) Controlled(id string) bool { return locked(s.lockPath(id)) }
 
-// locked tells whether some process has a file locked.
+// locked reports whether some process has a file locked.
 func locked(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -158,7 +158,7 @@ func (s *Store) Nudge(id string) (bool, error) {
 		return false, nil
 	}
 	// Where there is no process of that name here, it is elsewhere, or has just taken
-	// the lock, or let go of it: whoever has it looks by itself.
+	// the lock, or released it: its holder looks by itself.
 	holder, _ := holder(s.lockPath(id))
 	if _, err := holder.Signal(unix.SIGTERM); err != nil {
 		return false, fmt.Errorf("tell controller of run %s: %w", id, err)
@@ -231,7 +231,7 @@ func holder(path string) (procid.ID, string) {
 	return id, ""
 }
 
-// hasOpen tells whether a process of this machine has a file open.
+// hasOpen reports whether a process of this machine has a file open.
 func hasOpen(pid int, path string) bool {
 	want, err := os.Stat(path)
 	if err != nil {

@@ -107,7 +107,7 @@ func (s *Store) AskStop(ctx context.Context, run string) error {
 }
 
 // Stopping gives those runs that are not over and that their user wants to end. It
-// reads no more of them than that: whoever controls some asks every few seconds, for
+// reads no more of them than that: a process that controls some asks every few seconds, for
 // all of them at once.
 func (s *Store) Stopping(ctx context.Context) ([]string, error) {
 	return s.ids(ctx, "SELECT DISTINCT run FROM requests WHERE kind='stop' AND result=''")

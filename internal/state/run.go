@@ -26,7 +26,7 @@ const (
 	Stopped   RunState = "stopped"
 )
 
-// Final tells whether a run in this state is over.
+// Final reports whether a run in this state is over.
 func (s RunState) Final() bool { return s == Succeeded || s == Failed || s == Stopped }
 
 // Resumable reports whether a run in this state continues only when its user resumes it.
@@ -56,7 +56,7 @@ type Run struct {
 	Ended     time.Time // zero while not final
 	// ExitCode is the task's own, where Ran; see Kind for the rest.
 	ExitCode *int
-	// Kind, Message and Remedy tell why a run failed without an exit code.
+	// Kind, Message and Remedy are why a run failed without an exit code.
 	Kind    string
 	Message string
 	Remedy  string
@@ -179,15 +179,15 @@ func (s *Store) Suspended(ctx context.Context) ([]Run, error) {
 	return s.runs(ctx, "WHERE state='suspended' ORDER BY created")
 }
 
-// Unfinished gives the ids of all runs that a controller has to carry on, also of those that
+// Unfinished gives the ids of all runs that a controller has to continue, also of those that
 // their user wants to continue or to end.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
 	return s.ids(ctx, `SELECT id FROM runs WHERE state IN ('queued','running')
 OR state IN ('suspended','set aside') AND EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result='')`)
 }
 
-// RemoveRun forgets a run that is over. What it has not released is nobody's from
-// then on, and found by a sweep alone.
+// RemoveRun forgets a run that is over. What it has not released belongs to no run from
+// then on, and only a sweep finds it.
 func (s *Store) RemoveRun(ctx context.Context, id string) error {
 	err := s.db.do(ctx, func(ctx context.Context, db *sql.DB) error {
 		tx, err := db.BeginTx(ctx, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// RunDir is the directory of files that belong to one run. It lies below the state
+// RunDir is the directory of files that belong to one run. It is inside the state
 // directory for any id, also for one of a record that another user has written.
 func (s *Store) RunDir(id string) string { return filepath.Join(s.runDirs(), runDirName(id)) }
 
@@ -37,10 +37,10 @@ const settled = time.Minute
 // Unrecorded is a directory of a run of which there is no record.
 type Unrecorded struct {
 	ID string
-	// Spare tells that nothing would be lost with it: the user has forgotten the run,
+	// Spare means that nothing would be lost with it: the user has forgotten the run,
 	// or its directory never held anything but its lock.
 	Spare bool
-	// Adoptable tells that its record lies beside it.
+	// Adoptable means that its record is stored with it.
 	Adoptable bool
 }
 

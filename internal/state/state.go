@@ -236,7 +236,7 @@ func (s *Store) Exec(ctx context.Context, statement string, args ...any) error {
 // Dir is the state directory.
 func (s *Store) Dir() string { return s.dir }
 
-// Shared tells whether other machines may use this directory as well.
+// Shared reports whether other machines may use this directory as well.
 func (s *Store) Shared() bool { return s.journal == rollback }
 
 // User is this installation's id: the User of every core.Owner it makes.

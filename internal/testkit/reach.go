@@ -51,8 +51,8 @@ func (b *Bee) forwarded(id, rank, port string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	var said bytes.Buffer
-	c.Stderr = &said
+	var output bytes.Buffer
+	c.Stderr = &output
 	if err := c.Start(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (b *Bee) forwarded(id, rank, port string) {
 	}
 	c.Process.Signal(os.Interrupt) //nolint:errcheck // it may have ended
 	if werr := <-ended; err != nil || werr != nil {
-		b.t.Errorf("forward port %s of node %s: %v, %v, %s", port, rank, err, werr, said.String())
+		b.t.Errorf("forward port %s of node %s: %v, %v, %s", port, rank, err, werr, output.String())
 	}
 }
 

@@ -37,7 +37,7 @@ func (s *Site) Retry(ctx context.Context, transfer func() error) error {
 				return err
 			}
 			s.Breaks.note(func() {
-				s.Record(ctx, event.ConnectionLost{Site: s.Name, Cause: event.CauseOf(err), Patience: event.Seconds(retryLimit)})
+				s.Record(ctx, event.ConnectionLost{Site: s.Name, Cause: event.CauseOf(err), Limit: event.Seconds(retryLimit)})
 			})
 		}
 		if time.Since(since) >= retryLimit {

@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// reported is how long a head may take to hear of an input that is lost.
+// reported bounds the call that reports a lost input to a head.
 const reported = 10 * time.Second
 
 // Input passes the input of the job's command on, until the command has ended. It reports

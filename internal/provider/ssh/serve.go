@@ -248,10 +248,10 @@ func (a Agent) onDownloads(s *rpc.Server) {
 		}
 		ctx, end := to.Broken(ctx)
 		defer end()
-		d, told := *c.Download, time.Now()
+		d, reported := *c.Download, time.Now()
 		d.Progress = func(done int64) {
-			if time.Since(told) >= downloadLook {
-				told = time.Now()
+			if time.Since(reported) >= downloadLook {
+				reported = time.Now()
 				rpc.Send(to, download{Done: done}, rpc.DefaultSize) //nolint:errcheck // who asked has gone, which ends ctx
 			}
 		}

@@ -137,18 +137,18 @@ type Unneeded struct {
 	Site  string `json:"site"`
 	Cause Cause  `json:"cause"`
 	// Ended reports whether the job has ended there; else its time limit is over.
-	Ended    bool      `json:"ended"`
-	Store    string    `json:"store,omitempty"` // of the checkpoint
-	Until    time.Time `json:"until"`
-	Patience Seconds   `json:"patience_seconds"`
+	Ended bool      `json:"ended"`
+	Store string    `json:"store,omitempty"` // of the checkpoint
+	Until time.Time `json:"until"`
+	Limit Seconds   `json:"patience_seconds"`
 }
 
-// SiteLost is a site that is given up. Patience is for how long it did not answer;
+// SiteLost is a site that is given up. Limit is for how long it did not answer;
 // 0: the user declared it lost.
 type SiteLost struct {
-	Site     string  `json:"site"`
-	Patience Seconds `json:"patience_seconds,omitempty"`
-	Loss     Loss    `json:"loss"`
+	Site  string  `json:"site"`
+	Limit Seconds `json:"patience_seconds,omitempty"`
+	Loss  Loss    `json:"loss"`
 }
 
 // Safe is why a run does not wait for a release.
@@ -168,11 +168,11 @@ type ReleaseFailed struct {
 	Safe  Safe   `json:"safe"`
 }
 
-// ReleaseDeferred is a release that the run waits for, for Patience at most.
+// ReleaseDeferred is a release that the run waits for, for Limit at most.
 type ReleaseDeferred struct {
-	Site     string  `json:"site"`
-	Cause    Cause   `json:"cause"`
-	Patience Seconds `json:"patience_seconds"`
+	Site  string  `json:"site"`
+	Cause Cause   `json:"cause"`
+	Limit Seconds `json:"patience_seconds"`
 }
 
 // ReleasedLate is a release that succeeded after ReleaseFailed.

@@ -117,11 +117,11 @@ type DirectFailed struct {
 }
 
 // ConnectionLost is a connection to a site that broke during a transfer. It is retried
-// for Patience.
+// for Limit.
 type ConnectionLost struct {
-	Site     string  `json:"site"`
-	Cause    Cause   `json:"cause"`
-	Patience Seconds `json:"patience_seconds"`
+	Site  string  `json:"site"`
+	Cause Cause   `json:"cause"`
+	Limit Seconds `json:"patience_seconds"`
 }
 
 // OutputsRefused are outputs that a site named, and that the job did not ask for.

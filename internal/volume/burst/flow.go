@@ -55,7 +55,7 @@ func (v *Volume) drainOne(ctx context.Context) (bool, error) {
 		}
 	}
 	err := v.commit(j)
-	if errors.Is(err, fs.ErrNotExist) && j.Op.Kind == meta.Put { // somebody has removed what was written beside the name
+	if errors.Is(err, fs.ErrNotExist) && j.Op.Kind == meta.Put { // another program has removed what was written beside the name
 		if err := v.prepare(ctx, j); err != nil {
 			return false, err
 		}

@@ -289,8 +289,8 @@ type journalError struct{ error }
 
 func (e *journalError) Unwrap() error { return e.error }
 
-// passing reports whether an error of the remote may pass: nobody but the drain and its
-// status hears of it.
+// passing reports whether an error of the remote may pass: only the drain and its
+// status report it.
 func passing(err error) bool {
 	if _, ours := errors.AsType[*journalError](err); ours {
 		return false

@@ -1,5 +1,5 @@
 // Package buffer is the journal of a burst buffer on a disk: records in append-only
-// segments, each with a checksum. Replaying them gives back everything that was written,
+// segments, each with a checksum. Replaying them yields everything that was written,
 // in its order. The package knows nothing of files, directories and remotes.
 package buffer
 

@@ -1,5 +1,5 @@
 // Package drain carries out on a remote what a burst buffer has changed, one operation
-// after the other. Whatever somebody else has changed on the remote stays as it is: ours
+// after the other. What another program has changed on the remote stays as it is: ours
 // is stored beside it, and reported.
 //
 // The package decides and acts; it keeps nothing. Who calls it repeats what fails, and
@@ -98,7 +98,7 @@ func (j *Job) Prepare(ctx context.Context, r Remote, data func(put func(off int6
 	return meta.Change{Do: meta.DoBegin, Ino: j.Op.Ino, Partial: name, V: v}, nil
 }
 
-// directory gives the directory of a Put on the remote, and makes what somebody else has
+// directory gives the directory of a Put on the remote, and makes what another program has
 // removed of it.
 func (j *Job) directory(r Remote) (string, error) {
 	dir := j.dir
@@ -161,7 +161,7 @@ func (j *Job) put(r Remote, c *meta.Change) error {
 	}
 	err := r.Publish(j.Op.Partial, name, j.Op.Begun, expect)
 	if j.there && errors.Is(err, remote.ErrForeign) {
-		if _, serr := r.Stat(name); errors.Is(serr, fs.ErrNotExist) { // removed by somebody else: nothing is replaced
+		if _, serr := r.Stat(name); errors.Is(serr, fs.ErrNotExist) { // removed by another program: nothing is replaced
 			err = r.Publish(j.Op.Partial, name, j.Op.Begun, remote.Version{})
 		}
 	}
@@ -245,15 +245,15 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 		err = j.aside(c, j.dir, func(name string) error { return move(name, remote.Version{}) })
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		if _, serr := r.Stat(j.place); errors.Is(serr, fs.ErrNotExist) { // removed by somebody else
+		if _, serr := r.Stat(j.place); errors.Is(serr, fs.ErrNotExist) { // removed by another program
 			return j.lost(r, c)
 		}
 	}
 	return err
 }
 
-// lost reports a node that somebody else has removed before it was renamed. Directories and
-// links are made anew at the new name; files are published there by a Put.
+// lost reports a node that another program has removed before it was renamed. Directories and
+// links are made again at the new name; files are published there by a Put.
 func (j *Job) lost(r Remote, c *meta.Change) error {
 	c.Conflict, c.Name = true, j.Op.Name
 	again := *j

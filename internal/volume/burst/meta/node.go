@@ -1,6 +1,6 @@
 // Package meta is the metadata of a burst buffer: names, attributes, where the bytes of
 // files are, and what the remote lacks, in order. All of it changes by records alone:
-// whoever replays a journal has what its writer had. The package is pure: it reads no
+// a replay of the journal has what its writer had. The package is pure: it reads no
 // file, and knows nothing of mounts.
 package meta
 

@@ -59,9 +59,9 @@ type Change struct {
 	Replaces uint64 `json:"replaces,omitempty"`
 	// Of DoDone, beside Dir, Name and V, where the remote has it now.
 	Skipped  bool   `json:"skipped,omitempty"`  // nothing was to be done
-	Conflict bool   `json:"conflict,omitempty"` // somebody else was first
+	Conflict bool   `json:"conflict,omitempty"` // another program was first
 	Partial  string `json:"partial,omitempty"`
-	Lost     bool   `json:"lost,omitempty"` // somebody else has removed it from the remote
+	Lost     bool   `json:"lost,omitempty"` // another program has removed it from the remote
 
 	// Client and Request are whose request it answers.
 	Client  uint64 `json:"client,omitempty"`
@@ -347,7 +347,7 @@ func (s *State) done(seq uint64, c Change) error {
 	switch {
 	case c.Skipped:
 		return nil
-	case c.Lost: // what is here of it is stored anew
+	case c.Lost: // what is here of it is stored again
 		s.displace(n)
 		n.Dirty = n.Kind == remote.File && n.Local && n.Linked()
 		return nil

@@ -46,7 +46,7 @@ type Op struct {
 	Partial string         `json:"partial,omitempty"`
 }
 
-// Conflict is something that somebody else changed while a change of ours was undrained.
+// Conflict is something that another program changed while a change of ours was undrained.
 type Conflict struct {
 	Path string `json:"path"`
 	// As is the name, beside it, at which ours is; "" where nothing of ours was to be stored.

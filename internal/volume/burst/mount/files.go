@@ -262,7 +262,7 @@ func (f *files) ReleaseDir(in *fuse.ReleaseIn) {
 	delete(f.dirs, in.Fh)
 }
 
-// listed gives what a directory has from an offset on; from its beginning it is read anew.
+// listed gives what a directory has from an offset on; from its beginning it is read again.
 func (f *files) listed(cancel <-chan struct{}, in *fuse.ReadIn) ([]calls.Entry, fuse.Status) {
 	f.mu.Lock()
 	d := f.dirs[in.Fh]

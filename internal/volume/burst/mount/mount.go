@@ -117,7 +117,7 @@ func Unmount(ctx context.Context, dir string) error {
 		return nil
 	}
 	if at, look := At(dir); look == nil && at == "" {
-		return nil // somebody else was quicker
+		return nil // another process was quicker
 	}
 	if text := strings.TrimSpace(string(out)); text != "" {
 		err = errors.New(core.Printable(text, 500))

@@ -311,7 +311,7 @@ func (t *Tree) Mkdir(name string, mode uint32) error {
 	return t.synced(err, name)
 }
 
-// Rmdir removes an empty directory: ErrForeign where somebody else has put something
+// Rmdir removes an empty directory: ErrForeign where another program has put something
 // into it. What is gone is success.
 func (t *Tree) Rmdir(name string) error {
 	err := t.root.Rmdir(name)

@@ -1,6 +1,6 @@
 // Package remote holds the places that a burst buffer is drained to: so far directories.
 // A name there always has one whole version of a file: versions are written beside the
-// name, and take its place at once. What somebody else has changed is never replaced.
+// name, and take its place at once. What another program has changed is never replaced.
 //
 // The package knows nothing of buffers, journals and mounts.
 package remote
@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// ErrForeign is the cause where somebody else has changed what is at a name.
+// ErrForeign is the cause where another program has changed what is at a name.
 var ErrForeign = errors.New("somebody else has changed it")
 
 // Kind is what is at a name.
