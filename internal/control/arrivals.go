@@ -23,7 +23,7 @@ func (c *Controller) clearArrivals(sub *Submission, run string) {
 }
 
 func clearArrivalsIn(sub *Submission, run, to string) error {
-	root, err := sub.openTo(to)
+	root, err := sub.confined().Open(to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

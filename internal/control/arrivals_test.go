@@ -5,6 +5,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestArrivalsEndWithTheRun, those of a lost attempt included.
@@ -14,7 +15,7 @@ func TestArrivalsEndWithTheRun(t *testing.T) {
 			w, to := newWorld(t, "a"), t.TempDir()
 			w.ending(t, 0, nil)
 			run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/res", To: to}}})
-			writeFiles(t, to, map[string]string{
+			testkit.WriteFiles(t, to, map[string]string{
 				".bee-arriving-" + run.ID + "-0123/x": "", "..bee-arriving-" + run.ID + "-4567-89.bee-partial": "", ".bee-fetch-" + run.ID + "/x": "",
 				".bee-arriving-another1-0123/x": "theirs", "mine": "mine",
 			})
@@ -27,7 +28,7 @@ func TestArrivalsEndWithTheRun(t *testing.T) {
 				}
 			}
 			run = w.drive(t, run, nil)
-			if got, want := listed(t, to), map[string]string{".bee-arriving-another1-0123/x": "theirs", "mine": "mine"}; !run.State.Final() || !same(got, want) {
+			if got, want := testkit.Files(t, to), map[string]string{".bee-arriving-another1-0123/x": "theirs", "mine": "mine"}; !run.State.Final() || !same(got, want) {
 				t.Errorf("%s: got %q, want %q", run.State, got, want)
 			}
 		})

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 func saving() *fakeHead {
@@ -292,13 +293,13 @@ func TestHostsThatAreLostAgainAndAgain(t *testing.T) {
 					a.head = events(protocol.Result{Kind: core.Lost.String(), Message: "host f0 was lost"})
 					journal := ""
 					for n := range c.copies(tries) {
-						writeFiles(t, protocol.SnapshotDir(a.dir, n+1), map[string]string{"state": c.writes(tries)})
+						testkit.WriteFiles(t, protocol.SnapshotDir(a.dir, n+1), map[string]string{"state": c.writes(tries)})
 						journal += fmt.Sprintf(`{"seq":%d,"phase":"run","rank":-1,"snapshot":%d}`+"\n", n+1, n+1)
 						at := len(a.head.events) - 1
 						a.head.events = slices.Insert(a.head.events, at, protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n + 1})
 						a.head.lasts = time.Second
 					}
-					writeFiles(t, a.dir, map[string]string{"events.jsonl": journal})
+					testkit.WriteFiles(t, a.dir, map[string]string{"events.jsonl": journal})
 					return nil
 				}
 				job := movable()
@@ -352,7 +353,7 @@ func TestALineThatBreaksCostsNoCheckpoint(t *testing.T) {
 				a := w.sites["a"]
 				a.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 				snapshot := protocol.SnapshotDir(a.dir, 1)
-				writeFiles(t, a.dir, map[string]string{"events.jsonl": `{"seq":1,"phase":"run","rank":-1,"snapshot":1}`})
+				testkit.WriteFiles(t, a.dir, map[string]string{"events.jsonl": `{"seq":1,"phase":"run","rank":-1,"snapshot":1}`})
 				if err := errors.Join(os.MkdirAll(snapshot, 0o755), os.WriteFile(filepath.Join(snapshot, "state"), []byte("1"), 0o644)); err != nil {
 					t.Fatal(err)
 				}
@@ -517,7 +518,7 @@ func TestACopyStaysWhileItIsBroughtHome(t *testing.T) {
 				a.head = succeeding()
 				a.head.hold, a.head.lasts = c.hold, time.Second
 				a.head.events = slices.Insert(a.head.events, len(a.head.events)-1, protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: 1})
-				writeFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": "1"})
+				testkit.WriteFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": "1"})
 				job := movable()
 				job.Checkpoint.Every = time.Second
 				run := w.drive(t, w.submitJob(t, job), nil)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -161,7 +162,7 @@ func (a *attempt) salvage(ctx context.Context, head string) error {
 		return err
 	}
 	job := a.collecting()
-	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputBinds(job)}
+	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputs.Binds(job)}
 	for i, out := range job.Outputs {
 		root, rel := inside.OnHost(head, out.From)
 		if root == "" || inImage && root == protocol.VolumeDir(head) {
@@ -229,13 +230,13 @@ type picking struct {
 // to its place; all of it where there is no pattern. Links lead to what they lead to in
 // that directory; one that leads to nothing there is reported and stays behind.
 func (a *attempt) pick(ctx context.Context, p picking, fill func(into string) error) error {
-	if err := a.sub.stays(p.to); err != nil {
+	if err := a.sub.confined().Check(p.to); err != nil {
 		return a.fetchFailed(err)
 	}
 	if err := fsutil.MkdirAll(p.to, 0o777); err != nil {
 		return a.fetchFailed(err)
 	}
-	root, err := a.sub.openTo(p.to)
+	root, err := a.sub.confined().Open(p.to)
 	if err != nil {
 		return a.fetchFailed(err)
 	}

@@ -1,7 +1,6 @@
 package control
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -10,7 +9,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/bee-hpc/bee/internal/treesync"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestAStrangersDirectoryIsReplacedLater: by a link, once its job has been looked at, and
@@ -20,8 +19,8 @@ func TestAStrangersDirectoryIsReplacedLater(t *testing.T) {
 		for _, lost := range []bool{false, true} {
 			w, top := newWorld(t, "a"), t.TempDir()
 			dir, home := filepath.Join(top, "theirs"), filepath.Join(top, "home")
-			writeFiles(t, dir, map[string]string{"results/mine": "mine"})
-			writeFiles(t, home, map[string]string{"key": "mine", "results/key": "mine"})
+			testkit.WriteFiles(t, dir, map[string]string{"results/mine": "mine"})
+			testkit.WriteFiles(t, home, map[string]string{"key": "mine", "results/key": "mine"})
 			w.ending(t, 0, map[string]string{"volume/key": "evil"}, protocol.OutputMatch{Path: "volume/key"})
 			if lost {
 				w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
@@ -48,7 +47,7 @@ func TestAStrangersDirectoryIsReplacedLater(t *testing.T) {
 			if got, err := w.Drive(t.Context(), run.ID, nil); err == nil || got.State == state.Succeeded {
 				t.Errorf("%s: %+v", name, got)
 			}
-			if got, want := listed(t, home), map[string]string{"key": "mine", "results/key": "mine"}; !same(got, want) {
+			if got, want := testkit.Files(t, home), map[string]string{"key": "mine", "results/key": "mine"}; !same(got, want) {
 				t.Errorf("%s: at home there is %q, want %q", name, got, want)
 			}
 		}
@@ -59,8 +58,8 @@ func TestAStrangersDirectoryIsReplacedLater(t *testing.T) {
 func TestAStrangersInputIsReplacedLater(t *testing.T) {
 	w, dir := newWorld(t, "a"), t.TempDir()
 	secret := filepath.Join(t.TempDir(), "secret")
-	writeFiles(t, filepath.Dir(secret), map[string]string{"secret": "mine"})
-	writeFiles(t, dir, map[string]string{"in": "theirs"})
+	testkit.WriteFiles(t, filepath.Dir(secret), map[string]string{"secret": "mine"})
+	testkit.WriteFiles(t, dir, map[string]string{"in": "theirs"})
 	s := Submission{
 		Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Volume: spec.Volume{Path: "/work"}, Inputs: []spec.Input{{From: filepath.Join(dir, "in"), To: "/work/in"}}},
 		Sites: []spec.Site{{Name: "a", Provider: "fake"}},
@@ -98,7 +97,7 @@ func TestAStrangersDockerfileIsReplacedLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w, dir := newWorld(t, "a"), t.TempDir()
 			w.ending(t, 0, nil)
-			writeFiles(t, dir, map[string]string{"context/Dockerfile": "FROM debian:12\n"})
+			testkit.WriteFiles(t, dir, map[string]string{"context/Dockerfile": "FROM debian:12\n"})
 			s := Submission{
 				Job:   spec.Job{Name: "j", Nodes: 1, Dir: dir, Build: &spec.Build{Context: filepath.Join(dir, "context")}, Volume: spec.Volume{Path: "/work"}},
 				Sites: []spec.Site{{Name: "a", Provider: "fake"}},
@@ -111,41 +110,11 @@ func TestAStrangersDockerfileIsReplacedLater(t *testing.T) {
 				t.Fatal(err)
 			}
 			t.Cleanup(func() { lock.Unlock() })
-			writeFiles(t, dir, map[string]string{"context/Dockerfile": c.text})
+			testkit.WriteFiles(t, dir, map[string]string{"context/Dockerfile": c.text})
 			got := w.drive(t, run, nil)
 			if got.State != c.want || c.want == state.Failed && got.Kind != core.Invalid.String() {
 				t.Errorf("%+v, want it %s", got, c.want)
 			}
 		})
-	}
-}
-
-// TestInputsOfAConfinedJobStayWhatTheyWere: its author swaps the directory of an input for
-// a link after it was looked at.
-func TestInputsOfAConfinedJobStayWhatTheyWere(t *testing.T) {
-	dir, err := filepath.EvalSymlinks(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	writeFiles(t, dir, map[string]string{"job/in/data": "own", "outside/data": "secret"})
-	s := Submission{Within: filepath.Join(dir, "job")}
-	in, input := filepath.Join(dir, "job", "in"), filepath.Join(dir, "job", "in", "data")
-	path, done, err := s.pinned(staging{local: input})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	if err := errors.Join(os.Rename(in, in+".old"), os.Symlink("../outside", in)); err != nil {
-		t.Fatal(err)
-	}
-	got := filepath.Join(t.TempDir(), "got")
-	if err := treesync.Copy(t.Context(), path, got, nil); err != nil {
-		t.Fatal(err)
-	}
-	if raw, err := os.ReadFile(got); err != nil || string(raw) != "own" {
-		t.Errorf("%q would be sent, %v", raw, err)
-	}
-	if path, _, err := s.pinned(staging{local: input}); !core.IsKind(err, core.Invalid) {
-		t.Errorf("after the swap %s would be sent, %v", path, err)
 	}
 }

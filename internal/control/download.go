@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -41,17 +42,17 @@ func (a *attempt) leaveToSite(job *spec.Job) (left []download, err error) {
 		if err != nil {
 			return nil, err
 		}
-		target := inputTarget(job, in, path.Base(file), false, false)
+		target := inputs.Target(job, in, path.Base(file), false, false)
 		replaced := slices.ContainsFunc(job.Inputs[i+1:], func(later spec.Input) bool {
-			_, over := below(path.Clean(later.To), target)
-			_, under := below(target, path.Clean(later.To))
+			_, over := inputs.Below(path.Clean(later.To), target)
+			_, under := inputs.Below(target, path.Clean(later.To))
 			return over || under
 		})
 		if here || replaced {
 			stay = append(stay, in)
 			continue
 		}
-		left = append(left, download{in, file, inputPlace(job, a.binds, in, target)})
+		left = append(left, download{in, file, inputs.Place(job, a.binds, in, target)})
 	}
 	job.Inputs = stay
 	return left, nil
@@ -78,7 +79,7 @@ func (a *attempt) download(ctx context.Context, head core.Host, left []download)
 		if err := a.fetchRemote(ctx, &job); err != nil {
 			return err
 		}
-		if err := a.stageInputs(ctx, head, []staging{{local: job.Inputs[0].From, remote: d.remote}}); err != nil {
+		if err := a.stageInputs(ctx, head, []inputs.Copy{{Local: job.Inputs[0].From, Remote: d.remote}}); err != nil {
 			return err
 		}
 	}
@@ -115,4 +116,14 @@ func (a *attempt) downloadThere(ctx context.Context, head core.Host, d download)
 		return failed
 	}
 	return err
+}
+
+// missing is the job without those inputs that its checkpoint has: what they were made of
+// at home may be gone by now.
+func (a *attempt) missing() *spec.Job {
+	if a.resumed {
+		return inputs.WithoutVolume(&a.sub.Job)
+	}
+	job := a.sub.Job
+	return &job
 }

@@ -243,7 +243,7 @@ func (d *drive) getImage(ctx context.Context) error {
 	image, is := d.savedImage(ctx)
 	if !is {
 		job := d.asBegun()
-		if err := d.sub.staysBuild(job); err != nil {
+		if err := d.sub.confined().CheckBuild(job); err != nil {
 			return err
 		}
 		var err error

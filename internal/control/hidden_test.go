@@ -8,6 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestHiddenFilesOfOthersAreNotReplaced by what lies below an output: only those that the
@@ -19,7 +20,7 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	writeFiles(t, to, map[string]string{"res/.git/hooks/x": "mine", "res/.same": "same", "res/a/.env": "mine", "res/a/.dir/f": "mine", "res/a/log": "old"})
+	testkit.WriteFiles(t, to, map[string]string{"res/.git/hooks/x": "mine", "res/.same": "same", "res/a/.env": "mine", "res/a/.dir/f": "mine", "res/a/log": "old"})
 	if err := os.Symlink("/etc", filepath.Join(to, "res/.link")); err != nil {
 		t.Fatal(err)
 	}
@@ -43,9 +44,9 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 			beside: 2,
 		},
 	} {
-		writeFiles(t, filepath.Join(to, "came"), c.came)
+		testkit.WriteFiles(t, filepath.Join(to, "came"), c.came)
 		if c.users != "" {
-			writeFiles(t, filepath.Join(to, "res"), map[string]string{c.users: "mine"})
+			testkit.WriteFiles(t, filepath.Join(to, "res"), map[string]string{c.users: "mine"})
 		}
 		a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, s)}
 		if err := a.settle(t.Context(), "came", output{to: to, name: "res", replace: true}); err != nil {
@@ -58,7 +59,7 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 		for name, text := range c.after {
 			after["res/"+strings.ReplaceAll(name, "ID", run.ID)] = text
 		}
-		if got := listed(t, to); !same(got, after) {
+		if got := testkit.Files(t, to); !same(got, after) {
 			t.Errorf("%s: got %q, want %q", c.name, got, after)
 		}
 		found := eventsOf(t, w, run.ID)

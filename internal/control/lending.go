@@ -6,6 +6,7 @@ import (
 	"path"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -54,7 +55,7 @@ func (a *attempt) passes(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	in, is := below(a.lease.Hosts()[0].Dir, a.lies)
+	in, is := inputs.Below(a.lease.Hosts()[0].Dir, a.lies)
 	if !is || a.timed(ctx, core.PhaseRelease, func() error { return site.LendVolume(ctx) }) != nil {
 		return false
 	}

@@ -14,6 +14,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestOnlyWhatWasAskedForComesHome, under a name below `to:`.
@@ -117,7 +118,7 @@ func TestNoLinkOfAnEarlierAttemptIsFollowed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			top := t.TempDir()
 			out, real, to := filepath.Join(top, "out"), filepath.Join(top, "real"), filepath.Join(top, "to")
-			writeFiles(t, out, map[string]string{"keys": "mine"})
+			testkit.WriteFiles(t, out, map[string]string{"keys": "mine"})
 			if err := os.Mkdir(real, 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -133,7 +134,7 @@ func TestNoLinkOfAnEarlierAttemptIsFollowed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			writeFiles(t, filepath.Join(to, "came"), c.came)
+			testkit.WriteFiles(t, filepath.Join(to, "came"), c.came)
 			root, err := fsutil.OpenRoot(to)
 			if err != nil {
 				t.Fatal(err)
@@ -150,7 +151,7 @@ func TestNoLinkOfAnEarlierAttemptIsFollowed(t *testing.T) {
 			if err := m.sync(); err != nil {
 				t.Fatal(err)
 			}
-			if got := listed(t, out); !same(got, map[string]string{"keys": "mine"}) {
+			if got := testkit.Files(t, out); !same(got, map[string]string{"keys": "mine"}) {
 				t.Errorf("outside is %q", got)
 			}
 			var names []string
@@ -184,7 +185,7 @@ func TestFilesThatAppearAtOneTime(t *testing.T) {
 	for i := range files {
 		text := strconv.Itoa(i)
 		want[text] = true
-		writeFiles(t, to, map[string]string{"came/" + text: text})
+		testkit.WriteFiles(t, to, map[string]string{"came/" + text: text})
 	}
 	var all sync.WaitGroup
 	for i := range files {
@@ -197,7 +198,7 @@ func TestFilesThatAppearAtOneTime(t *testing.T) {
 		})
 	}
 	all.Wait()
-	got := listed(t, filepath.Join(to, "res"))
+	got := testkit.Files(t, filepath.Join(to, "res"))
 	for name, text := range got {
 		if !want[text] {
 			t.Errorf("%s has %q", name, text)
@@ -214,14 +215,14 @@ func TestFilesThatAppearAtOneTime(t *testing.T) {
 func TestASiteThatNamesOthersFiles(t *testing.T) {
 	w, home := newWorld(t, "a"), t.TempDir()
 	results := filepath.Join(home, "project", "results")
-	writeFiles(t, home, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine"})
+	testkit.WriteFiles(t, home, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine"})
 	w.ending(t, 0, map[string]string{"volume/a.dat": "a", "volume/.git/hooks/x": "evil", ".ssh/authorized_keys": "evil"},
 		protocol.OutputMatch{Path: ".."}, protocol.OutputMatch{Path: "volume/.."}, protocol.OutputMatch{Path: "volume/a.dat"},
 		protocol.OutputMatch{Path: "volume/a.dat"}, protocol.OutputMatch{Path: "volume/.git"}, protocol.OutputMatch{Path: "../../.ssh"})
 	run := w.drive(t, w.submitJob(t, spec.Job{
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/*", To: results}},
 	}), nil)
-	if got := listed(t, home); run.State != state.Succeeded || !same(got, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine", "project/results/a.dat": "a"}) {
+	if got := testkit.Files(t, home); run.State != state.Succeeded || !same(got, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine", "project/results/a.dat": "a"}) {
 		t.Errorf("%s: %q", run.State, got)
 	}
 	w.arrived(t, run.ID, state.Arrived{To: results, Count: 1, Names: []string{"a.dat"}})

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -151,7 +152,7 @@ func (o output) local() string { return filepath.Join(o.to, o.name) }
 // the job did not ask for is refused: whatever the site says, each match is one of the
 // glob that it is said to match.
 func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refused []string) {
-	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputBinds(job)}
+	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputs.Binds(job)}
 	sharing, seen := map[string]int{}, map[protocol.OutputMatch]bool{}
 	for _, m := range matches {
 		key := protocol.OutputMatch{Index: m.Index, Path: m.Path}
@@ -185,7 +186,7 @@ func asked(inside protocol.Plan, outputs []spec.Output, m protocol.OutputMatch) 
 	if pattern == "" {
 		return m.Path == root
 	}
-	name, is := below(root, m.Path)
+	name, is := inputs.Below(root, m.Path)
 	if !is || root == "" {
 		return false
 	}
@@ -207,7 +208,7 @@ func (a *attempt) fetch(ctx context.Context, o output) error {
 // fetchOutput has an output come into its directory, under a name of its own.
 func (a *attempt) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
 	at = arriving(a.run.ID, shortSum(fmt.Sprint(o.index, " ", o.path)))
-	if err := a.sub.stays(o.to); err != nil {
+	if err := a.sub.confined().Check(o.to); err != nil {
 		return at, a.fetchFailed(err)
 	}
 	return at, a.fetchAs(ctx, driver.Transfer{Remote: o.remote, Within: o.within, Seen: o.seen, Local: filepath.Join(o.to, at), Progress: told})
@@ -236,7 +237,7 @@ const namedBeside = 3
 // the disk then: the site's copy will be deleted.
 func (a *attempt) settle(ctx context.Context, from string, o output) error {
 	to, name := o.to, o.name
-	root, err := a.sub.openTo(to)
+	root, err := a.sub.confined().Open(to)
 	if err != nil {
 		return a.fetchFailed(err)
 	}

@@ -13,52 +13,22 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // ending is the head of a job that has left files, which its outputs match.
 func (w *world) ending(t *testing.T, exit int, files map[string]string, matches ...protocol.OutputMatch) {
 	t.Helper()
 	s := w.sites["a"]
-	writeFiles(t, s.dir, files)
+	testkit.WriteFiles(t, s.dir, files)
 	s.head = events(protocol.Result{Exit: &core.Exit{Code: exit}, Outputs: matches})
-}
-
-func writeFiles(t *testing.T, dir string, files map[string]string) {
-	t.Helper()
-	for name, text := range files {
-		name = filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
-// listed gives the files below a directory, with what they hold.
-func listed(t *testing.T, dir string) map[string]string {
-	t.Helper()
-	found := map[string]string{}
-	err := filepath.WalkDir(dir, func(path string, e os.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		raw, err := os.ReadFile(path)
-		name, _ := filepath.Rel(dir, path)
-		found[name] = string(raw)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return found
 }
 
 func same(a, b map[string]string) bool {
@@ -120,7 +90,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w, results := newWorld(t, "a"), t.TempDir()
-			writeFiles(t, results, c.there)
+			testkit.WriteFiles(t, results, c.there)
 			volume := map[string]string{}
 			for name, text := range c.outputs {
 				volume["volume/"+name] = text
@@ -135,7 +105,7 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			for name, text := range c.after {
 				after[strings.ReplaceAll(name, "ID", run.ID)] = text
 			}
-			if got := listed(t, results); run.State != state.Succeeded || !same(got, after) {
+			if got := testkit.Files(t, results); run.State != state.Succeeded || !same(got, after) {
 				t.Errorf("%s: got %q, want %q", run.State, got, after)
 			}
 			if text := history(t, w, run.ID); strings.Contains(text, "output_renamed ") != c.warns || strings.Contains(text, `"unlike":true`) != c.unlike {
@@ -204,7 +174,7 @@ func TestOutputsThatWereNotThere(t *testing.T) {
 // TestOutputsThatCannotComeKeepNoOthersAway, and are there for the next try.
 func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	w, results := newWorld(t, "a"), t.TempDir()
-	writeFiles(t, results, map[string]string{"blocked": "a file"})
+	testkit.WriteFiles(t, results, map[string]string{"blocked": "a file"})
 	w.ending(t, 0, map[string]string{"volume/a": "a", "volume/b": "b"}, protocol.OutputMatch{Path: "volume/a"}, protocol.OutputMatch{Index: 1, Path: "volume/b"})
 	run := w.submitJob(t, spec.Job{
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
@@ -244,7 +214,7 @@ func (w *world) arrived(t *testing.T, id string, want ...state.Arrived) {
 // the cause. What was there before is not taken for an output.
 func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 	w, results, logs := newWorld(t, "a"), t.TempDir(), t.TempDir()
-	writeFiles(t, results, map[string]string{"f03": "old", "mine": "mine"})
+	testkit.WriteFiles(t, results, map[string]string{"f03": "old", "mine": "mine"})
 	files, matches := map[string]string{"volume/md.log": "why"}, []protocol.OutputMatch{{Index: 1, Path: "volume/md.log"}}
 	want := state.Arrived{To: results, Count: namedOutputs + 2}
 	for i := range want.Count {
@@ -285,7 +255,7 @@ func TestOutputsTravelAtOnce(t *testing.T) {
 				}
 				w.ending(t, 0, files, matches...)
 				w.sites["a"].line = func(remote string) error {
-					if name, is := below(protocol.VolumeDir(w.sites["a"].dir), remote); is && name != "" {
+					if name, is := inputs.Below(protocol.VolumeDir(w.sites["a"].dir), remote); is && name != "" {
 						time.Sleep(takes)
 					}
 					return nil
@@ -316,7 +286,7 @@ func TestOutputsTravelAtOnce(t *testing.T) {
 func TestWhatADeadHeadLeavesIsRecorded(t *testing.T) {
 	w, results := newWorld(t, "a"), t.TempDir()
 	input := filepath.Join(t.TempDir(), "input")
-	writeFiles(t, input, map[string]string{"in": "in"})
+	testkit.WriteFiles(t, input, map[string]string{"in": "in"})
 	w.ending(t, 0, map[string]string{"volume/x.csv": "x", "volume/y": "y", "volume/z": "z", "inputs/0/data/out/a": "a", "inputs/0/data/b.log": "b", "inputs/0/data/c": "c"})
 	w.sites["a"].head = events(protocol.Result{Kind: "lost", Message: "gone"})
 	w.sites["a"].line = func(string) error { return os.RemoveAll(input) }
@@ -325,7 +295,7 @@ func TestWhatADeadHeadLeavesIsRecorded(t *testing.T) {
 		Outputs: []spec.Output{{From: "/work/*.csv", To: results}, {From: "/work/y", To: results}, {From: "/work/none", To: results}, {From: "/data/out", To: results}, {From: "/data/*.log", To: results}},
 	}), nil)
 	w.arrived(t, run.ID, state.Arrived{To: results, Count: 4, Names: []string{"x.csv", "y", "out", "b.log"}})
-	if got := listed(t, results); !same(got, map[string]string{"x.csv": "x", "y": "y", "out/a": "a", "b.log": "b"}) {
+	if got := testkit.Files(t, results); !same(got, map[string]string{"x.csv": "x", "y": "y", "out/a": "a", "b.log": "b"}) {
 		t.Errorf("got %q", got)
 	}
 }

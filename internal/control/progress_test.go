@@ -16,6 +16,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestARunDoesNotGoRoundInCircles: it waits for its user after a while, and until then
@@ -78,7 +79,7 @@ func TestARunIsNotContinuedForEver(t *testing.T) {
 						a.head.events = slices.Insert(a.head.events, 2, protocol.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: 1})
 					}
 					leaveVolume(t, a.dir, strconv.Itoa(tries))
-					writeFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": strconv.Itoa(tries)})
+					testkit.WriteFiles(t, protocol.SnapshotDir(a.dir, 1), map[string]string{"state": strconv.Itoa(tries)})
 					journal(t, a.dir, a.head.events...)
 					return nil
 				}

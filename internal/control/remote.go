@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -25,7 +26,7 @@ func (r *controlled) remoteDir() string {
 func (r *controlled) remoteFile(in spec.Input) (string, error) {
 	from, _, err := spec.ParseRemote(in.From)
 	if err != nil {
-		return "", inputError(in, err)
+		return "", inputs.Error(in, err)
 	}
 	return filepath.Join(r.remoteDir(), shortSum(in.From+"\n"+in.SHA256), from.Name()), nil
 }
@@ -41,7 +42,7 @@ func shortSum(text string) string {
 func (d *drive) fetchAhead(ctx context.Context) error {
 	job := d.sub.Job
 	if d.moved {
-		job = *withoutVolume(&job)
+		job = *inputs.WithoutVolume(&job)
 	}
 	return d.fetchRemote(ctx, &job)
 }

@@ -23,8 +23,8 @@ import (
 func TestWhatALostHeadLeftKeepsItsNames(t *testing.T) {
 	w, out := newWorld(t, "a"), t.TempDir()
 	dir := protocol.VolumeDir(w.sites["a"].dir)
-	writeFiles(t, out, map[string]string{"mine/log": "mine"})
-	writeFiles(t, dir, map[string]string{"run1/log": "1", "run2/log": "2", "other/log": "3", "other/one.dat": "4"})
+	testkit.WriteFiles(t, out, map[string]string{"mine/log": "mine"})
+	testkit.WriteFiles(t, dir, map[string]string{"run1/log": "1", "run2/log": "2", "other/log": "3", "other/one.dat": "4"})
 	for name, to := range map[string]string{"latest": "run2", "run3": "../../../mine", "loop": "loop", "run4": "/work/other"} {
 		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
@@ -37,7 +37,7 @@ func TestWhatALostHeadLeftKeepsItsNames(t *testing.T) {
 	})
 	w.drive(t, run, nil)
 	want := map[string]string{"mine/log": "mine", "log": "3", "run1/log": "1", "run2/log": "2", "other/log": "3", "linked/log": "2"}
-	if got := listed(t, out); !same(got, want) {
+	if got := testkit.Files(t, out); !same(got, want) {
 		t.Errorf("there came %q, want %q", got, want)
 	}
 }
@@ -47,8 +47,8 @@ func TestWhatALostHeadLeftKeepsItsNames(t *testing.T) {
 func TestWhatALostHeadLeftDoesNotLeadOut(t *testing.T) {
 	w, out, outside := newWorld(t, "a"), t.TempDir(), t.TempDir()
 	dir := protocol.VolumeDir(w.sites["a"].dir)
-	writeFiles(t, outside, map[string]string{"key": "secret", "deep/key": "secret"})
-	writeFiles(t, dir, map[string]string{"run1/log": "1", "run1/deep/log": "2"})
+	testkit.WriteFiles(t, outside, map[string]string{"key": "secret", "deep/key": "secret"})
+	testkit.WriteFiles(t, dir, map[string]string{"run1/log": "1", "run1/deep/log": "2"})
 	for name, to := range map[string]string{
 		"latest": "run1/log", "run": "/work/run1", "key": filepath.Join(outside, "key"), "out": outside, "gone": "nowhere", "loop": "loop", "up": "../../../../../../../../.." + outside,
 	} {
@@ -63,7 +63,7 @@ func TestWhatALostHeadLeftDoesNotLeadOut(t *testing.T) {
 	}
 	w.drive(t, w.submitJob(t, job), nil)
 	want := map[string]string{"latest": "1", "deep/log": "2", "log": "1"}
-	if got := listed(t, out); !same(got, want) {
+	if got := testkit.Files(t, out); !same(got, want) {
 		t.Errorf("there came %q, want %q", got, want)
 	}
 }
@@ -138,7 +138,7 @@ func (w *world) lostWith(t *testing.T, site string, files map[string]string) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	writeFiles(t, dir, files)
+	testkit.WriteFiles(t, dir, files)
 	w.sites[site].head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 }
 
@@ -163,7 +163,7 @@ func TestWhatALostHeadLeftReplacesNothing(t *testing.T) {
 			w.lostWith(t, "a", map[string]string{"out": "par"})
 			run := w.drive(t, w.submitJob(t, job), nil)
 			want := map[string]string{"out": "good", "out." + run.ID: "par"}
-			if got := listed(t, o.To); run.State != state.Failed || !same(got, want) {
+			if got := testkit.Files(t, o.To); run.State != state.Failed || !same(got, want) {
 				t.Errorf("after a lost run (%s) there is %q, want %q", run.State, got, want)
 			}
 			job.Checkpoint = &spec.Checkpoint{}
@@ -184,7 +184,7 @@ func TestWhatALostHeadLeftReplacesNothing(t *testing.T) {
 			}
 			next := w.drive(t, w.submitJob(t, job), nil)
 			want["out"], want["out."+next.ID] = "better", "third"
-			if got := listed(t, o.To); next.State != state.Succeeded || !same(got, want) {
+			if got := testkit.Files(t, o.To); next.State != state.Succeeded || !same(got, want) {
 				t.Errorf("after further attempts (%s) there is %q, want %q\n%s", next.State, got, want, history(t, w, next.ID))
 			}
 		})
@@ -196,7 +196,7 @@ func TestWhatALostHeadLeftReplacesNothing(t *testing.T) {
 // is reported.
 func TestLinksThatALostHeadLeft(t *testing.T) {
 	w, to, outside := newWorld(t, "a"), t.TempDir(), t.TempDir()
-	writeFiles(t, outside, map[string]string{"key": "secret"})
+	testkit.WriteFiles(t, outside, map[string]string{"key": "secret"})
 	w.lostWith(t, "a", map[string]string{"out/x": "x", "out/deep/y": "y", "run1/log": "1", "shut/z": "z"})
 	dir := protocol.VolumeDir(w.sites["a"].dir)
 	for name, target := range map[string]string{
@@ -216,7 +216,7 @@ func TestLinksThatALostHeadLeft(t *testing.T) {
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/vol"}, Outputs: []spec.Output{{From: "/vol/out/*", To: to}, {From: "/vol/shut/*", To: to}},
 	}), nil)
 	want := map[string]string{"x": "x", "deep/y": "y", "deep/in": "x", "deep/kept": "y", "latest/log": "1", "log": "1", "z": "z"}
-	if got := listed(t, to); !same(got, want) {
+	if got := testkit.Files(t, to); !same(got, want) {
 		t.Errorf("there came %q, want %q\n%s", got, want, history(t, w, run.ID))
 	}
 	left := map[string]bool{}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -64,7 +65,7 @@ func (a *attempt) stage(ctx context.Context) error {
 			}
 		}
 	}
-	var copies []staging
+	var copies []inputs.Copy
 	var left []download
 	var err error
 	a.resumed, a.saved, a.binds = false, nil, nil
@@ -82,22 +83,22 @@ func (a *attempt) stage(ctx context.Context) error {
 		a.theirs = a.saved.Image // all else is in the machines
 	} else {
 		job := a.missing()
-		a.binds = inputBinds(&a.sub.Job)
+		a.binds = inputs.Binds(&a.sub.Job)
 		if left, err = a.leaveToSite(job); err != nil {
 			return err
 		}
 		if err := a.fetchRemote(ctx, job); err != nil {
 			return err
 		}
-		if copies, err = planInputsAt(job, a.binds); err != nil {
+		if copies, err = inputs.PlanAt(job, a.binds); err != nil {
 			return err
 		}
 		for _, c := range copies {
-			if err := a.sub.stays(c.local); err != nil {
+			if err := a.sub.confined().Check(c.Local); err != nil {
 				return err
 			}
 		}
-		if copies, err = a.sub.followLinks(ctx, job, copies); err != nil {
+		if copies, err = inputs.FollowLinks(ctx, job, a.sub.Own, copies); err != nil {
 			return err
 		}
 	}
@@ -126,15 +127,15 @@ func (a *attempt) stage(ctx context.Context) error {
 	return a.timed(ctx, core.PhaseStage, func() error { return a.download(ctx, hosts[0], left) })
 }
 
-func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []staging) error {
+func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []inputs.Copy) error {
 	for _, s := range copies {
 		a.reuseInput(ctx, head, s)
 		local, done, err := a.sub.pinned(s)
 		if err != nil {
 			return err
 		}
-		told, end := counting(ctx, s.local, a.c.Progress(core.PhaseStage))
-		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, s.remote), Progress: told}
+		told, end := inputs.Counting(ctx, s.Local, a.c.Progress(core.PhaseStage))
+		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, s.Remote), Progress: told}
 		err = a.transfers().Retry(ctx, func() error { return a.lease.Stage(ctx, t) })
 		end()
 		done()

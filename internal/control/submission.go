@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -162,4 +163,10 @@ func secret(ctx context.Context, from spec.Secret) (string, error) {
 		}
 		return strings.TrimSuffix(string(raw), "\n"), err
 	}
+}
+
+// InputWarnings reports links below a job's inputs that stay links, though the job does not
+// have what they lead to. own is as in Submission.
+func InputWarnings(ctx context.Context, job *spec.Job, own string) []string {
+	return inputs.Warnings(ctx, job, own)
 }

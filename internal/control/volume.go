@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -49,7 +50,7 @@ func (a *attempt) salvageImage(ctx context.Context, head string, taken map[strin
 	}
 	defer image.Close()
 	for _, out := range job.Outputs {
-		rel, ok := below(job.Volume.Path, out.From)
+		rel, ok := inputs.Below(job.Volume.Path, out.From)
 		if !ok {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -64,12 +65,12 @@ func (s reusedStore) Restore(ctx context.Context, k driver.Checkpoint, to driver
 
 // reuseInput has an input that was brought for the attempt before be there already when
 // it is brought for this one: only what differs travels then. A small one comes as soon.
-func (a *attempt) reuseInput(ctx context.Context, head core.Host, s staging) {
+func (a *attempt) reuseInput(ctx context.Context, head core.Host, s inputs.Copy) {
 	volumeReuse, is := a.volumeReuse()
 	if !is || a.lease.DirectTransfer() == nil {
 		return
 	}
-	if info, err := os.Stat(s.local); err == nil && (info.IsDir() || info.Size() >= reuseFrom) {
-		volumeReuse.ReuseVolume(ctx, path.Join(a.runner.lent().lease.Hosts()[0].Dir, s.remote), path.Join(head.Dir, s.remote)) //nolint:errcheck // then all of it travels
+	if info, err := os.Stat(s.Local); err == nil && (info.IsDir() || info.Size() >= reuseFrom) {
+		volumeReuse.ReuseVolume(ctx, path.Join(a.runner.lent().lease.Hosts()[0].Dir, s.Remote), path.Join(head.Dir, s.Remote)) //nolint:errcheck // then all of it travels
 	}
 }

@@ -21,8 +21,8 @@ func lostImage(t *testing.T) *world {
 	testkit.RequireTool(t, "e2fsck")
 	w, tree := newWorld(t, "a"), t.TempDir()
 	dir := w.sites["a"].dir
-	writeFiles(t, tree, map[string]string{"kept/a": "new", "kept/deep/b": "b", "one.log": "1", "two.log": "2", "other": "x"})
-	writeFiles(t, protocol.VolumeDir(dir), map[string]string{"kept/a": "old"})
+	testkit.WriteFiles(t, tree, map[string]string{"kept/a": "new", "kept/deep/b": "b", "one.log": "1", "two.log": "2", "other": "x"})
+	testkit.WriteFiles(t, protocol.VolumeDir(dir), map[string]string{"kept/a": "old"})
 	if err := (dataimage.Tools{}).Make(t.Context(), protocol.VolumeImagePath(dir), tree, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 				Outputs: []spec.Output{{From: "/data/kept", To: out}, {From: "/data/*.log", To: filepath.Join(out, "logs")}, {From: "/data/none", To: out}},
 			})
 			w.drive(t, run, nil)
-			if got, want := listed(t, out), map[string]string{"kept/a": "new", "kept/deep/b": "b", "logs/one.log": "1", "logs/two.log": "2"}; !same(got, want) {
+			if got, want := testkit.Files(t, out), map[string]string{"kept/a": "new", "kept/deep/b": "b", "logs/one.log": "1", "logs/two.log": "2"}; !same(got, want) {
 				t.Errorf("there came %q, want %q", got, want)
 			}
 			home := filepath.Join(w.Store.RunDir(run.ID), "volume.img")
@@ -63,7 +63,7 @@ func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 			if err := image.Unload(t.Context(), all, nil); err != nil {
 				t.Fatal(err)
 			}
-			if got := listed(t, all); got["other"] != "x" || got["kept/a"] != "new" {
+			if got := testkit.Files(t, all); got["other"] != "x" || got["kept/a"] != "new" {
 				t.Errorf("it holds %q", got)
 			}
 		})
@@ -91,7 +91,7 @@ func TestAVolumeThatWasSavedComesOnce(t *testing.T) {
 	a.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
 	a.head.events = append([]protocol.Event{{Phase: core.PhaseRun, Snapshot: 1}}, a.head.events...)
 	leaveMachines(t, protocol.SnapshotDir(a.dir, 1), "with the disk")
-	writeFiles(t, a.dir, map[string]string{filepath.Base(protocol.VolumeImagePath(a.dir)): "written to since", "volume/in.log": "an input"})
+	testkit.WriteFiles(t, a.dir, map[string]string{filepath.Base(protocol.VolumeImagePath(a.dir)): "written to since", "volume/in.log": "an input"})
 	job := inMachines()
 	job.Volume = spec.Volume{Path: "/v", Kind: spec.VolumeImage}
 	job.Checkpoint.Keep = true
@@ -103,7 +103,7 @@ func TestAVolumeThatWasSavedComesOnce(t *testing.T) {
 	if raw, err := os.ReadFile(filepath.Join(protocol.SavedPart(w.sites["b"].staged.Local, 0), "memory")); err != nil || string(raw) != "with the disk" {
 		t.Errorf("site b got %q, %v\n%s", raw, err, history(t, w, run.ID))
 	}
-	if got := listed(t, out); len(got) > 0 {
+	if got := testkit.Files(t, out); len(got) > 0 {
 		t.Errorf("of the lost attempt there came %q", got)
 	}
 	if _, err := os.Stat(filepath.Join(w.Store.RunDir(run.ID), "volume.img")); err == nil {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -35,7 +36,7 @@ func (d *controlled) writers(ctx context.Context, root *fsutil.Root, top string)
 // an attempt that was lost.
 func (w *writers) wrote(name string, there fs.FileInfo) (is, partial bool, err error) {
 	top := w.top
-	if _, is := below(w.top, name); !is { // beside the output
+	if _, is := inputs.Below(w.top, name); !is { // beside the output
 		top = name
 	}
 	if _, known := w.of[top]; !known {

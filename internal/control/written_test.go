@@ -9,6 +9,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestWhoseFilesOutputsReplace: those of runs of the same name, as these have left them, and
@@ -82,7 +83,7 @@ func TestWhoseFilesOutputsReplace(t *testing.T) {
 func TestASiteCannotClaimAFile(t *testing.T) {
 	w, results := newWorld(t, "a"), t.TempDir()
 	file, moment := filepath.Join(results, "thesis"), time.Unix(1_700_000_000, 0)
-	writeFiles(t, results, map[string]string{"thesis": "mine"})
+	testkit.WriteFiles(t, results, map[string]string{"thesis": "mine"})
 	for range 2 {
 		w.ending(t, 0, map[string]string{"volume/thesis": "evil"}, protocol.OutputMatch{Path: "volume/thesis"})
 		for _, f := range []string{file, filepath.Join(w.sites["a"].dir, "volume", "thesis")} {

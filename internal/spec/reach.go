@@ -134,14 +134,32 @@ func imageReach(key, jobDir, ref, dir string) []Reach {
 // Leaves reports whether a path lies outside of a directory, once links are followed.
 // The user's home directory and what it is in is no one's own: all in it counts as
 // outside.
-func Leaves(dir, path string) bool {
-	if home, err := os.UserHomeDir(); err == nil && inside(realPath(dir), realPath(home)) {
+func Leaves(dir, path string) bool { return OwnDir(dir).Leaves(path) }
+
+// Own is a directory as Leaves knows it: links in its own path are followed once.
+type Own struct {
+	dir, real string
+	everyones bool // the user's home directory is it, or in it
+}
+
+// OwnDir returns a directory that paths may leave.
+func OwnDir(dir string) Own {
+	o := Own{dir: filepath.Clean(dir), real: realPath(dir)}
+	home, err := os.UserHomeDir()
+	o.everyones = err == nil && inside(o.real, realPath(home))
+	return o
+}
+
+// Leaves is Leaves of the directory.
+func (o Own) Leaves(path string) bool {
+	if o.everyones {
 		return true
 	}
 	if !filepath.IsAbs(path) {
-		path = filepath.Join(dir, path)
+		path = filepath.Join(o.dir, path)
 	}
-	return !inside(filepath.Clean(dir), filepath.Clean(path)) && !inside(realPath(dir), filepath.Clean(path)) || !inside(realPath(dir), realPath(path))
+	path = filepath.Clean(path)
+	return !inside(o.dir, path) && !inside(o.real, path) || !inside(o.real, realPath(path))
 }
 
 // Inside reports whether a path is in a directory, which is given without links, once

@@ -1,4 +1,4 @@
-package control
+package inputs
 
 import (
 	"context"
@@ -38,31 +38,35 @@ type leftLink struct{ path, to, why string }
 type linkFollower struct {
 	job     *spec.Job
 	own     string
-	copies  []staging
-	places  map[staging]bool // where each copy goes, by local and remote alone
+	within  spec.Own // own, where that is not ""
+	copies  []Copy
+	places  map[Copy]bool // where each copy goes, by local and remote alone
 	left    []leftLink
 	added   int
 	entries int
 	most    int // of entries; 0: all
 }
 
-func newLinkFollower(job *spec.Job, own string, copies []staging) *linkFollower {
-	f := &linkFollower{job: job, own: own, places: map[staging]bool{}}
+func newLinkFollower(job *spec.Job, own string, copies []Copy) *linkFollower {
+	f := &linkFollower{job: job, own: own, places: map[Copy]bool{}}
+	if own != "" {
+		f.within = spec.OwnDir(own)
+	}
 	for _, c := range copies {
 		f.add(c)
 	}
 	return f
 }
 
-func (f *linkFollower) add(c staging) {
+func (f *linkFollower) add(c Copy) {
 	f.copies = append(f.copies, c)
-	f.places[staging{local: c.local, remote: c.remote}] = true
+	f.places[Copy{Local: c.Local, Remote: c.Remote}] = true
 }
 
 // follow looks for links in one copy, and plans further ones behind it. above are the
 // directories of the links by which it came there: their targets cannot come again.
-func (f *linkFollower) follow(ctx context.Context, c staging, above []string) error {
-	info, err := os.Lstat(c.local)
+func (f *linkFollower) follow(ctx context.Context, c Copy, above []string) error {
+	info, err := os.Lstat(c.Local)
 	switch {
 	case err != nil:
 		return nil //nolint:nilerr // the transfer reports it
@@ -71,7 +75,7 @@ func (f *linkFollower) follow(ctx context.Context, c staging, above []string) er
 	case !info.IsDir():
 		return nil
 	}
-	top, err := fsutil.OpenRoot(c.local)
+	top, err := fsutil.OpenRoot(c.Local)
 	if err != nil {
 		return nil //nolint:nilerr // see above
 	}
@@ -90,31 +94,31 @@ func (f *linkFollower) follow(ctx context.Context, c staging, above []string) er
 			return nil
 		}
 		below := c
-		below.local, below.remote = filepath.Join(c.local, name), path.Join(c.remote, name)
+		below.Local, below.Remote = filepath.Join(c.Local, name), path.Join(c.Remote, name)
 		return f.link(ctx, below, above)
 	})
 }
 
 // link decides on a link that leads out of its copy, or to nothing in it.
-func (f *linkFollower) link(ctx context.Context, c staging, above []string) error {
-	text, err := os.Readlink(c.local)
+func (f *linkFollower) link(ctx context.Context, c Copy, above []string) error {
+	text, err := os.Readlink(c.Local)
 	if err != nil {
 		return nil //nolint:nilerr // it has changed just now
 	}
 	leave := func(why string) error {
-		f.left = append(f.left, leftLink{c.local, text, why})
+		f.left = append(f.left, leftLink{c.Local, text, why})
 		return nil
 	}
-	target, err := filepath.EvalSymlinks(c.local)
-	dir := filepath.Dir(c.local)
+	target, err := filepath.EvalSymlinks(c.Local)
+	dir := filepath.Dir(c.Local)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return leave("to nothing")
 	case errors.Is(err, unix.ELOOP):
 		return leave("in a circle")
-	case err == nil && f.travels(c.remote, text, target):
+	case err == nil && f.travels(c.Remote, text, target):
 		return nil
-	case err != nil || f.own == "" || spec.Leaves(f.own, target):
+	case err != nil || f.own == "" || f.within.Leaves(target):
 		return leave("to what the job does not have")
 	case slices.ContainsFunc(append(above, dir), func(d string) bool { return contains(target, d) }):
 		return leave("in a circle")
@@ -125,11 +129,11 @@ func (f *linkFollower) link(ctx context.Context, c staging, above []string) erro
 	}
 	if f.added++; f.added > mostFollowed {
 		return &core.Error{
-			Kind: core.Invalid, Op: "read input", Object: f.job.Inputs[c.input].From, Err: fmt.Errorf("more than %d links lead out of the job's inputs, to what lies in %s", mostFollowed, f.own),
+			Kind: core.Invalid, Op: "read input", Object: f.job.Inputs[c.Input].From, Err: fmt.Errorf("more than %d links lead out of the job's inputs, to what lies in %s", mostFollowed, f.own),
 			Remedy: "Name what they lead to as an input of its own.",
 		}
 	}
-	c.local, c.within = target, f.own
+	c.Local, c.Within = target, f.own
 	f.add(c)
 	return f.follow(ctx, c, append(slices.Clone(above), dir))
 }
@@ -138,14 +142,14 @@ func (f *linkFollower) link(ctx context.Context, c staging, above []string) erro
 func (f *linkFollower) travels(remote, text, target string) bool {
 	there := path.Join(path.Dir(remote), text)
 	if path.IsAbs(text) {
-		rel, inside := below(f.job.Volume.Path, path.Clean(text))
+		rel, inside := Below(f.job.Volume.Path, path.Clean(text))
 		if !inside {
 			return false
 		}
 		there = path.Join("volume", rel)
 	}
 	for dir, rest := target, ""; ; dir, rest = filepath.Dir(dir), path.Join("/", filepath.Base(dir), rest) {
-		if remote, is := strings.CutSuffix(there, rest); is && f.places[staging{local: dir, remote: remote}] {
+		if remote, is := strings.CutSuffix(there, rest); is && f.places[Copy{Local: dir, Remote: remote}] {
 			return true
 		}
 		if dir == "/" {
@@ -156,16 +160,17 @@ func (f *linkFollower) travels(remote, text, target string) bool {
 
 // contains reports whether a path is dir, or lies in it.
 func contains(dir, path string) bool {
-	_, inside := below(dir, path)
+	_, inside := Below(dir, path)
 	return inside
 }
 
-// followLinks adds to copies what comes in the place of links in them.
-func (s *Submission) followLinks(ctx context.Context, job *spec.Job, copies []staging) ([]staging, error) {
-	if s.Own == "" { // no link is followed
+// FollowLinks adds to copies what comes in the place of links in them. own is the directory of
+// the user's own Beefile; "": no link is followed.
+func FollowLinks(ctx context.Context, job *spec.Job, own string, copies []Copy) ([]Copy, error) {
+	if own == "" {
 		return copies, nil
 	}
-	f := newLinkFollower(job, s.Own, copies)
+	f := newLinkFollower(job, own, copies)
 	for _, c := range copies {
 		if err := f.follow(ctx, c, nil); err != nil {
 			return nil, err
@@ -174,13 +179,13 @@ func (s *Submission) followLinks(ctx context.Context, job *spec.Job, copies []st
 	return f.copies, nil
 }
 
-// InputWarnings reports links below a job's inputs that stay links, though the job does not
-// have what they lead to. own is as in Submission.
-func InputWarnings(ctx context.Context, job *spec.Job, own string) []string {
+// Warnings reports links below a job's inputs that stay links, though the job does not have
+// what they lead to. own is as in FollowLinks.
+func Warnings(ctx context.Context, job *spec.Job, own string) []string {
 	local := *job
 	local.Inputs = slices.DeleteFunc(slices.Clone(job.Inputs), func(in spec.Input) bool { return spec.IsRemote(in.From) })
 	local.Volume.From = ""
-	copies, _, err := planInputs(&local)
+	copies, _, err := Plan(&local)
 	if err != nil {
 		return nil // it is reported as an error
 	}

@@ -1,4 +1,4 @@
-package control
+package inputs
 
 import (
 	"os"
@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestLinksThatLeadOutOfInputs: what lies in the directory of the user's own Beefile comes in
@@ -20,7 +21,7 @@ func TestLinksThatLeadOutOfInputs(t *testing.T) {
 		t.Fatal(err)
 	}
 	own := filepath.Join(dir, "own")
-	writeFiles(t, dir, map[string]string{
+	testkit.WriteFiles(t, dir, map[string]string{
 		"own/case/in": "1", "own/shared/mesh/m": "2", "own/shared/f": "3", "own/shared/g": "4", "own/other/x": "5", "own/.git/config": "6", "key": "secret",
 	})
 	for link, to := range map[string]string{
@@ -33,27 +34,27 @@ func TestLinksThatLeadOutOfInputs(t *testing.T) {
 		}
 	}
 	job := &spec.Job{Volume: spec.Volume{Path: "/w"}, Inputs: []spec.Input{{From: own + "/case", To: "/w/case"}, {From: own + "/other", To: "/w/other"}}}
-	copies, _, err := planInputs(job)
+	copies, _, err := Plan(job)
 	if err != nil {
 		t.Fatal(err)
 	}
 	follow := func(own string) (added []string) {
 		t.Helper()
-		all, err := (&Submission{Own: own}).followLinks(t.Context(), job, copies)
+		all, err := FollowLinks(t.Context(), job, own, copies)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range all[len(copies):] {
-			added = append(added, strings.TrimPrefix(c.local, own)+" > "+c.remote)
-			if c.within != own {
-				t.Errorf("%s may lead out of %q", c.local, c.within)
+			added = append(added, strings.TrimPrefix(c.Local, own)+" > "+c.Remote)
+			if c.Within != own {
+				t.Errorf("%s may lead out of %q", c.Local, c.Within)
 			}
 		}
 		slices.Sort(added)
 		return added
 	}
 	left := func(own string) (names []string) {
-		for _, text := range InputWarnings(t.Context(), job, own) {
+		for _, text := range Warnings(t.Context(), job, own) {
 			_, link, _ := strings.Cut(text, "the link "+dir+"/own/")
 			link, _, _ = strings.Cut(link, " -> ")
 			names = append(names, link)
@@ -81,7 +82,7 @@ func TestLinksThatLeadOutOfInputs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if list := InputWarnings(t.Context(), job, own); len(list) != mostWarned+1 {
+	if list := Warnings(t.Context(), job, own); len(list) != mostWarned+1 {
 		t.Errorf("%d warnings: %q", len(list), list)
 	}
 }
@@ -104,13 +105,13 @@ func TestLinksThatMultiply(t *testing.T) {
 			}
 		}
 	}
-	writeFiles(t, dir, map[string]string{"d" + string(rune('a'+levels)) + "/f": "1"})
+	testkit.WriteFiles(t, dir, map[string]string{"d" + string(rune('a'+levels)) + "/f": "1"})
 	job := &spec.Job{Volume: spec.Volume{Path: "/w"}, Inputs: []spec.Input{{From: dir + "/da", To: "/w/in"}}}
-	copies, _, err := planInputs(job)
+	copies, _, err := Plan(job)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&Submission{Own: dir}).followLinks(t.Context(), job, copies); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+	if _, err := FollowLinks(t.Context(), job, dir, copies); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 		t.Errorf("got %v", err)
 	}
 }
