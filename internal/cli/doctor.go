@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -89,7 +90,8 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 	}
 	add(shares())
 	add(kvm(catalog.KnownAccel()))
-	for _, device := range []struct{ name, path string }{{"InfiniBand", "/dev/infiniband"}, {"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
+	d.addRDMA(rdma.Host{}.Look())
+	for _, device := range []struct{ name, path string }{{"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
 		if _, err := os.Stat(device.path); err == nil {
 			add(finding{Area: "device", Name: device.name, Status: works, Detail: device.path})
 		}

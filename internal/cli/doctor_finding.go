@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // standing is how a thing that the doctor looked at stands.
@@ -75,6 +76,8 @@ type diagnosis struct {
 	Why      string    `json:"why"`
 	Verdict  verdict   `json:"verdict"`
 	Findings []finding `json:"findings"`
+	// RDMA are this machine's RDMA devices.
+	RDMA []core.RDMADevice `json:"rdma,omitempty"`
 }
 
 // verdict is what a diagnosis comes to.

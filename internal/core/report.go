@@ -29,3 +29,18 @@ type NodeReport struct {
 	// Full reports that the disk with the disks of its virtual machine was full at the end.
 	Full bool `json:"full,omitempty"`
 }
+
+// RDMADevice is an RDMA device of a host.
+type RDMADevice struct {
+	Name   string     `json:"name"`
+	Driver string     `json:"driver,omitempty"` // the kernel's
+	Ports  []RDMAPort `json:"ports,omitempty"`
+}
+
+// RDMAPort is a port of an RDMADevice.
+type RDMAPort struct {
+	Number int    `json:"number"`
+	State  string `json:"state"`      // such as ACTIVE
+	Link   string `json:"link_layer"` // InfiniBand or Ethernet
+	Rate   int64  `json:"bits_per_second,omitempty"`
+}
