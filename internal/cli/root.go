@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"log/slog"
@@ -23,8 +24,10 @@ type app struct {
 	sites    string
 	verbose  bool
 	color    output.Color
-	stdout   io.Writer
-	stderr   io.Writer
+	// jsonErrors: errors are JSON, for programs that call bee.
+	jsonErrors bool
+	stdout     io.Writer
+	stderr     io.Writer
 }
 
 // Main runs the command line and gives the exit code.
@@ -71,6 +74,7 @@ A Beefile describes the job, a sites file your machines:
 	flags.StringVar(&a.sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
 	flags.BoolVar(&a.verbose, "verbose", false, "write a debug log to standard error")
 	flags.Var(&a.color, "color", "`when` to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	flags.BoolVar(&a.jsonErrors, "json-errors", false, "write errors on standard error as JSON, one a line")
 	root.SetFlagErrorFunc(wrongFlags)
 	// A template for it would keep all methods of all types in the binary.
 	root.Version = versionText()
@@ -135,7 +139,13 @@ func (a *app) on(w io.Writer) *output.Screen { return output.On(w, a.color) }
 // say writes a message on standard error.
 func (a *app) say(format string, args ...any) { a.on(a.stderr).Say(format, args...) }
 
-func (a *app) printError(err error) { a.on(a.stderr).Error(err) }
+func (a *app) printError(err error) {
+	if a.jsonErrors {
+		json.NewEncoder(a.stderr).Encode(failureOf(err)) //nolint:errcheck // there is nobody else to report it to
+		return
+	}
+	a.on(a.stderr).Error(err)
+}
 
 // printable is output.Printable.
 func printable(s string) string { return output.Printable(s) }

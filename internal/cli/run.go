@@ -98,11 +98,20 @@ on a terminal Ctrl-C is the command's.`,
 	return c
 }
 
-// failure is what --json writes in place of a run's record where there is none.
+// failure is an error in JSON: what --json-errors writes, and --json in place of a run's
+// record where there is none.
 type failure struct {
 	Error *errorView `json:"error"`
 	// Problems are those of the Beefile, the sites file and flags.
 	Problems []spec.Problem `json:"problems,omitempty"`
+}
+
+func failureOf(err error) failure {
+	f := failure{Error: errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))}
+	if all, is := errors.AsType[*spec.Errors](err); is {
+		f.Problems = all.Problems
+	}
+	return f
 }
 
 // inJSON reports an error in JSON as well, where that is wanted: a script that reads
@@ -111,11 +120,7 @@ func (a *app) inJSON(o runOptions, err error) error {
 	if _, reported := errors.AsType[exitError](err); err == nil || reported || !o.asJSON {
 		return err
 	}
-	f := failure{Error: errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))}
-	if all, is := errors.AsType[*spec.Errors](err); is {
-		f.Problems = all.Problems
-	}
-	if werr := a.writeJSON(f); werr != nil {
+	if werr := a.writeJSON(failureOf(err)); werr != nil {
 		return werr
 	}
 	return err
