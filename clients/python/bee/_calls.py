@@ -1,0 +1,180 @@
+"""Calls of bee that sync and async twins share: arguments in, records out."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+from ._errors import InvalidError, WaitTimeoutError
+from ._program import Answer, Call
+
+Record = Dict[str, Any]
+Job = Union[str, "os.PathLike[str]", Mapping[str, Any]]
+Command = Union[str, Sequence[str], None]
+
+# Flags of `bee run` for keys of a Beefile that is a file.
+FLAGS = {
+    "name": "--name",
+    "nodes": "--nodes",
+    "cores": "--cores",
+    "memory": "--memory",
+    "time": "--time",
+    "wait": "--wait",
+    "workdir": "--workdir",
+    "gpus": "--gpus",
+    "image": "--image",
+}
+
+LOCAL_IMAGES = ("oci", "docker-archive", "oci-archive", "sif")
+
+
+def is_local_image(word: str) -> bool:
+    return word.split(":", 1)[0] in LOCAL_IMAGES and ":" in word or word.endswith(".sif") and ":" not in word
+
+
+def is_image(word: str) -> bool:
+    """Whether a word is an image and no Beefile, by the rules of `bee run`."""
+    if is_local_image(word):
+        return True
+    if os.path.exists(word) or word.lower().endswith((".yaml", ".yml", ".json")):
+        return False
+    return word != "" and not word.startswith((".", "/", "~"))
+
+
+def name_of_image(word: str) -> str:
+    """The name of a run of an image, as `bee run` makes it."""
+    if is_local_image(word):
+        file = word.split(":", 1)[-1].split(":", 1)[0]
+        return re.sub(r"(\.(tar|gz|sif))+$", "", os.path.basename(file))
+    return re.sub(r"[@:].*$", "", word.rsplit("/", 1)[-1])
+
+
+def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], pull: Optional[str], trust: bool, keys: Mapping[str, Any]) -> Call[Record]:
+    """Submit a run: a Beefile, a mapping with its keys, or an image and a command."""
+    arguments = ["run", "-d", "-q", "--json"]
+    keys = {k: v for k, v in keys.items() if v is not None}
+    for site in [sites] if isinstance(sites, str) else sites or ():
+        arguments += ["--site", site]
+    if pull is not None:
+        arguments += ["--pull", pull]
+    if isinstance(job, Mapping):
+        beefile = {**job, **keys}
+    elif isinstance(job, str) and is_image(job):
+        # All of it is what the caller wrote, as on a command line.
+        arguments += ["--image", job]
+        beefile = {"name": name_of_image(job), **keys}
+        trust = True
+    else:
+        if command is not None:
+            raise InvalidError("a Beefile has its command itself", remedy="Write the command as `run` in the Beefile, or run an image.")
+        return Call((*arguments, *_flags(keys), *(("--trust",) if trust else ()), "--", os.fspath(job)), _checked, finish=True)
+    if command is not None:
+        beefile["run"] = command if isinstance(command, str) else list(command)
+    if trust:
+        arguments.append("--trust")
+    return Call((*arguments, "-"), _checked, input=_beefile(beefile), finish=True)
+
+
+def _beefile(keys: Mapping[str, Any]) -> bytes:
+    """A Beefile: JSON is YAML, without escapes of two halves of a character."""
+    for key in ("inputs", "outputs", "mounts", "sites"):
+        if isinstance(keys.get(key), (str, os.PathLike, Mapping)):
+            keys = {**keys, key: [keys[key]]}
+    return json.dumps(keys, ensure_ascii=False, default=_plain).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, (tuple, set, frozenset)):
+        return list(value)
+    raise InvalidError(f"{value!r} cannot be in a Beefile", remedy="Use text, numbers, lists and mappings.")
+
+
+def _flags(keys: Mapping[str, Any]) -> List[str]:
+    flags: List[str] = []
+    for key, value in keys.items():
+        if key == "env":
+            for k, v in value.items():
+                flags += ["--env", f"{k}={v}"]
+        elif key == "labels":
+            for k, v in value.items():
+                flags += ["--label", f"{k}={v}"]
+        elif key in FLAGS:
+            flags.append(f"{FLAGS[key]}={value}")
+        else:
+            raise InvalidError(
+                f"{key!r} cannot replace a key of a Beefile that is a file",
+                remedy=f"Write it in the file. Only these can: {', '.join(sorted((*FLAGS, 'env', 'labels')))}.",
+            )
+    return flags
+
+
+def show(run: str) -> Call[Record]:
+    return Call(("show", "--json", "--", run), _checked)
+
+
+def _checked(answer: Answer) -> Any:
+    if answer.code != 0:
+        raise answer.error()
+    return answer.json()
+
+
+def runs(everything: bool, name: Optional[str], label: Optional[str], limit: int) -> Call[List[Record]]:
+    arguments = ["ps", "--json", f"--limit={limit}"]
+    if everything:
+        arguments.append("--all")
+    if name is not None:
+        arguments.append(f"--name={name}")
+    if label is not None:
+        arguments.append(f"--label={label}")
+    return Call(tuple(arguments), _checked)
+
+
+def wait(run: str, timeout: Optional[float]) -> Call[Record]:
+    limit = () if timeout is None else (f"--timeout={max(timeout, 0.001):.3f}s",)
+
+    def read(answer: Answer) -> Record:
+        if not answer.out.strip():
+            error = answer.error()
+            if error.kind == "busy":
+                raise WaitTimeoutError(error.message, remedy=error.remedy)
+            raise error
+        record: Record = answer.json()[0]
+        return record
+
+    return Call(("wait", "--json", *limit, "--", run), read)
+
+
+def stop(run: str, without_outputs: bool) -> Call[None]:
+    more = ("--without-outputs",) if without_outputs else ()
+    return Call(("stop", "--json", *more, "--", run), _listed)
+
+
+def remove(run: str, force: bool) -> Call[None]:
+    return Call(("rm", "--json", *(("--force",) if force else ()), "--", run), _listed, finish=True)
+
+
+def _listed(answer: Answer) -> None:
+    if answer.code != 0:
+        raise answer.error()
+
+
+def asked(command: str, run: str, sites: Union[str, Sequence[str], None] = None) -> Call[Record]:
+    """Ask for a checkpoint, a move or to continue."""
+    more: List[str] = []
+    for site in [sites] if isinstance(sites, str) else sites or ():
+        more += ["--site", site]
+    return Call((command, "--json", *more, "--", run), _checked, finish=True)
+
+
+def events(run: str, follow: bool) -> Tuple[str, ...]:
+    return ("events", *(("--follow",) if follow else ()), "--", run)
+
+
+def logs(run: str, follow: bool) -> Tuple[str, ...]:
+    return ("logs", "--json", *(("--follow",) if follow else ()), "--", run)

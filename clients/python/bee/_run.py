@@ -1,0 +1,146 @@
+"""Runs and the client, which wait for bee."""
+
+from __future__ import annotations
+
+from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+
+from . import _calls
+from ._calls import Command, Job
+from ._program import Program
+from ._records import Event, Piece, RunRecord, event_of, piece_of
+
+
+class Run(RunRecord):
+    """A run. Its properties are those of the newest record that was read.
+
+    ``wait`` and ``reload`` read it. An interrupt of ``wait``, such as Ctrl-C in a cell,
+    leaves the run alone.
+    """
+
+    def __init__(self, program: Program, record: Dict[str, Any]) -> None:
+        super().__init__(record)
+        self._program = program
+
+    def reload(self) -> Run:
+        """Read the record of the run."""
+        self._record = self._program.do(_calls.show(self.id))
+        return self
+
+    def wait(self, timeout: Optional[float] = None, check: bool = True) -> Run:
+        """Wait until the run is over.
+
+        A run that is suspended needs its user, and counts as over here. With ``check``,
+        the error of a run that has not succeeded is raised. After ``timeout`` seconds,
+        WaitTimeoutError is raised, and the run continues.
+        """
+        self._record = self._program.do(_calls.wait(self.id, timeout))
+        error = self.error
+        if check and error is not None:
+            raise error
+        return self
+
+    def stop(self, without_outputs: bool = False) -> Run:
+        """Stop the run and wait for its end; its outputs are collected."""
+        self._program.do(_calls.stop(self.id, without_outputs))
+        return self.reload()
+
+    def checkpoint(self) -> Run:
+        """Ask for a checkpoint now."""
+        self._program.do(_calls.asked("checkpoint", self.id))
+        return self.reload()
+
+    def move(self, sites: Union[str, Sequence[str], None] = None) -> Run:
+        """Ask for a checkpoint, and continue on another site."""
+        self._program.do(_calls.asked("move", self.id, sites))
+        return self.reload()
+
+    def resume(self, sites: Union[str, Sequence[str], None] = None) -> Run:
+        """Continue a suspended run from its checkpoint."""
+        self._program.do(_calls.asked("resume", self.id, sites))
+        return self.reload()
+
+    def remove(self, force: bool = False) -> None:
+        """Remove the record, logs and checkpoints of a run that is over."""
+        self._program.do(_calls.remove(self.id, force))
+
+    def logs(self) -> str:
+        """Return what the job has written so far, both streams in order."""
+        return b"".join(p.data for p in self.pieces()).decode("utf-8", "replace")
+
+    def pieces(self, follow: bool = False) -> Iterator[Piece]:
+        """Yield what the job writes; with ``follow`` until the run is over."""
+        for line in self._program.lines(_calls.logs(self.id, follow)):
+            yield piece_of(line)
+
+    def events(self, follow: bool = False) -> Iterator[Event]:
+        """Yield the events of the run; with ``follow`` until the run is over."""
+        for line in self._program.lines(_calls.events(self.id, follow)):
+            yield event_of(line)
+
+    def _ipython_display_(self) -> None:
+        from ._notebook import show
+
+        show(self)
+
+
+class Bee:
+    """A client of one program bee, with its own directories if they are given.
+
+    ``program`` is the path of bee, ``state``, ``cache`` and ``sites`` are as for its flags,
+    ``env`` is added to the environment.
+    """
+
+    def __init__(
+        self,
+        program: Optional[str] = None,
+        *,
+        state: Optional[str] = None,
+        cache: Optional[str] = None,
+        sites: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        self._program = Program(program, state=state, cache=cache, sites=sites, env=env)
+
+    def version(self) -> str:
+        """Return the version of the program."""
+        self._program.checked()
+        return self._program.version
+
+    def run(
+        self,
+        job: Job,
+        command: Command = None,
+        *,
+        name: Optional[str] = None,
+        nodes: Optional[int] = None,
+        cores: Optional[int] = None,
+        memory: Optional[str] = None,
+        time: Optional[str] = None,
+        env: Optional[Mapping[str, Any]] = None,
+        labels: Optional[Mapping[str, str]] = None,
+        inputs: Any = None,
+        outputs: Any = None,
+        sites: Union[str, Sequence[str], None] = None,
+        pull: Optional[str] = None,
+        trust: bool = False,
+        **keys: Any,
+    ) -> Run:
+        """Submit a run, and return without waiting for it.
+
+        ``job`` is an image, the path of a Beefile, or a mapping with the keys of one.
+        ``command`` is a text for the shell or a list of arguments; none is the image's own.
+        All other keys of a Beefile are arguments as well. ``trust`` allows a Beefile or a
+        mapping to leave its directory, as `--trust` of `bee run` does.
+        """
+        given = dict(
+            name=name, nodes=nodes, cores=cores, memory=memory, time=time, env=env, labels=labels, inputs=inputs, outputs=outputs, **keys
+        )
+        return Run(self._program, self._program.do(_calls.submit(job, command, sites, pull, trust, given)))
+
+    def get(self, run: str) -> Run:
+        """Return a run by its id, the first letters of it, or its name."""
+        return Run(self._program, self._program.do(_calls.show(run)))
+
+    def runs(self, all: bool = False, *, name: Optional[str] = None, label: Optional[str] = None, limit: int = 0) -> List[Run]:
+        """Return the runs that are not over, newest first; with ``all`` the others, too."""
+        return [Run(self._program, r) for r in self._program.do(_calls.runs(all, name, label, limit))]
