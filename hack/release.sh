@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Write a release into dist/: archives, packages, lists of what is in them (SBOM) and
+# Write a release into dist/: archives, packages, wheels, lists of what is in them (SBOM) and
 # sums. Equal sources give equal bytes: the time of everything is that of the commit.
 #
 #   VERSION=0.1.0 hack/release.sh [DIRECTORY]
@@ -45,6 +45,7 @@ for arch in ${ARCHES:-amd64 arm64}; do
     (cd "$work/$name" && ARCH=$arch nfpm package --config "$OLDPWD/hack/nfpm.yaml" --packager "$format" --target "$dist" >/dev/null)
   done
   cyclonedx-gomod bin -json -noserial -notimestamp -version "v$VERSION" -output "$dist/$name.cdx.json" "$work/$name/bee" 2>/dev/null
+  go run ./hack/wheel "$VERSION" "$arch" "$work/$name/bee" "$dist/$name.cdx.json" "$dist"
 done
 cp install.sh "$dist/"
 (cd "$dist" && sha256sum ./* | sed 's|\./||' > "$work/SHA256SUMS" && mv "$work/SHA256SUMS" .)

@@ -18,7 +18,7 @@ const version = "0.1.0"
 // TestRelease makes one for this architecture and installs it in each of its forms.
 func TestRelease(t *testing.T) {
 	testkit.RequireRoot(t) // packages are installed into roots of their own
-	for _, tool := range []string{"nfpm", "cyclonedx-gomod", "dpkg", "rpm", "mandoc"} {
+	for _, tool := range []string{"nfpm", "cyclonedx-gomod", "dpkg", "rpm", "mandoc", "python3"} {
 		testkit.RequireTool(t, tool)
 	}
 	root := testkit.Root(t)
@@ -60,6 +60,7 @@ func TestRelease(t *testing.T) {
 		must(t, exec.CommandContext(t.Context(), "rpm", "--root="+into, "--nodeps", "--install", one(t, dist, "*.rpm")))
 		checkInstalled(t, into)
 	})
+	t.Run("wheel", func(t *testing.T) { testWheel(t, one(t, dist, "*.whl")) })
 	t.Run("list of modules", func(t *testing.T) {
 		raw, err := os.ReadFile(one(t, dist, "*.cdx.json"))
 		if err != nil || !bytes.Contains(raw, []byte("pkg:golang/github.com/spf13/cobra@")) {
