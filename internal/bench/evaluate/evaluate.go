@@ -14,6 +14,8 @@ type Result struct {
 	Contrasts []Contrast `json:"contrasts"`
 	// Values are the figures of each environment by themselves.
 	Values []Values `json:"values"`
+	// Scaling has the figures of each environment along a variable.
+	Scaling []Scaling `json:"scaling,omitempty"`
 	// Claims are statements of a paper beside the contrasts.
 	Claims []Claim `json:"claims,omitempty"`
 	// Failed are environments that have no verdict, with the reason.
@@ -40,6 +42,8 @@ type Contrast struct {
 	Finding stats.Finding `json:"finding"`
 	// Beserra is the comparison of means by the dissertation's method.
 	Beserra *stats.Comparison `json:"beserra,omitempty"`
+	// Published is the comparison of the figures that a paper prints.
+	Published *Published `json:"published,omitempty"`
 	// Ratios are environment by baseline, block by block.
 	Ratios []float64 `json:"ratios,omitempty"`
 }
@@ -106,14 +110,21 @@ func Evaluate(p *record.Plan, rows []record.Row) Result {
 		c := &r.Contrasts[i]
 		c.Finding = f
 		for _, pair := range contrasts[i].Pairs {
-			c.Ratios = append(c.Ratios, pair.Env/pair.Base)
+			if ratio := pair.Env / pair.Base; finite(ratio) {
+				c.Ratios = append(c.Ratios, ratio)
+			}
 		}
-		if p.Method == "beserra2016" {
-			b := stats.Beserra(x.figures(c.Point, c.Environment, c.Metric, c.Key), x.figures(c.Point, p.Baseline, c.Metric, c.Key))
-			c.Beserra = &b
+		own, base := x.figures(c.Point, c.Environment, c.Metric, c.Key), x.figures(c.Point, p.Baseline, c.Metric, c.Key)
+		switch p.Method {
+		case "beserra2016":
+			if b := stats.Beserra(own, base); finite(b.Change) && finite(b.Env.CV) {
+				c.Beserra = &b
+			}
+		case "published":
+			c.Published = published(p, c, own, base)
 		}
 	}
-	r.Values, r.Claims = x.values(p), claims(p, x)
+	r.Values, r.Scaling, r.Claims = x.values(p), scaling(p, x), claims(p, x)
 	for _, e := range p.Environments {
 		if e.Dropped != "" {
 			r.Failed = append(r.Failed, Reason{e.Name, e.Dropped, e.Remedy})

@@ -18,21 +18,26 @@ type cell struct {
 
 // A table has the rows of a study by what they measure.
 type table struct {
-	rows  []record.Row
-	cells map[cell]*record.Row // measured, in counted blocks
-	order []cell
+	cells map[cell]*record.Row     // measured, in counted blocks
+	order map[series][]cell        // in the order of time
+	all   map[series][]*record.Row // failed ones and the block that warms up, too
 }
 
+// A series is all that was measured of an environment at a point.
+type series struct{ point, environment string }
+
 func index(rows []record.Row) *table {
-	x := &table{rows: rows, cells: map[cell]*record.Row{}}
+	x := &table{cells: map[cell]*record.Row{}, order: map[series][]cell{}, all: map[series][]*record.Row{}}
 	for i := range rows {
 		r := &rows[i]
+		at := series{r.Point, r.Environment}
+		x.all[at] = append(x.all[at], r)
 		if !r.Counts() {
 			continue
 		}
 		c := cell{r.Point, r.Environment, r.Again, r.Block, r.Epoch}
 		if x.cells[c] == nil {
-			x.order = append(x.order, c)
+			x.order[at] = append(x.order[at], c)
 		}
 		x.cells[c] = r
 	}
@@ -66,8 +71,8 @@ type side struct{ point, environment, metric, key string }
 // those of A/A.
 func (x *table) between(one, other side) []stats.Pair {
 	var pairs []stats.Pair
-	for _, c := range x.order {
-		if c.point != one.point || c.environment != one.environment || c.again {
+	for _, c := range x.order[series{one.point, one.environment}] {
+		if c.again {
 			continue
 		}
 		base := x.cells[cell{other.point, other.environment, false, c.block, c.epoch}]
@@ -85,8 +90,8 @@ func (x *table) between(one, other side) []stats.Pair {
 
 func (x *table) paired(point, metric, key string, one, other cell) []stats.Pair {
 	var pairs []stats.Pair
-	for _, c := range x.order {
-		if c.point != point || c.environment != one.environment || c.again != one.again {
+	for _, c := range x.order[series{point, one.environment}] {
+		if c.again != one.again {
 			continue
 		}
 		base := x.cells[cell{point, other.environment, other.again, c.block, c.epoch}]
@@ -106,9 +111,8 @@ func (x *table) paired(point, metric, key string, one, other cell) []stats.Pair 
 // failed at their last try, or were given up.
 func (x *table) failures(point, environment string) (failed, of int) {
 	last := map[cell]*record.Row{}
-	for i := range x.rows {
-		r := &x.rows[i]
-		if r.Point == point && r.Environment == environment && r.Block > 0 {
+	for _, r := range x.all[series{point, environment}] {
+		if r.Block > 0 {
 			last[cell{r.Point, r.Environment, r.Again, r.Block, 0}] = r
 		}
 	}
@@ -126,8 +130,11 @@ func (x *table) keys(point string, m record.Metric) []string {
 		return []string{""}
 	}
 	found := map[string]bool{}
-	for _, c := range x.order {
-		if c.point == point {
+	for at, cells := range x.order {
+		for _, c := range cells {
+			if at.point != point {
+				break
+			}
 			for _, f := range x.cells[c].Metrics[m.Name] {
 				found[f.Key] = true
 			}
@@ -149,8 +156,8 @@ func (x *table) keys(point string, m record.Metric) []string {
 // figures returns the counted figures of an environment, without those of A/A.
 func (x *table) figures(point, environment, metric, key string) []float64 {
 	var all []float64
-	for _, c := range x.order {
-		if c.point == point && c.environment == environment && !c.again {
+	for _, c := range x.order[series{point, environment}] {
+		if !c.again {
 			if v, ok := figure(x.cells[c], metric, key); ok {
 				all = append(all, v)
 			}
@@ -177,31 +184,31 @@ func (x *table) values(p *record.Plan) []Values {
 
 // blocks counts the counted blocks in which everything was measured.
 func (x *table) blocks(p *record.Plan) int {
-	whole := 0
-	for block := 1; block <= p.Most; block++ {
-		if x.whole(p, block) {
-			whole++
-		}
-	}
-	return whole
-}
-
-func (x *table) whole(p *record.Plan, block int) bool {
+	wanted, measured := 0, map[int]int{}
 	for _, point := range p.Points {
 		for _, e := range p.Environments {
 			if e.Dropped != "" || !slices.Contains(point.Environments, e.Name) {
 				continue
 			}
-			if !x.measured(point.ID, e.Name, block, false) || e.Name == p.Baseline && !x.measured(point.ID, e.Name, block, true) {
-				return false
+			wanted++
+			if e.Name == p.Baseline {
+				wanted++ // A/A
+			}
+			seen := map[cell]bool{}
+			for _, c := range x.order[series{point.ID, e.Name}] {
+				c.epoch = 0
+				if !seen[c] && (!c.again || e.Name == p.Baseline) {
+					seen[c] = true
+					measured[c.block]++
+				}
 			}
 		}
 	}
-	return true
-}
-
-func (x *table) measured(point, environment string, block int, again bool) bool {
-	return slices.ContainsFunc(x.order, func(c cell) bool {
-		return c.point == point && c.environment == environment && c.block == block && c.again == again
-	})
+	whole := 0
+	for block := 1; block <= p.Most; block++ {
+		if wanted > 0 && measured[block] == wanted {
+			whole++
+		}
+	}
+	return whole
 }

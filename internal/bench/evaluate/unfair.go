@@ -33,10 +33,7 @@ type used struct {
 
 func (x *table) used(point, environment string) used {
 	u := used{files: map[string]int{}, sums: map[string]string{}, cores: map[int]bool{}}
-	for _, c := range x.order {
-		if c.point != point || c.environment != environment {
-			continue
-		}
+	for _, c := range x.order[series{point, environment}] {
 		r := x.cells[c]
 		if r.Cores > 0 {
 			u.cores[r.Cores] = true
@@ -74,10 +71,7 @@ func (u *used) lacks(of *used) []string {
 // compute.
 func (x *table) foreign(point, environment string) []string {
 	var all []string
-	for _, c := range x.order {
-		if c.point != point || c.environment != environment {
-			continue
-		}
+	for _, c := range x.order[series{point, environment}] {
 		for _, file := range x.cells[c].Foreign {
 			name := path.Base(file)
 			if (computing.MatchString(name) || !strings.Contains(name, ".so")) && !slices.Contains(all, file) {
@@ -97,10 +91,10 @@ func (x *table) unfair(point, environment, baseline string) []string {
 			reasons = append(reasons, reason)
 		}
 	}
-	for _, c := range x.order {
-		if c.point == point && (c.environment == environment || c.environment == baseline) {
+	for _, name := range []string{environment, baseline} {
+		for _, c := range x.order[series{point, name}] {
 			for _, u := range x.cells[c].Unfair {
-				add(c.environment + ": " + u)
+				add(name + ": " + u)
 			}
 		}
 	}

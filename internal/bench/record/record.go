@@ -3,7 +3,10 @@
 // starts nothing, and knows neither study files nor verdicts.
 package record
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Schema is the version of both files. Older versions are read for ever.
 const Schema = 1
@@ -26,6 +29,8 @@ type Plan struct {
 	Seed uint64 `json:"seed"`
 	// Method is robust, beserra2016 or published.
 	Method string `json:"method"`
+	// Summary is the figure that a paper prints, for published.
+	Summary string `json:"summary,omitempty"`
 	// Margin is a fraction, such as 0.05.
 	Margin float64 `json:"margin"`
 	// Least and Most are numbers of counted blocks.
@@ -37,12 +42,25 @@ type Plan struct {
 	Environments  []Environment `json:"environments"`
 	Points        []Point       `json:"points"`
 	Metrics       []Metric      `json:"metrics"`
+	// Scales are comparisons along a variable.
+	Scales []Scale `json:"scales,omitempty"`
 	// Claims are statements of a paper to judge.
 	Claims []Claim `json:"claims,omitempty"`
 	// Jobs is the SHA-256 digest of all jobs, in hex.
 	Jobs    string    `json:"jobs,omitempty"`
 	Machine Machine   `json:"machine"`
 	Created time.Time `json:"created"`
+	// Command repeats the series.
+	Command string `json:"command,omitempty"`
+	// ComparedWith is a directory of former results that these are compared with, or empty.
+	ComparedWith string `json:"compared_with,omitempty"`
+}
+
+// Scale compares the points of a variable with those of one of its values.
+type Scale struct {
+	Variable string      `json:"variable"`
+	Against  string      `json:"against"`
+	Points   []PointPair `json:"points"`
 }
 
 // Environment is a way to run the job.
@@ -55,6 +73,25 @@ type Environment struct {
 	Remedy  string `json:"remedy,omitempty"`
 	// Emulated: its processor is emulated, so that no claim is judged by it.
 	Emulated bool `json:"emulated,omitempty"`
+	// Keys are the SHA-256 digests of its jobs by key, in hex.
+	Keys map[string]string `json:"keys,omitempty"`
+}
+
+// OtherKeys are the keys of jobs whose digests differ, sorted.
+func OtherKeys(a, b map[string]string) []string {
+	var keys []string
+	for key := range a {
+		if a[key] != b[key] {
+			keys = append(keys, key)
+		}
+	}
+	for key := range b {
+		if _, is := a[key]; !is {
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
 }
 
 // Point is one combination of the values of variables.

@@ -93,6 +93,30 @@ metrics: {time: {regex: '^Time: (\S+)', unit: s, better: lower}}
 	return strings.NewReplacer(replace...).Replace(text)
 }
 
+// TestAlong: points are compared with those of another value, and else the same values.
+func TestAlong(t *testing.T) {
+	s, err := Parse("cfd.yaml", []byte(whole), "/studies")
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, err := s.Points(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, pair := range s.Along(points, s.Contrasts[1]) {
+		found = append(found, pair[0].ID(s.Variables)+" by "+pair[1].ID(s.Variables))
+	}
+	slices.Sort(found)
+	want := []string{
+		"ranks=2,hosts=1,case=large.cfg by ranks=1,hosts=1,case=large.cfg", "ranks=2,hosts=1,case=small.cfg by ranks=1,hosts=1,case=small.cfg",
+		"ranks=4,hosts=2,case=large.cfg by ranks=1,hosts=1,case=large.cfg", "ranks=4,hosts=2,case=small.cfg by ranks=1,hosts=1,case=small.cfg",
+	}
+	if !slices.Equal(found, want) {
+		t.Errorf("compared are %q, expected %q", found, want)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
