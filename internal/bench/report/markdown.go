@@ -26,6 +26,24 @@ func (r *Report) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(v.what), cell(v.environment), v.verdict, v.cost, cell(v.detail))
 		}
 	}
+	if rows := r.scalingRows(); len(rows) > 0 {
+		b.WriteString("\n## Scaling\n\n| figure | environment | speedup | efficiency |\n|---|---|---|---|\n")
+		for _, s := range rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(s.what), cell(s.environment), s.speedup, s.efficiency)
+		}
+	}
+	if rows := r.meanRows(); len(rows) > 0 {
+		fmt.Fprintf(&b, "\n## Means, as in the dissertation\n\n%s\n\n| figure | environment | change of the mean | |\n|---|---|---|---|\n", meansText())
+		for _, m := range rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(m.what), cell(m.environment), m.change, m.word)
+		}
+	}
+	if rows := r.publishedRows(); len(rows) > 0 {
+		fmt.Fprintf(&b, "\n## The %s of each, as in the paper\n\n| figure | environment | value | baseline | change |\n|---|---|---|---|---|\n", r.summary())
+		for _, s := range rows {
+			fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(s.what), cell(s.environment), s.value, s.baseline, s.change)
+		}
+	}
 	if rows := r.claimRows(); len(rows) > 0 {
 		b.WriteString("\n## Claims of the paper\n\n| claim | claimed change | measured | | from |\n|---|---|---|---|---|\n")
 		for _, c := range rows {
@@ -44,6 +62,9 @@ func (r *Report) Markdown(w io.Writer) error {
 		fmt.Fprintf(&b, "| %s | %s | %s %s | %d |\n", cell(name), cell(v.Environment), number(v.Median), r.unit(v.Metric), len(v.Figures))
 	}
 	fmt.Fprintf(&b, "\n%s\n", r.provenance())
+	if r.Plan.Command != "" {
+		fmt.Fprintf(&b, "\nTo repeat it:\n\n    %s\n", strings.ReplaceAll(r.Plan.Command, "\n", " "))
+	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }

@@ -31,9 +31,12 @@ func (r *Report) HTML(w io.Writer) error {
 	r.table(&b, "Verdicts", true)
 	r.ratios(&b)
 	r.table(&b, "Exploratory figures", false)
+	r.sweeps(&b)
+	r.scaling(&b)
 	r.time(&b)
 	r.claims(&b)
 	r.beserra(&b)
+	r.published(&b)
 	if len(r.Result.Flags) > 0 {
 		b.WriteString("<h2>Fairness</h2>\n<ul>\n")
 		for _, f := range r.Result.Flags {
@@ -42,6 +45,9 @@ func (r *Report) HTML(w io.Writer) error {
 		b.WriteString("</ul>\n")
 	}
 	fmt.Fprintf(&b, "<h2>Where from</h2>\n<p>%s</p>\n", e(r.provenance()))
+	if r.Plan.Command != "" {
+		fmt.Fprintf(&b, "<p>To repeat it: <code>%s</code></p>\n", e(r.Plan.Command))
+	}
 	if r.Plan.File != "" {
 		fmt.Fprintf(&b, "<details><summary>Study file</summary><pre>%s</pre></details>\n", e(r.Plan.File))
 	}
@@ -72,8 +78,10 @@ func (r *Report) table(b *strings.Builder, title string, primary bool) {
 	b.WriteString("</table>\n")
 }
 
-func (r *Report) beserra(b *strings.Builder) {
-	var rows strings.Builder
+type meanRow struct{ what, environment, change, word string }
+
+func (r *Report) meanRows() []meanRow {
+	var rows []meanRow
 	for i := range r.Result.Contrasts {
 		c := &r.Result.Contrasts[i]
 		if c.Beserra == nil {
@@ -83,12 +91,25 @@ func (r *Report) beserra(b *strings.Builder) {
 		if c.Beserra.Relevant {
 			word = "relevant"
 		}
-		fmt.Fprintf(&rows, "<tr><td>%s</td><td>%s</td><td class=\"n\">%+.1f %%</td><td>%s</td></tr>\n", html.EscapeString(what(c)), html.EscapeString(c.Environment), 100*c.Beserra.Change, word)
+		rows = append(rows, meanRow{what(c), c.Environment, fmt.Sprintf("%+.1f %%", 100*c.Beserra.Change), word})
 	}
-	if rows.Len() == 0 {
+	return rows
+}
+
+func meansText() string {
+	return fmt.Sprintf("%d runs one after the other, without the highest and the lowest; below 5 %% is called irrelevant. "+
+		"The method has no test and cannot distinguish a difference from drift: the verdicts above are those of the same rows by the robust method.", stats.BeserraRuns)
+}
+
+func (r *Report) beserra(b *strings.Builder) {
+	rows := r.meanRows()
+	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "<h2>Means, as in the dissertation</h2>\n<p>%d runs one after the other, without the highest and the lowest; below 5 %% is called irrelevant. "+
-		"The method has no test and cannot distinguish a difference from drift: the verdicts above are those of the same rows by the robust method.</p>\n"+
-		"<table><tr><th>figure</th><th>environment</th><th>change of the mean</th><th></th></tr>\n%s</table>\n", stats.BeserraRuns, rows.String())
+	e := html.EscapeString
+	fmt.Fprintf(b, "<h2>Means, as in the dissertation</h2>\n<p>%s</p>\n<table><tr><th>figure</th><th>environment</th><th>change of the mean</th><th></th></tr>\n", e(meansText()))
+	for _, m := range rows {
+		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td>%s</td></tr>\n", e(m.what), e(m.environment), m.change, m.word)
+	}
+	b.WriteString("</table>\n")
 }

@@ -22,10 +22,12 @@ import (
 
 // Report is a study with what was measured and found.
 type Report struct {
-	Plan      record.Plan     `json:"plan"`
-	Sentences []string        `json:"sentences"`
-	Result    evaluate.Result `json:"result"`
-	Rows      []record.Row    `json:"rows"`
+	Plan      record.Plan `json:"plan"`
+	Sentences []string    `json:"sentences"`
+	// Comparison is that with former results, if it was asked for.
+	Comparison *evaluate.Comparison `json:"comparison,omitempty"`
+	Result     evaluate.Result      `json:"result"`
+	Rows       []record.Row         `json:"rows"`
 }
 
 // New evaluates rows and returns their report.
@@ -35,22 +37,9 @@ func New(p record.Plan, rows []record.Row) *Report {
 	return r
 }
 
-// Redact drops names of hosts, users and paths.
-func (r *Report) Redact() {
-	r.Plan.Machine.Host, r.Plan.Dir, r.Plan.File, r.Plan.Site = "", "", "", ""
-	for i := range r.Rows {
-		r.Rows[i].Error, r.Rows[i].Run, r.Rows[i].Programs, r.Rows[i].Foreign, r.Rows[i].Hosts = "", "", nil, nil, nil
-	}
-	for i := range r.Plan.Environments {
-		e := &r.Plan.Environments[i]
-		if e.Dropped != "" {
-			e.Dropped, e.Remedy = "not measured here", ""
-		}
-	}
-	for i := range r.Result.Failed {
-		r.Result.Failed[i].Reason, r.Result.Failed[i].Remedy = "not measured here", ""
-	}
-	r.Sentences = evaluate.Sentences(&r.Plan, &r.Result)
+// Compare adds a comparison with former results.
+func (r *Report) Compare(c *evaluate.Comparison) {
+	r.Comparison, r.Sentences = c, append(r.Sentences, c.Sentences()...)
 }
 
 // JSON writes everything.

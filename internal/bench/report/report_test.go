@@ -100,16 +100,85 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestRedacted looks for names in every form of a report.
 func TestRedacted(t *testing.T) {
 	r := example(1)
-	r.Redact()
-	var b bytes.Buffer
-	if err := errors.Join(r.HTML(&b), r.JSON(&b)); err != nil {
+	r.Plan.Title, r.Plan.Mapped, r.Plan.Seed, r.Plan.Command = "Does /data/ann/case cost more than 1 B/s or 3/4 on lab-9?", map[string]string{"aws": "lab-9"}, math.MaxUint64, "bee bench run /home/ann/s.yaml"
+	r.Plan.Points[0].ID = "case=/home/ann/big.cfg"
+	r.Result.Contrasts[0].Point = r.Plan.Points[0].ID
+	r.Result.Contrasts[0].Finding.Withheld = []string{"native uses /home/ann/lib/libm.so.6 of the host"}
+	r.Result.Flags[0].Text = "/opt/carl/solver looks at its own executable, as carl does"
+	for i := range r.Rows {
+		r.Rows[i].Flags, r.Rows[i].Log, r.Rows[i].Hosts = []string{"seen on n1.example.org"}, "logs/_home_ann_", []string{"n7"}
+	}
+	if err := r.Redact("carl"); err != nil {
 		t.Fatal(err)
 	}
-	for _, secret := range []string{"ann", "n1.example.org"} {
-		if strings.Contains(b.String(), secret) {
-			t.Errorf("the redacted report has %q", secret)
+	var page, md, c, j bytes.Buffer
+	if err := errors.Join(r.HTML(&page), r.Markdown(&md), r.CSV(&c), r.JSON(&j)); err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{page.String(), md.String(), c.String(), j.String()} {
+		for _, secret := range []string{"ann", "carl", "example.org", "lab-9", "big.cfg", "libm.so"} {
+			if regexp.MustCompile(`\b` + secret + `\b`).MatchString(text) {
+				t.Errorf("the redacted report has %q: %s", secret, text[:min(len(text), 2000)])
+			}
 		}
+	}
+	if r.Plan.Seed != math.MaxUint64 || !strings.Contains(md.String(), "more than 1 B/s or 3/4") {
+		t.Errorf("seed %d; what is no name was changed: %s", r.Plan.Seed, md.String())
+	}
+}
+
+// TestFormsOfOtherFigures looks for scaling, sweeps and the papers' own figures in the forms
+// that people read.
+func TestFormsOfOtherFigures(t *testing.T) {
+	r := example(1)
+	r.Plan.Metrics = append(r.Plan.Metrics, record.Metric{Name: "band", Unit: "MB/s", Better: "higher", Sweep: true})
+	r.Plan.Points = append(r.Plan.Points, record.Point{ID: "ranks=2", Values: map[string]string{"ranks": "2"}, Environments: r.Plan.Points[0].Environments})
+	r.Plan.Points[0].Values = map[string]string{"ranks": "1"}
+	r.Plan.Scales = []record.Scale{{Variable: "ranks", Against: "1", Points: []record.PointPair{{Point: "ranks=2", Against: r.Plan.Points[0].ID}}}}
+	for _, row := range r.Rows {
+		row.Point, row.Metrics = "ranks=2", map[string][]record.Figure{"seconds": {{Value: row.Metrics["seconds"][0].Value / 1.6}}, "mem": {{Value: 0}}, "band": {{Key: "1", Value: 3}, {Key: "64", Value: 80}}}
+		r.Rows = append(r.Rows, row)
+	}
+	r.Plan.Method, r.Plan.Summary = "published", "median"
+	for method, want := range map[string]string{"published": "The median of each, as in the paper", "beserra2016": "Means, as in the dissertation"} {
+		r.Plan.Method = method
+		again := New(r.Plan, r.Rows)
+		var page, md, j bytes.Buffer
+		if err := errors.Join(again.HTML(&page), again.Markdown(&md), again.JSON(&j)); err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{page.String(), md.String()} {
+			if !strings.Contains(text, want) || !strings.Contains(text, "80 %") {
+				t.Errorf("%s: the report lacks %q, or the efficiency of 80 %%: %s", method, want, text)
+			}
+		}
+		if !strings.Contains(page.String(), "<polyline") || xml.Unmarshal(bytes.TrimPrefix(page.Bytes(), []byte("<!DOCTYPE html>\n")), new(struct{})) != nil {
+			t.Errorf("%s: the page has no sweep, or is no XML", method)
+		}
+	}
+	if s := New(r.Plan, r.Rows).Result.Scaling; len(s) != 2 || s[0].Efficiency == nil || math.Abs(s[0].Speedup-1.6) > 0.05 {
+		t.Errorf("scaling is %+v, expected a speedup of 1.6 of both environments", s)
+	}
+}
+
+// BenchmarkReport evaluates 100,000 rows.
+func BenchmarkReport(b *testing.B) {
+	r := example(3)
+	points, rows := []record.Point{}, []record.Row{}
+	for i := range 1540 {
+		p := r.Plan.Points[0]
+		p.ID = strings.Repeat("n", i+1)
+		points = append(points, p)
+		for _, row := range r.Rows {
+			row.Point = p.ID
+			rows = append(rows, row)
+		}
+	}
+	r.Plan.Points = points
+	for b.Loop() {
+		New(r.Plan, rows)
 	}
 }

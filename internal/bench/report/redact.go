@@ -1,0 +1,99 @@
+package report
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/bench/evaluate"
+)
+
+// paths are those of files. A unit such as B/s is none.
+var paths = regexp.MustCompile(`(^|[^A-Za-z0-9_.…/~])(~|\.{1,2})?(/+[^\s/:;,"'()<>=|]+)+/*`)
+
+// least length of a name that is dropped, as shorter ones are parts of common words.
+const leastName = 3
+
+// Redact drops paths and the names of hosts, and the names that are given, such as a user's.
+func (r *Report) Redact(names ...string) error {
+	names = append(slices.Clone(names), r.Plan.Machine.Host, r.Plan.Site)
+	for name, to := range r.Plan.Mapped {
+		names = append(names, to)
+		r.Plan.Mapped[name] = "another site"
+	}
+	r.Plan.Machine.Host, r.Plan.Dir, r.Plan.File, r.Plan.Site, r.Plan.Command, r.Plan.ComparedWith = "", "", "", "", "", ""
+	for i := range r.Rows {
+		row := &r.Rows[i]
+		names = append(names, row.Hosts...)
+		row.Error, row.Run, row.Log, row.Programs, row.Foreign, row.Hosts = "", "", "", nil, nil, nil
+	}
+	for i := range r.Plan.Environments {
+		e := &r.Plan.Environments[i]
+		if e.Dropped != "" {
+			e.Dropped, e.Remedy = "not measured here", ""
+		}
+	}
+	for i := range r.Result.Failed {
+		r.Result.Failed[i].Reason, r.Result.Failed[i].Remedy = "not measured here", ""
+	}
+	r.Sentences = evaluate.Sentences(&r.Plan, &r.Result)
+	if r.Comparison != nil {
+		r.Compare(r.Comparison)
+	}
+	return r.rewrite(cleaner(names))
+}
+
+// cleaner returns a function that drops names and paths from a text.
+func cleaner(names []string) func(string) string {
+	slices.Sort(names)
+	var words []*regexp.Regexp
+	for _, name := range slices.Compact(names) {
+		if len(name) >= leastName {
+			words = append(words, regexp.MustCompile(`(^|[^A-Za-z0-9])`+regexp.QuoteMeta(name)+`($|[^A-Za-z0-9])`))
+		}
+	}
+	return func(text string) string {
+		for _, w := range words {
+			for w.MatchString(text) {
+				text = w.ReplaceAllString(text, "${1}…${2}")
+			}
+		}
+		return paths.ReplaceAllString(text, "${1}…")
+	}
+}
+
+// rewrite changes all texts of a report, wherever they are.
+func (r *Report) rewrite(change func(string) string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var all any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // a seed is no float
+	if err := d.Decode(&all); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(rewritten(all, change)); err != nil {
+		return err
+	}
+	*r = Report{}
+	return json.Unmarshal(text, r)
+}
+
+func rewritten(v any, change func(string) string) any {
+	switch x := v.(type) {
+	case string:
+		return change(x)
+	case []any:
+		for i := range x {
+			x[i] = rewritten(x[i], change)
+		}
+	case map[string]any:
+		for k := range x { // names of fields, variables and metrics
+			x[k] = rewritten(x[k], change)
+		}
+	}
+	return v
+}
