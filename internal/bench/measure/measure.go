@@ -54,6 +54,8 @@ type Outcome struct {
 	Processor time.Duration
 	MaxRSS    int64
 	Cost      float64
+	// Energy of all processors of this host in joules during the measurement. 0: not known.
+	Energy float64
 	// Found is what computed, where it ran on this host.
 	Found fair.Found
 }
@@ -172,13 +174,14 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 		return record.Row{}, err
 	}
 	row := record.Row{Begin: time.Now(), YardstickSeconds: yardstick().Seconds(), Load: load()}
-	before := processorTimes()
+	before, energy := processorTimes(), readEnergy(powercap)
 	var output bytes.Buffer
 	begin := time.Now()
 	outcome, err := t.Launcher.Launch(ctx, job, t.Study.Environments[m.Environment], &core.Limited{W: &output, Left: maxOutput})
 	if err != nil {
 		return row, err
 	}
+	outcome.Energy = readEnergy(powercap).since(energy)
 	row.Seconds, row.Steal = time.Since(begin).Seconds(), stolen(before, processorTimes())
 	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
 	row.Foreign, row.Runtime = outcome.Found.Foreign, outcome.Runtime
@@ -210,6 +213,15 @@ func (t *Taker) doubts(o Outcome) []string {
 	}
 	if o.Found.Cores > 0 && o.Found.Busiest > o.Found.Cores {
 		flags = append(flags, "more processes of one program than cores")
+	}
+	if slices.Contains(t.Study.Fair, "cold-files") {
+		flags = append(flags, "nothing verified that files were read from the disk and not from memory")
+	}
+	if t.Study.Method.Reuse != "none" {
+		flags = append(flags, "each measurement started anew, although the study asks to reuse what was started")
+	}
+	if o.Energy == 0 && slices.ContainsFunc(t.Study.MetricNames, func(name string) bool { return t.Study.Metrics[name].Builtin == "energy" }) {
+		flags = append(flags, "the energy could not be read here")
 	}
 	for _, program := range o.Found.Misled {
 		flags = append(flags, program+" looks at its own executable or runs as another user, and finds the image's loader in its place: measure as root")
@@ -330,6 +342,8 @@ func builtin(name string, o Outcome) (float64, bool) {
 		return float64(o.MaxRSS), o.MaxRSS > 0
 	case "cost":
 		return o.Cost, o.Cost > 0
+	case "energy":
+		return o.Energy, o.Energy > 0
 	}
 	return 0, false
 }

@@ -115,6 +115,44 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
+// TestEnergy reads counters as the kernel has them: of whole processors, and of one that began again.
+func TestEnergy(t *testing.T) {
+	dir := t.TempDir()
+	write := func(zone, used string) {
+		t.Helper()
+		at := filepath.Join(dir, zone)
+		if err := errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "energy_uj"), []byte(used+"\n"), 0o644), os.WriteFile(filepath.Join(at, "max_energy_range_uj"), []byte("9000000\n"), 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("intel-rapl:0", "1000000")
+	write("intel-rapl:0:0", "5")
+	write("intel-rapl:1", "8000000")
+	before := readEnergy(dir)
+	write("intel-rapl:0", "3000000")
+	write("intel-rapl:0:0", "4000000")
+	write("intel-rapl:1", "500000")
+	if j := readEnergy(dir).since(before); j != 2+1.5 {
+		t.Errorf("%v J, expected 3.5", j)
+	}
+	if j := readEnergy(t.TempDir()).since(before); j != 0 {
+		t.Errorf("%v J without a counter", j)
+	}
+}
+
+// TestWhatIsNotDoneIsFlagged: what a study asks for is done or flagged.
+func TestWhatIsNotDoneIsFlagged(t *testing.T) {
+	k := taker(t, nil)
+	k.Study.Fair, k.Study.Method.Reuse = []string{"cold-files"}, "block"
+	k.Study.MetricNames, k.Study.Metrics["energy"] = append(k.Study.MetricNames, "energy"), study.Metric{Builtin: "energy"}
+	flags := k.doubts(Outcome{})
+	for _, word := range []string{"from the disk", "reuse", "energy"} {
+		if !slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, word) }) {
+			t.Errorf("flags %q lack that of %s", flags, word)
+		}
+	}
+}
+
 // TestAFaultOfThisMachineEndsTheStudy: it is no figure of an environment.
 func TestAFaultOfThisMachineEndsTheStudy(t *testing.T) {
 	broken := errors.New("the disk is full")

@@ -33,6 +33,14 @@ type Measurer interface {
 	Measure(ctx context.Context, m Measurement) (record.Row, error)
 }
 
+// Scant says that a budget is too small for a verdict.
+type Scant struct {
+	Budget time.Duration
+	// Blocks likely fit, Least are needed, and Needs is the time of those.
+	Blocks, Least int
+	Needs         time.Duration
+}
+
 // Progress is where a study stands.
 type Progress struct {
 	Measurement
@@ -70,6 +78,8 @@ type Runner struct {
 	Family int
 	Epoch  int
 	Report func(Progress)
+	// Scant, if set, is called once if the budget likely ends the study before it has a verdict.
+	Scant func(Scant)
 	// Stop, closed, ends the study after the current measurement.
 	Stop <-chan struct{}
 	Now  func() time.Time
@@ -101,6 +111,9 @@ func (r *Runner) Run(ctx context.Context) (End, error) {
 		}
 		if len(plan.Environments) > 1 && !slices.ContainsFunc(plan.Points, func(p record.Point) bool { return len(r.active(p)) > 1 }) {
 			return OnlyBase, nil
+		}
+		if block == 0 {
+			r.foresee()
 		}
 		if slices.Contains(looks, block) && block < plan.Most && r.Precise(r.Journal.Rows) {
 			return Precise, nil
@@ -248,6 +261,30 @@ func (r *Runner) overBudget(block int) bool {
 	}
 	spent := r.spent()
 	return spent+spent/time.Duration(block) > budget
+}
+
+// foresee calls Scant where the first block was too long for the budget.
+func (r *Runner) foresee() {
+	plan := &r.Journal.Plan
+	budget, block := time.Duration(plan.BudgetSeconds*float64(time.Second)), r.warmUp()
+	least := min(max(plan.Least, stats.LeastBlocks(r.Family)), plan.Most)
+	if budget == 0 || block <= 0 || r.Scant == nil {
+		return
+	}
+	if blocks := int(budget/block) - 1; blocks < least {
+		r.Scant(Scant{Budget: budget, Blocks: max(0, blocks), Least: least, Needs: time.Duration(least+1) * block})
+	}
+}
+
+// warmUp is the time of the block that warms up.
+func (r *Runner) warmUp() time.Duration {
+	var seconds float64
+	for i := range r.Journal.Rows {
+		if r.Journal.Rows[i].Block == 0 {
+			seconds += r.Journal.Rows[i].Seconds
+		}
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 func (r *Runner) progress(m Measurement) Progress {

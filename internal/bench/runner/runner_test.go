@@ -189,8 +189,14 @@ func TestStops(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if end, err := newRunner(t, j, &fakeMeasurer{t: t}).Run(t.Context()); err != nil || end != OverBudget || len(j.Rows) != 18 {
+		r := newRunner(t, j, &fakeMeasurer{t: t})
+		var scant []Scant
+		r.Scant = func(s Scant) { scant = append(scant, s) }
+		if end, err := r.Run(t.Context()); err != nil || end != OverBudget || len(j.Rows) != 18 {
 			t.Errorf("%q, %v, %d rows", end, err, len(j.Rows))
+		}
+		if want := (Scant{Budget: 20 * time.Second, Blocks: 2, Least: 7, Needs: 48 * time.Second}); !slices.Equal(scant, []Scant{want}) {
+			t.Errorf("foreseen: %+v, expected %+v", scant, want)
 		}
 	})
 	t.Run("request", func(t *testing.T) {
