@@ -12,7 +12,7 @@ import (
 func (a *app) newBenchCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "bench", Short: "Measure what containers and virtual machines cost on this machine", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+		RunE: func(*cobra.Command, []string) error { return a.listStudies(false) },
 	}
 	c.AddCommand(a.newBenchLsCommand(), a.newBenchShowCommand(), a.newBenchRunCommand(), a.newBenchResumeCommand(), a.newBenchReportCommand(), a.newBenchCheckCommand(), a.newBenchPlanCommand(), a.newBenchCompareCommand(), a.newBenchCalibrateCommand())
 	return c

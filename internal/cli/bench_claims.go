@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"hash"
 	"maps"
 	"math"
 	"slices"
@@ -77,6 +78,55 @@ func jobsDigest(p *record.Plan, taker *measure.Taker) (string, error) {
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// keyDigests are the digests of the keys of an environment's jobs.
+func keyDigests(p *record.Plan, taker *measure.Taker, environment string) (map[string]string, error) {
+	all := map[string]hash.Hash{}
+	for _, point := range p.Points {
+		if !slices.Contains(point.Environments, environment) {
+			continue
+		}
+		job, err := taker.Job(point, environment, "")
+		if err != nil {
+			return nil, err
+		}
+		text, err := json.Marshal(job)
+		if err != nil {
+			return nil, fmt.Errorf("digest the job of %s: %w", environment, err)
+		}
+		var keys map[string]json.RawMessage
+		if err := json.Unmarshal(text, &keys); err != nil {
+			return nil, fmt.Errorf("digest the job of %s: %w", environment, err)
+		}
+		for key, value := range keys {
+			if all[key] == nil {
+				all[key] = sha256.New()
+			}
+			all[key].Write(value)
+		}
+	}
+	sums := map[string]string{}
+	for key, h := range all {
+		sums[strings.ToLower(key)] = hex.EncodeToString(h.Sum(nil))
+	}
+	return sums, nil
+}
+
+// scalesOf are the comparisons of a study along variables.
+func scalesOf(s *study.Study, points []study.Point) []record.Scale {
+	var all []record.Scale
+	for _, c := range s.Contrasts {
+		if c.Vary == study.EnvironmentVariable {
+			continue
+		}
+		scale := record.Scale{Variable: c.Vary, Against: string(c.Against)}
+		for _, pair := range s.Along(points, c) {
+			scale.Points = append(scale.Points, record.PointPair{Point: pair[0].ID(s.Variables), Against: pair[1].ID(s.Variables)})
+		}
+		all = append(all, scale)
+	}
+	return all
 }
 
 // emulates reports whether the processor of a job's machines is emulated, or may be: only a

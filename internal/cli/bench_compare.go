@@ -14,7 +14,7 @@ import (
 )
 
 func (a *app) newBenchCompareCommand() *cobra.Command {
-	var asJSON, different bool
+	var asJSON, different, undecided bool
 	var failOn []string
 	c := &cobra.Command{
 		Use: "compare DIR DIR...", Short: "Compare results of other dates, machines or versions of bee", Args: cobra.MinimumNArgs(2),
@@ -31,39 +31,61 @@ the same, unless --allow-different is given.`,
 			}
 			var all []evaluate.Series
 			for _, dir := range args {
-				p, rows, err := record.Read(dir)
+				s, err := former(dir)
 				if err != nil {
 					return err
 				}
-				all = append(all, evaluate.Series{Name: filepath.Base(filepath.Clean(dir)), Plan: p, Rows: rows})
+				all = append(all, s)
 			}
 			var found []evaluate.Comparison
 			for _, to := range all[1:] {
 				c := evaluate.Compare(all[0], to)
 				if len(c.Differences) > 0 && !different {
-					return &core.Error{
-						Kind: core.Invalid, Op: "compare", Object: c.From + " and " + c.To, Err: errors.New(strings.Join(c.Differences, "; ")),
-						Remedy: "--allow-different compares them anyway.",
-					}
+					return differ(&c, "--allow-different compares them anyway.")
 				}
 				found = append(found, c)
 			}
 			if err := a.printComparisons(found, asJSON); err != nil {
 				return err
 			}
-			for i := range found {
-				if len(failOn) > 0 && found[i].Worse() {
-					return exitError{exitSlower}
-				}
+			if len(failOn) == 0 {
+				return nil
 			}
-			return nil
+			return comparisonGate(found, undecided)
 		},
 	}
 	f := c.Flags()
 	f.BoolVar(&different, "allow-different", false, "compare results of different studies or images, too")
-	f.StringSliceVar(&failOn, "fail-on", nil, "end with code 208 for slower")
+	f.StringSliceVar(&failOn, "fail-on", nil, "end with code 208 for slower, and with 209 if undecided")
+	f.BoolVar(&undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+// differ is the error for series that have measured different things.
+func differ(c *evaluate.Comparison, remedy string) error {
+	return &core.Error{Kind: core.Invalid, Op: "compare", Object: c.From + " and " + c.To, Err: errors.New(strings.Join(c.Differences, "; ")), Remedy: remedy}
+}
+
+// comparisonGate is the exit code of comparisons with --fail-on slower.
+func comparisonGate(all []evaluate.Comparison, allowUndecided bool) error {
+	undecided := false
+	for i := range all {
+		if all[i].Worse() {
+			return exitError{exitSlower}
+		}
+		undecided = undecided || !all[i].Decided()
+	}
+	if undecided && !allowUndecided {
+		return exitError{exitUndecided}
+	}
+	return nil
+}
+
+// former reads results to compare others with.
+func former(dir string) (evaluate.Series, error) {
+	p, rows, err := record.Read(dir)
+	return evaluate.Series{Name: filepath.Base(filepath.Clean(dir)), Plan: p, Rows: rows}, err
 }
 
 func (a *app) printComparisons(all []evaluate.Comparison, asJSON bool) error {

@@ -120,12 +120,17 @@ func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) string 
 	switch {
 	case e.Runtime == "lxc":
 		return "runtime lxc is not part of this bee"
+	case e.Native == "host":
+		return "programs of the host are not measured by this bee, but the image's"
 	case e.Bee != "":
 		return "runs by another bee program are not measured by this bee"
 	case len(sites) == 0:
 		return "there is no site"
 	case e.PerHost > 1 && job.VM == nil && (sites[0].Provider != "local" || sites[0].Hosts.Count > 0):
 		return "several containers on a host are measured on this machine alone"
+	}
+	if want, has := int64(e.Limit.Memory)*int64(max(1, e.PerHost)), core.HostMemory(); sites[0].Provider == "local" && has > 0 && want > has {
+		return fmt.Sprintf("it needs %s of memory, and this machine has %s", bytesText(want), bytesText(has))
 	}
 	return ""
 }

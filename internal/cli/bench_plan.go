@@ -14,11 +14,11 @@ import (
 func (a *app) newBenchPlanCommand() *cobra.Command {
 	var o benchOptions
 	c := &cobra.Command{
-		Use: "plan STUDY|FILE", Short: "Show what a study would measure here, and what does not work", Args: cobra.ExactArgs(1),
+		Use: "plan [STUDY|FILE]", Short: "Show what a study would measure here, and what does not work", Args: cobra.MaximumNArgs(1),
 		Long: `Show what a study would measure on this machine: its environments with the reason for
 those that do not work, the points, the number of measurements and the looks. Each
 environment is tried by the command "true".`,
-		Example: "  bee bench plan layers\n  bee bench plan layers --env rootless,docker",
+		Example: "  bee bench plan layers\n  bee bench plan layers --env rootless,docker\n  bee bench plan --job job.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			s, text, err := o.study(args)
 			if err != nil {
@@ -44,10 +44,7 @@ environment is tried by the command "true".`,
 		},
 	}
 	f := c.Flags()
-	f.StringSliceVar(&o.env, "env", nil, "`environments` to measure besides the baseline")
-	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
-	f.StringVar(&o.size, "size", "", "values of variables: paper, here or smoke")
-	f.StringVar(&o.blocks, "blocks", "", "number of blocks, such as 20 or 10..32, instead of the study's")
+	o.choice(f)
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
 	o.trust.flag(f, "the study")
 	return c

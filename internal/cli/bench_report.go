@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"os/user"
 	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/bench/record"
@@ -37,6 +38,12 @@ func gate(r *report.Report, o benchOptions) error {
 		return false
 	}
 	undecided := len(r.Result.Contrasts) == 0
+	if c := r.Comparison; c != nil && wants("slower") {
+		if c.Worse() {
+			return exitError{exitSlower}
+		}
+		undecided = undecided || !c.Decided()
+	}
 	for i := range r.Result.Contrasts {
 		c := &r.Result.Contrasts[i]
 		if !c.Primary {
@@ -59,17 +66,27 @@ func gate(r *report.Report, o benchOptions) error {
 
 func (a *app) newBenchReportCommand() *cobra.Command {
 	var markdown, asCSV, asJSON, asHTML, redact bool
+	var method string
 	c := &cobra.Command{
 		Use: "report DIR", Short: "Write the report of a study again, from its measurements", Args: cobra.ExactArgs(1),
-		Example: "  bee bench report bench-layers-20261126-101500 --markdown",
+		Long: `Write the sentences of a study again, or its whole report, from the measurements in its
+directory. --method evaluates the same measurements by another method.`,
+		Example: "  bee bench report bench-layers-20261126-101500 --markdown\n  bee bench report bench-layers-20261126-101500 --html --redact > report.html",
 		RunE: func(_ *cobra.Command, args []string) error {
 			plan, rows, err := record.Read(args[0])
 			if err != nil {
 				return err
 			}
+			if method != "" {
+				if plan.Method, err = methodOf(method); err != nil {
+					return err
+				}
+			}
 			r := report.New(plan, rows)
 			if redact {
-				r.Redact()
+				if err := r.Redact(userNames()...); err != nil {
+					return fmt.Errorf("redact the report: %w", err)
+				}
 			}
 			switch {
 			case asJSON:
@@ -94,9 +111,19 @@ func (a *app) newBenchReportCommand() *cobra.Command {
 	f.BoolVar(&markdown, "markdown", false, "write Markdown")
 	f.BoolVar(&asCSV, "csv", false, "write CSV, a line for each contrast")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
+	f.StringVar(&method, "method", "", "robust, beserra2016 or published, instead of that of the results")
 	f.BoolVar(&redact, "redact", false, "leave out names of hosts, users and paths")
 	c.MarkFlagsMutuallyExclusive("html", "markdown", "csv", "json")
 	return c
+}
+
+// userNames are those of the user who runs bee.
+func userNames() []string {
+	u, err := user.Current()
+	if err != nil {
+		return nil
+	}
+	return []string{u.Username}
 }
 
 func (a *app) newBenchLsCommand() *cobra.Command {
@@ -104,33 +131,38 @@ func (a *app) newBenchLsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List the studies that bee has of its own", Args: cobra.NoArgs, Example: "  bee bench ls",
 		RunE: func(*cobra.Command, []string) error {
-			type line struct {
-				Name         string   `json:"name"`
-				Title        string   `json:"title"`
-				Environments []string `json:"environments"`
-				Source       string   `json:"source,omitempty"`
-			}
-			var all []line
-			for _, name := range studies.Names() {
-				s, _, err := loadStudy(name)
-				if err != nil {
-					return err
-				}
-				all = append(all, line{s.Name, s.Title, s.EnvironmentNames, s.Source})
-			}
-			if asJSON {
-				return a.writeJSON(all)
-			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-			fmt.Fprintln(w, "STUDY\tQUESTION") //nolint:errcheck // Flush returns it
-			for _, l := range all {
-				fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title) //nolint:errcheck // Flush returns it
-			}
-			return w.Flush()
+			return a.listStudies(asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+// listStudies prints the studies of bee's own.
+func (a *app) listStudies(asJSON bool) error {
+	type line struct {
+		Name         string   `json:"name"`
+		Title        string   `json:"title"`
+		Environments []string `json:"environments"`
+		Source       string   `json:"source,omitempty"`
+	}
+	var all []line
+	for _, name := range studies.Names() {
+		s, _, err := loadStudy(name)
+		if err != nil {
+			return err
+		}
+		all = append(all, line{s.Name, s.Title, s.EnvironmentNames, s.Source})
+	}
+	if asJSON {
+		return a.writeJSON(all)
+	}
+	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "STUDY\tQUESTION") //nolint:errcheck // Flush returns it
+	for _, l := range all {
+		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title) //nolint:errcheck // Flush returns it
+	}
+	return w.Flush()
 }
 
 func (a *app) newBenchShowCommand() *cobra.Command {

@@ -21,7 +21,9 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,7 +39,9 @@ type benchOptions struct {
 	budget    time.Duration
 	metric    []string
 	better    string
+	baseline  string // a directory of former results
 	out       string
+	command   string // repeats the study
 	failOn    []string
 	undecided bool
 	asJSON    bool
@@ -72,10 +76,24 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 			if err != nil {
 				return err
 			}
+			o.command = repeating(c, args)
 			return a.benchRun(c.Context(), s, text, o)
 		},
 	}
 	f := c.Flags()
+	o.choice(f)
+	f.StringVar(&o.baseline, "baseline", "", "`directory` of former results of the study, to compare the new ones with")
+	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
+	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
+	f.BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
+	f.BoolVar(&o.asJSON, "json", false, "write the report as JSON")
+	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+	o.trust.flag(f, "the study")
+	return c
+}
+
+// choice are the flags that say what is measured.
+func (o *benchOptions) choice(f *pflag.FlagSet) {
 	f.StringVar(&o.job, "job", "", "measure the job of this `Beefile`")
 	f.StringSliceVar(&o.env, "env", nil, "`environments` to measure besides the baseline")
 	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
@@ -87,13 +105,6 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 	f.DurationVar(&o.budget, "budget", 0, "most time to measure, instead of the study's")
 	f.StringArrayVar(&o.metric, "metric", nil, "with --job: a figure as `NAME=regex:PATTERN`, instead of the time")
 	f.StringVar(&o.better, "better", "lower", "with --metric: whether lower or higher is better")
-	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
-	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
-	f.BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
-	f.BoolVar(&o.asJSON, "json", false, "write the report as JSON")
-	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
-	o.trust.flag(f, "the study")
-	return c
 }
 
 // study is the one that the arguments name, with the flags that were given.
@@ -135,10 +146,10 @@ func (o *benchOptions) change(s *study.Study) error {
 		}
 	}
 	if o.method != "" {
-		if !slices.Contains([]string{study.Robust, study.Beserra, study.Published}, o.method) {
-			return refuse("--method "+o.method, errors.New("it is none of robust, beserra2016 and published"))
+		var err error
+		if s.Method.Name, err = methodOf(o.method); err != nil {
+			return err
 		}
-		s.Method.Name = o.method
 	}
 	if o.budget > 0 {
 		s.Method.Budget = study.Duration(o.budget)
@@ -160,6 +171,42 @@ func (o *benchOptions) change(s *study.Study) error {
 		}
 	}
 	return nil
+}
+
+// methodOf is the method of a name.
+func methodOf(name string) (string, error) {
+	if !slices.Contains([]string{study.Robust, study.Beserra, study.Published}, name) {
+		return "", &core.Error{Kind: core.Invalid, Op: "read", Object: "--method " + name, Err: errors.New("it is none of robust, beserra2016 and published"), Remedy: "Name one of them."}
+	}
+	return name, nil
+}
+
+// plainLetters need no quotes in a shell.
+const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,%+"
+
+// repeating is the command of a study without what belongs to one series only.
+func repeating(c *cobra.Command, args []string) string {
+	words := append(strings.Fields(c.CommandPath()), args...)
+	c.Flags().Visit(func(f *pflag.Flag) {
+		if slices.Contains([]string{"output", "wait", "trust", "baseline"}, f.Name) {
+			return
+		}
+		values := []string{f.Value.String()}
+		if list, is := f.Value.(pflag.SliceValue); is {
+			values = list.GetSlice()
+		} else if f.Value.Type() == "stringToString" {
+			values = []string{strings.Trim(values[0], "[]")}
+		}
+		for _, v := range values {
+			words = append(words, "--"+f.Name+"="+v)
+		}
+	})
+	for i, w := range words {
+		if strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(plainLetters, r) }) {
+			words[i] = shell.Quote(w)
+		}
+	}
+	return strings.Join(words, " ")
 }
 
 // mapSites puts other sites in place of those that environments name. It returns the first
@@ -187,16 +234,33 @@ func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o bench
 		return err
 	}
 	defer session.close()
-	unlock, err := a.benchLock()
+	unlock, err := a.benchLock(s.Name)
 	if err != nil {
 		return err
 	}
 	defer unlock()
 	b := a.newBench(session, s, o)
 	defer b.end()
+	if o.baseline != "" {
+		if o.baseline, err = filepath.Abs(o.baseline); err != nil {
+			return err
+		}
+		if _, err := former(o.baseline); err != nil { // before anything is measured
+			return err
+		}
+	}
 	plan, err := a.resolve(ctx, s, text, o, b.taker)
 	if err != nil {
 		return err
+	}
+	if plan.Command, plan.ComparedWith = o.command, o.baseline; o.baseline != "" {
+		before, err := former(o.baseline)
+		if err != nil {
+			return err
+		}
+		if c := evaluate.Compare(before, evaluate.Series{Name: s.Name, Plan: plan}); len(c.Differences) > 0 {
+			return differ(&c, "Measure without --baseline, and use `bee bench compare --allow-different`.")
+		}
 	}
 	if o.out == "" {
 		o.out = "bench-" + s.Name + "-" + time.Now().Format("20060102-150405")
@@ -223,7 +287,7 @@ func (a *app) newBenchResumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			unlock, err := a.benchLock()
+			unlock, err := a.benchLock(filepath.Base(dir))
 			if err != nil {
 				return err
 			}
@@ -269,7 +333,11 @@ func (b *bench) same(ctx context.Context, p *record.Plan) error {
 		return err
 	}
 	if p.Jobs != "" && jobs != p.Jobs {
-		return refuse(errors.New("the job has changed since the study began"))
+		changed, err := b.changed(p)
+		if err != nil {
+			return err
+		}
+		return refuse(errors.New(changed))
 	}
 	for _, e := range p.Environments {
 		if e.Dropped != "" || e.Image == "" {
@@ -288,6 +356,20 @@ func (b *bench) same(ctx context.Context, p *record.Plan) error {
 		}
 	}
 	return nil
+}
+
+// changed says what differs between the jobs of a plan and those of now.
+func (b *bench) changed(p *record.Plan) (string, error) {
+	for _, e := range p.Environments {
+		now, err := keyDigests(p, b.taker, e.Name)
+		if err != nil {
+			return "", err
+		}
+		if keys := record.OtherKeys(e.Keys, now); len(keys) > 0 && len(e.Keys) > 0 {
+			return fmt.Sprintf("the job of %s has changed since the study began: %s", e.Name, strings.Join(keys, ", ")), nil
+		}
+	}
+	return "the job has changed since the study began", nil
 }
 
 // quietWait is how long a study waits for a quiet host, and then continues with a flag.
@@ -311,7 +393,7 @@ func (b *bench) waitUntilQuiet(ctx context.Context) {
 }
 
 // benchLock excludes other studies of this user on this machine.
-func (a *app) benchLock() (unlock func(), err error) {
+func (a *app) benchLock(study string) (unlock func(), err error) {
 	if err := a.paths(); err != nil {
 		return nil, err
 	}
@@ -319,8 +401,20 @@ func (a *app) benchLock() (unlock func(), err error) {
 		return nil, err
 	}
 	l, err := fsutil.TryLock(filepath.Join(a.stateDir, "bench.lock"))
+	if core.IsKind(err, core.Busy) {
+		other, _ := fsutil.ReadFile(a.stateDir, "bench.lock", 4096) // a note only
+		name, pid, _ := strings.Cut(strings.TrimSpace(string(other)), " ")
+		busy := errors.New("another study is measured now")
+		if name != "" && pid != "" {
+			busy = fmt.Errorf("the study %s is measured now, by process %s", printable(name), printable(pid))
+		}
+		return nil, &core.Error{Kind: core.Busy, Op: "measure on this machine", Err: busy, Remedy: "Wait for its end: two studies would disturb each other."}
+	}
 	if err != nil {
-		return nil, &core.Error{Kind: core.Busy, Op: "measure on this machine", Err: errors.New("another study is measured now"), Remedy: "Wait for its end: two studies would disturb each other."}
+		return nil, err
+	}
+	if err := l.File().Truncate(0); err == nil {
+		fmt.Fprintf(l.File(), "%s %d\n", strings.ReplaceAll(study, " ", "-"), os.Getpid()) //nolint:errcheck // a note only
 	}
 	return func() { l.Unlock() }, nil //nolint:errcheck // the process ends here anyway
 }
@@ -368,7 +462,7 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 	b.taker.Dir = j.Dir
 	r := runner.Runner{
 		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: epoch(j),
-		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) },
+		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant,
 	}
 	end, err := r.Run(ctx)
 	if err = errors.Join(err, j.Close()); err != nil {
@@ -378,6 +472,14 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 		return b.app.printResolution(&j.Plan, j.Rows, b.o.asJSON)
 	}
 	rep := report.New(j.Plan, j.Rows)
+	if j.Plan.ComparedWith != "" {
+		before, err := former(j.Plan.ComparedWith)
+		if err != nil {
+			return err
+		}
+		c := evaluate.Compare(before, evaluate.Series{Name: filepath.Base(j.Dir), Plan: j.Plan, Rows: j.Rows})
+		rep.Compare(&c)
+	}
 	page := filepath.Join(j.Dir, "report.html")
 	if err := writeReport(page, rep.HTML); err != nil {
 		return err
@@ -412,6 +514,12 @@ func uptime() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
 	return time.Duration(t.Nano()), err
+}
+
+// scant warns of a budget without a verdict.
+func (b *bench) scant(s runner.Scant) {
+	b.app.benchStep(fmt.Sprintf("the budget of %s suffices for about %s, and a verdict takes %d: set --budget %s at least, or choose a smaller --size or fewer --env",
+		s.Budget, countText(s.Blocks, "block"), s.Least, s.Needs.Round(time.Minute)+time.Minute))
 }
 
 func (b *bench) progress(p runner.Progress) {

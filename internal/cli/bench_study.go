@@ -88,7 +88,7 @@ func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchO
 		return record.Plan{}, err
 	}
 	p := record.Plan{
-		Study: s.Name, Title: s.Title, File: text, Dir: s.Dir, Site: o.site, Mapped: o.mapped, Size: o.size, Method: s.Method.Name, Margin: float64(s.Method.Margin),
+		Study: s.Name, Title: s.Title, File: text, Dir: s.Dir, Site: o.site, Mapped: o.mapped, Size: o.size, Method: s.Method.Name, Summary: s.Method.Summary, Margin: float64(s.Method.Margin),
 		Least: s.Method.Blocks.Least, Most: s.Method.Blocks.Most, BudgetSeconds: time.Duration(s.Method.Budget).Seconds(),
 		Baseline: s.Baseline, Machine: measure.Here(Version), Created: time.Now(), Seed: seed(),
 	}
@@ -130,6 +130,13 @@ func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchO
 	if p.Jobs, err = jobsDigest(&p, taker); err != nil {
 		return p, err
 	}
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		if e.Keys, err = keyDigests(&p, taker, e.Name); err != nil {
+			return p, err
+		}
+	}
+	p.Scales = scalesOf(s, points)
 	p.Claims = claimsOf(s, points, o.mapped)
 	if left < 2 && (left == 0 || !o.calibrate) {
 		var reasons []string

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // TestBenchCheck holds the text of a valid and of a broken study against a golden file.
@@ -62,6 +65,68 @@ func TestBenchCheckJSON(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &got); err != nil || got.Valid != (want == 0) || (len(got.Problems) == 0) != got.Valid {
 			t.Errorf("%s: %v, %s", file, err, out.String())
 		}
+	}
+}
+
+// TestBenchAloneListsStudies: the command without words answers as `bee bench ls`.
+func TestBenchAloneListsStudies(t *testing.T) {
+	var texts [2]bytes.Buffer
+	for i, args := range [][]string{{"bench"}, {"bench", "ls"}} {
+		root := (&app{stdout: &texts[i], stderr: &texts[i]}).newRoot()
+		root.SetArgs(args)
+		if err := root.Execute(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if texts[0].String() != texts[1].String() || !bytes.Contains(texts[0].Bytes(), []byte("layers")) {
+		t.Errorf("got:\n%s\nwant:\n%s", &texts[0], &texts[1])
+	}
+}
+
+// TestTwoStudiesExcludeEachOther: the second names the first.
+func TestTwoStudiesExcludeEachOther(t *testing.T) {
+	a := &app{stateDir: t.TempDir(), cacheDir: t.TempDir()}
+	unlock, err := a.benchLock("layers")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.benchLock("apps"); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "layers") {
+		t.Errorf("a second study: %v", err)
+	}
+	unlock()
+	unlock, err = a.benchLock("apps")
+	if err != nil {
+		t.Fatal(err)
+	}
+	unlock()
+}
+
+// TestUnmeasurable names what this bee leaves out before anything starts.
+func TestUnmeasurable(t *testing.T) {
+	local := []spec.Site{{Name: "local", Provider: "local"}}
+	for name, tc := range map[string]struct {
+		e    study.Environment
+		want string
+	}{
+		"the host's programs": {study.Environment{Runtime: "native", Native: "host"}, "programs of the host"},
+		"too much memory":     {study.Environment{PerHost: 2, Limit: study.Limit{Memory: 1 << 49}}, "memory"},
+		"nothing":             {study.Environment{}, ""},
+	} {
+		if got := unmeasurable(tc.e, &spec.Job{}, local); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
+			t.Errorf("%s: %q, expected %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestRepeating prints the command of a study with what was asked for.
+func TestRepeating(t *testing.T) {
+	a := &app{}
+	c := a.newBenchRunCommand()
+	if err := c.ParseFlags([]string{"--env", "a,b", "--metric", "x=regex:^x (.*)", "--map", "aws=lab", "-o", "out", "--wait", "0s"}); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := repeating(c, []string{"my study.yaml"}), `run 'my study.yaml' --env=a --env=b --map=aws=lab '--metric=x=regex:^x (.*)'`; got != want {
+		t.Errorf("got %s, expected %s", got, want)
 	}
 }
 

@@ -110,10 +110,11 @@ method: {blocks: 10}
 		if c.Environment != "plain" || len(c.Figures) != 1 || c.Figures[0].Metric != "cpu" || c.Figures[0].Margin == nil {
 			t.Errorf("calibrated: %+v", c)
 		}
-		if got := bee.Try("bench", "compare", out, calibrated); got.Code == 0 {
-			t.Error("studies of other environments are compared unasked")
+		if got := bee.Try("bench", "compare", out, out, "--fail-on", "slower"); got.Code != 209 {
+			t.Errorf("a comparison that decides nothing ends with %d, expected 209:\n%s", got.Code, got.Stderr)
 		}
-		if got := bee.Must("bench", "compare", "--allow-different", out, calibrated); !strings.Contains(got, "cpu") {
+		bee.Must("bench", "compare", out, out, "--fail-on", "slower", "--allow-undecided")
+		if got := bee.Must("bench", "compare", out, calibrated); !strings.Contains(got, "cpu") {
 			t.Errorf("bench compare: %s", got)
 		}
 	})
@@ -130,7 +131,7 @@ method: {blocks: 10}
 		}
 		bee.Must("bench", "resume", "--wait", "0s", few)
 		bee.File("named.yaml", fmt.Sprintf("image: \"docker-archive:%s\"\nrun: echo counted 2\nworkdir: /work\n", image))
-		if got := bee.Try("bench", "resume", "--wait", "0s", few); got.Code != 201 {
+		if got := bee.Try("bench", "resume", "--wait", "0s", few); got.Code != 201 || !strings.Contains(got.Stderr, "began: run") {
 			t.Errorf("a study with another job is resumed: %d\n%s", got.Code, got.Stderr)
 		}
 	})
@@ -139,8 +140,12 @@ method: {blocks: 10}
 		if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", gated, "--env", "handicap", "--blocks", "7", "--fail-on", "slower"); got.Code != 208 {
 			t.Errorf("a gate with a handicap ends with %d, expected 208:\n%s", got.Code, got.Stderr)
 		}
+		slow := bee.File("slow.yaml", strings.ReplaceAll(study(80000), "40000", "120000"))
+		if got := bee.Try("bench", "run", "--wait", "0s", slow, "-o", gated+"2", "--env", "equal", "--blocks", "7", "--baseline", gated); got.Code != 201 || !strings.Contains(got.Stderr, "differ") {
+			t.Errorf("former results of another job are compared: %d\n%s", got.Code, got.Stderr)
+		}
 		few := filepath.Join(bee.Dir, "few")
-		if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", few, "--env", "equal", "--blocks", "2", "--fail-on", "slower"); got.Code != 209 {
+		if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", few, "--env", "equal", "--blocks", "2", "--fail-on", "slower", "--baseline", out); got.Code != 209 || !strings.Contains(got.Stdout, "One machine at two times") {
 			t.Errorf("a gate without verdict ends with %d, expected 209:\n%s", got.Code, got.Stderr)
 		}
 	})

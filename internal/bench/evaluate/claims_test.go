@@ -107,6 +107,12 @@ func TestCompare(t *testing.T) {
 	if c.Of != ComparesValues || verdict(c, "box") != stats.Slower || verdict(c, "native") != stats.Inconclusive || !c.Worse() {
 		t.Errorf("got %+v", c)
 	}
+	if c.Decided() {
+		t.Error("a comparison with an inconclusive figure is decided")
+	}
+	if c := Compare(here, Series{Name: "none", Plan: plan()}); c.Decided() || c.Worse() {
+		t.Errorf("without a figure in common: %+v", c)
+	}
 	if c := Compare(here, here); c.Worse() || verdict(c, "box") != stats.Inconclusive {
 		t.Errorf("the same series: %+v", c)
 	}

@@ -145,17 +145,26 @@ func sameMachine(a, b record.Machine) bool {
 // differences are reasons for which two series may have measured different things.
 func differences(a, b *record.Plan) []string {
 	var all []string
-	if a.Study != b.Study || a.Jobs != b.Jobs {
-		all = append(all, fmt.Sprintf("the studies differ: %s and %s", a.Study, b.Study))
-	}
+	known := true // by key
 	for _, e := range a.Environments {
 		i := slices.IndexFunc(b.Environments, func(o record.Environment) bool { return o.Name == e.Name })
-		if i < 0 || e.Image == "" || b.Environments[i].Image == "" {
+		if i < 0 {
+			continue
+		}
+		if len(e.Keys) == 0 || len(b.Environments[i].Keys) == 0 {
+			known = false
+		} else if keys := record.OtherKeys(e.Keys, b.Environments[i].Keys); len(keys) > 0 {
+			all = append(all, fmt.Sprintf("the jobs of %s differ: %s", e.Name, strings.Join(keys, ", ")))
+		}
+		if e.Image == "" || b.Environments[i].Image == "" {
 			continue
 		}
 		if b.Environments[i].Image != e.Image {
 			all = append(all, fmt.Sprintf("%s has another image: %s and %s", e.Name, e.Image, b.Environments[i].Image))
 		}
+	}
+	if a.Study != b.Study || !known && a.Jobs != b.Jobs {
+		all = append(all, fmt.Sprintf("the studies differ: %s and %s", a.Study, b.Study))
 	}
 	return all
 }
@@ -196,6 +205,11 @@ func primary(changes []Change) (n int) {
 		}
 	}
 	return n
+}
+
+// Decided reports whether all primary figures are slower or faster, and there is one.
+func (c *Comparison) Decided() bool {
+	return primary(c.Changes) > 0 && !slices.ContainsFunc(c.Changes, func(x Change) bool { return x.Verdict == stats.Inconclusive })
 }
 
 // Worse reports whether a primary figure is slower.
