@@ -239,7 +239,7 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 		return err
 	}
 	volume := retention.UnsavedVolume(a.c.Store.RunDir(a.run.ID))
-	if err := a.keepVolume(ctx, a.lease.Hosts()[0].Dir, volume); err != nil {
+	if err := a.collector().KeepVolume(ctx, a.lease.Hosts()[0].Dir, volume); err != nil {
 		return err
 	}
 	a.event(ctx, event.VolumeKept{Path: volume})

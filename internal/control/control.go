@@ -11,10 +11,10 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -106,21 +106,12 @@ type Remote interface {
 	AbortUploads(ctx context.Context, dir string) error
 }
 
-// RemotePlace is a place of outputs that is neither here nor on a site.
-type RemotePlace interface {
-	// Send stores a file under a name, unless there is something that neither the writer has
-	// stored last nor replace allows to replace: then the error wraps fs.ErrExist. What the
-	// file holds is on the other machine's disk then.
-	Send(ctx context.Context, name string, file *os.File, replace bool) error
-}
-
-// Writer is who stores outputs elsewhere.
-type Writer struct {
-	// Run is its id. Name is the same for all runs of one name of a user.
-	Run, Name string
-	// Uploads is a directory for notes of objects that are not stored whole yet.
-	Uploads string
-}
+// RemotePlace is a place of outputs that is neither here nor on a site, and Writer who stores
+// outputs there.
+type (
+	RemotePlace = outputs.Place
+	Writer      = outputs.Writer
+)
 
 // Head is a connection to the head of an attempt.
 type Head interface {

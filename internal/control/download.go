@@ -98,7 +98,7 @@ func (a *attempt) downloadThere(ctx context.Context, head core.Host, d download)
 			failed.Err = err
 			return nil
 		}
-		away.Dir, away.Part, away.Remote = head.Dir, path.Join("downloads", shortSum(d.remote), "file"), d.remote
+		away.Dir, away.Part, away.Remote = head.Dir, path.Join("downloads", inputs.DirName(d.remote), "file"), d.remote
 		away.Progress = a.c.toward(core.PhaseStage, "site "+a.site.Name+" fetches "+path.Base(d.file), 0)
 		got, err := a.lease.Downloads().Download(ctx, away)
 		if err == nil {

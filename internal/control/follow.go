@@ -63,7 +63,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 			return outcome{}, context.Cause(ctx)
 		}
 		if u, is := errors.AsType[*unreadError](err); is {
-			return outcome{}, a.fetchFailed(u.err)
+			return outcome{}, a.collector().Failed(u.err)
 		}
 		if errors.Is(err, errAway) {
 			return outcome{}, err

@@ -12,6 +12,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
 // defaultDisk is what a guest may write outside the volume.
@@ -116,4 +117,14 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		}
 	}
 	return p, err
+}
+
+// contentOf is the digest of what a data image of the user's holds.
+func contentOf(ctx context.Context, file string) (string, error) {
+	image, err := dataimage.Tools{}.OpenRecovered(ctx, file)
+	if err != nil {
+		return "", err
+	}
+	defer image.Close()
+	return image.Digest(ctx)
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control/inputs"
+	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -216,13 +216,13 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 	w, results, logs := newWorld(t, "a"), t.TempDir(), t.TempDir()
 	testkit.WriteFiles(t, results, map[string]string{"f03": "old", "mine": "mine"})
 	files, matches := map[string]string{"volume/md.log": "why"}, []protocol.OutputMatch{{Index: 1, Path: "volume/md.log"}}
-	want := state.Arrived{To: results, Count: namedOutputs + 2}
+	want := state.Arrived{To: results, Count: outputs.MostNamed + 2}
 	for i := range want.Count {
 		name := fmt.Sprintf("f%02d", i)
 		files["volume/"+name], matches = "new", append(matches, protocol.OutputMatch{Path: "volume/" + name})
 		want.Names = append(want.Names, name)
 	}
-	want.Names = want.Names[:namedOutputs]
+	want.Names = want.Names[:outputs.MostNamed]
 	w.ending(t, 3, files, matches...)
 	run := w.drive(t, w.submitJob(t, spec.Job{
 		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"},
@@ -235,16 +235,16 @@ func TestWhatHasComeHomeIsRecorded(t *testing.T) {
 // TestOutputsTravelAtOnce, so that a line that takes long there and back is waited for
 // seldom; also where one goes into the place of another.
 func TestOutputsTravelAtOnce(t *testing.T) {
-	const outputs, takes = 3 * outputsAtOnce, time.Second
+	const count, takes = 3 * outputs.AtOnce, time.Second
 	for name, c := range map[string]struct {
 		within bool
 		lasts  time.Duration
-	}{"beside each other": {false, outputs / outputsAtOnce * takes}, "one within the other": {true, (outputs/outputsAtOnce + 1) * takes}} {
+	}{"beside each other": {false, count / outputs.AtOnce * takes}, "one within the other": {true, (count/outputs.AtOnce + 1) * takes}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, results := newWorld(t, "a"), t.TempDir()
 				files, matches := map[string]string{"volume/sub/x": "x", "volume/sub/y": "y"}, []protocol.OutputMatch(nil)
-				for i := range outputs {
+				for i := range count {
 					name := fmt.Sprintf("volume/f%02d", i)
 					files[name], matches = name, append(matches, protocol.OutputMatch{Path: name})
 				}
@@ -323,29 +323,20 @@ func TestWhatTheHeadDidNotTellIsShown(t *testing.T) {
 	}
 }
 
-// TestWhatLinksOfALostAttemptLeadTo is fetched: what is not there is left, and an error that
-// may pass ends nothing.
-func TestWhatLinksOfALostAttemptLeadTo(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{"a", "b"} {
-		if err := os.Symlink("../"+name, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+// TestASiteThatNamesOthersFiles gets nothing written outside of `to:`, and the run ends
+// with what was asked for.
+func TestASiteThatNamesOthersFiles(t *testing.T) {
+	w, home := newWorld(t, "a"), t.TempDir()
+	results := filepath.Join(home, "project", "results")
+	testkit.WriteFiles(t, home, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine"})
+	w.ending(t, 0, map[string]string{"volume/a.dat": "a", "volume/.git/hooks/x": "evil", ".ssh/authorized_keys": "evil"},
+		protocol.OutputMatch{Path: ".."}, protocol.OutputMatch{Path: "volume/.."}, protocol.OutputMatch{Path: "volume/a.dat"},
+		protocol.OutputMatch{Path: "volume/a.dat"}, protocol.OutputMatch{Path: "volume/.git"}, protocol.OutputMatch{Path: "../../.ssh"})
+	run := w.drive(t, w.submitJob(t, spec.Job{
+		Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/w"}, Outputs: []spec.Output{{From: "/w/*", To: results}},
+	}), nil)
+	if got := testkit.Files(t, home); run.State != state.Succeeded || !same(got, map[string]string{".ssh/authorized_keys": "mine", "project/results/.git/hooks/x": "mine", "project/results/a.dat": "a"}) {
+		t.Errorf("%s: %q", run.State, got)
 	}
-	tree, err := fsutil.OpenRoot(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer tree.Close()
-	for kind, want := range map[core.Kind]int{core.NotFound: 1, core.Lost: 0, core.Transient: 0} {
-		found, left, err := fetchLinked(tree, nil, []string{"a", "b"}, func(name, _ string) error {
-			if name == "b" {
-				return &core.Error{Kind: kind, Err: errors.New("failed")}
-			}
-			return nil
-		})
-		if len(left) != want || len(found) != want || (err == nil) != (want == 1) {
-			t.Errorf("%s: found %v, left %v, %v", kind, found, left, err)
-		}
-	}
+	w.arrived(t, run.ID, state.Arrived{To: results, Count: 1, Names: []string{"a.dat"}})
 }

@@ -2,7 +2,6 @@ package control
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
@@ -81,14 +80,4 @@ func (d *drive) locate(image core.ImageConfig) (err error) {
 	}
 	d.run.Submission, err = d.sub.encode()
 	return err
-}
-
-// errNoOutput is the end of a run whose job has succeeded, and some of whose outputs are not
-// there. Its volume lies in a directory.
-func errNoOutput(run string, missing []string, volume string) *core.Error {
-	return &core.Error{
-		Kind: core.NotFound, Op: "collect outputs of run", Object: run,
-		Err:    errors.New("the job has ended with code 0, and nothing was there of " + strings.Join(missing, ", ")),
-		Remedy: "What the job wrote to its volume is in " + volume + ", until `bee rm --force " + run + "`. `optional: true` allows an output to be absent.",
-	}
 }

@@ -2,14 +2,13 @@ package control
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
 	"path"
 	"path/filepath"
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/control/inputs"
+	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -28,13 +27,7 @@ func (r *controlled) remoteFile(in spec.Input) (string, error) {
 	if err != nil {
 		return "", inputs.Error(in, err)
 	}
-	return filepath.Join(r.remoteDir(), shortSum(in.From+"\n"+in.SHA256), from.Name()), nil
-}
-
-// shortSum is a name of a directory for what a text names.
-func shortSum(text string) string {
-	sum := sha256.Sum256([]byte(text))
-	return fmt.Sprintf("%x", sum[:8])
+	return filepath.Join(r.remoteDir(), inputs.DirName(in.From+"\n"+in.SHA256), from.Name()), nil
 }
 
 // fetchAhead fetches the job's remote inputs before any hosts are requested, but for those that
@@ -74,7 +67,7 @@ func (r *controlled) fetchRemote(ctx context.Context, job *spec.Job) error {
 
 // forgetRemote removes what is here of the remote inputs and outputs of a run that is over.
 func (r *controlled) forgetRemote() {
-	if err := errors.Join(fsutil.RemoveAll(r.remoteDir()), fsutil.RemoveAll(r.sendingDir())); err != nil {
+	if err := errors.Join(fsutil.RemoveAll(r.remoteDir()), fsutil.RemoveAll(outputs.SendingDir(r.c.Store.RunDir(r.run.ID)))); err != nil {
 		r.c.Log.Warn("remote inputs and outputs could not be removed", "run", r.run.ID, "err", err)
 	}
 }

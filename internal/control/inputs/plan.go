@@ -1,7 +1,9 @@
 package inputs
 
 import (
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
@@ -136,4 +138,10 @@ func Below(dir, target string) (string, bool) {
 	}
 	rel, ok := strings.CutPrefix(target, strings.TrimSuffix(dir, "/")+"/")
 	return rel, ok
+}
+
+// DirName is a name of a directory for what a text names.
+func DirName(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return fmt.Sprintf("%x", sum[:8])
 }

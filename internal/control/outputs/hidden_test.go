@@ -1,12 +1,16 @@
-package control
+package outputs
 
 import (
+	"context"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -14,11 +18,11 @@ import (
 // TestHiddenFilesOfOthersAreNotReplaced by what lies below an output: only those that the
 // run itself has made.
 func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
-	w, to := newWorld(t, "a"), t.TempDir()
-	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Outputs: []spec.Output{{From: "/work/res", To: to}}})
-	s, err := SubmissionOf(run)
-	if err != nil {
-		t.Fatal(err)
+	to, run := t.TempDir(), state.Run{ID: "0123456789", Name: "j"}
+	var found []event.Fields
+	a := &Collector{
+		Run: run, Dir: t.TempDir(), Job: &spec.Job{}, Records: noRecords{}, Attempt: &state.Attempt{},
+		Site: &transfer.Site{Record: func(_ context.Context, f event.Fields) { found = append(found, f) }},
 	}
 	testkit.WriteFiles(t, to, map[string]string{"res/.git/hooks/x": "mine", "res/.same": "same", "res/a/.env": "mine", "res/a/.dir/f": "mine", "res/a/log": "old"})
 	if err := os.Symlink("/etc", filepath.Join(to, "res/.link")); err != nil {
@@ -48,7 +52,6 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 		if c.users != "" {
 			testkit.WriteFiles(t, filepath.Join(to, "res"), map[string]string{c.users: "mine"})
 		}
-		a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, s)}
 		if err := a.settle(t.Context(), "came", output{to: to, name: "res", replace: true}); err != nil {
 			t.Fatalf("%s: %v", c.name, err)
 		}
@@ -59,11 +62,10 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 		for name, text := range c.after {
 			after["res/"+strings.ReplaceAll(name, "ID", run.ID)] = text
 		}
-		if got := testkit.Files(t, to); !same(got, after) {
+		if got := testkit.Files(t, to); !maps.Equal(got, after) {
 			t.Errorf("%s: got %q, want %q", c.name, got, after)
 		}
-		found := eventsOf(t, w, run.ID)
-		if last, is := found[len(found)-1].Fields.(event.HiddenRenamed); !is || last.Count != c.beside || last.First == "" {
+		if last, is := found[len(found)-1].(event.HiddenRenamed); !is || last.Count != c.beside || last.First == "" {
 			t.Errorf("%s: its history: %+v", c.name, found)
 		}
 		if err := os.Symlink("/etc", filepath.Join(to, "res/.link")); err != nil {
@@ -71,3 +73,10 @@ func TestHiddenFilesOfOthersAreNotReplaced(t *testing.T) {
 		}
 	}
 }
+
+// noRecords are those of runs that have written nothing.
+type noRecords struct{}
+
+func (noRecords) Written(context.Context, string, string) ([]state.Written, error) { return nil, nil }
+
+func (noRecords) PutWritten(context.Context, state.Run, []state.Written) error { return nil }

@@ -1,9 +1,11 @@
-package control
+package outputs
 
 import (
 	"errors"
 	"io/fs"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/control/confine"
 )
 
 // arriving is the name of an output on its way to a place that is taken already.
@@ -12,18 +14,10 @@ func arriving(run, name string) string { return ".bee-arriving-" + run + "-" + n
 // picked is the name of a directory from which some files are picked.
 func picked(run string) string { return ".bee-fetch-" + run }
 
-// clearArrivals removes the partial outputs of a run that gets no more of them. Another run
-// may have the same `to:`. The caller has the run's lock.
-func (c *Controller) clearArrivals(sub *Submission, run string) {
-	for _, o := range sub.Job.Outputs {
-		if err := clearArrivalsIn(sub, run, o.To); err != nil {
-			c.Log.Warn("partial outputs could not be removed", "run", run, "from", o.To, "err", err)
-		}
-	}
-}
-
-func clearArrivalsIn(sub *Submission, run, to string) error {
-	root, err := sub.confined().Open(to)
+// ClearArrivals removes the partial outputs of a run in a directory, which gets no more of
+// them. Another run may have the same `to:`. The caller has the run's lock.
+func ClearArrivals(within confine.Dir, run, to string) error {
+	root, err := within.Open(to)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package control
+package outputs
 
 import (
 	"bytes"
@@ -45,8 +45,8 @@ func (h hiddenFiles) count() (names, bytes int) {
 	return names, bytes
 }
 
-func (r *controlled) hiddenFiles() (hiddenFiles, error) {
-	raw, err := fsutil.ReadFile(r.c.Store.RunDir(r.run.ID), hiddenName, maxHiddenBytes)
+func (c *Collector) hiddenFiles() (hiddenFiles, error) {
+	raw, err := fsutil.ReadFile(c.Dir, hiddenName, maxHiddenBytes)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !fsutil.Spoiled(err) {
 		return nil, err
 	}
@@ -60,8 +60,8 @@ func (r *controlled) hiddenFiles() (hiddenFiles, error) {
 // claimHidden returns the hidden files in the directory to that are this run's, with those
 // of the tree at from. They are recorded before they are moved there. Hidden files of an
 // output may be as harmful as .git/hooks, so they replace none but the run's own.
-func (r *controlled) claimHidden(root *fsutil.Root, to, from, name string) (map[string]bool, error) {
-	made, err := r.hiddenFiles()
+func (c *Collector) claimHidden(root *fsutil.Root, to, from, name string) (map[string]bool, error) {
+	made, err := c.hiddenFiles()
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (r *controlled) claimHidden(root *fsutil.Root, to, from, name string) (map[
 	if err != nil {
 		return nil, err
 	}
-	return own, fsutil.WriteFile(filepath.Join(r.c.Store.RunDir(r.run.ID), hiddenName), raw, 0o600)
+	return own, fsutil.WriteFile(filepath.Join(c.Dir, hiddenName), raw, 0o600)
 }
 
 // moveBelow is move for files below an output. A hidden file that is not the run's stays, and

@@ -1,4 +1,4 @@
-package control
+package outputs
 
 import (
 	"context"
@@ -27,9 +27,9 @@ type writers struct {
 	of map[string]map[string][]state.Written
 }
 
-func (d *controlled) writers(ctx context.Context, root *fsutil.Root, top string) (*writers, error) {
+func (c *Collector) writers(ctx context.Context, root *fsutil.Root, top string) (*writers, error) {
 	real, err := root.Real()
-	return &writers{list: func(path string) ([]state.Written, error) { return d.c.Store.Written(ctx, d.run.Name, path) }, real: real, top: top}, err
+	return &writers{list: func(path string) ([]state.Written, error) { return c.Records.Written(ctx, c.Run.Name, path) }, real: real, top: top}, err
 }
 
 // wrote reports whether a file is as a run of the name has left it, and whether that was
@@ -62,7 +62,7 @@ func (w *writers) wrote(name string, there fs.FileInfo) (is, partial bool, err e
 
 // claimWritten records the files of the tree at from as this run's, before they are moved to
 // a name, but for those in whose places are files that the merger does not replace.
-func (d *controlled) claimWritten(ctx context.Context, m *merger, from, name string) error {
+func (c *Collector) claimWritten(ctx context.Context, m *merger, from, name string) error {
 	var files []state.Written
 	err := m.root.Walk(from, func(at string, info fs.FileInfo, err error) error {
 		if errors.Is(err, fs.ErrPermission) { // nothing in it is claimed
@@ -84,7 +84,7 @@ func (d *controlled) claimWritten(ctx context.Context, m *merger, from, name str
 	if err != nil {
 		return err
 	}
-	return d.c.Store.PutWritten(ctx, d.run, files)
+	return c.Records.PutWritten(ctx, c.Run, files)
 }
 
 // claims returns the name of a file that comes, and whether it may be recorded as the run's.
