@@ -2,7 +2,6 @@ package control
 
 import (
 	"github.com/bee-hpc/bee/internal/control/confine"
-	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -20,13 +19,3 @@ func (s *Submission) Confine(dir string, reaches []spec.Reach) error {
 
 // confined is the directory to which the job is confined.
 func (s *Submission) confined() confine.Dir { return confine.Dir(s.Within) }
-
-// pinned is the path from which this process reads an input until done is called: of a
-// confined job, and where a link led there, as confine.Dir.Pin has it.
-func (s *Submission) pinned(c inputs.Copy) (path string, done func(), err error) {
-	within := s.confined()
-	if c.Within != "" {
-		within = confine.Dir(c.Within)
-	}
-	return within.Pin(c.Local)
-}

@@ -8,12 +8,12 @@ package control
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
@@ -84,22 +84,13 @@ type Images interface {
 	Resolve(ctx context.Context, job *spec.Job, arch, policy string, report func(message string, done, total int64)) (core.Image, error)
 	// Has tells whether the cache holds an image.
 	Has(id string) bool
-	// ExportFlat writes the image as one stream that a node can import.
-	ExportFlat(ctx context.Context, id string, w io.Writer) error
+	inputs.Images
 }
 
 // Remote is what control needs of whoever reaches files that are neither here nor on a site.
 type Remote interface {
-	// Fetch stores a remote input at a path, at which it is once it is whole and has its
-	// digest. What has come by a call that failed is used by the next.
-	Fetch(ctx context.Context, in spec.Input, to string, progress func(done int64)) error
-	// Away returns a remote input as a site can fetch it that must not have credentials. It is
-	// the version that was fetched before, to the path of Fetch or by a site. Arrived checks
-	// what a site says that it has fetched, and records the version.
-	Away(ctx context.Context, in spec.Input, to string) (driver.Download, error)
-	Arrived(d driver.Download, got driver.Downloaded, to string) error
-	// Place opens a place of outputs for a writer.
-	Place(ctx context.Context, place string, by Writer) (RemotePlace, error)
+	inputs.Source
+	outputs.Places
 	// Uploads names the objects of which parts were sent, and no more, as is noted in a
 	// directory; AbortUploads removes the parts, and the notes.
 	Uploads(dir string) ([]string, error)

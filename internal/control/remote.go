@@ -3,32 +3,12 @@ package control
 import (
 	"context"
 	"errors"
-	"path"
-	"path/filepath"
-	"slices"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/outputs"
-	"github.com/bee-hpc/bee/internal/control/transfer"
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/spec"
 )
-
-// remoteDir is the directory in a run's with its remote inputs, until the run is over.
-func (r *controlled) remoteDir() string {
-	return filepath.Join(r.c.Store.RunDir(r.run.ID), "remote")
-}
-
-// remoteFile is where a remote input lies here.
-func (r *controlled) remoteFile(in spec.Input) (string, error) {
-	from, _, err := spec.ParseRemote(in.From)
-	if err != nil {
-		return "", inputs.Error(in, err)
-	}
-	return filepath.Join(r.remoteDir(), inputs.DirName(in.From+"\n"+in.SHA256), from.Name()), nil
-}
 
 // fetchAhead fetches the job's remote inputs before any hosts are requested, but for those that
 // its checkpoint has.
@@ -37,37 +17,46 @@ func (d *drive) fetchAhead(ctx context.Context) error {
 	if d.moved {
 		job = *inputs.WithoutVolume(&job)
 	}
-	return d.fetchRemote(ctx, &job)
-}
-
-// fetchRemote fetches the remote inputs of a job, unless they are here, and names the files in
-// the job in their place.
-func (r *controlled) fetchRemote(ctx context.Context, job *spec.Job) error {
-	job.Inputs = slices.Clone(job.Inputs)
-	for i, in := range job.Inputs {
-		if !spec.IsRemote(in.From) {
-			continue
-		}
-		file, err := r.remoteFile(in)
-		if err != nil {
-			return err
-		}
-		if err := fsutil.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			return &core.Error{Kind: core.KindOf(err), Op: "fetch", Object: in.From, Err: err}
-		}
-		t := driver.Transfer{Local: file, Progress: r.c.toward(core.PhaseStage, "fetching "+path.Base(file), 0)}
-		err = transfer.WithinSpace(ctx, t, func(ctx context.Context, t driver.Transfer) error { return r.c.Remote.Fetch(ctx, in, file, t.Progress) })
-		if err != nil {
-			return err
-		}
-		job.Inputs[i].From = file
-	}
-	return nil
+	return d.remote().Fetch(ctx, &job)
 }
 
 // forgetRemote removes what is here of the remote inputs and outputs of a run that is over.
 func (r *controlled) forgetRemote() {
-	if err := errors.Join(fsutil.RemoveAll(r.remoteDir()), fsutil.RemoveAll(outputs.SendingDir(r.c.Store.RunDir(r.run.ID)))); err != nil {
+	if err := errors.Join(fsutil.RemoveAll(inputs.RemoteDir(r.c.Store.RunDir(r.run.ID))), fsutil.RemoveAll(outputs.SendingDir(r.c.Store.RunDir(r.run.ID)))); err != nil {
 		r.c.Log.Warn("remote inputs and outputs could not be removed", "run", r.run.ID, "err", err)
+	}
+}
+
+// remote returns what has the run's remote inputs.
+func (r *controlled) remote() *inputs.Remote {
+	return &inputs.Remote{Dir: inputs.RemoteDir(r.c.Store.RunDir(r.run.ID)), Source: r.c.Remote, Progress: r.c.toward}
+}
+
+// uploads names the objects of a run of which a controller that was killed has sent parts.
+func (c *Controller) uploads(run string) ([]string, error) {
+	dir := outputs.UploadsDir(c.Store.RunDir(run))
+	if is, err := fsutil.Exists(dir); !is || err != nil {
+		return nil, err
+	}
+	return c.Remote.Uploads(dir)
+}
+
+// abortTime bounds the removal of their parts: the bucket may not answer any more.
+const abortTime = time.Minute
+
+// abortUploads removes those parts.
+func (c *Controller) abortUploads(ctx context.Context, run string) error {
+	if list, err := c.uploads(run); len(list) == 0 || err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, abortTime)
+	defer cancel()
+	return c.Remote.AbortUploads(ctx, outputs.UploadsDir(c.Store.RunDir(run)))
+}
+
+// tryAbortUploads does so as far as the bucket answers: a sweep tries again.
+func (r *controlled) tryAbortUploads(ctx context.Context) {
+	if err := r.c.abortUploads(ctx, r.run.ID); err != nil {
+		r.c.Log.Warn("parts of objects that were not sent whole could not be removed", "run", r.run.ID, "err", err)
 	}
 }

@@ -209,15 +209,3 @@ func TestRemoteInputsThatTheSiteFetches(t *testing.T) {
 		})
 	}
 }
-
-// TestWhatALaterInputReplaces is brought in the order of the inputs.
-func TestWhatALaterInputReplaces(t *testing.T) {
-	a := &attempt{controlled: &controlled{c: &Controller{Store: newWorld(t, "a").Store}}, lease: &fakeLease{f: &fakeSite{downloads: func(context.Context, driver.Download) (driver.Downloaded, error) { return driver.Downloaded{}, nil }}}}
-	job := spec.Job{Volume: spec.Volume{Path: "/data"}, Inputs: []spec.Input{
-		{From: "dir", To: "/data"}, {From: "https://x/one", To: "/data/"}, {From: "https://x/two", To: "/data/sub/"}, {From: "local", To: "/data/sub"}, {From: "s3://bucket/three", To: "/other/three"},
-	}}
-	left, err := a.leaveToSite(&job)
-	if err != nil || len(left) != 2 || left[0].remote != "volume/one" || left[1].input.From != "s3://bucket/three" || len(job.Inputs) != 3 {
-		t.Errorf("left to the site are %+v, %v; here stay %+v", left, err, job.Inputs)
-	}
-}

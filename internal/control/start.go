@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
 	"sync"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -65,8 +65,9 @@ func (a *attempt) stage(ctx context.Context) error {
 			}
 		}
 	}
+	files, home := a.stager(), a.c.Store.RunDir(a.run.ID)
 	var copies []inputs.Copy
-	var left []download
+	var left []inputs.Download
 	var err error
 	a.resumed, a.saved, a.binds = false, nil, nil
 	if a.sub.Job.Checkpoint != nil {
@@ -84,10 +85,11 @@ func (a *attempt) stage(ctx context.Context) error {
 	} else {
 		job := a.missing()
 		a.binds = inputs.Binds(&a.sub.Job)
-		if left, err = a.leaveToSite(job); err != nil {
+		files.Binds = a.binds
+		if left, err = files.LeaveToSite(job); err != nil {
 			return err
 		}
-		if err := a.fetchRemote(ctx, job); err != nil {
+		if err := a.remote().Fetch(ctx, job); err != nil {
 			return err
 		}
 		if copies, err = inputs.PlanAt(job, a.binds); err != nil {
@@ -115,35 +117,33 @@ func (a *attempt) stage(ctx context.Context) error {
 		}
 		defer leave()
 		if a.vm != nil {
-			if err := a.stageImage(ctx, "the image that virtual machines boot", a.vm.Guest, protocol.GuestPath(hosts[0].Dir)); err != nil {
+			if err := files.StageImage(ctx, "the image that virtual machines boot", a.vm.Guest, home, protocol.GuestPath(hosts[0].Dir)); err != nil {
 				return err
 			}
 		}
-		return errors.Join(a.stageImage(ctx, "image "+a.theirs.Ref, a.theirs, protocol.ArchivePath(hosts[0].Dir)), a.stageInputs(ctx, hosts[0], copies))
+		return errors.Join(files.StageImage(ctx, "image "+a.theirs.Ref, a.theirs, home, protocol.ArchivePath(hosts[0].Dir)), files.Stage(ctx, hosts[0], copies))
 	})
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	return a.timed(ctx, core.PhaseStage, func() error { return a.download(ctx, hosts[0], left) })
+	return a.timed(ctx, core.PhaseStage, func() error { return files.Download(ctx, hosts[0], left) })
 }
 
-func (a *attempt) stageInputs(ctx context.Context, head core.Host, copies []inputs.Copy) error {
-	for _, s := range copies {
-		a.reuseInput(ctx, head, s)
-		local, done, err := a.sub.pinned(s)
-		if err != nil {
-			return err
-		}
-		told, end := inputs.Counting(ctx, s.Local, a.c.Progress(core.PhaseStage))
-		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, s.Remote), Progress: told}
-		err = a.transfers().Retry(ctx, func() error { return a.lease.Stage(ctx, t) })
-		end()
-		done()
-		if err != nil {
-			return err
-		}
+// missing is the job without those inputs that its checkpoint has: what they were made of
+// at home may be gone by now.
+func (a *attempt) missing() *spec.Job {
+	if a.resumed {
+		return inputs.WithoutVolume(&a.sub.Job)
 	}
-	return nil
+	job := a.sub.Job
+	return &job
+}
+
+// stager returns what sends files to the head's host.
+func (a *attempt) stager() *inputs.Stager {
+	return &inputs.Stager{
+		Site: a.transfers(), Remote: a.remote(), Images: a.c.Images, Within: a.sub.confined(), Progress: a.c.Progress(core.PhaseStage), Reuse: a.reuseInput,
+	}
 }
 
 // How often a queue, or a site that does not answer, is looked at: at first, later, and
