@@ -3,9 +3,13 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/shell"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
 
@@ -48,19 +52,64 @@ func wrongFlags(c *cobra.Command, err error) error {
 var elsewhere = map[string][]string{
 	"check":   {"validate", "lint"},
 	"init":    {"new", "scaffold", "generate"},
-	"cp":      {"copy", "scp", "sbcast", "rsync"},
+	"cp":      {"copy", "scp", "sbcast", "rsync", "put"},
 	"doctor":  {"sinfo", "pbsnodes", "diagnose"},
 	"exec":    {"shell", "enter", "sattach"},
-	"forward": {"port-forward", "tunnel", "proxy"},
-	"image":   {"images", "pull", "push", "load", "save", "rmi", "build"},
-	"logs":    {"tail", "attach", "output"},
-	"ps":      {"list", "jobs", "status", "squeue", "qstat", "sacct", "container"},
-	"rm":      {"delete", "remove"},
+	"forward": {"port-forward", "tunnel", "proxy", "port"},
+	"image":   {"images", "pull", "push", "load", "save", "rmi", "build", "tag"},
+	"logs":    {"tail", "attach", "output", "log"},
+	"ps":      {"list", "job", "jobs", "status", "queue", "squeue", "qstat", "sacct", "container", "containers", "get"},
+	"rm":      {"delete", "remove", "prune"},
 	"run":     {"submit", "start", "sbatch", "qsub", "srun", "salloc", "launch", "create", "apply"},
 	"show":    {"inspect", "history", "status", "describe", "scontrol"},
 	"stats":   {"top", "sstat", "usage"},
-	"stop":    {"kill", "cancel", "scancel", "qdel"},
+	"stop":    {"kill", "cancel", "scancel", "qdel", "down"},
 	"sweep":   {"clean", "cleanup", "gc"},
+}
+
+// instead are commands of other tools that no single command of bee replaces.
+var instead = map[string]string{ //nolint:gochecknoglobals // a table
+	"compose": fromCompose,
+	"up":      fromCompose,
+	"config":  whereSitesAre,
+	"site":    whereSitesAre,
+	"sites":   whereSitesAre,
+	"login":   "Log in by `docker login` or `podman login`: bee finds their credentials.",
+	"restart": "`bee run --again RUN` repeats a run, and `bee resume RUN` continues a suspended one.",
+	"watch":   "`bee ps --watch` shows the list of runs again and again.",
+}
+
+const (
+	fromCompose   = "`bee init --from compose.yaml` makes a Beefile of a compose file with one service."
+	whereSitesAre = "Sites are in a file: `bee init --sites` writes one, and `bee info` shows where it is."
+)
+
+// nearCommands returns the remedy for a word that is no command, or "".
+func nearCommands(c *cobra.Command, word string) string {
+	top := !c.HasParent()
+	if hint, is := instead[word]; is && top {
+		return hint
+	}
+	var same, names []string
+	for _, sub := range c.Commands() {
+		if !sub.IsAvailableCommand() {
+			continue
+		}
+		names = append(names, sub.Name())
+		if slices.Contains(sub.SuggestFor, word) {
+			same = append(same, sub.Name())
+		}
+	}
+	if near := spec.Nearest(word, names); len(same) == 0 && near != "" {
+		same = append(same, near)
+	}
+	if len(same) > 0 {
+		return fmt.Sprintf("Did you mean %s?", strings.Join(same, " or "))
+	}
+	if info, err := os.Stat(word); top && (strings.ContainsAny(word, ":/") || err == nil && info.Mode().IsRegular()) {
+		return "Did you mean `bee run " + shell.Word(word) + "`?"
+	}
+	return ""
 }
 
 // newHelpCommand is cobra's own, but for the words about commands that there are
@@ -87,9 +136,8 @@ func wrongArguments(c *cobra.Command, args []string) error {
 	case c.HasSubCommands():
 		e.Err = fmt.Errorf("it has no command %q", args[0])
 		e.Remedy = "`" + path + " --help` lists its commands."
-		c.SuggestionsMinimumDistance = 2
-		if near := c.SuggestionsFor(args[0]); len(near) > 0 {
-			e.Remedy = fmt.Sprintf("Did you mean %s? %s", strings.Join(near, " or "), e.Remedy)
+		if near := nearCommands(c, args[0]); near != "" {
+			e.Remedy = near + " " + e.Remedy
 		}
 	case takes == "":
 		e.Err = fmt.Errorf("it takes none, and was given %s", strings.Join(args, " "))

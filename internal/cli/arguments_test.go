@@ -20,7 +20,9 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"ps --limit x", `"x" for "--limit" flag: it is no whole number`, "`bee ps --help`"},
 		{"run -n job.yaml", `"job.yaml" for "-n, --nodes" flag: it is no whole number`, "`bee run --help`"},
 		{"run --wait 5 job.yaml", `"5" for "--wait" flag: it is no duration (such as 90s, 15m or 2h30m)`, "`bee run --help`"},
-		{"status", `no command "status"`, "Did you mean ps or show or stats?"},
+		{"status", `no command "status"`, "Did you mean ps or show?"},
+		{"top", `no command "top"`, "Did you mean stats?"},
+		{"sh", `no command "sh"`, "`bee --help`"},
 		{"kill pi", `no command "kill"`, "Did you mean stop?"},
 		{"sbatch job.yaml", `no command "sbatch"`, "Did you mean run?"},
 		{"help nosuch", `no command "nosuch"`, "`bee --help`"},
@@ -45,6 +47,9 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		t.Run(c.line, func(t *testing.T) {
 			d := newDesk(t)
 			err := d.bee(strings.Fields(c.line)...)
+			if strings.Count(core.Remedy(err), " or ") > 1 {
+				t.Errorf("the remedy names more commands than meant: %q", core.Remedy(err))
+			}
 			if codeOf(err) != exitInvalid || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) {
 				t.Errorf("got %d, %v, remedy %q; want %q and %q", codeOf(err), err, core.Remedy(err), c.says, c.remedy)
 			}

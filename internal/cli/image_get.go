@@ -120,7 +120,8 @@ machine builds it. Nothing of that needs root.`,
 				return err
 			}
 			of := spec.Job{Dir: job.Dir, Image: job.Image, Build: job.Build} // nothing else of it is used
-			if err := a.allow(args[0], strangerOf(args[0]), of.Reaches(job.Dir), t, false); err != nil {
+			strange := strangerOf(args[0])
+			if err := a.allow(args[0], strange, reachesOf(&of, job.Dir, strange), t, false); err != nil {
 				return err
 			}
 			policy := "missing"

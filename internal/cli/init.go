@@ -24,6 +24,9 @@ import (
 	"golang.org/x/term"
 )
 
+// defaultBeefile is the name of Beefiles that bee writes.
+const defaultBeefile = "job.yaml"
+
 func (a *app) newInitCommand() *cobra.Command {
 	var (
 		out, from string
@@ -58,7 +61,7 @@ No file is overwritten.`,
 			return a.initDirectory(out)
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", "job.yaml", "write the Beefile to this `file`")
+	c.Flags().StringVarP(&out, "output", "o", defaultBeefile, "write the Beefile to this `file`")
 	c.Flags().StringVar(&from, "from", "", "convert this `file` of another tool; - is standard input")
 	c.Flags().BoolVar(&sites, "sites", false, "write a sites file, at its usual place unless --output names another")
 	c.MarkFlagsMutuallyExclusive("from", "sites")

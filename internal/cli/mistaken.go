@@ -4,10 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -22,6 +24,8 @@ func noBeefile(file string) error {
 		return nil
 	case spec.KindSites:
 		remedy = "`bee run --sites " + file + " job.yaml` uses it, and `bee check " + file + "` checks it."
+	case spec.KindArchive:
+		remedy = "`bee run " + shell.Word("docker-archive:"+file) + "` runs an image that docker or podman saved."
 	case spec.KindDockerfile:
 		remedy = "Write a Beefile with `build: .` and `run: …` beside it, and run that."
 	default:
@@ -30,16 +34,33 @@ func noBeefile(file string) error {
 	return &core.Error{Kind: core.Invalid, Op: "read Beefile", Object: file, Err: fmt.Errorf("it is a %s", kind), Remedy: remedy}
 }
 
+// noDirectory is the error for a directory where a Beefile is expected, or nil.
+func noDirectory(dir string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil
+	}
+	e := &core.Error{
+		Kind: core.Invalid, Op: "read Beefile", Object: dir, Err: errors.New("it is a directory"),
+		Remedy: "`bee init` writes a Beefile for the files of the directory in which you are.",
+	}
+	if info, err := os.Stat(filepath.Join(dir, defaultBeefile)); err == nil && info.Mode().IsRegular() {
+		e.Remedy = "`bee run " + shell.Word(filepath.Join(dir, defaultBeefile)) + "` runs the Beefile in it."
+	}
+	return e
+}
+
 // nothingToRun is the error of a `bee run` without arguments. With -v FILE, which once
 // was a debug log, the file is a Beefile.
 func nothingToRun(c *cobra.Command, volumes []string) error {
 	for _, v := range volumes {
-		if info, err := os.Stat(v); err == nil && info.Mode().IsRegular() {
-			return &core.Error{
-				Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: fmt.Errorf("-v mounts a directory, and %q is a file", v),
-				Remedy: "A debug log is written by `bee run --verbose " + v + "`.",
-			}
+		e := &core.Error{
+			Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: fmt.Errorf("-v mounts a directory, and no Beefile or image follows %q", v),
+			Remedy: "Name what to run: `bee run -v " + shell.Word(v) + " IMAGE`.",
 		}
+		if !strings.Contains(v, ":") { // as for a debug log
+			e.Remedy = "A debug log is written by `bee run --verbose " + shell.Word(v) + "`, and a mount is `-v HOST:PATH`."
+		}
+		return e
 	}
 	return wrongArguments(c, nil)
 }
@@ -65,13 +86,46 @@ var foreignFlags = []foreignFlag{ //nolint:gochecknoglobals // a table
 	{[]string{"o", "output", "error"}, "`bee logs RUN` shows what the job prints."},
 	{[]string{"chdir", "D", "pwd", "cwd"}, "Give the directory by -w."},
 	{[]string{"host", "ssh", "cluster", "M", "w-nodelist", "nodelist", "context"}, "Write the machine to the sites file, and choose it by --site."},
-	{[]string{"user", "u", "privileged", "cap-add", "security-opt", "ipc", "pid", "userns", "fakeroot"}, "Leave it out: containers need no such rights; `user: root` in a Beefile gives uid 0."},
+	{[]string{"user", "u", "privileged", "cap-add", "cap-drop", "security-opt", "ipc", "pid", "userns", "fakeroot"}, "Leave it out: containers need no such rights; `user: root` in a Beefile gives uid 0."},
 	{[]string{"background", "detached"}, "Give -d."},
 	{[]string{"array"}, "Start one run for each element: `for i in 1 2 3; do bee run -d -e I=$i job.yaml; done`."},
 	{[]string{"dependency", "depend"}, "Wait for the other run first: `bee wait RUN && bee run job.yaml`."},
 	{[]string{"restart", "requeue"}, "Write `retry: 3` to a Beefile."},
 	{[]string{"l", "label-file"}, "Write --label KEY=VALUE, and list such runs by `bee ps --label KEY`."},
+	{[]string{"wrap"}, "Write the command behind the image: `bee run IMAGE COMMAND`."},
+	{[]string{"mpi"}, "Leave it out, and run the image's own: `bee run -n 2 IMAGE mpirun ./solver`."},
+	{[]string{"device", "devices"}, "Ask for GPUs by `--gpus 1`; containers have the host's InfiniBand devices anyway."},
+	{[]string{"tmpfs"}, "Leave it out: what a container writes outside of its volume is in memory."},
+	{[]string{"init", "tini"}, "Leave it out: containers of bee have a first process that ends all others."},
+	{[]string{"log-driver", "log-opt", "ulimit", "cgroupns", "cgroup-parent", "memory-swap", "pids-limit", "stop-timeout", "stop-signal", "health-cmd", "no-healthcheck", "read-only"}, "Leave it out: a run ends when its command does, and `bee logs` has its output."},
+	{[]string{"mail-type", "mail-user"}, "Wait for the run: `bee wait RUN; mail …`."},
+	{[]string{"export"}, "Set variables by `-e KEY=VALUE`."},
 	{[]string{"platform", "arch"}, "Write `platform: linux/amd64` to a Beefile."},
+}
+
+// foreignFlagsOf are flags of other tools that people give to other commands.
+var foreignFlagsOf = map[string][]foreignFlag{ //nolint:gochecknoglobals // a table
+	"ps": {
+		{[]string{"f", "filter"}, "Choose runs by --status, --site, --name and --label."},
+		{[]string{"t", "states"}, "Choose runs by --status."},
+		{[]string{"l", "long", "o"}, "Write --json for all fields, or --format for some."},
+		{[]string{"n", "last", "latest"}, "Give the number of runs by --limit."},
+		{[]string{"u", "user", "me"}, "Leave it out: the list has runs of yours alone."},
+		{[]string{"no-trunc"}, "Leave it out: texts are whole in a pipe, as in `bee ps | cat`."},
+	},
+	"logs": {
+		{[]string{"n", "lines"}, "Give the number of lines by --tail."},
+		{[]string{"details"}, "Write --json for all that is known of each piece."},
+	},
+	"exec": {
+		{[]string{"u", "user", "privileged"}, "Leave it out: the command has the user of the job."},
+		{[]string{"d", "detach"}, "Leave it out, and end the command with &: `bee exec RUN sh -c 'program &'`."},
+		{[]string{"N", "n", "nodelist"}, "Name a node by its rank: --node 1."},
+	},
+	"stop": {
+		{[]string{"t", "time", "timeout", "s", "signal"}, "Leave it out: a job gets TERM and its grace, as `checkpoint: {grace: 60s}` of a Beefile says."},
+		{[]string{"u", "user", "me"}, "Write --all for all runs of yours."},
+	},
 }
 
 // flagHint is the remedy for a flag of another tool or a typing error, or "".
@@ -81,11 +135,13 @@ func flagHint(c *cobra.Command, err error) string {
 		return ""
 	}
 	name := unknown.GetSpecifiedName()
+	foreign := foreignFlagsOf[c.Name()]
 	if c.Name() == "run" {
-		for _, f := range foreignFlags {
-			if slices.Contains(f.names, name) {
-				return f.hint
-			}
+		foreign = foreignFlags
+	}
+	for _, f := range foreign {
+		if slices.Contains(f.names, name) {
+			return f.hint
 		}
 	}
 	var known []string

@@ -29,7 +29,12 @@ why it ended.
 
 --format prints each run by a template in Go's syntax, with the fields of --json.`,
 		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --status failed --format '{{.id}} {{.why}}'",
-		RunE:    func(c *cobra.Command, _ []string) error { return a.ps(c.Context(), o) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := noDirectoryOfState(a.stateDir); err != nil {
+				return err
+			}
+			return a.ps(c.Context(), o)
+		},
 	}
 	c.Flags().BoolVarP(&o.all, "all", "a", false, "also runs that are over")
 	o.filter.flags(c)

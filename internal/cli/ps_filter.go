@@ -49,6 +49,20 @@ func (f *psFilter) check() error {
 	return nil
 }
 
+// noDirectoryOfState is the error for --state with states of runs, which names a directory,
+// or nil.
+func noDirectoryOfState(given string) error {
+	for word := range strings.SplitSeq(given, ",") {
+		if !slices.Contains(runStates(), state.RunState(strings.ToLower(word))) {
+			return nil
+		}
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "read", Object: "--state " + given, Err: errors.New("it names the directory of run records"),
+		Remedy: "`bee ps --status " + strings.ToLower(given) + "` lists runs by their state. A directory of that name is --state ./" + given + ".",
+	}
+}
+
 // wantsOver reports whether states were asked for that runs have when they are over.
 func (f *psFilter) wantsOver() bool {
 	return slices.ContainsFunc(f.states, func(s string) bool { return state.RunState(s).Final() })

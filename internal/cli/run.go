@@ -12,8 +12,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/spf13/cobra"
 )
 
@@ -265,6 +267,11 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
 		a.sayEnding(ctx, run, s)
 	}
+	if o.quiet {
+		if err := a.warnOfOutputs(ctx, s, run.ID); err != nil {
+			return err
+		}
+	}
 	if run.ExitCode != nil {
 		if *run.ExitCode == 0 {
 			return nil
@@ -272,6 +279,19 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 		return exitError{*run.ExitCode}
 	}
 	return exitError{codeOfKind(core.KindNamed(run.Kind))}
+}
+
+// warnOfOutputs names outputs that are not in their place, even where quiet is wanted: else
+// a script takes the file there for the result.
+func (a *app) warnOfOutputs(ctx context.Context, s *session, id string) error {
+	events, err := s.Store.Events(ctx, id, event.KindOutputRenamed, event.KindHiddenRenamed)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		a.say("%s", report.Sentence(e))
+	}
+	return nil
 }
 
 func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {

@@ -56,6 +56,9 @@ func (a *app) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	if first == standardInput {
 		return a.jobOfInput()
 	}
+	if err := noDirectory(first); err != nil {
+		return jobSource{}, err
+	}
 	if err := noBeefile(first); err != nil {
 		return jobSource{}, err
 	}

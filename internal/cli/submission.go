@@ -39,11 +39,11 @@ func (a *app) submission(from jobSource, o runOptions) (control.Submission, erro
 		shown.Image = ""
 	}
 	shown.Mounts = job.Mounts[:len(job.Mounts)-len(o.docker.volumes)]
-	reaches := shown.Reaches(job.Dir)
+	strange := from.strange
+	reaches := reachesOf(&shown, job.Dir, strange)
 	if !o.begins { // only the store is tried
 		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
 	}
-	strange := from.strange
 	if err := a.allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
 		return control.Submission{}, err
 	}

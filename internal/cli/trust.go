@@ -59,6 +59,16 @@ func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet b
 	return refused
 }
 
+// reachesOf are those of a job, as they count where its Beefile may be another user's, or is
+// the user's own.
+func reachesOf(job *spec.Job, dir, strange string) []spec.Reach {
+	reaches := job.Reaches(dir)
+	if strange == "" {
+		return spec.OfOwn(dir, reaches)
+	}
+	return reaches
+}
+
 // strangerOf is why a Beefile may be another user's, or "".
 func strangerOf(file string) string {
 	why, err := spec.Stranger(file)

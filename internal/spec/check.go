@@ -89,7 +89,7 @@ func (d *decoder) checkImage(at, ref string) {
 		d.at(at, hint, "%s: %v", at, err)
 		return
 	}
-	file := strings.HasSuffix(ref, ".tar") || strings.HasSuffix(ref, ".tar.gz") || strings.HasSuffix(ref, ".tgz") || strings.HasSuffix(ref, ".tar.xz") || strings.HasSuffix(ref, ".tar.bz2") || strings.HasSuffix(ref, ".tar.zst")
+	file := isTarName(ref)
 	if scheme, _, ok := strings.Cut(ref, ":"); ok && !strings.ContainsAny(scheme, "./~") {
 		file = false
 	}
@@ -97,6 +97,9 @@ func (d *decoder) checkImage(at, ref string) {
 	write, directory := at+": ", ""
 	if flag, given := d.flags[at]; given {
 		write = flag + " "
+		if !strings.HasPrefix(flag, "-") { // an argument
+			write = "write "
+		}
 	} else if at == "image" {
 		directory = ", or build: " + ref + " for a directory with a Dockerfile"
 	}

@@ -25,10 +25,14 @@ const (
 	KindScript     Kind = "script"
 	KindDockerfile Kind = "Dockerfile"
 	KindDefinition Kind = "definition file of Apptainer"
+	KindArchive    Kind = "tar archive"
 )
 
 // KindOf returns the kind of a file by its name and contents.
 func KindOf(file string, data []byte) Kind {
+	if isArchive(file, data) {
+		return KindArchive
+	}
 	if kind := kindOfText(file, data); kind != "" {
 		return kind
 	}
@@ -62,6 +66,21 @@ func KindOf(file string, data []byte) Kind {
 		return KindSkyPilot
 	}
 	return KindBeefile
+}
+
+// isArchive reports whether a file is a tar archive, by its contents, or compressed and
+// called one.
+func isArchive(file string, data []byte) bool {
+	const magicAt = 257
+	if len(data) > magicAt && strings.HasPrefix(string(data[magicAt:]), "ustar") {
+		return true
+	}
+	return isTarName(file) && strings.ContainsRune(string(data[:min(len(data), 512)]), 0)
+}
+
+// isTarName reports whether a file is called as tar archives are.
+func isTarName(file string) bool {
+	return slices.ContainsFunc([]string{".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2", ".tar.zst"}, func(end string) bool { return strings.HasSuffix(file, end) })
 }
 
 // kindOfText is the kind of a file that is no YAML, or "".

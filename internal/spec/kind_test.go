@@ -1,6 +1,9 @@
 package spec
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestKindsOfFiles(t *testing.T) {
 	for text, want := range map[string]Kind{
@@ -22,6 +25,14 @@ func TestKindsOfFiles(t *testing.T) {
 		if got := KindOf("file", []byte(text)); got != want {
 			t.Errorf("%q: %s, expected %s", text, got, want)
 		}
+	}
+	for file, text := range map[string]string{"app": strings.Repeat("\x00", 257) + "ustar", "app.tar.gz": "\x1f\x8b\x08\x00"} {
+		if got := KindOf(file, []byte(text)); got != KindArchive {
+			t.Errorf("%s: %s", file, got)
+		}
+	}
+	if got := KindOf("job.tar", []byte("image: a\n")); got != KindBeefile {
+		t.Errorf("a Beefile of that name: %s", got)
 	}
 	if got := KindOf("app/Dockerfile.gpu", []byte("# nothing\n")); got != KindDockerfile {
 		t.Errorf("by its name: %s", got)

@@ -155,6 +155,19 @@ func (o Own) Leaves(path string) bool {
 	if o.everyones {
 		return true
 	}
+	return o.leaves(path)
+}
+
+// OfOwn returns those of a job's reaches that count where the user wrote its Beefile: what
+// lies in the directory of that is its own even where this is the home directory.
+func OfOwn(dir string, list []Reach) []Reach {
+	own := OwnDir(dir)
+	return slices.DeleteFunc(list, func(r Reach) bool {
+		return (r.Does == "reads" || r.Does == "writes to") && filepath.IsAbs(r.What) && !own.leaves(r.What)
+	})
+}
+
+func (o Own) leaves(path string) bool {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(o.dir, path)
 	}

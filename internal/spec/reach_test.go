@@ -122,6 +122,21 @@ func TestHomeIsNoDirectoryOfAJob(t *testing.T) {
 		if len(job.Reaches(dir)) != 1 {
 			t.Errorf("in %s it reaches %v", dir, job.Reaches(dir))
 		}
+		if left := OfOwn(dir, job.Reaches(dir)); len(left) != 0 {
+			t.Errorf("in %s the user's own reaches %v", dir, left)
+		}
+	}
+	lines := "image: docker-daemon:x\nrun: x\ninputs: [{from: data, to: /in}, {from: .ssh, to: /keys}, {from: /etc, to: /etc2}]\nmounts: [{from: /project, to: /d}]\nsecrets: {A: {env: HOME}}"
+	job, err := ParseJob("job.yaml", []byte(lines), home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var keys []string
+	for _, r := range OfOwn(home, job.Reaches(home)) {
+		keys = append(keys, r.Key)
+	}
+	if want := []string{"secrets.A.env", "inputs[1].from", "inputs[2].from", "mounts[0].from", "image"}; !slices.Equal(keys, want) {
+		t.Errorf("the user's own in the home directory reaches %v, not %v", keys, want)
 	}
 }
 

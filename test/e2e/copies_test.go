@@ -24,7 +24,9 @@ func TestWhatIsTheUsersStays(t *testing.T) {
 	if err := os.Symlink(filepath.Join(b.Work, "precious"), filepath.Join(b.Work, "link")); err != nil {
 		t.Fatal(err)
 	}
-	b.Must("run", "-q", "-e", "PLACE="+filepath.Join(b.Work, "precious"), job)
+	if r := b.Try("run", "-q", "-e", "PLACE="+filepath.Join(b.Work, "precious"), job); r.Code != 0 || !strings.Contains(r.Stderr, filepath.Join(b.Work, "res", "day1.")) {
+		t.Errorf("an output beside a file, quietly: %+v", r)
+	}
 	if beside, err := filepath.Glob(filepath.Join(b.Work, "res", "day1.*")); err != nil || len(beside) != 1 || b.Read(filepath.Join("res", filepath.Base(beside[0]))) != "new\n" {
 		t.Errorf("beside a file that no run wrote is %q, %v", beside, err)
 	}
