@@ -22,10 +22,10 @@ func TestDoctorListsRDMADevices(t *testing.T) {
 		host rdma.Inventory
 		want []string // in each line
 	}{
-		"none":         {rdma.Inventory{}, nil},
+		"none":         {rdma.Inventory{Nodes: []rdma.Node{{Path: "/dev/infiniband/rdma_cm"}}}, nil},
 		"usable":       {host, []string{"ok  device  RDMA mlx5_0  mlx5_core; port 1 ACTIVE, InfiniBand, 200 Gbit/s"}},
 		"no right":     {shut, []string{"!  device  RDMA mlx5_0", "!  device  RDMA", "→ Ask the administrator to add you to the group rdma"}},
-		"no card":      {rdma.Inventory{Nodes: []rdma.Node{{Path: "/dev/infiniband/rdma_cm"}}}, []string{"this host has no RDMA device", "→ "}},
+		"no card":      {rdma.Inventory{Nodes: []rdma.Node{{Path: "/dev/infiniband/uverbs0"}}}, []string{"this host has no RDMA device", "→ "}},
 		"of Slingshot": {rdma.Inventory{Nodes: []rdma.Node{{Path: "/dev/cxi0"}}}, []string{"ok  device  RDMA  /dev/cxi0"}},
 	} {
 		var out strings.Builder

@@ -99,6 +99,8 @@ type nodeView struct {
 	LargestProcessRSS int64   `json:"largest_process_rss_bytes"`
 	MemoryKills       int     `json:"memory_kills,omitempty"`
 	HostMemoryKills   int     `json:"host_memory_kills,omitempty"`
+	// RDMA are the RDMA devices that its container had.
+	RDMA []core.RDMADevice `json:"rdma,omitempty"`
 }
 
 // view is all that there is to say of a run.
@@ -176,7 +178,7 @@ func viewAttempt(at state.Attempt) attemptView {
 		}
 	}
 	for _, n := range at.Nodes {
-		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills})
+		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills, n.RDMA})
 	}
 	return v
 }

@@ -1,6 +1,9 @@
 package core
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Answer is how a job ended after it was asked to write its checkpoint.
 type Answer string
@@ -28,6 +31,8 @@ type NodeReport struct {
 	HostMemoryKills int `json:"host_memory_kills,omitempty"`
 	// Full reports that the disk with the disks of its virtual machine was full at the end.
 	Full bool `json:"full,omitempty"`
+	// RDMA are the RDMA devices of its host that its container had.
+	RDMA []RDMADevice `json:"rdma,omitempty"`
 }
 
 // RDMADevice is an RDMA device of a host.
@@ -43,4 +48,36 @@ type RDMAPort struct {
 	State  string `json:"state"`      // such as ACTIVE
 	Link   string `json:"link_layer"` // InfiniBand or Ethernet
 	Rate   int64  `json:"bits_per_second,omitempty"`
+}
+
+// Bounds of what a host may report of its RDMA devices.
+const (
+	maxRDMA     = 256 // devices, and ports of each
+	maxRDMAText = 64
+	maxRDMARate = 1 << 60
+)
+
+// CheckRDMA refuses devices that no host has.
+func CheckRDMA(devices []RDMADevice) error {
+	if len(devices) > maxRDMA {
+		return fmt.Errorf("they are %d, expected %d at most", len(devices), maxRDMA)
+	}
+	for _, d := range devices {
+		if len(d.Ports) > maxRDMA {
+			return fmt.Errorf("ports are %d, expected %d at most", len(d.Ports), maxRDMA)
+		}
+		texts := []string{d.Name, d.Driver}
+		for _, p := range d.Ports {
+			texts = append(texts, p.State, p.Link)
+			if p.Number < 0 || p.Rate < 0 || p.Rate > maxRDMARate {
+				return fmt.Errorf("port %d has the rate %d, expected %d at most", p.Number, p.Rate, int64(maxRDMARate))
+			}
+		}
+		for _, text := range texts {
+			if Printable(text, maxRDMAText) != text {
+				return fmt.Errorf("a word is %q, expected a printable one of %d bytes at most", Printable(text, maxRDMAText), maxRDMAText)
+			}
+		}
+	}
+	return nil
 }

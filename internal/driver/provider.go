@@ -25,6 +25,12 @@ type Info struct {
 	// MapsUsers means that processes in a runtime's containers can have other ids than
 	// the caller's, whose they are outside.
 	MapsUsers bool `json:"maps_users,omitempty"`
+	// OwnDevices means of a runtime that its containers have those devices of the host that
+	// ContainerSpec names, beside the usual ones. Others have the host's /dev.
+	OwnDevices bool `json:"-"`
+	// OwnLimits means of a runtime that limits of resources in its containers are not those of
+	// the caller.
+	OwnLimits bool `json:"-"`
 	// Unattended means of a provider that its hosts come later, and that the process that asked for
 	// them need not be there then: its leases have Autostart.
 	Unattended bool `json:"unattended,omitempty"`

@@ -93,6 +93,8 @@ type ContainerSpec struct {
 	RunDir string
 	// GPUs is the number of GPUs to pass in; -1 means all.
 	GPUs int
+	// Devices are device nodes to pass in. A runtime without Info.OwnDevices skips them.
+	Devices []Device
 	// Seccomp asks for a filter that refuses system calls which no job needs.
 	// A runtime that has none says that it is Unsupported.
 	Seccomp bool
@@ -113,6 +115,12 @@ func (s ContainerSpec) IDs(uid, gid int) (insideUID, insideGID int) {
 		return s.User.UID, s.User.GID
 	}
 	return uid, gid
+}
+
+// Device is a device node of the host, and where it is in a container: below /dev.
+type Device struct {
+	Source string `json:"source"`
+	Target string `json:"target"`
 }
 
 // Mount binds a host directory or file into a container.

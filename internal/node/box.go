@@ -27,7 +27,9 @@ type box struct {
 	why     string
 	env     []string // of everything that runs in it
 	workdir string
-	release func() // of the image
+	release func()            // of the image
+	rdma    []core.RDMADevice // that it has
+	notes   []string          // for the user, about its host
 }
 
 // runBox starts this node's container and watches over it.
@@ -115,6 +117,10 @@ func (n *node) startBox(ctx context.Context, p *plan.Plan, members []member, net
 	}
 	spec.User = user
 	if spec.Dirs, err = n.images.Missing(ctx, p.Image, ownDirs(p, spec.Mounts)); err != nil {
+		release()
+		return nil, err
+	}
+	if err := n.addRDMA(ctx, p, rt, b, &spec); err != nil {
 		release()
 		return nil, err
 	}
@@ -309,7 +315,7 @@ func (n *node) endBox(grace time.Duration) core.NodeReport {
 	if exit, err := b.Wait(ctx); err == nil {
 		r.UserTime, r.SystemTime, r.MaxRSS = exit.UserTime, exit.SystemTime, exit.MaxRSS
 	}
-	r.Runtime = b.runtime
+	r.Runtime, r.RDMA = b.runtime, b.rdma
 	b.release()
 	return r
 }

@@ -105,6 +105,8 @@ type startRequest struct {
 type startReply struct {
 	Runtime string `json:"runtime"`
 	Why     string `json:"why"`
+	// Notes are for the user, about this host.
+	Notes []string `json:"notes,omitempty"`
 }
 
 type endRequest struct {

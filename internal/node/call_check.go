@@ -15,6 +15,7 @@ import (
 const (
 	maxText  = 4 << 10 // of a name or a reason
 	maxCores = 1 << 20
+	maxNotes = 64
 )
 
 func invalid(what string, value any) error {
@@ -90,7 +91,11 @@ func (r beginReply) Check() error { return checkRank(r.Group) }
 
 // Check implements the check of package rpc.
 func (r startReply) Check() error {
-	return errors.Join(checkText("runtime", r.Runtime), checkText("reason", r.Why))
+	errs := []error{checkText("runtime", r.Runtime), checkText("reason", r.Why), checkCount("notes", len(r.Notes), maxNotes)}
+	for _, text := range r.Notes {
+		errs = append(errs, checkText("note", text))
+	}
+	return errors.Join(errs...)
 }
 
 // Check implements the check of package rpc.
@@ -109,7 +114,7 @@ func (r endReply) Check() error {
 	}
 	return errors.Join(
 		checkRank(n.Rank), checkText("name of a host", n.Host), checkText("address", n.Addr), checkText("runtime", n.Runtime),
-		checkCount("cores", n.Cores, maxCores),
+		checkCount("cores", n.Cores, maxCores), core.CheckRDMA(n.RDMA),
 	)
 }
 

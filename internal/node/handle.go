@@ -102,7 +102,7 @@ func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (s
 	if err != nil {
 		return startReply{}, n.failed("start the container on", err)
 	}
-	return startReply{b.runtime, core.Printable(b.why, maxText)}, nil
+	return startReply{b.runtime, core.Printable(b.why, maxText), b.notes}, nil
 }
 
 // failed names this host in an error.

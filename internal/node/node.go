@@ -29,6 +29,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -49,6 +50,8 @@ type Options struct {
 	// NoRings reports why a guest of this host cannot have the switch's network device;
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
+	// RDMA is where this host's RDMA devices are looked for.
+	RDMA rdma.Host
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
 	// hostGroup is that of the nodes of this process.

@@ -337,6 +337,7 @@ func (h *head) explain(rank int, p *rpc.Peer, err error) error {
 // startAll starts all containers at once.
 func (h *head) startAll(ctx context.Context) error {
 	h.runtimes = make([]string, h.n.config.Size)
+	notes := make([][]string, h.n.config.Size)
 	errs := make([]error, h.n.config.Size)
 	h.n.forget(spreadImage, spreadGuest, spreadInputs)
 	r := startRequest{Runtime: h.n.config.Runtime}
@@ -352,7 +353,7 @@ func (h *head) startAll(ctx context.Context) error {
 			b, err := h.n.runBox(ctx, r.Runtime)
 			if errs[0] = err; err == nil {
 				up.Add(1)
-				h.runtimes[0] = b.runtime
+				h.runtimes[0], notes[0] = b.runtime, b.notes
 			} else if h.hasVolumeImage() {
 				cancel(errNoVolume) // the others' guests would wait for it
 			}
@@ -365,12 +366,13 @@ func (h *head) startAll(ctx context.Context) error {
 		if errs[rank] = h.explain(rank, p, err); err == nil {
 			up.Add(1)
 		}
-		h.runtimes[rank] = reply.Runtime
+		h.runtimes[rank], notes[rank] = reply.Runtime, reply.Notes
 	})
 	if err := h.firstOf(errs); err != nil {
 		return err
 	}
 	h.journal.add(plan.Event{Phase: core.PhaseStart, Rank: -1, Runtimes: h.runtimes})
+	h.reportNotes(notes)
 	return nil
 }
 

@@ -107,11 +107,13 @@ type Plan struct {
 	Outputs []string `json:"outputs,omitempty"`
 	Root    bool     `json:"root,omitempty"`
 	// CallerIDs has processes have the caller's ids inside, whatever USER of the image.
-	CallerIDs   bool `json:"caller_ids,omitempty"`
-	GPUs        int  `json:"gpus,omitempty"`
-	DiskScratch bool `json:"disk_scratch,omitempty"`
-	Seccomp     bool `json:"seccomp,omitempty"`
-	Unfiltered  bool `json:"unfiltered,omitempty"`
+	CallerIDs bool `json:"caller_ids,omitempty"`
+	GPUs      int  `json:"gpus,omitempty"`
+	// RDMA is RDMAHost or RDMANone; others: the host's devices, where it has some.
+	RDMA        string `json:"rdma,omitempty"`
+	DiskScratch bool   `json:"disk_scratch,omitempty"`
+	Seccomp     bool   `json:"seccomp,omitempty"`
+	Unfiltered  bool   `json:"unfiltered,omitempty"`
 	// Deadline is when the site takes its hosts back, by its own clock; zero:
 	// it has reported nothing.
 	Deadline time.Time `json:"deadline,omitzero"`
@@ -268,6 +270,12 @@ const (
 	VolumeAuto  = "auto"
 	VolumeHosts = "virtio"    // each host's own VolumeDir
 	VolumeImage = "dataimage" // a disk of node 0's guest, which the others mount from it
+)
+
+// Words of Plan.RDMA, as in the Beefile.
+const (
+	RDMAHost = "host" // whose devices have to be usable
+	RDMANone = "none"
 )
 
 // ShareVirtiofs is the word of VM.Share for virtiofs.

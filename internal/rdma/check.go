@@ -77,7 +77,7 @@ func (i Inventory) problem(d Device, libraries *Libraries) *Problem {
 		if len(states) > 0 {
 			text += ": " + strings.Join(states, ", ")
 		}
-		return &Problem{text, "Have the administrator look at the cable and, for InfiniBand, at the subnet manager; for Ethernet, bring the interface up."}
+		return &Problem{text, "Have the administrator look at the cable and, for InfiniBand, at the subnet manager; for Ethernet, enable the interface."}
 	}
 	at := slices.IndexFunc(i.Nodes, func(n Node) bool { return n.Path == d.Node })
 	switch {

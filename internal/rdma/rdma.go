@@ -93,8 +93,14 @@ func (h Host) Look() Inventory {
 	return i
 }
 
-// Empty reports whether the host has nothing for RDMA.
-func (i Inventory) Empty() bool { return len(i.Devices) == 0 && len(i.Nodes) == 0 }
+// Empty reports whether the host has no device. Without one it may have other nodes: the
+// connection manager's, and xpmem.
+func (i Inventory) Empty() bool {
+	return len(i.Devices) == 0 && !slices.ContainsFunc(i.Nodes, func(n Node) bool {
+		word, _ := cutNumber(filepath.Base(n.Path))
+		return slices.Contains([]string{"uverbs", "hfi1_", "cxi"}, word)
+	})
+}
 
 // Paths are the device nodes that a container needs.
 func (i Inventory) Paths() []string {

@@ -91,6 +91,17 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// TestNodesWithoutADevice are no reason for a note.
+func TestNodesWithoutADevice(t *testing.T) {
+	h := plant(t, "mlx5", "sys", "dev/infiniband/uverbs0", "dev/infiniband/uverbs1")
+	if got := h.Look(); !got.Empty() || len(got.Paths()) != 2 {
+		t.Errorf("got %+v", got)
+	}
+	if got := plant(t, "mlx5", "sys").Look(); got.Empty() {
+		t.Errorf("with devices of another namespace: %+v", got)
+	}
+}
+
 // TestManyDevices are in the order of their numbers.
 func TestManyDevices(t *testing.T) {
 	h := plant(t, "efa", "dev/infiniband/uverbs10 =", "dev/infiniband/uverbs2 =", "dev/cxi0 =", "dev/cxi =", "dev/infiniband/uverbs3/directory =")

@@ -30,6 +30,7 @@ func (d *decoder) checkJob(j *Job) {
 	d.checkLabels(j.Labels)
 	d.oneOf("runtime", j.Runtime)
 	d.oneOf("user", j.User)
+	d.checkRDMA(j)
 	d.oneOf("scratch", j.Scratch)
 	d.oneOf("order", j.Order)
 	for key := range j.Env {

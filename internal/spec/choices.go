@@ -13,8 +13,11 @@ import (
 // words of the keys that have a choice of them.
 func words() map[string][]string {
 	runtimes := []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud"}
+	rdma := []string{RDMAAuto, RDMAHost, RDMANone}
 	return map[string][]string{
 		"runtime":          runtimes,
+		"rdma":             rdma,
+		"rdma.device":      rdma,
 		"user":             {UserRoot, UserCaller},
 		"scratch":          {"memory", "disk"},
 		"order":            {OrderListed, OrderCheapest, OrderSoonest},

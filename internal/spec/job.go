@@ -60,6 +60,8 @@ type Job struct {
 	Resume *Command `yaml:"resume"`
 	// GPUs per node.
 	GPUs GPUs `yaml:"gpus"`
+	// RDMA is which RDMA devices the containers have.
+	RDMA RDMA `yaml:"rdma" json:",omitzero"`
 	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud.
 	Runtime string `yaml:"runtime"`
 	// VM puts a virtual machine between each host and its container.

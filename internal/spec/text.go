@@ -107,6 +107,8 @@ func formOf(v reflect.Value) (form any, set bool) {
 		if x == AllGPUs {
 			return "all", true
 		}
+	case RDMA:
+		return x.Device, set
 	case Size:
 		return sizeText(x), set
 	case time.Duration:

@@ -14,9 +14,9 @@ var described = []string{ //nolint:gochecknoglobals // cases
 	"image: oci:./app:1.0\nname: n\nlabels: {project: cfd, tier/a: \"1\"}\nplatform: linux/amd64\nnodes: 3\nranks_per_node: 4\ncores: 8\nmemory: 1536M\ntime: 36h\nenv: {A: \"1\", B: 'a: \"b\"', C: \"\", D: \"null\", E: \"~\", F: \" x\\ty \", G: \"l1\\nl2\\n\"}\n" +
 		"secrets: {T: {env: T}, U: {file: ./u}, V: {exec: 'pass show x'}}\ninputs: [{from: ./in, to: /work}, {from: 'https://x.org/y', to: /work/y, sha256: 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a}]\nmounts: [{from: /p, to: /data, write: true}]\nvolume: /v\nworkdir: /v/w\n" +
 		"entrypoint: []\nsetup: [a, b c]\nrun: |\n  set -e\n  echo \"$A\"  \n\n  \tx\npost: \"  y\"\noutputs: [x.dat, {from: /v/*.dat, to: './r/${run.name}', optional: true, replace: true}]\n" +
-		"checkpoint: {mode: app, signal: USR1, every: 90m, grace: 1h, paths: [a, /v/b], keep: true}\nstore: ./kept\nresume: go on\ngpus: all\nruntime: docker\nseccomp: false\nuser: root\nnetwork: eth0\n" +
+		"checkpoint: {mode: app, signal: USR1, every: 90m, grace: 1h, paths: [a, /v/b], keep: true}\nstore: ./kept\nresume: go on\ngpus: all\nrdma: host\nruntime: docker\nseccomp: false\nuser: root\nnetwork: eth0\n" +
 		"scratch: disk\ntimeout: 36h\nsites: [a, b]\norder: soonest\nwait: 1m30s\nretry: 2\n",
-	"image: x\ncheckpoint: {command: [kill, \"1\"]}\ngpus: 2\nvm: false\n",
+	"image: x\ncheckpoint: {command: [kill, \"1\"]}\ngpus: 2\nrdma: {device: none}\nvm: false\n",
 	"image: x\ncheckpoint: {file: /work/stop}\nvm: auto\nseccomp: true\n",
 	"image: x\nvm: true\nvolume: {path: /v, kind: dataimage, size: 1.5G, from: ./v.img, shared: required}\n",
 	"image: x\nvm: {}\n",

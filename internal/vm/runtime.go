@@ -181,6 +181,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if s.GPUs != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}
 	}
+	if len(s.Devices) != 0 {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's devices"), Remedy: "Run it in a container without `vm:`."}
+	}
 	held, err := r.reserved(s, r.o.Memory, r.o.HugePages)
 	if err != nil {
 		return nil, err

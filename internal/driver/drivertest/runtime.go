@@ -104,6 +104,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"SiteDirectoryOwner", s.siteDirectoryOwner},
 		{"SiteDirectoryReplaced", s.siteDirectoryReplaced},
 		{"SiteDirectoryBelow", s.siteDirectoryBelow},
+		{"Devices", s.devices},
 		{"Scratch", s.scratch},
 		{"Filter", s.filter},
 		{"Stop", s.stop},

@@ -105,7 +105,7 @@ func programEnv(own, env []string) []string {
 }
 
 // execCommand is the command line of a container. /dev, with GPUs and
-// InfiniBand, and /dev/shm are the host's, as is the network; IPC too.
+// RDMA devices, and /dev/shm are the host's, as is the network; IPC too.
 func execCommand(program string, s driver.ContainerSpec, hosts string) []string {
 	argv := []string{
 		program, "--silent", "exec", "--userns", "--pid", "--no-init", "--cleanenv", "--no-eval", "--no-home", "--no-mount", "cwd,tmp,hostfs,bind-paths",

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -32,8 +33,8 @@ const (
 // Host is what was found on this host for one container.
 type Host struct {
 	UID, GID int
-	// Devices are device nodes, under the same path inside.
-	Devices []string
+	// Devices are those that the specification names, and GPUs.
+	Devices []driver.Device
 	// Memlock is the hard limit of locked memory in bytes; -1 is unlimited.
 	Memlock int64
 	// MayRaise reports whether this process may raise limits (CAP_SYS_RESOURCE).
@@ -54,9 +55,9 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	if err != nil {
 		return s, h, err
 	}
-	h.Devices = gpus.Devices
-	if _, err := os.Stat("/dev/infiniband"); err == nil {
-		h.Devices = append(h.Devices, "/dev/infiniband")
+	h.Devices = slices.Clone(s.Devices)
+	for _, d := range gpus.Devices {
+		h.Devices = append(h.Devices, driver.Device{Source: d, Target: d})
 	}
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
@@ -198,12 +199,20 @@ func InitOptions(s driver.ContainerSpec, h Host, env []string) (argv []string) {
 		argv = append(argv, "--add-host", e)
 	}
 	for _, d := range h.Devices {
-		argv = append(argv, "--device", d)
+		argv = append(argv, "--device", deviceOption(d))
 	}
 	for _, m := range s.Mounts {
 		argv = append(argv, "--mount", MountOption(m))
 	}
 	return append(argv, "--entrypoint", InsideBinary, s.Image.ArchiveTag, pid1.Command)
+}
+
+// deviceOption is the value of --device, as podman and docker read it.
+func deviceOption(d driver.Device) string {
+	if d.Source == d.Target {
+		return d.Source
+	}
+	return d.Source + ":" + d.Target
 }
 
 // ExtraHosts turns lines of /etc/hosts into values of --add-host.

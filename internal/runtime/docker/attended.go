@@ -75,7 +75,7 @@ func (r *Runtime) creation(s driver.ContainerSpec, h command.Host, memlock int64
 	}
 	o.Ulimits = []ulimit{{"memlock", memlock, memlock}}
 	for _, d := range h.Devices {
-		o.Devices = append(o.Devices, device{d, d, "rwm"})
+		o.Devices = append(o.Devices, device{d.Source, d.Target, "rwm"})
 	}
 	for _, m := range s.Mounts {
 		o.Mounts = append(o.Mounts, mount{"bind", m.Source, m.Target, m.ReadOnly})

@@ -47,7 +47,7 @@ func New(o Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "docker, through its daemon"}
+	return driver.Info{Name: name, Summary: "docker, through its daemon", OwnDevices: true, OwnLimits: true}
 }
 
 // Needs implements driver.Runtime.

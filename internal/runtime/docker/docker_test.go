@@ -137,7 +137,7 @@ func TestCommandLines(t *testing.T) {
 		Owner: core.Owner{User: "u", Run: "r", Attempt: 2}, Name: "bee-r-2-0", Hostname: "h0", Hosts: []string{"10.0.0.2 h1"},
 		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}},
 	}
-	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/kfd"}}
+	h := command.Host{UID: 1000, GID: 100, Devices: []driver.Device{{Source: "/dev/kfd", Target: "/dev/kfd"}}}
 	common := "docker run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --ipc=host --pids-limit=-1 --log-driver=none --no-healthcheck --workdir=/ "
 	rest := ` --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json --cap-drop=all --hostname h0 --env A=1 --add-host h1:10.0.0.2 --device /dev/kfd --mount type=bind,source=/s,target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 container-init`
 	for name, test := range map[string]struct {

@@ -33,7 +33,7 @@ func New(o command.Options) *Runtime {
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
 	// As root it has no user namespace: files in the volume would be of the number inside.
-	return driver.Info{Name: name, Summary: "podman, as an ordinary user or as root", MapsUsers: os.Geteuid() != 0}
+	return driver.Info{Name: name, Summary: "podman, as an ordinary user or as root", MapsUsers: os.Geteuid() != 0, OwnDevices: true, OwnLimits: os.Geteuid() == 0}
 }
 
 // Needs implements driver.Runtime.

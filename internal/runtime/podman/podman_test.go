@@ -91,9 +91,9 @@ func TestCommandLines(t *testing.T) {
 		Owner: core.Owner{User: "u", Run: "r", Attempt: 2}, Name: "bee-r-2-0", Hostname: "h0", Hosts: []string{"10.0.0.2 h1 h1.net"},
 		Image: driver.LocalImage{ArchiveTag: "bee.local/image:1"}, Mounts: []driver.Mount{{Source: "/s,1", Target: "/work"}, {Source: "/in", Target: "/data", ReadOnly: true}},
 	}
-	h := command.Host{UID: 1000, GID: 100, Devices: []string{"/dev/infiniband"}}
+	h := command.Host{UID: 1000, GID: 100, Devices: []driver.Device{{Source: "/dev/infiniband/uverbs0", Target: "/dev/infiniband/uverbs0"}, {Source: "/dev/null", Target: "/dev/other"}}}
 	common := "podman run --rm --name bee-r-2-0 --label bee.owner=u/r/2 --pull=never --network=host --pid=private --pids-limit=-1 --log-driver=none --no-healthcheck --cap-drop=all --workdir=/ --env-file /e --security-opt=no-new-privileges --security-opt=label=disable --security-opt=seccomp=/f.json "
-	rest := ` --uts=private --hostname h0 --env A=1 --add-host h1:10.0.0.2 --add-host h1.net:10.0.0.2 --device /dev/infiniband --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 container-init`
+	rest := ` --uts=private --hostname h0 --env A=1 --add-host h1:10.0.0.2 --add-host h1.net:10.0.0.2 --device /dev/infiniband/uverbs0 --device /dev/null:/dev/other --mount type=bind,"source=/s,1",target=/work --mount type=bind,source=/in,target=/data,readonly --entrypoint /.bee/bee bee.local/image:1 container-init`
 	for name, test := range map[string]struct {
 		change func(*driver.ContainerSpec, *command.Host)
 		want   string

@@ -205,8 +205,8 @@ func (s *setup) mountDev(root string) error {
 		}
 	}
 	for _, device := range s.Devices {
-		if err := bindAny(device, filepath.Join(dir, strings.TrimPrefix(device, "/dev/"))); err != nil {
-			return err
+		if err := bindAny(device.Source, filepath.Join(dir, strings.TrimPrefix(device.Target, "/dev/"))); err != nil {
+			return fmt.Errorf("%s: %w", device.Target, err)
 		}
 	}
 	for _, d := range []string{"pts", "shm"} {

@@ -68,7 +68,7 @@ func New(o Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed", MapsUsers: true}
+	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed", MapsUsers: true, OwnDevices: true}
 }
 
 // Needs implements driver.Runtime.

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -16,20 +17,20 @@ import (
 
 // setup is what the child needs to make itself a container.
 type setup struct {
-	Tree        string        `json:"tree"`
-	Hostname    string        `json:"hostname"`
-	Env         []string      `json:"env"`
-	Mounts      []bind        `json:"mounts"`
-	Dirs        []string      `json:"dirs"`
-	Hosts       []string      `json:"hosts"`
-	StateDir    string        `json:"state_dir"`
-	DiskScratch bool          `json:"disk_scratch"`
-	Binary      string        `json:"binary"`
-	RunDir      string        `json:"run_dir"`
-	Upper       Upper         `json:"upper"`
-	Devices     []string      `json:"devices"`
-	Seccomp     bool          `json:"seccomp"`
-	TimerSlack  time.Duration `json:"timer_slack,omitempty"`
+	Tree        string          `json:"tree"`
+	Hostname    string          `json:"hostname"`
+	Env         []string        `json:"env"`
+	Mounts      []bind          `json:"mounts"`
+	Dirs        []string        `json:"dirs"`
+	Hosts       []string        `json:"hosts"`
+	StateDir    string          `json:"state_dir"`
+	DiskScratch bool            `json:"disk_scratch"`
+	Binary      string          `json:"binary"`
+	RunDir      string          `json:"run_dir"`
+	Upper       Upper           `json:"upper"`
+	Devices     []driver.Device `json:"devices"`
+	Seccomp     bool            `json:"seccomp"`
+	TimerSlack  time.Duration   `json:"timer_slack,omitempty"`
 	// User is whom the processes are inside.
 	User core.Account `json:"user"`
 	// HostRoot means that the container's files are root's on the host.
@@ -75,12 +76,14 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		}
 		out.Mounts = append(out.Mounts, bind{Mount: m})
 	}
-	out.Devices = infiniband()
+	out.Devices = slices.Clone(s.Devices)
 	gpus, gerr := devices.Host{}.Find(s.GPUs)
 	if gerr != nil {
 		return out, gerr
 	}
-	out.Devices = append(out.Devices, gpus.Devices...)
+	for _, d := range gpus.Devices {
+		out.Devices = append(out.Devices, driver.Device{Source: d, Target: d})
+	}
 	for inside, path := range gpus.Files {
 		out.Mounts = append(out.Mounts, bind{Mount: driver.Mount{Source: abs(path), Target: inside, ReadOnly: true}})
 	}
@@ -103,15 +106,6 @@ func whose(s driver.ContainerSpec) core.Account {
 // caller is who starts containers.
 func caller() core.Account {
 	return core.Account{UID: os.Geteuid(), GID: os.Getegid(), Name: cmp.Or(os.Getenv("USER"), "user")}
-}
-
-// infiniband gives the device nodes of RDMA, which every container gets where
-// the host has them, as its network is the host's anyway.
-func infiniband() []string {
-	if _, err := os.Stat("/dev/infiniband"); err != nil {
-		return nil
-	}
-	return []string{"/dev/infiniband"}
 }
 
 // removeTree removes a directory even where the container left directories in

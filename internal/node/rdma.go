@@ -1,0 +1,94 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rdma"
+)
+
+// addRDMA adds this host's RDMA devices to a container, as far as the job wants them. What
+// keeps programs from them is an error where the job needs them, and a note otherwise.
+func (n *node) addRDMA(ctx context.Context, p *plan.Plan, rt driver.Runtime, b *box, s *driver.ContainerSpec) error {
+	if p.VM != nil {
+		if p.RDMA == plan.RDMAHost {
+			return n.noRDMA(errors.New("a virtual machine cannot use the host's devices"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")
+		}
+		return nil
+	}
+	host := n.RDMA.Look()
+	if p.RDMA == plan.RDMANone {
+		if host.Empty() || rt.Info().OwnDevices {
+			return nil
+		}
+		return n.noRDMA(fmt.Errorf("with %s, containers have all devices of the host", rt.Info().Name), "Use the runtime rootless, docker or podman, or leave `rdma: none` out.")
+	}
+	if p.RDMA == plan.RDMAHost || !host.Empty() {
+		problems := host.Check(n.verbsLibraries(ctx, p), rt.Info().OwnLimits)
+		if p.RDMA == plan.RDMAHost && len(problems) > 0 {
+			return n.noRDMA(errors.New(textOf(problems)), problems[0].Remedy)
+		}
+		for _, problem := range problems {
+			b.notes = append(b.notes, core.Printable("programs may find no usable RDMA device: "+problem.Text+". "+problem.Remedy, maxText))
+		}
+		b.notes = b.notes[:min(len(b.notes), maxNotes)]
+	}
+	for _, path := range host.Paths() {
+		s.Devices = append(s.Devices, driver.Device{Source: path, Target: path})
+	}
+	if b.rdma = host.Report(); core.CheckRDMA(b.rdma) != nil { // no record has room for that
+		b.rdma = nil
+	}
+	return nil
+}
+
+// noRDMA is the error of a host that cannot have what the job wants.
+func (n *node) noRDMA(err error, remedy string) error {
+	return &core.Error{Kind: core.Unsupported, Op: "use RDMA on", Object: n.config.Host.Name, Err: err, Remedy: remedy}
+}
+
+// verbsLibraries are those of the job's image; nil: it has none, or they are not known.
+func (n *node) verbsLibraries(ctx context.Context, p *plan.Plan) *rdma.Libraries {
+	tree, release, err := n.images.Tree(ctx, p.Image.ID)
+	if err != nil {
+		n.Log.Warn("look for the image's rdma-core", "err", err)
+		return nil
+	}
+	defer release()
+	libraries, err := rdma.LibrariesIn(tree)
+	if err != nil {
+		n.Log.Warn("look for the image's rdma-core", "err", err)
+	}
+	return libraries
+}
+
+func textOf(problems []rdma.Problem) string {
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, p.Text)
+	}
+	return strings.Join(texts, "; ")
+}
+
+// reportNotes reports to the user what nodes note about their hosts, once for all hosts with
+// the same note.
+func (h *head) reportNotes(byRank [][]string) {
+	var order []string
+	ranks := map[string][]int{}
+	for rank, notes := range byRank {
+		for _, text := range notes {
+			if ranks[text] == nil {
+				order = append(order, text)
+			}
+			ranks[text] = append(ranks[text], rank)
+		}
+	}
+	for _, text := range order {
+		h.journal.say(core.PhaseStart, "note: on "+h.listNames(ranks[text])+": "+core.Printable(text, maxText))
+	}
+}

@@ -1,0 +1,50 @@
+package spec
+
+import (
+	"reflect"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// RDMA is which RDMA devices the containers of a job have. In a Beefile it may also be the
+// device alone.
+type RDMA struct {
+	// Device is RDMAAuto, RDMAHost or RDMANone; "": RDMAAuto.
+	Device string `yaml:"device"`
+}
+
+// Words of RDMA.Device.
+const (
+	RDMAAuto = "auto" // the host's, where it has some; none in guests
+	RDMAHost = "host" // the host's; a site without usable ones is skipped
+	RDMANone = "none"
+)
+
+// rdmaForm is RDMA without its own decode, so that object can fill it.
+type rdmaForm RDMA
+
+func (r *RDMA) decode(d *decoder, n ast.Node, path string) {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		d.object(n, reflect.ValueOf((*rdmaForm)(r)).Elem(), path)
+		if _, given := d.places[join(path, "device")]; !given {
+			r.Device = RDMAAuto
+		}
+	default:
+		r.Device, _ = d.text(n, path)
+	}
+}
+
+// checkRDMA finds devices that are none, and those that the job's guests cannot have.
+func (d *decoder) checkRDMA(j *Job) {
+	at := "rdma"
+	if _, long := d.places["rdma.device"]; long {
+		at = "rdma.device"
+	}
+	if d.allRead("rdma") {
+		d.oneOf(at, j.RDMA.Device)
+	}
+	if v := j.VM; v != nil && v.When != VMNever && v.When != VMAuto && j.RDMA.Device == RDMAHost && d.allRead("rdma", "vm") {
+		d.at(at, "leave `rdma` or `vm` out", "%s: a virtual machine cannot use the host's devices", at)
+	}
+}
