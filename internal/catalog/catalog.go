@@ -27,6 +27,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/runtime/apptainer"
 	"github.com/bee-hpc/bee/internal/runtime/charliecloud"
@@ -76,7 +77,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine,
 			HasImage: hasImage, TryRuntime: workingRuntime, Variable: o.Variable,
-			Ledger: reservation.Own(), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus,
+			Ledger: reservation.Own(), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus, RDMA: usableRDMA,
 		})
 	case "slurm":
 		return slurmSite(s, o)
@@ -104,6 +105,10 @@ func gpus(number int) error {
 	_, err := devices.Host{}.Find(number)
 	return err
 }
+
+// usableRDMA returns an error where this host has no usable RDMA device, whatever the runtime
+// and the image.
+func usableRDMA() error { return rdma.Unusable(rdma.Host{}.Look().Check(nil, true)) }
 
 // behind are the settings for speaking by ssh to the hosts of a site.
 func (o Options) behind(s spec.Site, hosts []string) ssh.Settings {

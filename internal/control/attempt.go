@@ -214,7 +214,7 @@ func (a *attempt) choice() string {
 
 // request is what a job asks of a site.
 func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
-	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.SlotsPerHost(), Memory: job.MemoryPerHost(), GPUs: int(job.GPUs), Binary: c.Binary}
+	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.SlotsPerHost(), Memory: job.MemoryPerHost(), GPUs: int(job.GPUs), RDMA: job.RDMA.Device == spec.RDMAHost, Binary: c.Binary}
 }
 
 // request is what the run asks of its site.

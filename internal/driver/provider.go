@@ -116,6 +116,8 @@ type Request struct {
 	Memory int64
 	// GPUs wanted on each host; -1 means all that it has.
 	GPUs int
+	// RDMA means that each host needs a usable RDMA device.
+	RDMA bool
 	// Binary is the path of the bee binary on this machine.
 	Binary string
 	// Submitted is when the run was, for its turn among the user's runs that wait for hosts

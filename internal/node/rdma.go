@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -30,8 +29,8 @@ func (n *node) addRDMA(ctx context.Context, p *plan.Plan, rt driver.Runtime, b *
 	}
 	if p.RDMA == plan.RDMAHost || !host.Empty() {
 		problems := host.Check(n.verbsLibraries(ctx, p), rt.Info().OwnLimits)
-		if p.RDMA == plan.RDMAHost && len(problems) > 0 {
-			return n.noRDMA(errors.New(textOf(problems)), problems[0].Remedy)
+		if err := rdma.Unusable(problems); err != nil && p.RDMA == plan.RDMAHost {
+			return n.noRDMA(err, core.Remedy(err))
 		}
 		for _, problem := range problems {
 			b.notes = append(b.notes, core.Printable("programs may find no usable RDMA device: "+problem.Text+". "+problem.Remedy, maxText))
@@ -65,14 +64,6 @@ func (n *node) verbsLibraries(ctx context.Context, p *plan.Plan) *rdma.Libraries
 		n.Log.Warn("look for the image's rdma-core", "err", err)
 	}
 	return libraries
-}
-
-func textOf(problems []rdma.Problem) string {
-	var texts []string
-	for _, p := range problems {
-		texts = append(texts, p.Text)
-	}
-	return strings.Join(texts, "; ")
 }
 
 // reportNotes reports to the user what nodes note about their hosts, once for all hosts with

@@ -10,11 +10,24 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
 // Problem is what keeps programs from RDMA, and its remedy.
 type Problem struct{ Text, Remedy string }
+
+// Unusable returns the problems as an error of kind Unsupported; nil: there are none.
+func Unusable(problems []Problem) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	var texts []string
+	for _, p := range problems {
+		texts = append(texts, p.Text)
+	}
+	return &core.Error{Kind: core.Unsupported, Err: errors.New(strings.Join(texts, "; ")), Remedy: problems[0].Remedy}
+}
 
 // leastLocked is the locked memory, in bytes, with which MPI libraries get through their
 // start. Distributions' own limits, 64 KiB and 8 MiB, are below.

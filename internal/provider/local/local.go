@@ -56,6 +56,8 @@ type Settings struct {
 	TryRuntime func(ctx context.Context, name string) (string, error)
 	// GPUs returns an error where this host has fewer GPUs, or for -1 none; nil: not known.
 	GPUs func(number int) error
+	// RDMA returns an error where this host has no usable RDMA device; nil: not known.
+	RDMA func() error
 	// Variable finds the variables of the user's account; nil: those of this process.
 	Variable environ.Lookup
 	// Ledger is where runs of this user reserve what they need of this machine; "": nowhere.

@@ -168,10 +168,8 @@ func (p *provider) Forecast(_ context.Context, r driver.Request) (driver.Waiting
 	if err := p.fits(r); err != nil {
 		return driver.Waiting{}, err
 	}
-	if r.GPUs != 0 && p.s.GPUs != nil {
-		if err := p.s.GPUs(r.GPUs); err != nil {
-			return driver.Waiting{}, &core.Error{Kind: core.KindOf(err), Op: "use site", Object: p.s.Name, Err: err, Remedy: core.Remedy(err)}
-		}
+	if err := p.lacks(r); err != nil {
+		return driver.Waiting{}, &core.Error{Kind: core.KindOf(err), Op: "use site", Object: p.s.Name, Err: err, Remedy: core.Remedy(err)}
 	}
 	others, err := p.s.Ledger.Reservations()
 	if err == nil {
@@ -184,4 +182,17 @@ func (p *provider) Forecast(_ context.Context, r driver.Request) (driver.Waiting
 		return driver.Waiting{Reason: busy.Err.Error()}, nil
 	}
 	return driver.Waiting{Expected: time.Now()}, nil
+}
+
+// lacks returns an error where this host lacks devices of a request.
+func (p *provider) lacks(r driver.Request) error {
+	if r.GPUs != 0 && p.s.GPUs != nil {
+		if err := p.s.GPUs(r.GPUs); err != nil {
+			return err
+		}
+	}
+	if r.RDMA && p.s.RDMA != nil {
+		return p.s.RDMA()
+	}
+	return nil
 }

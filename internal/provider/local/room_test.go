@@ -28,6 +28,19 @@ func TestAForecastKnowsGPUs(t *testing.T) {
 	}
 }
 
+// TestAForecastKnowsRDMA where the job needs it.
+func TestAForecastKnowsRDMA(t *testing.T) {
+	p := newProvider(t, Settings{Scratch: scratch(t), Ledger: reservation.Ledger(filepath.Join(t.TempDir(), "ledger")), RDMA: func() error {
+		return &core.Error{Kind: core.Unsupported, Err: errors.New("it has none"), Remedy: "Choose another site."}
+	}})
+	for _, needed := range []bool{false, true} {
+		r := driver.Request{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}, Nodes: 1, RDMA: needed}
+		if _, err := p.Queue().Forecast(t.Context(), r); core.IsKind(err, core.Unsupported) != needed || needed && core.Remedy(err) == "" {
+			t.Errorf("needed: %t: %v", needed, err)
+		}
+	}
+}
+
 // TestRunsShareAMachine: what does not fit is refused as busy until another run is over.
 func TestRunsShareAMachine(t *testing.T) {
 	dir, ledger := scratch(t), reservation.Ledger(filepath.Join(t.TempDir(), "ledger"))
