@@ -19,9 +19,36 @@ echo "steps $1"
 echo "result $1" > result.txt
 `
 
-// TestClient runs clients/python/tests with two emulated hosts and an image in the cache.
+// TestClient runs the client's tests.
 func TestClient(t *testing.T) {
-	testkit.RequireTool(t, "python3")
+	python := testkit.RequireTool(t, "python3")
+	run(t, python, "-W", "error", "-m", "unittest", "discover", "-v", "-s", filepath.Join(client(t), "tests"))
+}
+
+// TestNotebook displays a run in a real kernel of Jupyter.
+func TestNotebook(t *testing.T) {
+	testkit.Long(t, "TestClient")
+	env := filepath.Join(t.TempDir(), "env")
+	python := filepath.Join(env, "bin", "python")
+	for _, args := range [][]string{
+		{"-m", "venv", "--without-pip", env},
+		{"-m", "pip", "--python", python, "install", "-q", "nbclient==0.10.2", "ipykernel==6.30.1"},
+	} {
+		if out, err := exec.CommandContext(t.Context(), testkit.RequireTool(t, "python3"), args...).CombinedOutput(); err != nil {
+			t.Fatalf("python3 %q: %v\n%s", args, err, out)
+		}
+	}
+	run(t, python, filepath.Join(client(t), "tests", "notebook.py"))
+}
+
+func client(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(testkit.Root(t), "clients", "python")
+}
+
+// run runs Python where the client is found, with two emulated hosts and an image.
+func run(t *testing.T, python string, args ...string) {
+	t.Helper()
 	b := testkit.NewBee(t)
 	b.Env = append(b.Env, "BEE_CACHE="+filepath.Join(b.Dir, "own-cache"), // you/app:1 is this test's own
 		"BEE_SITES="+b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2, oversubscribe: true}]\n"))
@@ -32,10 +59,9 @@ func TestClient(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	client := filepath.Join(testkit.Root(t), "clients/python")
-	c := exec.CommandContext(ctx, "python3", "-W", "error", "-m", "unittest", "discover", "-v", "-s", filepath.Join(client, "tests"))
+	c := exec.CommandContext(ctx, python, args...)
 	c.Dir = b.Work
-	c.Env = append(append(os.Environ(), b.Env...), "PYTHONPATH="+client, "PYTHONDONTWRITEBYTECODE=1",
+	c.Env = append(append(os.Environ(), b.Env...), "PYTHONPATH="+client(t), "PYTHONDONTWRITEBYTECODE=1",
 		"PATH="+filepath.Dir(testkit.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := c.CombinedOutput()
 	t.Logf("%s", out)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import html as escape
+import importlib
 import threading
 import unicodedata
-from typing import TYPE_CHECKING, List, Tuple
+from typing import TYPE_CHECKING, Any, List, Tuple
 
 from ._errors import BeeError
 from ._records import RunRecord
@@ -59,9 +60,8 @@ def html(run: RunRecord) -> str:
 
 def show(run: Run) -> None:
     """Show a run in a cell, and change what is shown until the run is over."""
-    from IPython.display import HTML, display  # type: ignore[import,unused-ignore]  # only notebooks have it
-
-    handle = display(HTML(html(run)), display_id=True)
+    ipython: Any = importlib.import_module("IPython.display")  # only notebooks have it
+    handle = ipython.display(ipython.HTML(html(run)), display_id=True)
     if handle is None or run.over:
         return
 
@@ -72,11 +72,11 @@ def show(run: Run) -> None:
             try:
                 now = html(run.reload())
             except BeeError as err:
-                handle.update(HTML(html(run) + f"<p>{plain(str(err))}</p>"))
+                handle.update(ipython.HTML(html(run) + f"<p>{plain(str(err))}</p>"))
                 return
             pause = SHORTEST_PAUSE if now != before else min(2 * pause, LONGEST_PAUSE)
             if now != before:
-                handle.update(HTML(now))
+                handle.update(ipython.HTML(now))
             before = now
 
     stop = threading.Event()  # nothing sets it: the thread ends with the run or the kernel

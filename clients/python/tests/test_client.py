@@ -8,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import types
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import bee
@@ -199,6 +201,20 @@ class Notebooks(InDirectory):
         for part in ("<script", "\x1b", "\u202e"):
             self.assertNotIn(part, shown)
         self.assertLess(len(bee.Run(bee._default._program, {"id": "a", "state": "queued", "why": "x" * 10**7})._repr_html_()), 10**4)
+
+    def test_a_shown_run_changes(self):
+        """With a stand-in for IPython; notebook.py has the real one."""
+        shown, handle, display = [], types.SimpleNamespace(), types.ModuleType("IPython.display")
+        handle.update = shown.append
+        display.HTML = str
+        display.display = lambda html, display_id: shown.append(html) or handle
+        run = bee.run(APP, "sleep 1000")
+        with unittest.mock.patch.dict(sys.modules, {"IPython": display, "IPython.display": display}):
+            run._ipython_display_()
+        until(lambda: "running" in shown[-1])
+        bee.get(run.id).stop()
+        until(lambda: "stopped" in shown[-1] and run.over)
+        self.assertIn("queued", shown[0])
 
 
 if __name__ == "__main__":
