@@ -38,12 +38,13 @@ bench: build              ## measurements, as ratios within one run
 	hack/deps.sh bench
 	hack/bench.sh
 
-lint:                     ## golangci-lint with .golangci.yml: formatting, vet, import direction
+lint:                     ## golangci-lint with .golangci.yml: formatting, vet, import direction; types of the Python client
 	hack/deps.sh lint
 	$(GO) mod tidy -diff
 	CGO_ENABLED=0 golangci-lint run
+	mypy --strict --python-version 3.9 --cache-dir /dev/null clients/python/bee
 
-release: build            ## archives, packages, sums and SBOM in dist/, the same bytes for the same commit
+release: build            ## archives, packages, wheels, sums and SBOM in dist/, the same bytes for the same commit
 	hack/deps.sh release
 	VERSION=$(VERSION) hack/release.sh
 
