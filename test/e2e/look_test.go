@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -52,6 +53,16 @@ func TestLookAtRuns(t *testing.T) {
 		t.Errorf("a state that is not known: %d, %s", got.Code, got.Stderr)
 	}
 
+	numbers := parsedMetrics(t, bee.Must("metrics"))
+	for _, want := range []string{
+		"bee_runs {'state': 'succeeded'} 1", "bee_runs {'state': 'failed'} 1", "bee_runs {'state': 'running'} 1",
+		"bee_attempts {'site': 'local', 'state': 'running'} 1", "bee_attempts {'site': 'local', 'state': 'queued'} 0", "bee_attempts_ended {'site': 'local', 'verdict': 'task_failed'} 1",
+	} {
+		if !strings.Contains(numbers, want+"\n") {
+			t.Errorf("bee metrics lacks %s:\n%s", want, numbers)
+		}
+	}
+
 	if got := bee.Must("logs", "--tail", "2", good); got != "two\nthree\n" {
 		t.Errorf("the last two lines are %q", got)
 	}
@@ -86,4 +97,25 @@ func TestLookAtRuns(t *testing.T) {
 	if got := bee.Must("events", "--since", "1h"); !strings.Contains(got, bad) || !strings.Contains(got, long) {
 		t.Error("events of the last hour lack runs")
 	}
+}
+
+// parsedMetrics has the parser of Prometheus' own client read OpenMetrics, and returns a
+// line for each number.
+func parsedMetrics(t *testing.T, text string) string {
+	t.Helper()
+	const python = "/usr/bin/python3" // Debian's, as the parser is
+	if out, err := exec.Command(python, "-c", "import prometheus_client").CombinedOutput(); err != nil {
+		testkit.Missing(t, "python3-prometheus-client is not installed: %s", out)
+	}
+	c := exec.Command(python, "-c", `import sys
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+for family in text_string_to_metric_families(sys.stdin.read()):
+    for sample in family.samples:
+        print(sample.name, sample.labels, sample.value)`)
+	c.Stdin = strings.NewReader(text)
+	out, err := c.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\nof %s", err, out, text)
+	}
+	return string(out)
 }
