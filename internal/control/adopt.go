@@ -1,13 +1,9 @@
 package control
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
@@ -186,7 +182,7 @@ func (a *attempt) begun(ctx context.Context) bool {
 		return true
 	}
 	is := false
-	err := a.journalled(ctx, func(e protocol.Event) bool {
+	err := a.headFiles().Journal(ctx, func(e protocol.Event) bool {
 		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
 		a.rec.TaskBegan = a.rec.TaskBegan || a.mayHaveEffects(e)
 		return a.rec.TaskBegan
@@ -197,31 +193,6 @@ func (a *attempt) begun(ctx context.Context) bool {
 		is, a.rec.TaskBegan = true, true
 	}
 	return is
-}
-
-// journalled tells the events in the head's journal until one is enough.
-func (a *attempt) journalled(ctx context.Context, enough func(protocol.Event) bool) error {
-	local := filepath.Join(a.c.Store.RunDir(a.run.ID), "events.jsonl")
-	if err := fetchFile(ctx, a.lease, driver.Transfer{Remote: protocol.EventsPath(a.lease.Hosts()[0].Dir), Local: local}, maxJournal); err != nil {
-		return err
-	}
-	f, err := os.Open(local)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	lines, before := bufio.NewScanner(f), int64(0)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() { // a last line may be torn
-		var e protocol.Event
-		if json.Unmarshal(lines.Bytes(), &e) != nil || e.Check(a.askedFor(), before) != nil {
-			continue
-		}
-		if before = e.Seq; enough(e) {
-			return nil
-		}
-	}
-	return lines.Err()
 }
 
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is

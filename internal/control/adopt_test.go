@@ -93,7 +93,7 @@ func TestALongLineOfAJournal(t *testing.T) {
 	sub.Job.Outputs = []spec.Output{{}}
 	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, sub), lease: keptJournal{text: "{\"seq\":1,\"message\":\"first\"}\n" + long + "\n{\"seq\":3,\"message\":\"last\"}\n{\"mess"}}
 	var lengths []int
-	if err := a.journalled(t.Context(), func(e protocol.Event) bool {
+	if err := a.headFiles().Journal(t.Context(), func(e protocol.Event) bool {
 		n := len(e.Message)
 		if e.Result != nil {
 			n = len(e.Result.Outputs)

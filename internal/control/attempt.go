@@ -373,12 +373,3 @@ func (a *attempt) ended() {
 	}
 	a.rec.Ended = time.Now()
 }
-
-func firstOf(words ...string) string {
-	for _, w := range words {
-		if w != "" && w != "auto" {
-			return w
-		}
-	}
-	return words[len(words)-1]
-}

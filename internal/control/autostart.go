@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -19,29 +19,14 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// launchSpec is an attempt in the form in which a site can start it by itself: all that the
-// controller knows of it, but for the hosts. The nodes' keys are made when they
-// are started, and secrets are never among them, as they lie on a disk.
-type launchSpec struct {
-	Version int            `json:"version"`
-	Owner   core.Owner     `json:"owner"`
-	Plan    *protocol.Plan `json:"plan"`
-	Nodes   int            `json:"nodes"`
-	PerHost int            `json:"per_host"`
-	Runtime string         `json:"runtime"`
-	Network string         `json:"network,omitempty"`
-	// Shared is the attempt's key: see protocol.Config.
-	Shared []byte `json:"shared"`
-}
-
-func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*launchSpec, error) {
+func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*launch.Spec, error) {
 	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
 	if err != nil {
 		return nil, err
 	}
 	job := &a.sub.Job
 	m := placement.LearnMargin(job, a.site, earlier, a.lease.KeepsFiles())
-	plan, err := makePlan(job, a.run, a.theirs, secrets, a.binds, a.resumed, m)
+	plan, err := launch.MakePlan(job, a.run, a.theirs, secrets, a.binds, a.resumed, m)
 	if err != nil {
 		return nil, err
 	}
@@ -62,43 +47,11 @@ func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*l
 	if len(a.rec.Key) == 0 {
 		a.rec.Key = wire.NewKey()
 	}
-	return &launchSpec{
+	return &launch.Spec{
 		Shared:  a.rec.Key,
 		Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
-		Runtime: runtimeFor(job, a.site), Network: firstOf(job.Network, a.site.Network),
+		Runtime: launch.RuntimeFor(job, a.site), Network: launch.First(job.Network, a.site.Network),
 	}, nil
-}
-
-// configs completes the plan with the hosts of a lease, and gives the
-// configurations of the nodes there.
-func (o *launchSpec) configs(l driver.Lease) ([]protocol.Config, error) {
-	hosts := nodeHosts(o.Nodes, o.PerHost, l.Hosts())
-	o.Plan.Names, o.Plan.Deadline = nil, l.Deadline()
-	for _, h := range hosts {
-		o.Plan.Names = append(o.Plan.Names, h.Name)
-	}
-	return nodeConfigs(o.Owner, hosts, o.PerHost, o.Plan, o.Runtime, o.Network, o.Shared)
-}
-
-// Starter executes the launch spec of an attempt on its own hosts, in the
-// controller's stead.
-func Starter(connect func(net.Conn) (Head, error)) driver.Starter {
-	return func(ctx context.Context, l driver.Lease, raw []byte) error {
-		var o launchSpec
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return fmt.Errorf("read the launch spec of %s: %w", l.Hosts()[0].Dir, err)
-		}
-		if o.Version != protocol.Version {
-			return fmt.Errorf("the launch spec has version %d, this bee knows %d", o.Version, protocol.Version)
-		}
-		configs, err := o.configs(l)
-		if err != nil {
-			return err
-		}
-		return launch(ctx, l, configs, func(ctx context.Context) (Head, error) {
-			return reach(ctx, l, headTimeout, connecting(SecureByKey, connect, o.Shared), func(ctx context.Context) (bool, string) { return headGone(ctx, l) })
-		})
-	}
 }
 
 // awaited tells whether the attempt's hosts are still to come.

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -36,7 +37,7 @@ func aloneSite(w *world, comes time.Duration, reachable func() bool) *[]string {
 		if raw == nil { // commit, attend
 			return nil
 		}
-		var o launchSpec
+		var o launch.Spec
 		return json.Unmarshal(raw, &o)
 	}
 	w.sites["a"].launch = errors.New("a controller launches what the site starts by itself")

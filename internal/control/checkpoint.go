@@ -205,7 +205,7 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	var err error
 	var newest protocol.Event
 	if c.Every > 0 || c.Command != nil || a.sub.Job.SavesVM() {
-		err = a.journalled(ctx, func(e protocol.Event) bool {
+		err = a.headFiles().Journal(ctx, func(e protocol.Event) bool {
 			if e.Snapshot > newest.Snapshot {
 				newest = e
 			}

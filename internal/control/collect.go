@@ -9,6 +9,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
@@ -48,11 +49,11 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
-		if err := a.transfers().Retry(ctx, func() error { return fetchFile(ctx, a.lease, log, 0) }); err == nil {
+		if err := a.transfers().Retry(ctx, func() error { return headlink.FetchFile(ctx, a.lease, log, 0) }); err == nil {
 			if err := fsutil.SyncTree(ctx, log.Local); err != nil {
 				return a.collector().Failed(err)
 			}
-		} else if !errors.As(err, new(invalidReport)) && !core.IsKind(err, core.NotFound) {
+		} else if !errors.As(err, new(headlink.InvalidReport)) && !core.IsKind(err, core.NotFound) {
 			return a.collector().Failed(err)
 		}
 		a.rec.Outputs, absent = nil, nil // an earlier try may have brought some
@@ -141,7 +142,7 @@ func (a *attempt) fetchLogs(ctx context.Context, home string) {
 			a.guard(func() {
 				defer func() { <-gate }()
 				rank := host.Index * a.sub.Job.NodesPerHost()
-				fetchFile(ctx, a.lease, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}, maxNodeLog) //nolint:errcheck // see above
+				headlink.FetchFile(ctx, a.lease, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}, headlink.MaxNodeLog) //nolint:errcheck // see above
 			})
 		})
 	}

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/inputs"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
@@ -105,29 +107,18 @@ type (
 )
 
 // Head is a connection to the head of an attempt.
-type Head interface {
-	// Watch tells events after a sequence number, as they come, until the
-	// last one, which carries the result.
-	Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error
-	// Output tells the task's output from an offset on, as it comes.
-	Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error
-	// Input passes the input of the task's command on until that has ended; nil: it is lost.
-	Input(ctx context.Context, in *input.Input) error
-	// Addresses are the ip:port at which other nodes can join the head.
-	Addresses(ctx context.Context) ([]string, error)
-	// Stop ends the attempt: TERM, and KILL after the grace.
-	Stop(ctx context.Context, grace time.Duration) error
-	// Extend tells of a site that takes its hosts back later than it had said.
-	Extend(ctx context.Context, ends time.Time) error
-	// Hold has a checkpoint that the head has kept stay until done is called.
-	Hold(ctx context.Context, snapshot int) (done func(), err error)
-	Close() error
+type Head = headlink.Head
+
+// SecureByKey is Controller.Secure for nodes.
+func SecureByKey(ctx context.Context, conn net.Conn, key []byte, rank int) (net.Conn, error) {
+	return headlink.SecureByKey(ctx, conn, key, rank)
 }
+
+// Starter executes the launch spec of an attempt on its own hosts, in the controller's stead.
+func Starter(connect func(net.Conn) (Head, error)) driver.Starter { return launch.Starter(connect) }
 
 // Times that no user sets.
 const (
-	defaultGrace   = spec.LeastMargin
-	joinTimeout    = 60 * time.Second
 	releaseTimeout = 60 * time.Second
 	// releaseTries: what is just ending may still write where we remove.
 	releaseTries = 3

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
@@ -247,7 +248,7 @@ func (d *drive) getImage(ctx context.Context) error {
 			return err
 		}
 		var err error
-		if image, err = d.c.Images.Resolve(ctx, job, wantArch(nil), d.sub.Pull, d.c.Progress(core.PhaseImage)); err != nil {
+		if image, err = d.c.Images.Resolve(ctx, job, launch.WantArch(nil), d.sub.Pull, d.c.Progress(core.PhaseImage)); err != nil {
 			return err
 		}
 		if guestimage.Is(image.Config.Env) {

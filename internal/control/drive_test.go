@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -79,7 +80,7 @@ func TestAHeadThatHangs(t *testing.T) {
 	for name, c := range map[string]struct {
 		tries int
 		state state.RunState
-	}{"for a while": {silentTries - 1, state.Succeeded}, "for good": {1000, state.Failed}} {
+	}{"for a while": {headlink.SilentTries - 1, state.Succeeded}, "for good": {1000, state.Failed}} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, "a")
@@ -110,7 +111,7 @@ func TestALostHeadIsToldWithItsRun(t *testing.T) {
 	a := newWorld(t, "a").sites["a"]
 	a.head = nil
 	ended := func(context.Context) (bool, string) { return true, "it has ended" }
-	_, err := reach(t.Context(), a.lease(core.Owner{Run: "aaaa1111"}), time.Minute, nil, ended)
+	_, err := headlink.Reach(t.Context(), a.lease(core.Owner{Run: "aaaa1111"}), time.Minute, nil, ended)
 	if !core.IsKind(err, core.Lost) || !strings.Contains(core.Remedy(err), "`bee logs --node 0 aaaa1111`") {
 		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 	}

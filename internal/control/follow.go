@@ -5,24 +5,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/headlink"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/tasklog"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// How long a head may take to come up, and a lost line to it to come back
-// before the user is told.
 const (
-	headTimeout = 20 * time.Second
 	// A site that starts the nodes by itself may see what lies on a network file
 	// system a minute late.
 	thereTimeout = 3 * time.Minute
@@ -31,14 +27,6 @@ const (
 	// suspendedLook is the interval between looks at suspended hosts: a resumed head waits
 	// half a minute at most for the new end of its slot.
 	suspendedLook = 10 * time.Second
-	// A head that takes a connection and says nothing hangs. Tries are
-	// counted, not time, of which much passes while this machine sleeps. Other nodes
-	// give it up sooner, and a host that sleeps takes no connection: all of this is
-	// for a lone node on an overloaded host.
-	answerTimeout = 3 * time.Second // less than a silent connection lives
-	silentTries   = 4
-	// silentProofs is the same for connections that get no proof of the attempt's key.
-	silentProofs = 2
 	// maxStumbles is how often a head may answer and then break the line at once: one
 	// that ends does so once, and leaves a result.
 	maxStumbles = 20
@@ -254,14 +242,14 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if stumbles == 0 {
 			pause = 0
 		}
-		head = checked{head, a}
-		if hangs(ctx, head) {
+		head = a.headFiles().Checked(head)
+		if headlink.Hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {
 				a.c.say("", fmt.Sprintf("the node on %s does not answer: is it stopped, or its host overloaded? Waiting for it", a.lease.Hosts()[0].Name))
 			}
-			if silent == silentTries {
-				return nil, errHung(a.lease.Hosts()[0].Name, silentTries*answerTimeout)
+			if silent == headlink.SilentTries {
+				return nil, headlink.Hung(a.lease.Hosts()[0].Name, headlink.SilentTries*headlink.AnswerTimeout)
 			}
 			continue
 		}
@@ -273,7 +261,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if result != nil {
 			return result, nil
 		}
-		if errors.As(err, new(invalidReport)) {
+		if errors.As(err, new(headlink.InvalidReport)) {
 			return nil, err
 		}
 		if ctx.Err() != nil {
@@ -282,7 +270,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		a.reach.silent = time.Time{} // from now on
 		a.unreachable(&a.reach.silent)
 		result, lerr := a.left(ctx, &after)
-		if lerr == nil || errors.As(lerr, new(invalidReport)) {
+		if lerr == nil || errors.As(lerr, new(headlink.InvalidReport)) {
 			return result, lerr
 		}
 		a.c.Log.Debug("line to head broke", "run", a.run.ID, "err", err)
@@ -290,28 +278,12 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			stumbles = 0
 		}
 		if stumbles > maxStumbles {
-			return nil, a.invalidReport(fmt.Errorf("it has answered %d times, and told nothing: %w", stumbles, err))
+			return nil, a.headFiles().Invalid(fmt.Errorf("it has answered %d times, and told nothing: %w", stumbles, err))
 		}
 		if stumbles > 1 {
 			pause = min(max(2*pause, 50*time.Millisecond), longestPause/4)
 			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 		}
-	}
-}
-
-// hangs tells whether a head that took the connection says nothing on it. A
-// connection that breaks is another matter.
-func hangs(ctx context.Context, head Head) bool {
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
-	defer cancel()
-	_, err := head.Addresses(ctx)
-	return err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
-}
-
-func errHung(host string, silence time.Duration) error {
-	return &core.Error{
-		Kind: core.Lost, Op: "watch the head node on", Object: host, Err: fmt.Errorf("it has not answered for %s", silence),
-		Remedy: "It was stopped, or its host hangs. Its processes are ended; run the job again.",
 	}
 }
 
@@ -324,7 +296,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		case <-a.stop:
 			// Without an answer nobody knows whether it has heard: another
 			// line is taken, on which it is told again.
-			if err := head.Stop(ctx, defaultGrace); err != nil && core.Sleep(ctx, time.Second) == nil {
+			if err := head.Stop(ctx, launch.DefaultGrace); err != nil && core.Sleep(ctx, time.Second) == nil {
 				a.c.Log.Debug("the head was not told to stop", "run", a.run.ID, "err", err)
 				head.Close()
 			}
@@ -418,63 +390,14 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 
 // connect dials the head until it listens, unless it has ended.
 func (a *attempt) connect(ctx context.Context) (Head, error) {
-	patience := headTimeout
+	patience := headlink.Timeout
 	if a.autostarted() {
 		patience = thereTimeout
 	}
-	return reach(ctx, a.lease, patience, connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
-		if _, err := a.resultFile(ctx); err == nil {
+	return headlink.Reach(ctx, a.lease, patience, headlink.Connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
+		if _, err := a.headFiles().Result(ctx); err == nil {
 			return true, "it has ended"
 		}
-		return headGone(ctx, a.lease)
+		return headlink.Gone(ctx, a.lease)
 	})
-}
-
-// reach dials the head of a lease until it listens. A head that never comes up
-// is reported with the end of its log.
-func reach(ctx context.Context, lease driver.Lease, patience time.Duration, connect func(context.Context, net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
-	host := lease.Hosts()[0]
-	deadline := time.Now().Add(patience)
-	silent := 0
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
-		conn, err := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
-		if err == nil {
-			head, err := connect(ctx, conn)
-			if _, told := errors.AsType[*core.Error](err); err == nil || told || ctx.Err() != nil {
-				return head, err
-			}
-			if errors.Is(err, context.DeadlineExceeded) {
-				silent++
-			}
-			if silent == silentProofs {
-				return nil, errHung(host.Name, silentProofs*wire.HandshakeTimeout)
-			}
-			pause = max(pause, 10*time.Millisecond) // it ended just then, perhaps
-		} else if !core.IsKind(err, core.NotFound) {
-			return nil, err
-		}
-		if pause > 10*time.Millisecond {
-			if is, why := gone(ctx); is || time.Now().After(deadline) {
-				return nil, errHeadGone(lease.Handle().Owner.Run, host.Name, why)
-			}
-		}
-		if err := core.Sleep(ctx, pause); err != nil {
-			return nil, err
-		}
-	}
-}
-
-func errHeadGone(run, host, why string) error {
-	return &core.Error{
-		Kind: core.Lost, Op: "reach the head node on", Object: host, Err: errors.New(why),
-		Remedy: "`bee logs --node 0 " + run + "` shows what the node wrote; run the job again once the cause is gone.",
-	}
-}
-
-// headGone asks the lease whether the head's process ended.
-func headGone(ctx context.Context, lease driver.Lease) (bool, string) {
-	if alive, err := lease.NodeAlive(ctx, 0); err == nil && !alive {
-		return true, "its node process has ended without a result (killed, or the host ran out of memory)"
-	}
-	return false, "its node does not answer"
 }

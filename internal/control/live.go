@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -108,7 +109,7 @@ func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) 
 	if err != nil {
 		return nil, err
 	}
-	hosts := nodeHosts(sub.Job.Nodes, sub.Job.NodesPerHost(), lease.Hosts())
+	hosts := launch.NodeHosts(sub.Job.Nodes, sub.Job.NodesPerHost(), lease.Hosts())
 	if rank < 0 || rank >= len(hosts) {
 		return nil, &core.Error{
 			Kind: core.Invalid, Op: "reach node of run", Object: run.ID,

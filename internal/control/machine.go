@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -49,7 +50,7 @@ func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
 // tryRuntime asks whether containers run on all hosts of the attempt. Where they
 // cannot, an error of kind Unsupported tells why; otherwise nobody can tell.
 func (a *attempt) tryRuntime(ctx context.Context) (works bool, err error) {
-	name, _, err := a.lease.TryRuntime(ctx, runtimeFor(&a.sub.Job, a.site))
+	name, _, err := a.lease.TryRuntime(ctx, launch.RuntimeFor(&a.sub.Job, a.site))
 	return name != "", err
 }
 
@@ -63,7 +64,7 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	p := &protocol.VM{
 		OnDemand: v.When == spec.VMAuto, CPUs: cmp.Or(v.CPUs, a.sub.Job.Cores), Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
 		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
-		Volume: firstOf(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size),
+		Volume: launch.First(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size),
 	}
 	if from := a.missing().Volume.From; from != "" {
 		var err error
@@ -81,10 +82,10 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 		p.Guest = a.saved.Guest
 		// Their network device has to be the same. What was saved before this was
 		// noted had sockets, unless the Beefile says otherwise.
-		p.NIC = firstOf(a.saved.NIC, v.NIC, spec.NICSockets)
+		p.NIC = launch.First(a.saved.NIC, v.NIC, spec.NICSockets)
 		return p, nil
 	}
-	arch := wantArch(a.lease.Hosts())
+	arch := launch.WantArch(a.lease.Hosts())
 	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: a.sub.Job.Dir}
 	if v.Image == "" {
 		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages})

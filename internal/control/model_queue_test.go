@@ -6,6 +6,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 )
@@ -73,10 +74,10 @@ func (l *modelLease) obey() {
 		l.gone()
 		return
 	}
-	var o launchSpec
+	var o launch.Spec
 	err := json.Unmarshal(l.launchSpec, &o)
 	if err == nil {
-		_, err = o.configs(ownHosts{l})
+		_, err = o.Configs(ownHosts{l})
 	}
 	if err != nil {
 		panic(err)

@@ -5,23 +5,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // nodeEndTime is how long a node may take to end that has closed its connection.
 const nodeEndTime = 2 * time.Second
-
-// maxNodeError bounds the file of a node's error, in bytes.
-const maxNodeError = 64 << 10
 
 // withNodeError collects the nodes' logs, which go with the hosts, and adds to the loss of
 // the head the error that it left, or the end of its log.
@@ -37,10 +31,10 @@ func (a *attempt) withNodeError(ctx context.Context, cause error) error {
 		return cause
 	}
 	remedy := fmt.Sprintf("`bee logs --node 0 %s` shows what it wrote.", a.run.ID)
-	if failure, is := a.nodeError(ctx, home); is {
+	if failure, is := a.headFiles().NodeError(ctx); is {
 		return byNodeError(cause, a.site.Name, failure, remedy)
 	}
-	raw, _ := readLast(NodeLog(home, a.rec.N, 0), 64<<10) // a log that is not there ends nowhere
+	raw, _ := headlink.ReadLast(NodeLog(home, a.rec.N, 0), 64<<10) // a log that is not there ends nowhere
 	log := strings.TrimSpace(core.Printable(string(raw), 10*len(raw)+3))
 	if last := log[strings.LastIndexByte(log, '\n')+1:]; last != "" {
 		return &core.Error{
@@ -49,21 +43,6 @@ func (a *attempt) withNodeError(ctx context.Context, cause error) error {
 		}
 	}
 	return cause
-}
-
-// nodeError returns the error that the head has left, and whether there is one.
-func (a *attempt) nodeError(ctx context.Context, home string) (f rpc.Failure, is bool) {
-	const name = "node-error.json"
-	t := driver.Transfer{Remote: protocol.NodeErrorPath(a.lease.Hosts()[0].Dir, 0), Local: filepath.Join(home, name)}
-	if fetchFile(ctx, a.lease, t, maxNodeError) != nil {
-		return f, false
-	}
-	raw, err := fsutil.ReadFile(home, name, maxNodeError)
-	if err != nil || core.DecodeJSON(raw, &f) != nil || f.Message == "" {
-		return f, false
-	}
-	f.Message, f.Remedy = core.Printable(f.Message, maxText), core.Printable(f.Remedy, maxText)
-	return f, true
 }
 
 // byNodeError is the loss of a head by the error that it left. Its kind counts only where

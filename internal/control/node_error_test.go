@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -37,7 +38,7 @@ func TestTheErrorOfAHeadIsTheReason(t *testing.T) {
 		"a terminal's escapes":   {left(core.Lost, "\x1b[2J", ""), "", `\x1b[2J`, "bee logs --node 0", core.Lost},
 		"no error":               {"{}", "panic: x", "it has ended; its node's log ends with: panic: x", "bee logs --node 0", core.Lost},
 		"no JSON":                {"{", "", "it has ended", "", core.Lost},
-		"too large":              {left(core.Unsupported, strings.Repeat("x", maxNodeError), ""), "", "it has ended", "", core.Lost},
+		"too large":              {left(core.Unsupported, strings.Repeat("x", headlink.MaxNodeError), ""), "", "it has ended", "", core.Lost},
 		"nothing":                {"", "", "it has ended", "", core.Lost},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -156,7 +157,7 @@ func (d *drive) applyMove(ctx context.Context, from string) (bool, error) {
 		return false, err
 	}
 	if len(sites) == 0 {
-		d.avoid = firstOf(from, d.movedFrom) // the one that an earlier controller had seen it leave
+		d.avoid = launch.First(from, d.movedFrom) // the one that an earlier controller had seen it leave
 		d.record(ctx, event.MoveRequested{From: d.avoid})
 	} else {
 		d.record(ctx, event.MoveRequested{Sites: siteNames(sites)})

@@ -5,13 +5,11 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"path/filepath"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -136,7 +134,7 @@ func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*pro
 	}
 	_, torn := errors.AsType[*json.SyntaxError](err)
 	switch kind := core.KindOf(err); {
-	case errors.As(err, new(invalidReport)):
+	case errors.As(err, new(headlink.InvalidReport)):
 		return nil, err
 	case kind == core.NotFound || kind == core.Lost || torn:
 		if a.autostarted() {
@@ -152,7 +150,7 @@ func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*pro
 // left gives the result that a head has left, and takes note of what happened
 // after the events that this controller has seen.
 func (a *attempt) left(ctx context.Context, after *int64) (*protocol.Result, error) {
-	result, err := a.resultFile(ctx)
+	result, err := a.headFiles().Result(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +165,7 @@ func (a *attempt) left(ctx context.Context, after *int64) (*protocol.Result, err
 
 // catchUp takes note of the events in the journal of a head that has ended.
 func (a *attempt) catchUp(ctx context.Context, after *int64) {
-	err := a.journalled(ctx, func(e protocol.Event) bool {
+	err := a.headFiles().Journal(ctx, func(e protocol.Event) bool {
 		a.lastSeen = e.Time
 		if e.Seq > *after {
 			*after = e.Seq
@@ -178,27 +176,6 @@ func (a *attempt) catchUp(ctx context.Context, after *int64) {
 	if err != nil && !core.IsKind(err, core.NotFound) {
 		a.rec.TaskBegan = true // as far as is known
 	}
-}
-
-// resultFile reads the result that a head has left.
-func (a *attempt) resultFile(ctx context.Context) (*protocol.Result, error) {
-	dir, name := a.c.Store.RunDir(a.run.ID), "result.json"
-	err := fetchFile(ctx, a.lease, driver.Transfer{Remote: protocol.ResultPath(a.lease.Hosts()[0].Dir), Local: filepath.Join(dir, name)}, maxResult)
-	if u, is := errors.AsType[invalidReport](err); is {
-		return nil, a.invalidReport(u.error)
-	}
-	if err != nil {
-		return nil, err
-	}
-	raw, err := fsutil.ReadFile(dir, name, maxResult)
-	if err != nil {
-		return nil, err
-	}
-	var r protocol.Result
-	if err := core.DecodeJSON(raw, &r); err != nil {
-		return nil, err
-	}
-	return &r, a.invalidReport(r.Check(a.askedFor()))
 }
 
 // showRest tells what of the task's output was not heard from the head: it ends
@@ -235,5 +212,13 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 	a.rec.Phases[core.PhaseLaunch] = max(0, r.Started.Sub(begun))
 	if a.unseen {
 		a.event(ctx, event.RanUnattended{Site: a.site.Name, Started: r.Started, Ended: r.Ended})
+	}
+}
+
+// headFiles returns the files that the attempt's head leaves.
+func (a *attempt) headFiles() *headlink.Files {
+	return &headlink.Files{
+		Lease: a.lease, Site: a.site.Name, Run: a.run.ID, Dir: a.c.Store.RunDir(a.run.ID),
+		Asked: protocol.Asked{Nodes: a.sub.Job.Nodes, Outputs: len(a.sub.Job.Outputs), Checkpoint: a.sub.Job.Checkpoint != nil},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -116,7 +117,7 @@ func TestNothingElseFillsADisk(t *testing.T) {
 	for name, fetch := range map[string]func(a *attempt, to string) error{
 		"a checkpoint": func(a *attempt, to string) error { return a.treeOf("", 0).Fetch(t.Context(), to, "") },
 		"output": func(a *attempt, to string) error {
-			return fetchFile(t.Context(), a.lease, driver.Transfer{Local: to}, 0)
+			return headlink.FetchFile(t.Context(), a.lease, driver.Transfer{Local: to}, 0)
 		},
 	} {
 		dir := t.TempDir()

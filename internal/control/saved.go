@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/control/headlink"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -30,8 +32,8 @@ func (a *attempt) readSaved(ctx context.Context, k driver.Checkpoint, remote str
 	} else {
 		dir = a.c.Store.RunDir(a.run.ID)
 		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
-		if err := fetchFile(ctx, a.lease, t, mostSaved); err != nil {
-			return nil, a.invalidReport(err)
+		if err := headlink.FetchFile(ctx, a.lease, t, mostSaved); err != nil {
+			return nil, a.headFiles().Invalid(err)
 		}
 	}
 	s, err := parseSaved(dir)
@@ -309,7 +311,7 @@ func checkMachines(dir string) error {
 }
 
 // machines names the run that had the machines of a run with this submission first.
-func (s *Submission) machines(run string) string { return firstOf(s.Machines, run) }
+func (s *Submission) machines(run string) string { return launch.First(s.Machines, run) }
 
 // alone makes sure that no run but one has machines: the same ones must not run
 // twice, for they would do the same things.

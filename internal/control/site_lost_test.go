@@ -14,6 +14,7 @@ import (
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/control/gc"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -258,7 +259,7 @@ func TestSetupIsRunAgainWhereItsWorkIsLost(t *testing.T) {
 	job := movable()
 	job.Run, job.Setup = &spec.Command{Shell: "run"}, &spec.Command{Shell: "setup"}
 	for resumed, want := range map[bool]bool{true: false, false: true} {
-		p, err := makePlan(&job, state.Run{SetupDone: true}, core.Image{}, nil, nil, resumed, placement.Margin{})
+		p, err := launch.MakePlan(&job, state.Run{SetupDone: true}, core.Image{}, nil, nil, resumed, placement.Margin{})
 		if err != nil || (p.Setup != nil) != want {
 			t.Errorf("resumed %v: setup %v, %v", resumed, p.Setup, err)
 		}

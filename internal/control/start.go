@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/control/inputs"
+	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -52,7 +52,7 @@ func (a *attempt) stage(ctx context.Context) error {
 		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: a.site.Name, Err: fmt.Errorf("there are none, expected %d", a.sub.Job.Hosts())}
 	}
 	a.theirs = a.runner.jobImage()
-	if want := wantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
+	if want := launch.WantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
 		var err error
 		if a.theirs, err = a.c.Images.Resolve(ctx, &a.sub.Job, want, a.sub.Pull, a.c.Progress(core.PhaseImage)); err != nil {
 			return err
@@ -291,7 +291,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if a.site.Slot > 0 {
 		o.Plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
 	}
-	configs, err := o.configs(a.lease)
+	configs, err := o.Configs(a.lease)
 	if err != nil {
 		return err
 	}
@@ -300,7 +300,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.put(ctx); err != nil {
 		return err
 	}
-	err = a.timed(ctx, core.PhaseLaunch, func() error { return launch(ctx, a.lease, configs, a.connect) })
+	err = a.timed(ctx, core.PhaseLaunch, func() error { return launch.Nodes(ctx, a.lease, configs, a.connect) })
 	if q := a.lease.Queue(); q != nil && err != nil { // they may have been given back just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
 			a.on(machinery.Expired)
@@ -312,44 +312,4 @@ func (a *attempt) start(ctx context.Context) error {
 	}
 	a.rec.Begun = a.c.moment() // the slot of the head has begun before
 	return a.put(ctx)
-}
-
-// launch starts the head, learns its addresses, and starts the others.
-func launch(ctx context.Context, lease driver.Lease, configs []protocol.Config, connect func(context.Context) (Head, error)) error {
-	if err := lease.Launch(ctx, nodeCommand(configs[0])); err != nil {
-		return err
-	}
-	if len(configs) == 1 {
-		return nil
-	}
-	head, err := connect(ctx)
-	if err != nil {
-		return err
-	}
-	defer head.Close()
-	addrs, err := head.Addresses(ctx)
-	if err == nil {
-		err = protocol.CheckAddresses(addrs)
-	}
-	if err != nil {
-		return err
-	}
-	var (
-		wg   sync.WaitGroup
-		gate = make(chan struct{}, 16)
-		errs = make([]error, len(configs))
-	)
-	for i := 1; i < len(configs); i++ {
-		configs[i].Head = addrs
-		for s := range configs[i].Siblings {
-			configs[i].Siblings[s].Head = addrs
-		}
-		gate <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-gate }()
-			errs[i] = core.Caught(func() error { return lease.Launch(ctx, nodeCommand(configs[i])) })
-		})
-	}
-	wg.Wait()
-	return errors.Join(errs...)
 }

@@ -1,9 +1,10 @@
-package control
+package launch
 
 import (
 	"encoding/json"
 	"fmt"
 	"runtime"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
@@ -14,14 +15,20 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// makePlan is the attempt as the head shall carry it out, but for the hosts.
-func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, resumed bool, m placement.Margin) (*protocol.Plan, error) {
+// DefaultGrace is the time that a task has to end. Nodes may take joinTimeout to join the head.
+const (
+	DefaultGrace = spec.LeastMargin
+	joinTimeout  = 60 * time.Second
+)
+
+// MakePlan is the attempt as the head shall carry it out, but for the hosts.
+func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]string, binds map[string]string, resumed bool, m placement.Margin) (*protocol.Plan, error) {
 	p := &protocol.Plan{
 		Job: job.Name, Image: image, Slots: job.Slots(),
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume.Path, Binds: binds, Workdir: job.Workdir,
 		Root: job.User == spec.UserRoot, CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), RDMA: job.RDMA.Device, DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
-		Timeout: job.Timeout, Grace: defaultGrace, JoinTimeout: joinTimeout,
+		Timeout: job.Timeout, Grace: DefaultGrace, JoinTimeout: joinTimeout,
 	}
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
@@ -56,14 +63,14 @@ func makePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	return p, err
 }
 
-// runtimeFor names the runtime of a job's containers on a site.
-func runtimeFor(job *spec.Job, site spec.Site) string {
-	return firstOf(job.Runtime, site.Runtime, "auto")
+// RuntimeFor names the runtime of a job's containers on a site.
+func RuntimeFor(job *spec.Job, site spec.Site) string {
+	return First(job.Runtime, site.Runtime, "auto")
 }
 
-// nodeHosts gives the host of every node, by rank. Where several nodes share a
+// NodeHosts gives the host of every node, by rank. Where several nodes share a
 // host, each the guest of a virtual machine of its own, they differ in name.
-func nodeHosts(nodes, perHost int, hosts []core.Host) []core.Host {
+func NodeHosts(nodes, perHost int, hosts []core.Host) []core.Host {
 	if perHost <= 1 {
 		return hosts
 	}
@@ -126,11 +133,21 @@ func nodeCommand(c protocol.Config) driver.NodeCommand {
 	return driver.NodeCommand{Host: c.Host.Index, Config: raw, Log: protocol.NodeLogPath(c.Host.Dir, c.Rank)}
 }
 
-// wantArch is the architecture for which the image is resolved before a lease
+// WantArch is the architecture for which the image is resolved before a lease
 // tells the hosts' own.
-func wantArch(hosts []core.Host) string {
+func WantArch(hosts []core.Host) string {
 	if len(hosts) > 0 && hosts[0].Arch != "" {
 		return hosts[0].Arch
 	}
 	return runtime.GOARCH
+}
+
+// First returns the first word that says something; the last one where none does.
+func First(words ...string) string {
+	for _, w := range words {
+		if w != "" && w != "auto" {
+			return w
+		}
+	}
+	return words[len(words)-1]
 }

@@ -1,4 +1,4 @@
-package control
+package launch
 
 import (
 	"slices"
@@ -56,7 +56,7 @@ func TestCommandsAreThoseOfDockerRun(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := makePlan(job, state.Run{}, core.Image{Config: c.image}, nil, nil, false, placement.Margin{})
+			p, err := MakePlan(job, state.Run{}, core.Image{Config: c.image}, nil, nil, false, placement.Margin{})
 			if c.want == nil {
 				if !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
 					t.Errorf("%v, want that there is no command, and a remedy", err)
