@@ -157,15 +157,18 @@ func TestASiteThatMayStartIsNotPassedOver(t *testing.T) {
 
 // TestSecretsAreNotLeftWithASite: a controller launches such a run by itself.
 func TestSecretsAreNotLeftWithASite(t *testing.T) {
-	w := newWorld(t, "a")
-	done := aloneSite(w, 300*time.Millisecond, always)
-	w.sites["a"].launch = nil
 	t.Setenv("BEE_TEST_SECRET", "s3cr3t")
-	run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/work"}, Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
-	if text := history(t, w, run.ID); run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !strings.Contains(text, `attendance_needed {"site":"a"}`) {
-		t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, text)
-	}
-	w.nothingHeld(t)
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		done := aloneSite(w, time.Hour, always)
+		w.sites["a"].launch = nil
+		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/w"}, Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
+		if text := history(t, w, run.ID); run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !strings.Contains(text, `attendance_needed {"site":"a"}`) {
+			t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, text)
+		}
+		w.nothingHeld(t)
+		w.Store.Close()
+	})
 }
 
 // TestHostsThatNobodyCameFor, as the one machine with the run's secrets was asleep when
