@@ -5,11 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/checkpoint"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
@@ -48,13 +48,10 @@ type attempt struct {
 	// mounts are the job's on this site; nil: they are not found yet.
 	mounts []protocol.Mount
 	// saved tells of the virtual machines in it, where it is of those.
-	saved *protocol.Saved
-	// sameAs is the digest of the checkpoint with which its volume was last compared.
-	sameAs string
+	saved    *protocol.Saved
+	compared checkpoint.Compared
 	// waited is how long its checkpoint had to wait for the store.
 	waited time.Duration
-	// keeping guards the checkpoints.
-	keeping sync.Mutex
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
 	// shown is how far the task's output was told.

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"slices"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/checkpoint"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/control/retention"
-	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -55,7 +52,7 @@ func (a *attempt) storeAway(ctx context.Context) bool {
 	return core.IsKind(err, core.Transient)
 }
 
-// bring does so, and notes how long it took: the next attempt leaves as much of
+// bring keeps that, and notes how long it took: the next attempt leaves as much of
 // its slot for it. A site that took its hosts back meanwhile wants more.
 func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
 	begun := time.Now()
@@ -90,107 +87,6 @@ func (a *attempt) bringSnapshot(ctx context.Context, head Head, kept protocol.Ev
 	}
 	defer done()
 	return a.keepSnapshot(ctx, kept)
-}
-
-// keepAs keeps the tree of so many bytes, 0 where that is not known, as one of the
-// attempt's checkpoints.
-func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {
-	a.keeping.Lock()
-	defer a.keeping.Unlock()
-	a.newest = nil
-	if _, err := a.checkpoints().Known(ctx); err != nil {
-		return a.checkpoints().Failed("keep a checkpoint of run", err)
-	}
-	store, err := a.storeFrom(ctx)
-	if err != nil {
-		return err
-	}
-	var m driver.Manifest
-	made, g := false, driver.Generation{Attempt: a.rec.N, Snapshot: snapshot}
-	if err := a.checkpoints().ExpectKeep(g); err != nil {
-		return err
-	}
-	err = a.transfers().Retry(ctx, func() (err error) {
-		m, made, err = store.Keep(ctx, g, a.site.Name, a.treeOf(remote, bytes))
-		return err
-	})
-	if err == nil {
-		err = a.sameKept(ctx, g, m, remote)
-	}
-	if err == nil {
-		err = a.checkpoints().NoteDigest(g, m)
-	}
-	if err != nil {
-		return a.checkpoints().Failed("keep a checkpoint of run", err)
-	}
-	if made {
-		text := a.checkpoints().KeptText(m)
-		if transfer.BySite(store) {
-			text += ", written there by the site itself"
-		}
-		a.c.say(core.PhaseCollect, text)
-	}
-	if a.sub.Job.Store == "" {
-		return nil
-	}
-	list, err := a.checkpoints().Whole(ctx)
-	if err == nil {
-		err = errors.Join(a.checkpoints().Remember(list), a.checkpoints().Note(ctx, store))
-	}
-	return err
-}
-
-// restore brings the newest checkpoint that is undamaged to the head, as its
-// volume or for its machines, and tells whether there was one.
-func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
-	list, err := a.checkpoints().All(ctx)
-	if err != nil {
-		return false, err
-	}
-	remote := protocol.VolumeDir(head.Dir)
-	if a.sub.Job.SavesVM() {
-		remote = protocol.RestoreDir(head.Dir)
-	}
-	for i, k := range slices.Backward(list) {
-		store, err := a.storeFrom(ctx)
-		if err != nil {
-			return false, err
-		}
-		if err = driver.ErrDamaged; !k.Broken {
-			err = a.transfers().Retry(ctx, func() error {
-				return a.fromBefore(store).Restore(ctx, k, a.treeOf(remote, k.Manifest.Bytes))
-			})
-			if err == nil {
-				err = a.sameRestored(ctx, k, remote)
-			}
-		}
-		if errors.Is(err, driver.ErrDamaged) {
-			damaged := event.CheckpointDamaged{Of: k.Attempt}
-			if i > 0 {
-				damaged.Next = list[i-1].Attempt
-			}
-			a.event(ctx, damaged)
-			continue
-		}
-		if err == nil {
-			a.rec.From = placement.Fingerprint(placement.CheckpointFiles(k.Manifest.Files, &a.sub.Job))
-		}
-		if err == nil && a.sub.Job.SavesVM() {
-			a.saved, err = a.readSaved(ctx, k, remote)
-		}
-		return err == nil, err
-	}
-	if len(list) == 0 {
-		return false, nil
-	}
-	a.event(ctx, event.CheckpointsDamaged{})
-	// An earlier controller may have brought a part of one there.
-	empty, err := os.MkdirTemp(a.c.Store.RunDir(a.run.ID), "empty-")
-	if err != nil {
-		return false, err
-	}
-	defer os.Remove(empty)
-	return false, a.lease.Stage(ctx, driver.Transfer{Local: empty, Remote: protocol.VolumeDir(head.Dir)})
 }
 
 // lastSnapshot brings home what the head of a lost attempt has kept last or, where the
@@ -244,4 +140,42 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 	}
 	a.event(ctx, event.VolumeKept{Path: volume})
 	return nil
+}
+
+// keepAs keeps the tree of so many bytes, 0 where that is not known, as one of the
+// attempt's checkpoints.
+func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {
+	a.newest = nil
+	return a.copier().Keep(ctx, snapshot, remote, bytes)
+}
+
+// restore brings the newest checkpoint that is undamaged to the head, as its
+// volume or for its machines, and reports whether there was one.
+func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
+	k, is, err := a.copier().Restore(ctx, head)
+	if err != nil || !is {
+		return false, err
+	}
+	a.rec.From = placement.Fingerprint(placement.CheckpointFiles(k.Manifest.Files, &a.sub.Job))
+	if a.sub.Job.SavesVM() {
+		a.saved, err = a.readSaved(ctx, k, checkpoint.Place(&a.sub.Job, head))
+	}
+	return err == nil, err
+}
+
+// copier returns what copies the attempt's checkpoints.
+func (a *attempt) copier() *checkpoint.Copier {
+	return &checkpoint.Copier{
+		Site: a.transfers(), Kept: a.checkpoints(), Job: &a.sub.Job, Attempt: a.rec.N, Dir: a.c.Store.RunDir(a.run.ID),
+		Compared: &a.compared, Before: a.before, ReuseFrom: a.c.reuseFrom, Say: a.c.say,
+	}
+}
+
+// before returns the attempt before, as long as its files are there.
+func (a *attempt) before() *checkpoint.Before {
+	b := a.runner.lent()
+	if b == nil {
+		return nil
+	}
+	return &checkpoint.Before{Attempt: b.rec.N, Site: b.site.Name, Lease: b.lease, Left: &b.lies, Release: a.runner.releaseBefore}
 }

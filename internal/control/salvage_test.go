@@ -115,7 +115,9 @@ func (filling) Fetch(ctx context.Context, t driver.Transfer) error {
 func TestNothingElseFillsADisk(t *testing.T) {
 	testkit.RequireRoot(t)
 	for name, fetch := range map[string]func(a *attempt, to string) error{
-		"a checkpoint": func(a *attempt, to string) error { return a.treeOf("", 0).Fetch(t.Context(), to, "") },
+		"a checkpoint": func(a *attempt, to string) error {
+			return transfer.Tree{Site: a.transfers()}.Fetch(t.Context(), to, "")
+		},
 		"output": func(a *attempt, to string) error {
 			return headlink.FetchFile(t.Context(), a.lease, driver.Transfer{Local: to}, 0)
 		},

@@ -142,7 +142,11 @@ func (a *attempt) missing() *spec.Job {
 // stager returns what sends files to the head's host.
 func (a *attempt) stager() *inputs.Stager {
 	return &inputs.Stager{
-		Site: a.transfers(), Remote: a.remote(), Images: a.c.Images, Within: a.sub.confined(), Progress: a.c.Progress(core.PhaseStage), Reuse: a.reuseInput,
+		Site: a.transfers(), Remote: a.remote(), Images: a.c.Images, Within: a.sub.confined(), Progress: a.c.Progress(core.PhaseStage), Reuse: func(ctx context.Context, head core.Host, c inputs.Copy) {
+			if b := a.before(); b != nil {
+				b.ReuseInput(ctx, a.lease, head, c.Local, c.Remote)
+			}
+		},
 	}
 }
 

@@ -1,0 +1,75 @@
+package checkpoint
+
+import (
+	"context"
+	"os"
+	"path"
+
+	"github.com/bee-hpc/bee/internal/control/transfer"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// reuseFrom is how large a checkpoint has to be to be fetched straight from another site.
+// A smaller one has come from home before two hosts have met.
+const reuseFrom = 16 << 20
+
+// Before is the attempt before, which has left its checkpoint on its site, too.
+type Before struct {
+	Attempt int
+	Site    string
+	Lease   driver.Lease
+	Left    *string // where the checkpoint is on its head's host; "": it was reused
+	// Release gives its hosts back. done is closed when that is over.
+	Release func(ctx context.Context) (done <-chan struct{})
+}
+
+// Last reports whether a checkpoint is the one that an attempt has left at its end.
+func Last(k driver.Checkpoint, attempt int) bool {
+	return k.Generation == driver.Generation{Attempt: attempt}
+}
+
+// fromBefore gives the run's store as one whose newest checkpoint comes from the site of
+// the attempt before, as long as it is there.
+func (c *Copier) fromBefore(store driver.Checkpoints) driver.Checkpoints {
+	before := c.Before()
+	if before == nil || *before.Left == "" {
+		return store
+	}
+	if volumeReuse, is := before.volumeReuse(c.Site.Lease); is {
+		return reusedStore{store, c, before, volumeReuse}
+	}
+	from, to := before.Lease.DirectTransfer(), c.Site.Lease.DirectTransfer()
+	if from == nil || to == nil || c.Job.Store != "" { // which has ways of its own
+		return store
+	}
+	return passedOn{store, c, before, transfer.Route{From: from, To: to, FromName: before.Site, ToName: c.Site.Name}}
+}
+
+// volumeReuse returns how the volume of the attempt before is reused by a lease, and whether
+// that is on the same machine.
+func (b *Before) volumeReuse(l driver.Lease) (driver.VolumeReuse, bool) {
+	h := l.VolumeReuse()
+	return h, h != nil && machine(l) == machine(b.Lease)
+}
+
+// machine names that on which a lease's files are: one elsewhere, or this one.
+func machine(l driver.Lease) string {
+	if m := l.DirectTransfer(); m != nil {
+		return m.Machine()
+	}
+	return ""
+}
+
+// ReuseInput puts an input that was staged for the attempt before into its place for this one:
+// only what differs travels then. A small one comes as soon. local is where it is on this
+// machine, and remote its place below the run's directory on the head's host.
+func (b *Before) ReuseInput(ctx context.Context, l driver.Lease, head core.Host, local, remote string) {
+	volumeReuse, is := b.volumeReuse(l)
+	if !is || l.DirectTransfer() == nil {
+		return
+	}
+	if info, err := os.Stat(local); err == nil && (info.IsDir() || info.Size() >= reuseFrom) {
+		volumeReuse.ReuseVolume(ctx, path.Join(b.Lease.Hosts()[0].Dir, remote), path.Join(head.Dir, remote)) //nolint:errcheck // then all of it travels
+	}
+}

@@ -1,0 +1,65 @@
+package checkpoint
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/bee-hpc/bee/internal/control/transfer"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// passedOn is a store whose newest checkpoint lies on another site, too.
+type passedOn struct {
+	driver.Checkpoints
+	c      *Copier
+	before *Before
+	route  transfer.Route
+}
+
+// Restore implements driver.Checkpoints.
+func (s passedOn) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+	t := to.(transfer.Tree)
+	if !Last(k, s.before.Attempt) || k.Manifest.Bytes < cmp.Or(s.c.ReuseFrom, reuseFrom) {
+		return s.Checkpoints.Restore(ctx, k, t)
+	}
+	return s.c.Site.Transfer(ctx, s.route, t, t.Restoring(), func(t transfer.Tree) error {
+		if t.Direct() == nil {
+			return s.fromHome(ctx, k, t)
+		}
+		err := s.pass(ctx, k, t)
+		if err == nil || core.IsKind(err, core.Lost) || ctx.Err() != nil {
+			return err
+		}
+		s.c.Site.Record(ctx, event.DirectFailed{From: s.route.FromName, To: s.route.ToName, Cause: event.CauseOf(err)})
+		return s.fromHome(ctx, k, t.Relayed())
+	})
+}
+
+// pass transfers the tree directly, and compares it.
+func (s passedOn) pass(ctx context.Context, k driver.Checkpoint, t transfer.Tree) error {
+	in, err := t.Receive(ctx)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	from := driver.Transfer{Remote: *s.before.Left, Via: t.Direct().Name, Progress: t.Direct().Progress}
+	if err := s.before.Lease.DirectTransfer().Pass(ctx, from, in, t.Direct().Close); err != nil {
+		return err
+	}
+	return s.c.same(ctx, k, t.Remote)
+}
+
+// fromHome has it come by the way of all others. What the attempt before still has goes
+// first: both may be on one disk.
+func (s passedOn) fromHome(ctx context.Context, k driver.Checkpoint, t transfer.Tree) error {
+	<-s.before.Release(ctx)
+	return s.Checkpoints.Restore(ctx, k, t)
+}
+
+// interrupted reports whether a transfer has ended for the connection, or for the user:
+// another route does not help then.
+func interrupted(ctx context.Context, err error) bool {
+	return core.IsKind(err, core.Lost) || core.IsKind(err, core.Transient) || ctx.Err() != nil
+}

@@ -1,0 +1,42 @@
+package checkpoint
+
+import (
+	"context"
+
+	"github.com/bee-hpc/bee/internal/control/transfer"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// reusedStore is a store whose newest checkpoint lies on the attempt's own machine still,
+// where the one before has left it (ADR 26).
+type reusedStore struct {
+	driver.Checkpoints
+	c           *Copier
+	before      *Before
+	volumeReuse driver.VolumeReuse
+}
+
+// Restore implements driver.Checkpoints. What turns out not to be the checkpoint is made so
+// by the store: of a tree that is there, only what differs travels.
+func (s reusedStore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+	t := to.(transfer.Tree)
+	if !Last(k, s.before.Attempt) {
+		return s.Checkpoints.Restore(ctx, k, t)
+	}
+	err := s.volumeReuse.ReuseVolume(ctx, *s.before.Left, t.Remote)
+	if err == nil {
+		err = s.c.same(ctx, k, t.Remote)
+	}
+	switch {
+	case err == nil:
+		*s.before.Left = ""
+		s.c.Site.Record(ctx, event.VolumeReused{Of: k.Attempt})
+		return nil
+	case interrupted(ctx, err):
+		return err
+	}
+	s.c.Site.Record(ctx, event.VolumeNotReused{Of: k.Attempt, Cause: event.CauseOf(err)})
+	<-s.before.Release(ctx)
+	return s.Checkpoints.Restore(ctx, k, t)
+}
