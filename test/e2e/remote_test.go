@@ -3,11 +3,17 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
+	"fmt"
 	"io"
 	"io/fs"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +21,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -26,6 +34,7 @@ import (
 	"github.com/bee-hpc/bee/internal/s3client"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
+	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
 // TestRemoteOutputs are objects of a bucket, and replace those of runs of the same name alone.
@@ -159,7 +168,8 @@ func TestRemoteInputs(t *testing.T) {
 func TestRemoteInputsOfASite(t *testing.T) {
 	t.Parallel()
 	gateway := testkit.RequireTool(t, "versitygw")
-	b, farm, job := rack(t, 1, "volume: /data", "inputs:", "  - {from: 's3://bucket/dir/in', to: /data/}", "run: 'cat /data/in; env | grep -c AWS'")
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	b, farm, job := rackWith(t, sshfarm.Start(t, 1, "SSL_CERT_FILE="+trusted), "volume: /data", "inputs:", "  - {from: 's3://bucket/dir/in', to: /data/}", "run: 'cat /data/in; env | grep -c AWS'")
 	objects := t.TempDir()
 	address := net.JoinHostPort(farm.Addrs[0], "7070")
 	if _, err := farm.Launch(t.Context(), emulate.Command{
@@ -194,24 +204,11 @@ func TestRemoteInputsOfASite(t *testing.T) {
 		if r := b.Try("run", "--name", "fetch", job); r.Stdout != says+"0\n" {
 			t.Fatalf("%+v", r)
 		}
-		var view struct {
-			History []struct {
-				Kind   string              `json:"kind"`
-				Fields struct{ Cause any } `json:"fields"`
-			} `json:"history"`
+		if ways := routesOfInputs(b, "fetch"); !slices.Equal(ways, []bool{relayed}) {
+			t.Errorf("relayed from %s were %v", endpoint, ways)
 		}
-		b.JSON(&view, "show", "--json", "fetch")
-		fetched := 0
-		for _, e := range view.History {
-			if e.Kind == "remote_input" {
-				fetched++
-				if (e.Fields.Cause != nil) != relayed {
-					t.Errorf("the way that %s took: %+v", endpoint, e)
-				}
-			}
-		}
-		if shown := b.Must("show", "fetch"); fetched != 1 || !strings.Contains(shown, map[bool]string{true: "relayed", false: "direct"}[relayed]+" transfer of s3://") {
-			t.Errorf("%d files have come: %s", fetched, shown)
+		if shown := b.Must("show", "fetch"); !strings.Contains(shown, map[bool]string{true: "relayed", false: "direct"}[relayed]+" transfer of ") {
+			t.Errorf("it shows %s", shown)
 		}
 	}
 	run(job, "http://"+address, "of the site\n", false)
@@ -221,9 +218,103 @@ func TestRemoteInputsOfASite(t *testing.T) {
 	if front := frontOf(t, valueOf(here.Env(), "AWS_ENDPOINT_URL")); front != "" {
 		run(mine, front, "from here\n", true)
 	}
+	web, digest := webOfASite(t, farm, trusted, "in", "of the web\n")
+	run(b.File("web.yaml", strings.Replace(b.Read(filepath.Base(job)), "'s3://bucket/dir/in'", "'"+web+"', sha256: "+digest, 1)), "", "of the web\n", false)
 	noSecrets(t, b.Dir, "X-Amz-Signature")
 	noSecrets(t, farm.Dir, "X-Amz-Signature", s3server.Secret)
 	left(t, farm)
+}
+
+// routesOfInputs reports of each remote input of a run whether it was relayed by this machine.
+func routesOfInputs(b *testkit.Bee, run string) (relayed []bool) {
+	var view struct {
+		History []struct {
+			Kind   string              `json:"kind"`
+			Fields struct{ Cause any } `json:"fields"`
+		} `json:"history"`
+	}
+	b.JSON(&view, "show", "--json", run)
+	for _, e := range view.History {
+		if e.Kind == "remote_input" {
+			relayed = append(relayed, e.Fields.Cause != nil)
+		}
+	}
+	return relayed
+}
+
+// serveArg makes the test binary a server of https: ADDRESS CERTIFICATE KEY FILE.
+const serveArg = "serve-https"
+
+// serve has a file for everyone, and breaks its first answer off in the middle.
+func serve(address, certificate, key, file string) error {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var requests atomic.Int32
+	return http.ListenAndServeTLS(address, certificate, key, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("ETag", `"one"`)
+		if requests.Add(1) == 1 {
+			w.Header().Set("Content-Length", strconv.Itoa(len(raw)))
+			w.Write(raw[:len(raw)/2]) //nolint:errcheck // it breaks off anyway
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(raw))
+	}))
+}
+
+// webOfASite starts a server of https on the first host of a farm, which this machine does not
+// reach. Those trust it who have the file of certificates as theirs.
+func webOfASite(t *testing.T, farm *sshfarm.Farm, trusted, name, text string) (file, digest string) {
+	t.Helper()
+	dir := t.TempDir()
+	address := net.JoinHostPort(farm.Addrs[0], "7443")
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.ParseIP(farm.Addrs[0])}, IsCA: true, BasicConstraintsValid: true,
+	}
+	certificate, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, raw := range map[string][]byte{
+		trusted:                    pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate}),
+		filepath.Join(dir, "key"):  pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}),
+		filepath.Join(dir, "file"): []byte(text),
+	} {
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log := filepath.Join(dir, "log")
+	if _, err := farm.Launch(t.Context(), emulate.Command{
+		Host: 0, Path: self, Env: os.Environ(), Log: log, Argv: []string{self, serveArg, address, trusted, filepath.Join(dir, "key"), filepath.Join(dir, "file")},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		c, err := farm.Dial(t.Context(), address)
+		if err != nil {
+			said, _ := os.ReadFile(log)
+			return fmt.Errorf("%w: %s", err, said)
+		}
+		return c.Close()
+	})
+	sum := sha256.Sum256([]byte(text))
+	return "https://" + address + "/dir/" + name, hex.EncodeToString(sum[:])
 }
 
 // frontOf is the address of another server, which this machine reaches, and no emulated host:

@@ -21,7 +21,13 @@ import (
 // its login node. The site's further settings are YAML in flow style.
 func cluster(t *testing.T, nodes int, settings string, lines ...string) (*testkit.Bee, *slurmfarm.Farm, string) {
 	t.Helper()
-	farm := slurmfarm.Start(t, nodes)
+	return clusterFor(t, nil, nodes, settings, lines...)
+}
+
+// clusterFor is cluster with variables, KEY=VALUE, that every login of the account has.
+func clusterFor(t *testing.T, account []string, nodes int, settings string, lines ...string) (*testkit.Bee, *slurmfarm.Farm, string) {
+	t.Helper()
+	farm := slurmfarm.StartFor(t, account, nodes)
 	b, job := busyboxJob(t, lines...)
 	b.Env = append(append(b.Env, farm.Farm.Env()...), "BEE_SITES="+b.File("sites.yaml", "sites:\n  - "+clusterSite(farm, settings)+"\n"))
 	t.Cleanup(func() { nothingQueued(t, farm) })
@@ -51,14 +57,19 @@ func nothingQueued(t *testing.T, farm *slurmfarm.Farm) {
 
 const overAllNodes = `run: 'for h in h1 h2; do /.bee/rsh $h "hostname; cat /work/b.txt; echo \$BEE_NODE_RANK >/work/rank-\$BEE_NODE_RANK"; done'`
 
+// TestRunOnASlurmClusterBehindItsLoginNode: over two compute nodes. One input is fetched by
+// the login node, from a server that this machine does not reach.
 func TestRunOnASlurmClusterBehindItsLoginNode(t *testing.T) {
 	t.Parallel()
-	b, _, job := cluster(t, 2, ", slot: 10m", "nodes: 2",
-		"inputs: [{from: ./in, to: /work}]",
-		"setup: 'tr a-z A-Z </work/a.txt >/work/b.txt'", overAllNodes,
+	trusted := filepath.Join(t.TempDir(), "ca.pem")
+	b, farm, job := clusterFor(t, []string{"SSL_CERT_FILE=" + trusted}, 2, ", slot: 10m", "nodes: 2",
+		"inputs: [{from: ./in, to: /work}, {from: WEB, to: /in/}]",
+		"setup: 'cmp a.txt /in/c.txt && tr a-z A-Z </in/c.txt >b.txt'", overAllNodes,
 		"outputs: [{from: '/work/rank-*', to: ./results}, {from: /work/b.txt, to: ./results}]")
 	b.File("in/a.txt", "data\n")
-	r := b.Try("run", "-q", job)
+	web, digest := webOfASite(t, farm.Farm, trusted, "c.txt", "data\n")
+	b.File(filepath.Base(job), strings.Replace(b.Read(filepath.Base(job)), "WEB", "'"+web+"', sha256: "+digest, 1))
+	r := b.Try("run", "-q", "--name", "fetch", job)
 	if r.Code != 0 || r.Stdout != "h1\nDATA\nh2\nDATA\n" {
 		t.Fatalf("got %+v", r)
 	}
@@ -69,6 +80,9 @@ func TestRunOnASlurmClusterBehindItsLoginNode(t *testing.T) {
 	}
 	if v := b.Await(strings.Fields(b.Must("ps", "-aq"))[0], time.Minute); len(v.Attempts) != 1 || fmt.Sprint(v.Attempts[0].Hosts) != "[h1 h2]" {
 		t.Errorf("it is shown as %+v", v)
+	}
+	if ways := routesOfInputs(b, "fetch"); !slices.Equal(ways, []bool{false}) {
+		t.Errorf("relayed were %v", ways)
 	}
 	reachInto(t, b, job, "nodes: 2", 1)
 }
