@@ -1,8 +1,10 @@
 package e2e
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,23 @@ func TestInitSites(t *testing.T) {
 	b.File(".ssh/more", "Host "+farm.Names[0]+"\nHost *\n")
 	home := filepath.Dir(filepath.Dir(b.File(".ssh/none", "")))
 	b.Env = append(append(b.Env, farm.Farm.Env()...), "HOME="+home, "XDG_CONFIG_HOME="+filepath.Join(home, "config"))
+	all := b.Env // the question comes again, without the host that does not answer
+	b.Env = append(slices.Clip(all), "HOME="+filepath.Dir(filepath.Dir(b.File("one/.ssh/config", "Host "+farm.Names[0]+"\n"))))
+	asked := onTerminal(t, b, "init", "--sites", "--output", "chosen.yaml")
+	testkit.Eventually(t, 2*time.Minute, func() error { // several programs of Slurm are asked first
+		if text := asked.text(); !strings.Contains(text, "Which one shall jobs use?") {
+			return errors.New(text)
+		}
+		return nil
+	})
+	asked.press("2\n")
+	if code := asked.exit(); code != 0 {
+		t.Errorf("on a terminal: %d, %s", code, asked.text())
+	}
+	if s := clusterOf(t, filepath.Join(b.Work, "chosen.yaml")); s.Slurm.Account != "chem" || s.Slot != 20*time.Minute || s.Slurm.Partition == "" {
+		t.Errorf("the account that was chosen: %+v, %s", s.Slurm, s.Slot)
+	}
+	b.Env = all
 	got := b.Try("init", "--sites")
 	if got.Code != 0 {
 		t.Fatalf("%d\n%s\n%s", got.Code, got.Stdout, got.Stderr)
@@ -60,4 +79,20 @@ func TestInitSites(t *testing.T) {
 	if again := b.Try("init", "--sites"); again.Code == 0 || !strings.Contains(again.Stderr, "exists") {
 		t.Errorf("a second time: %d\n%s", again.Code, again.Stderr)
 	}
+}
+
+// clusterOf is the site under Slurm of a sites file.
+func clusterOf(t *testing.T, file string) spec.Site {
+	t.Helper()
+	sites, err := spec.LoadSites(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range sites.Sites {
+		if s.Provider == "slurm" {
+			return s
+		}
+	}
+	t.Fatalf("%s has no site under Slurm", file)
+	return spec.Site{}
 }

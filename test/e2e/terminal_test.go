@@ -61,6 +61,13 @@ func (x *terminal) await(text string) {
 	})
 }
 
+// text is what the terminal shows that nobody has awaited.
+func (x *terminal) text() string {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.shown.String()
+}
+
 // press types keys.
 func (x *terminal) press(keys string) {
 	x.t.Helper()
