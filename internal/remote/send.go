@@ -82,7 +82,7 @@ func (s *Sender) Send(ctx context.Context, name string, file *os.File, as Stored
 	if err != nil {
 		return err
 	}
-	one := sending{client: s.client, note: note{dir: s.Notes, Upload: Upload{Place: s.place}}, bucket: s.place.Bucket, key: keyOf(s.place.Prefix, name), file: file, size: info.Size(), meta: map[string]string{metaRun: as.Run, metaWriter: url.QueryEscape(as.Writer)}}
+	one := sending{client: s.client, note: Note{dir: s.Notes, Upload: Upload{Place: s.place}}, bucket: s.place.Bucket, key: keyOf(s.place.Prefix, name), file: file, size: info.Size(), meta: map[string]string{metaRun: as.Run, metaWriter: url.QueryEscape(as.Writer)}}
 	for range mostLooks {
 		var when condition
 		if !replace {
@@ -121,7 +121,7 @@ func keyOf(prefix, name string) string {
 
 // sending is one file on its way to a bucket.
 type sending struct {
-	note        note
+	note        Note
 	client      *s3.Client
 	bucket, key string
 	file        *os.File
@@ -184,31 +184,31 @@ const abortTime = 20 * time.Second
 // storeParts stores a file of many parts. It appears when all of them are there.
 func (s *sending) storeParts(ctx context.Context, when condition) (err error) {
 	s.note.Key, s.note.ID = s.key, ""
-	if err := s.note.write(); err != nil {
+	if err := s.note.Write(); err != nil {
 		return err
 	}
 	upload, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &s.key, Metadata: s.meta})
 	if err != nil {
 		if code := status(err); 400 <= code && code < 500 { // nothing was begun
-			s.note.remove()
+			s.note.Remove()
 		}
 		return err
 	}
 	s.note.ID = aws.ToString(upload.UploadId)
 	defer func() {
 		if err == nil {
-			s.note.remove()
+			s.note.Remove()
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortTime)
 		defer cancel()
-		aerr := s.note.abort(ctx, s.client)
+		aerr := s.note.Abort(ctx, s.client)
 		if aerr == nil {
-			s.note.remove()
+			s.note.Remove()
 		}
 		err = errors.Join(err, aerr)
 	}()
-	if err := s.note.write(); err != nil {
+	if err := s.note.Write(); err != nil {
 		return err
 	}
 	size := max(wholeSize, (s.size+mostParts-1)/mostParts)

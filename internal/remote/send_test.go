@@ -149,8 +149,8 @@ func TestUploadsOfAKilledProcess(t *testing.T) {
 	notes := filepath.Join(t.TempDir(), "notes")
 	note := func(key, id string) {
 		t.Helper()
-		n := note{dir: notes, Upload: Upload{Place: Place{Bucket: server.Bucket, Prefix: "p"}, Key: key, ID: id, Begun: time.Now()}}
-		if err := n.write(); err != nil {
+		n := Note{dir: notes, Upload: Upload{Place: Place{Bucket: server.Bucket, Prefix: "p"}, Key: key, ID: id, Begun: time.Now()}}
+		if err := n.Write(); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -34,11 +34,14 @@ type Upload struct {
 // String names an upload in messages.
 func (u Upload) String() string { return "s3://" + u.Place.Bucket + "/" + u.Key }
 
-// note is an upload on record, in a file of its own.
-type note struct {
+// Note is an upload on record, in a file of its own: a killed process leaves it for Abort.
+type Note struct {
 	dir, name string
 	Upload
 }
+
+// NewNote returns a note in a directory, which is not yet written; "": it never is.
+func NewNote(dir string, u Upload) *Note { return &Note{dir: dir, Upload: u} }
 
 const (
 	noteSuffix = ".upload"
@@ -47,7 +50,8 @@ const (
 	clockSkew = 15 * time.Minute
 )
 
-func (n *note) write() error {
+// Write records the upload: first without an ID, before the bucket is asked for one.
+func (n *Note) Write() error {
 	if n.dir == "" {
 		return nil
 	}
@@ -67,14 +71,15 @@ func (n *note) write() error {
 	return err
 }
 
-func (n *note) remove() {
+// Remove removes the record of an upload that is over.
+func (n *Note) Remove() {
 	if n.name != "" {
 		os.Remove(filepath.Join(n.dir, n.name)) //nolint:errcheck // an upload that is over can be aborted again
 	}
 }
 
-// abort aborts the upload, unless it is over.
-func (n *note) abort(ctx context.Context, client *s3.Client) error {
+// Abort aborts the upload, unless it is over.
+func (n *Note) Abort(ctx context.Context, client *s3.Client) error {
 	ids := []string{n.ID}
 	if n.ID == "" {
 		var err error
@@ -93,7 +98,7 @@ func (n *note) abort(ctx context.Context, client *s3.Client) error {
 
 // find finds an upload whose begin the bucket had no time to confirm. Of several for the same
 // object, begun at that time, none is known to be it: another program may send the others.
-func (n *note) find(ctx context.Context, client *s3.Client) (ids []string, err error) {
+func (n *Note) find(ctx context.Context, client *s3.Client) (ids []string, err error) {
 	page, err := client.ListMultipartUploads(ctx, &s3.ListMultipartUploadsInput{Bucket: &n.Place.Bucket, Prefix: &n.Key})
 	if err != nil {
 		return nil, err
@@ -112,7 +117,7 @@ func (n *note) find(ctx context.Context, client *s3.Client) (ids []string, err e
 // Uploads returns the uploads that are noted in a directory.
 func Uploads(dir string) ([]Upload, error) {
 	var list []Upload
-	err := eachNote(dir, func(n *note) error {
+	err := eachNote(dir, func(n *Note) error {
 		list = append(list, n.Upload)
 		return nil
 	})
@@ -122,21 +127,21 @@ func Uploads(dir string) ([]Upload, error) {
 // Abort aborts the uploads that are noted in a directory, and forgets them. No process may
 // send any of them.
 func Abort(ctx context.Context, dir string) error {
-	return eachNote(dir, func(n *note) error {
+	return eachNote(dir, func(n *Note) error {
 		client, err := n.Place.client(ctx)
 		if err != nil {
 			return err
 		}
-		if err := n.abort(ctx, client); err != nil {
+		if err := n.Abort(ctx, client); err != nil {
 			return &core.Error{Kind: core.KindOf(err), Op: "abort the upload of", Object: n.String(), Err: err, Remedy: cmp.Or(core.Remedy(err), "`bee sweep` tries again.")}
 		}
-		n.remove()
+		n.Remove()
 		return nil
 	})
 }
 
 // eachNote calls a function with each note.
-func eachNote(dir string, fn func(*note) error) error {
+func eachNote(dir string, fn func(*Note) error) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -146,7 +151,7 @@ func eachNote(dir string, fn func(*note) error) error {
 		if !strings.HasSuffix(e.Name(), noteSuffix) {
 			continue
 		}
-		n := &note{dir: dir, name: e.Name()}
+		n := &Note{dir: dir, name: e.Name()}
 		raw, err := fsutil.ReadFile(dir, e.Name(), noteSize)
 		if err == nil {
 			err = json.Unmarshal(raw, &n.Upload)

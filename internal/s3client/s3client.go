@@ -3,6 +3,7 @@
 package s3client
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,13 +28,15 @@ type Settings struct {
 	Endpoint, Region, Profile string
 	// HTTP speaks with the endpoint; nil: AWS's own client.
 	HTTP s3.HTTPClient
+	// Tries is how often a call is made that fails for a passing reason; 0: Tries.
+	Tries int
 }
 
 // New finds the way to a bucket; it does not try it.
 func New(ctx context.Context, s Settings) (*s3.Client, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithRetryer(func() aws.Retryer {
-			return retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), Tries), 10*time.Second)
+			return retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), cmp.Or(s.Tries, Tries)), 10*time.Second)
 		}),
 		// Servers other than AWS's own mostly do not know the newer checksums;
 		// what is stored is named after its digest anyway.
