@@ -37,16 +37,20 @@ func Start(t testing.TB) *Server {
 	s.address = testkit.FreeAddress(t)
 	t.Cleanup(s.Stop)
 	s.Restart()
-	client := s3.New(s3.Options{
+	if _, err := s.Client().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// Client returns a client of the server, as others have it.
+func (s *Server) Client() *s3.Client {
+	return s3.New(s3.Options{
 		BaseEndpoint: aws.String("http://" + s.address), Region: region, UsePathStyle: true,
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: Access, SecretAccessKey: Secret}, nil
 		}),
 	})
-	if _, err := client.CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket}); err != nil {
-		t.Fatal(err)
-	}
-	return s
 }
 
 // StartFound starts a server that this process finds by its variables, as users set theirs.
@@ -100,9 +104,12 @@ const (
 )
 
 // Env are the variables by which AWS's tools find the server.
-func (s *Server) Env() []string {
+func (s *Server) Env() []string { return s.EnvAt("http://" + s.address) }
+
+// EnvAt is Env for another endpoint that leads to the server.
+func (s *Server) EnvAt(endpoint string) []string {
 	return []string{
-		"AWS_ENDPOINT_URL=http://" + s.address, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + region,
+		"AWS_ENDPOINT_URL=" + endpoint, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + region,
 		"AWS_EC2_METADATA_DISABLED=true",
 	}
 }
