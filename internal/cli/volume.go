@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 	"github.com/spf13/cobra"
 )
 
@@ -23,8 +24,8 @@ func (a *app) newVolumeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "volume", Short: "Mount a directory through a burst buffer on this host", Args: cobra.NoArgs,
 		Long: `A burst buffer keeps what is written on this host's disk, and drains it to a remote
-directory in the background, in order. Writes are as fast as the disk, however slow
-the remote is. What was closed or synced survives a crash of this host.`,
+directory or bucket in the background, in order. Writes are as fast as the disk,
+however slow the remote is. What was closed or synced survives a crash of this host.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(a.newVolumeMountCommand(), a.newVolumeUmountCommand(), a.newVolumeStatusCommand(), a.newVolumeDrainCommand())
@@ -76,12 +77,15 @@ func (a *app) newVolumeMountCommand() *cobra.Command {
 	var disk, rate, buffer string
 	c := &cobra.Command{
 		Use: "mount REMOTE DIR", Short: "Mount a directory through a burst buffer", Args: cobra.ExactArgs(2),
-		Long: `Mount the directory REMOTE at the empty directory DIR, through a buffer on this host's
-disk. Two processes stay in the background: a client, which ends when DIR is
-unmounted, and the I/O process, which ends once everything is drained.
+		Long: `Mount REMOTE at the empty directory DIR, through a buffer on this host's disk.
+REMOTE is a directory, or s3://BUCKET/PREFIX. Two processes stay in the background: a
+client, which ends when DIR is unmounted, and the I/O process, which ends once
+everything is drained.
+
+Credentials for a bucket are found as AWS's tools do. It needs conditional writes.
 
 Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
-		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work",
+		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work\n  bee volume mount s3://climate/run7 work",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -90,7 +94,11 @@ Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
 			if err != nil {
 				return err
 			}
-			o := mount.Options{Volumes: dir, Remote: args[0], Dir: args[1]}
+			at, err := remotePlace(args[0])
+			if err != nil {
+				return err
+			}
+			o := mount.Options{Volumes: dir, Remote: args[0], At: at, Dir: args[1]}
 			if disk != "" {
 				if o.Room, err = spec.ParseSize(disk); err != nil {
 					return &core.Error{Kind: core.Invalid, Op: "read --disk", Object: disk, Err: err, Remedy: "Such as 512M or 50G."}
@@ -118,6 +126,19 @@ Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
 	c.Flags().StringVar(&rate, "rate", "", "most `rate` to and from the remote, such as 400mbit")
 	c.Flags().StringVar(&buffer, "buffer", "", "`directory` for the buffer, on a local disk (default: in the state directory)")
 	return c
+}
+
+// remotePlace takes the text of a remote apart.
+func remotePlace(text string) (remote.Place, error) {
+	host, _, colon := strings.Cut(text, ":")
+	if !colon || strings.Contains(host, "/") {
+		return remote.Place{Dir: text}, nil
+	}
+	s, err := spec.ParseStore(text)
+	if err != nil {
+		return remote.Place{}, &core.Error{Kind: core.Invalid, Op: "use remote", Object: text, Err: err, Remedy: "Name a directory, such as /mnt/archive/run7, or s3://bucket/run7."}
+	}
+	return remote.Place(s), nil
 }
 
 func (a *app) volumeMount(ctx context.Context, o mount.Options) error {
@@ -196,25 +217,40 @@ that was killed is started again: it has everything that was closed or synced.`,
 // drainLook is how often the progress of draining is looked at.
 const drainLook = 200 * time.Millisecond
 
+// mostDied is how often in a row an I/O process is started again while draining is waited for.
+const mostDied = 10
+
 // volumeDrain waits until a volume is drained.
 func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return calls.Status{}, err
 	}
-	peer, err := v.Connect(ctx, binary)
-	if err != nil {
-		return calls.Status{}, err
-	}
-	defer peer.Close()
-	if _, err := rpc.Call(ctx, peer, calls.Publish, rpc.None{}); err != nil {
-		return calls.Status{}, err
+	var peer *rpc.Peer
+	defer func() {
+		if peer != nil {
+			peer.Close()
+		}
+	}()
+	status := func() (calls.Status, error) {
+		if peer == nil {
+			if peer, err = v.Connect(ctx, binary); err != nil {
+				return calls.Status{}, err
+			}
+			if _, err := rpc.Call(ctx, peer, calls.Publish, rpc.None{}); err != nil {
+				return calls.Status{}, err
+			}
+		}
+		return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
 	}
 	line := output.NewStatusLine(a.stderr)
 	inPlace := output.IsTerminal(a.stderr) && output.IsSmart()
-	waits := ""
+	waits, died := "", 0
 	for {
-		s, err := rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
+		s, err := status()
+		if err == nil {
+			died = 0
+		}
 		if err == nil && !s.Drained {
 			if inPlace {
 				line.Show(fmt.Sprintf("%s in %d changes undrained %s", bytesText(s.Undrained), s.Changes, s.Waits))
@@ -226,6 +262,12 @@ func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, er
 		} else if err == nil {
 			line.Clear()
 			return s, nil
+		}
+		if core.IsKind(err, core.Lost) && ctx.Err() == nil && peer != nil && died < mostDied { // it has died, and is started again
+			died++
+			peer.Close()
+			peer = nil
+			continue
 		}
 		if err != nil {
 			line.Clear()

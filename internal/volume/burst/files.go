@@ -70,7 +70,7 @@ func (v *Volume) Release(ino uint64, times int) error {
 var errAgain = errors.New("the file is being changed on the remote")
 
 // source gives the file of the remote that a node is read from.
-func (v *Volume) source(ctx context.Context, ino uint64) (s *remote.Source, err error) {
+func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err error) {
 	err = retried(ctx, func() error {
 		v.names.RLock()
 		defer v.names.RUnlock()
@@ -81,7 +81,7 @@ func (v *Volume) source(ctx context.Context, ino uint64) (s *remote.Source, err 
 			return err
 		}
 		f := v.file(ino)
-		if f.source != nil && (f.source.Version == n.Version || !n.Linked() || !n.There) {
+		if f.source != nil && (f.source.Version() == n.Version || !n.Linked() || !n.There) {
 			s = f.source
 			return nil
 		}
@@ -89,24 +89,27 @@ func (v *Volume) source(ctx context.Context, ino uint64) (s *remote.Source, err 
 		if !there {
 			return fs.ErrNotExist
 		}
+		if err := v.moving(n); err != nil {
+			return err
+		}
 		v.mu.Unlock()
 		opened, err := v.tree.Open(where)
 		v.mu.Lock()
 		if err != nil {
 			return err
 		}
-		if opened.Version != n.Version && n.Clean() {
+		if opened.Version() != n.Version && n.Clean() {
 			e, serr := v.tree.Stat(where)
 			if err := v.reconcile(n, e, serr); err != nil {
 				opened.Close()
 				return err
 			}
 		}
-		if opened.Version != n.Version {
+		if opened.Version() != n.Version {
 			opened.Close()
 			return errAgain
 		}
-		if f.source != nil && f.source.Version == n.Version { // another reader was first, and reads from it
+		if f.source != nil && f.source.Version() == n.Version { // another reader was first, and reads from it
 			opened.Close()
 			s = f.source
 			return nil
@@ -155,23 +158,27 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 			return nil, err
 		}
 		got := 0
-		err = retried(ctx, func() error { got, err = s.Read(ctx, p, off); return err })
+		err = v.readSource(ctx, ino, s, func() error { got, err = s.Read(ctx, p, off); return err })
 		return p[:got], err
 	}
 	v.hits += int64(len(p))
-	parts := meta.Between(n.Extents, off, end)
+	parts := n.Extents
 	v.mu.Unlock()
-	for _, e := range parts {
-		skip := e.Skip
-		at := e.Off - off
-		if at < 0 {
-			skip, at = skip-at, 0
-		}
-		if err := v.readRecord(e.Rec, skip, p[at:min(e.End()-off, int64(len(p)))]); err != nil {
-			return nil, err
+	return p, meta.ReadAt(parts, p, off, func(e meta.Extent, p []byte) error { return v.readRecord(e.Rec, e.Skip, p) })
+}
+
+// readSource reads a file of the remote. One whose version is gone is opened anew the next time.
+func (v *Volume) readSource(ctx context.Context, ino uint64, s remote.Source, read func() error) error {
+	err := retried(ctx, read)
+	if errors.Is(err, fs.ErrClosed) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		if f := v.files[ino]; f != nil && f.source == s {
+			f.source.Close()
+			f.source = nil
 		}
 	}
-	return p, nil
+	return err
 }
 
 // readRecord reads from the journal. The first time, the record is compared with its
@@ -322,7 +329,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	}
 	size := n.Size
 	v.mu.Unlock()
-	var s *remote.Source
+	var s remote.Source
 	if size > 0 {
 		if s, err = v.source(ctx, ino); err != nil {
 			return err
@@ -333,7 +340,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if n.Size != size || s != nil && n.There && s.Version != n.Version {
+	if n.Size != size || s != nil && n.There && s.Version() != n.Version {
 		return errAgain
 	}
 	if _, err := v.change(meta.Change{Do: meta.DoFetch, Ino: ino}); err != nil {
@@ -344,7 +351,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 		p := make([]byte, min(fetchSize, size-off))
 		v.mu.Unlock()
 		got := 0
-		err := retried(ctx, func() (err error) { got, err = s.Read(ctx, p, off); return err })
+		err := v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
 		v.mu.Lock()
 		if err != nil {
 			return err
@@ -361,7 +368,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 		v.misses += int64(got)
 	}
 	if s != nil {
-		if after, err := s.Now(); err != nil || after != s.Version && n.There && n.Linked() {
+		if after, err := s.Now(); err != nil || after != s.Version() && n.There && n.Linked() {
 			if err == nil {
 				err = errAgain
 			}
@@ -374,7 +381,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 
 // SetAttr sets permissions, size and time of a node.
 func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.Attr, error) {
-	if err := v.refresh(ctx, q.Ino, freshFor); err != nil {
+	if err := v.refresh(ctx, q.Ino, v.tree.Traits().Fresh); err != nil {
 		return calls.Attr{}, err
 	}
 	if q.Valid&calls.SetOwner != 0 {

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
 // drainAll carries out on the remote what it lacks, until ctx ends.
@@ -48,6 +49,9 @@ func (v *Volume) drainOne(ctx context.Context) (bool, error) {
 	}
 	v.working = j.Op.Seq
 	v.mu.Unlock()
+	if err := v.claimed(); err != nil {
+		return false, err
+	}
 	begun := time.Now()
 	if j.Writes() {
 		if err := v.prepare(ctx, j); err != nil {
@@ -83,18 +87,34 @@ func (v *Volume) drainOne(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
-	c, err := j.Prepare(ctx, v.sink, func(put func(off int64, data []byte) error) error {
-		for _, e := range j.Op.Extents {
-			p := make([]byte, e.Len)
-			if err := v.readRecord(e.Rec, e.Skip, p); err != nil {
-				return err
-			}
-			if err := put(e.Off, p); err != nil {
-				return err
-			}
-		}
+// claimed has the remote's record name this volume, where that could not be seen at the start.
+func (v *Volume) claimed() error {
+	if v.claim == nil {
 		return nil
+	}
+	err := v.claim()
+	if err == nil {
+		v.claim = nil
+	}
+	return err
+}
+
+func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
+	read := func(e meta.Extent, p []byte) error { return v.readRecord(e.Rec, e.Skip, p) }
+	c, err := j.Prepare(ctx, v.sink, remote.Content{
+		Data: func(put func(off int64, data []byte) error) error {
+			for _, e := range j.Op.Extents {
+				p := make([]byte, e.Len)
+				if err := read(e, p); err != nil {
+					return err
+				}
+				if err := put(e.Off, p); err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		At: func(p []byte, off int64) error { return meta.ReadAt(j.Op.Extents, p, off, read) },
 	})
 	if err != nil {
 		return err

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path"
 	"path/filepath"
@@ -17,8 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -51,27 +54,44 @@ func (f *faulty) change(do func() error) error {
 		}
 	}
 	err := do()
-	f.seen()
+	if err == nil { // a bucket has what it moves at both names meanwhile
+		f.seen()
+	}
 	if f.dead {
 		return errCrash
 	}
 	return err
 }
 
-func (f *faulty) Publish(partial, name string, ours, expect remote.Version) error {
-	return f.change(func() error { return f.Remote.Publish(partial, name, ours, expect) })
+func (f *faulty) Publish(partial, name string, ours, expect remote.Version) (v remote.Version, err error) {
+	err = f.change(func() error {
+		var err error
+		v, err = f.Remote.Publish(partial, name, ours, expect)
+		return err
+	})
+	return v, err
 }
 
 func (f *faulty) Remove(name string, ino uint64, v remote.Version) error {
 	return f.change(func() error { return f.Remote.Remove(name, ino, v) })
 }
 
-func (f *faulty) MoveOver(from, to string, ours, expect remote.Version) error {
-	return f.change(func() error { return f.Remote.MoveOver(from, to, ours, expect) })
+func (f *faulty) Move(from, to string, seq uint64, ours, expect remote.Version) (v remote.Version, err error) {
+	err = f.change(func() error {
+		var err error
+		v, err = f.Remote.Move(from, to, seq, ours, expect)
+		return err
+	})
+	return v, err
 }
 
-func (f *faulty) MoveDir(from, to string, ours remote.Version) error {
-	return f.change(func() error { return f.Remote.MoveDir(from, to, ours) })
+func (f *faulty) MoveDir(from, to string, seq uint64, ours remote.Version, over bool) (m map[string]remote.Version, err error) {
+	err = f.change(func() error {
+		var err error
+		m, err = f.Remote.MoveDir(from, to, seq, ours, over)
+		return err
+	})
+	return m, err
 }
 
 func (f *faulty) Mkdir(name string, mode uint32) error {
@@ -106,6 +126,9 @@ type world struct {
 	broken  string
 	calm    bool // nothing dies any more
 	request uint64
+
+	where remote.Place // empty: the directory far
+	far   string       // with what the remote has
 }
 
 const directory = "/"
@@ -147,7 +170,7 @@ func (w *world) ordered() {
 	if w.broken != "" {
 		return
 	}
-	got := tree(w.t, filepath.Join(w.dir, "remote"))
+	got := tree(w.t, w.far)
 	for k := w.at; k < len(w.past); k++ {
 		if w.fits(got, k) {
 			w.at = k
@@ -173,10 +196,10 @@ func (w *world) fits(got map[string]string, k int) bool {
 
 func (w *world) open() {
 	v, err := Open(context.Background(), Options{
-		ID: "test", Remote: filepath.Join(w.dir, "remote"), Place: filepath.Join(w.dir, "buffer"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
+		ID: "test", Remote: w.far, At: w.where, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
 		faults: func(r drain.Remote) drain.Remote {
 			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, seen: w.ordered}
-			if w.calm {
+			if w.calm || w.where.Bucket != "" {
 				f.left = 0
 			}
 			return f
@@ -191,6 +214,7 @@ func (w *world) open() {
 // crash ends the process without any of its last acts.
 func (w *world) crash() {
 	w.v.cancel()
+	w.v.tree.Stop()
 	w.v.all.Wait()
 	w.v.log.Close()
 	w.v.tree.Close()
@@ -364,7 +388,50 @@ func (w *world) look() {
 // points of the drain and between: users see what they did, the remote changes in the same
 // order, and has all of it in the end.
 func TestHistories(t *testing.T) {
-	first, n := uint64(time.Now().UnixNano()), uint64(12) //nolint:gosec // any number will do
+	histories(t, 12, func(w *world) {
+		if err := os.Mkdir(w.far, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestHistoriesOfBuckets plays them with a bucket, whose connections break at random too:
+// before a request was carried out, or after.
+func TestHistoriesOfBuckets(t *testing.T) {
+	server := s3server.StartFound(t)
+	var mu sync.Mutex
+	left := 1
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		mu.Lock()
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			left--
+		}
+		cut := left == 0
+		if cut {
+			left = 1 + rand.IntN(12) //nolint:gosec // not secret
+		}
+		after := left%2 == 0
+		mu.Unlock()
+		if cut && after {
+			s3server.Forward(r, forward)
+		}
+		if cut {
+			panic(http.ErrAbortHandler)
+		}
+		forward.ServeHTTP(w, r)
+	})
+	histories(t, 3, func(w *world) {
+		prefix := fmt.Sprint("run", w.seed)
+		w.where = remote.Place{Bucket: server.Bucket, Prefix: prefix, Endpoint: proxy}
+		w.far = filepath.Join(server.Dir, prefix)
+		key := prefix + "/" // else the directory goes with the last file
+		_, err := server.Client().PutObject(t.Context(), &s3.PutObjectInput{Bucket: &server.Bucket, Key: &key})
+		w.must(err, "make prefix")
+	})
+}
+
+func histories(t *testing.T, n uint64, begin func(w *world)) {
+	first := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
 	if given := os.Getenv("BEE_TEST_SEED"); given != "" {
 		var err error
 		if first, err = strconv.ParseUint(given, 10, 64); err != nil {
@@ -373,15 +440,13 @@ func TestHistories(t *testing.T) {
 		n = 1
 	}
 	if testkit.Everything() {
-		n = 2000
+		n *= 160
 	}
 	for i := range n {
 		seed := first + i
 		dir := t.TempDir()
-		if err := os.Mkdir(filepath.Join(dir, "remote"), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), dir: dir, now: map[string]string{}, past: []map[string]string{{}}} //nolint:gosec // not secret
+		w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), dir: dir, far: filepath.Join(dir, "remote"), now: map[string]string{}, past: []map[string]string{{}}} //nolint:gosec // not secret
+		begin(w)
 		w.must(fsutil.OwnDir(filepath.Join(dir, "buffer")), "make buffer")
 		w.open()
 		for i := range 60 {
@@ -404,7 +469,7 @@ func TestHistories(t *testing.T) {
 		if w.broken != "" {
 			t.Fatalf("seed %d: %s", seed, w.broken)
 		}
-		if got := tree(t, filepath.Join(dir, "remote")); !maps.Equal(got, w.now) {
+		if got := tree(t, w.far); !maps.Equal(got, w.now) {
 			t.Fatalf("seed %d: the remote has\n%v\ninstead of\n%v", seed, got, w.now)
 		}
 	}

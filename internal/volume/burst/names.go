@@ -31,6 +31,28 @@ func attr(n *meta.Node) calls.Attr {
 	return a
 }
 
+// errMoving is about what is in a directory whose objects are being moved.
+var errMoving = errors.New("its directory is being moved on the remote")
+
+// moving looks whether the remote moves a directory that a node is, or is in, object by object:
+// it has some of them twice, and some at their new place only. Callers hold the lock.
+func (v *Volume) moving(n *meta.Node) error {
+	o := v.state.First()
+	if o == nil || o.Kind != meta.Rename || o.Seq != v.inherited && !v.tree.Moving(o.Seq) {
+		return nil
+	}
+	if d := v.state.Node(o.Ino); d == nil || d.Kind != remote.Dir {
+		return nil
+	}
+	for n != nil && n.There && n.Ino != meta.Root {
+		if n.Ino == o.Ino {
+			return errMoving
+		}
+		n = v.state.Node(n.At)
+	}
+	return nil
+}
+
 // node gives a node. Callers hold the lock.
 func (v *Volume) node(ino uint64) (*meta.Node, error) {
 	n := v.state.Node(ino)
@@ -79,6 +101,9 @@ func (v *Volume) reconcile(n *meta.Node, e remote.Entry, err error) error {
 		return err
 	}
 	v.checked[n.Ino] = time.Now()
+	if e.Loose {
+		e.Mtime = n.Mtime
+	}
 	if n.Version == e.Version && n.Mode == e.Mode && n.UID == e.UID && n.GID == e.GID && n.Mtime == e.Mtime && n.Target == e.Target {
 		return nil
 	}
@@ -97,9 +122,10 @@ func (v *Volume) refresh(ctx context.Context, ino uint64, within time.Duration) 
 			return err
 		}
 		where, there := v.state.RemotePath(n)
+		err = v.moving(n)
 		v.mu.Unlock()
-		if !there {
-			return nil
+		if !there || err != nil {
+			return err
 		}
 		e, err := v.tree.Stat(where)
 		v.mu.Lock()
@@ -136,7 +162,7 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 		return calls.Attr{}, err
 	}
 	n := v.state.Child(dir, name)
-	if n != nil && (!n.Clean() || time.Since(v.checked[n.Ino]) < freshFor) {
+	if n != nil && (!n.Clean() || time.Since(v.checked[n.Ino]) < v.tree.Traits().Fresh) {
 		return attr(n), nil
 	}
 	where, there := v.state.RemotePath(dir)
@@ -151,6 +177,9 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 			return attr(n), nil
 		}
 		return calls.Attr{}, syscall.ENOENT
+	}
+	if err := v.moving(dir); err != nil {
+		return calls.Attr{}, err
 	}
 	v.mu.Unlock()
 	e, err := v.tree.Stat(where)
@@ -202,6 +231,9 @@ func (v *Volume) list(dirIno uint64) ([]calls.Entry, error) {
 		return nil, err
 	}
 	if where, there := v.state.RemotePath(dir); there {
+		if err := v.moving(dir); err != nil {
+			return nil, err
+		}
 		v.mu.Unlock()
 		entries, err := v.tree.List(where)
 		v.mu.Lock()
@@ -256,7 +288,7 @@ func (v *Volume) merge(dir *meta.Node, entries []remote.Entry) error {
 
 // GetAttr gives the attributes of a node.
 func (v *Volume) GetAttr(ctx context.Context, ino uint64) (calls.Attr, error) {
-	if err := v.refresh(ctx, ino, freshFor); err != nil {
+	if err := v.refresh(ctx, ino, v.tree.Traits().Fresh); err != nil {
 		return calls.Attr{}, err
 	}
 	v.mu.Lock()
@@ -285,6 +317,9 @@ func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Req
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	dir, err := v.dir(q.Ino)
+	if err == nil {
+		err = v.tree.Check(path.Join(v.state.Path(dir), q.Name))
+	}
 	if err != nil {
 		return calls.Attr{}, err
 	}
@@ -364,7 +399,8 @@ func (v *Volume) vacant(ctx context.Context, ino uint64) error {
 	return err
 }
 
-// pinned opens a file on the remote that is open here, before its name there goes.
+// pinned opens a file on the remote that is open here, before its name there goes. Where that
+// does not keep the file, its content is fetched.
 func (v *Volume) pinned(ctx context.Context, ino uint64) error {
 	v.mu.Lock()
 	n, f := v.state.Node(ino), v.files[ino]
@@ -372,6 +408,9 @@ func (v *Volume) pinned(ctx context.Context, ino uint64) error {
 	v.mu.Unlock()
 	if !needed {
 		return nil
+	}
+	if !v.tree.Traits().Keeps {
+		return v.fetch(ctx, ino, 0)
 	}
 	_, err := v.source(ctx, ino)
 	return err
@@ -440,6 +479,9 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 			return syscall.EINVAL
 		}
 	}
+	if err := v.fits(n, path.Join(v.state.Path(toDir), q.ToName)); err != nil {
+		return err
+	}
 	if err := v.put(n); err != nil { // a name that others see is that of a whole file
 		return err
 	}
@@ -451,6 +493,20 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	}
 	v.report()
 	return err
+}
+
+// fits reports whether the remote can have a node, and what is in it, at a path. Callers hold
+// the lock.
+func (v *Volume) fits(n *meta.Node, to string) error {
+	if err := v.tree.Check(to); err != nil || n.Kind != remote.Dir {
+		return err
+	}
+	for _, child := range v.state.Children(n) {
+		if err := v.fits(child, path.Join(to, child.Name)); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // answered reports whether a request was carried out before its client lost the answer.

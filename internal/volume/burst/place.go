@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -24,6 +25,8 @@ import (
 type Config struct {
 	ID     string `json:"id"`
 	Remote string `json:"remote"`
+	// At is where the remote is; the directory of its name, if empty.
+	At remote.Place `json:"at,omitzero"`
 	// Mount is where the client mounts it; "" before it was mounted.
 	Mount string `json:"mount,omitempty"`
 	// Place is the directory of the journal.
@@ -40,6 +43,7 @@ const (
 	lockName   = "lock"
 	socketName = "socket"
 	logName    = "log"
+	notesName  = "uploads"
 )
 
 // NewID gives the id of a new volume.
@@ -156,54 +160,76 @@ type claim struct {
 	Since time.Time `json:"since"`
 }
 
-const claimName = remote.Directory + "/volume.json"
-
 // take notes on the remote that a volume uses it. A remote that another one uses is Busy.
 // One that lacks the record of a volume with undrained data is not what it was.
-func take(t *remote.Tree, c Config, undrained bool) error {
-	root := t.Root()
-	raw, err := root.ReadFile(claimName, 1<<16)
+func take(r remote.Remote, c Config, undrained bool) error {
+	of, err := owner(r, c)
 	switch {
+	case err == nil && of.ID == c.ID:
+		return nil
 	case err == nil:
-		var of claim
-		if err := json.Unmarshal(raw, &of); err != nil || of.ID == "" {
-			return &core.Error{Kind: core.Permanent, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("%s is no record of a volume", root.Path(claimName)), Remedy: "Remove that file if nothing of BEE uses the directory."}
-		}
-		if of.ID == c.ID {
-			return nil
-		}
 		return &core.Error{
 			Kind: core.Busy, Op: "use remote", Object: c.Remote,
 			Err:    fmt.Errorf("volume %s of %s on %s uses it since %s", core.Printable(of.ID, 40), core.Printable(of.User, 40), core.Printable(of.Host, 80), of.Since.Format(time.DateTime)),
-			Remedy: "Unmount it there. If that buffer is lost for good, remove " + root.Path(claimName) + ".",
+			Remedy: "Unmount it there. If that buffer is lost for good, remove " + r.RecordPath() + ".",
 		}
 	case !errors.Is(err, fs.ErrNotExist):
 		return err
 	case undrained:
 		return &core.Error{
-			Kind: core.Transient, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s has undrained data for it, and its record %s is missing", c.ID, claimName),
-			Remedy: "Mount the file system of that directory. If somebody has removed the record, make it again: `mkdir -p " + root.Path(remote.Directory) + `; echo '{"id":"` + c.ID + `"}' > ` + root.Path(claimName) + "`.",
+			Kind: core.Transient, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s has undrained data for it, and its record %s is missing", c.ID, r.RecordPath()),
+			Remedy: "Mount the file system of that directory. If somebody has removed the record, make it again: `" + again(r.RecordPath(), c) + "`.",
 		}
 	}
 	host, _ := os.Hostname() // for messages only
-	of := claim{ID: c.ID, Host: host, Since: time.Now()}
+	of = claim{ID: c.ID, Host: host, Since: time.Now()}
 	if u, err := user.Current(); err == nil {
 		of.User = u.Username
 	}
-	if raw, err = json.Marshal(of); err == nil {
-		err = root.MkdirAll(remote.Directory, 0o700)
-	}
+	raw, err := json.Marshal(of)
 	if err != nil {
 		return err
 	}
-	return root.WriteFile(claimName, raw, 0o600)
+	err = r.SetRecord(raw)
+	if errors.Is(err, fs.ErrExist) { // another volume was quicker, or an answer was lost
+		return take(r, c, undrained)
+	}
+	return err
 }
 
-// leave removes the record from the remote.
-func leave(t *remote.Tree) error {
-	if err := t.Root().Unlink(claimName); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+// again is a command that makes the record of a volume.
+func again(record string, c Config) string {
+	text := `echo '{"id":"` + c.ID + `"}'`
+	switch {
+	case c.At.Bucket != "":
+		return text + " | aws s3 cp - " + record
+	case c.At.Host != "":
+		_, file, _ := strings.Cut(record, ":")
+		return text + " | ssh " + c.At.Host + " 'cat > " + file + "'"
 	}
-	t.Root().Rmdir(remote.Directory) //nolint:errcheck // something else may be in it
-	return nil
+	return "mkdir -p " + filepath.Dir(record) + "; " + text + " > " + record
+}
+
+// owner reads the record on a remote.
+func owner(r remote.Remote, c Config) (of claim, err error) {
+	raw, err := r.Record()
+	if err != nil {
+		return of, err
+	}
+	if err := json.Unmarshal(raw, &of); err != nil || of.ID == "" {
+		return of, &core.Error{Kind: core.Permanent, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("%s is no record of a volume", r.RecordPath()), Remedy: "Remove that if nothing of BEE uses the remote."}
+	}
+	return of, nil
+}
+
+// leave removes the record of a volume from the remote.
+func leave(r remote.Remote, c Config) error {
+	of, err := owner(r, c)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && of.ID != c.ID {
+		return nil
+	}
+	if err == nil {
+		err = r.RemoveRecord()
+	}
+	return err
 }

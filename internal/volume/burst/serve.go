@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -50,27 +51,37 @@ func Serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error 
 		return err
 	}
 	defer lock.Unlock() //nolint:errcheck // it is free once the process ends
-	v, err := load(Options{ID: c.ID, Remote: c.Remote, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log})
+	v, err := load(Options{
+		ID: c.ID, Remote: c.Remote, At: c.At, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log, Notes: filepath.Join(c.Dir, notesName),
+	})
 	if err != nil {
 		return err
 	}
-	tree, err := remote.OpenTree(c.Remote, c.ID, nil) // for the claim: it is removed after v.Close
-	if err != nil {
-		return errors.Join(err, v.Close())
+	// A remote that is away keeps no volume from its journal, but one that is new.
+	claim := func() error { return take(v.tree, c, !v.drained()) }
+	err = claim()
+	if errors.Is(err, remote.ErrAway) && v.log.Last() > 0 {
+		log.Warn("the remote is away", "err", err)
+		v.claim, err = claim, nil
 	}
-	defer tree.Close()
-	if err := take(tree, c, !v.drained()); err != nil {
+	if err != nil {
 		return errors.Join(err, v.Close())
 	}
 	v.begin(ctx)
 	s := &server{v: v, mount: c.Mount, idle: time.Now()}
 	err = s.serve(ctx, c, log, ready)
-	drained := v.drained()
-	err = errors.Join(err, v.Close())
-	if drained && err == nil {
-		err = leave(tree)
+	if !v.drained() {
+		v.tree.Stop()
 	}
-	return err
+	v.halt()
+	pause := fsutil.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second}
+	for err == nil && v.drained() {
+		if err = leave(v.tree, c); !errors.Is(err, remote.ErrAway) || pause.Wait(ctx) != nil {
+			break
+		}
+		err = nil
+	}
+	return errors.Join(err, v.Close())
 }
 
 func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error {
@@ -289,6 +300,8 @@ func (v *Volume) errno(ctx context.Context, q *calls.Request, err error) uint32 
 		return uint32(e)
 	case errors.Is(err, fs.ErrNotExist):
 		return uint32(syscall.ENOENT)
+	case errors.Is(err, fs.ErrPermission):
+		return uint32(syscall.EACCES)
 	case errors.Is(err, fsutil.ErrNotPlain), errors.Is(err, fsutil.ErrOutside):
 		return uint32(syscall.ELOOP)
 	}

@@ -27,8 +27,12 @@ import (
 type Options struct {
 	// ID distinguishes the volume from others of the same remote.
 	ID string
-	// Remote is the directory that is drained to, Place that of the journal.
-	Remote, Place string
+	// Remote names what is drained to in messages, and At is where that is; the directory of
+	// that name, if At is empty.
+	Remote string
+	At     remote.Place
+	// Place is the directory of the journal, and Notes that of notes on uploads to a bucket.
+	Place, Notes string
 	// Room bounds the bytes of the journal.
 	Room int64
 	// Rate bounds the bytes per second to and from the remote; 0: no bound.
@@ -45,16 +49,14 @@ const (
 	publishInterval = 30 * time.Second
 	// syncInterval bounds what a host that dies loses of data that nobody has synced.
 	syncInterval = time.Second
-	// freshFor is how long attributes of the remote count.
-	freshFor = time.Second
 )
 
 // Volume is a burst buffer that is open.
 type Volume struct {
 	o    Options
 	log  *buffer.Log
-	tree *remote.Tree
-	sink drain.Remote // the tree, as the drain uses it
+	tree remote.Remote
+	sink drain.Remote // the remote, as the drain uses it
 
 	// names is held while names on the remote are read, and exclusively while they
 	// change: it is taken before mu.
@@ -66,12 +68,16 @@ type Volume struct {
 	checked  map[uint64]time.Time // when attributes were compared with the remote's
 	removed  map[uint64]time.Time // nodes without a name that are still known
 	verified map[buffer.Place]bool
-	working  uint64        // operation that is being carried out
-	waits    error         // what the drain waits for
-	perSec   float64       // of the drain
-	news     chan struct{} // closed when something changed that others wait for
-	hits     int64
-	misses   int64
+	working  uint64 // operation that is being carried out
+	// inherited is the operation that an earlier process may have begun, where the remote moves
+	// directories file by file.
+	inherited uint64
+	waits     error         // what the drain waits for
+	claim     func() error  // what has to succeed before anything is drained; nil: it has
+	perSec    float64       // of the drain
+	news      chan struct{} // closed when something changed that others wait for
+	hits      int64
+	misses    int64
 
 	wake   chan struct{}
 	cancel context.CancelFunc
@@ -82,7 +88,7 @@ type Volume struct {
 type file struct {
 	count   int // how often it is open
 	writers int // calls that are changing it
-	source  *remote.Source
+	source  remote.Source
 	fetch   sync.Mutex // one fetch at a time, and no write meanwhile
 	seq     uint64     // of the last record about it
 	dirty   time.Time  // since when it has what was not queued
@@ -104,13 +110,19 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := remote.OpenTree(o.Remote, o.ID, &remote.Rate{PerSecond: o.Rate})
+	if o.At.None() {
+		o.At.Dir = o.Remote
+	}
+	tree, err := remote.Open(o.At, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
 	v := &Volume{
 		o: o, log: log, tree: tree, state: state, files: map[uint64]*file{}, checked: map[uint64]time.Time{}, removed: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
 		news: make(chan struct{}), wake: make(chan struct{}, 1), sink: tree, cancel: func() {},
+	}
+	if first := state.First(); first != nil && !tree.Traits().Moves {
+		v.inherited = first.Seq
 	}
 	if o.faults != nil {
 		v.sink = o.faults(tree)
@@ -125,9 +137,16 @@ func (v *Volume) begin(ctx context.Context) {
 	v.all.Go(func() { v.tick(ctx) })
 }
 
+// halt ends the work.
+func (v *Volume) halt() {
+	v.cancel()
+	v.all.Wait()
+}
+
 // Close ends the work, and leaves in the journal what is undrained.
 func (v *Volume) Close() error {
 	v.cancel()
+	v.tree.Stop()
 	v.all.Wait()
 	v.mu.Lock()
 	defer v.mu.Unlock()

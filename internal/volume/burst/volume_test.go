@@ -15,7 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
@@ -54,6 +56,15 @@ func (g *gate) Remove(name string, ino uint64, v remote.Version) error {
 	return g.Remote.Remove(name, ino, v)
 }
 
+func (g *gate) Ensure(dir string) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut != nil {
+		return g.shut
+	}
+	return g.Remote.Ensure(dir)
+}
+
 func (g *gate) Stat(name string) (remote.Entry, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,6 +80,8 @@ type bench struct {
 	*Volume
 	far  string
 	gate *gate
+	// bucket has the objects below the prefix "far", and far their files; nil: far is the remote.
+	bucket *s3server.Server
 }
 
 // Open opens a volume, and begins to drain it.
@@ -99,8 +112,23 @@ func (v *Volume) Drained(ctx context.Context) error {
 
 func start(t *testing.T, o Options) *bench {
 	t.Helper()
-	b := &bench{T: t, far: t.TempDir(), gate: &gate{}}
-	o.ID, o.Remote, o.Place = "test", b.far, filepath.Join(t.TempDir(), "buffer")
+	return begin(&bench{T: t, far: t.TempDir(), gate: &gate{}}, o)
+}
+
+// startBucket starts a volume whose remote is in a bucket.
+func startBucket(t *testing.T, server *s3server.Server, o Options) *bench {
+	t.Helper()
+	prefix := strings.ReplaceAll(t.Name(), "/", "-")
+	o.At = remote.Place{Bucket: server.Bucket, Prefix: prefix, Endpoint: o.At.Endpoint}
+	b := &bench{T: t, far: filepath.Join(server.Dir, prefix), gate: &gate{}, bucket: server}
+	b.object(".keep/", "") // else the directory goes with its last file
+	return begin(b, o)
+}
+
+func begin(b *bench, o Options) *bench {
+	t := b.T
+	t.Helper()
+	o.ID, o.Remote, o.Place, o.Notes = "test", b.far, filepath.Join(t.TempDir(), "buffer"), filepath.Join(t.TempDir(), "notes")
 	if o.Room == 0 {
 		o.Room = 64 << 20
 	}
@@ -108,21 +136,32 @@ func start(t *testing.T, o Options) *bench {
 		b.gate.Remote = r
 		return b.gate
 	}
-	err := fsutil.OwnDir(o.Place)
-	var v *Volume
-	if err == nil {
-		v, err = Open(t.Context(), o)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.Volume = v
+	b.must(fsutil.OwnDir(o.Place))
+	b.open(o)
 	t.Cleanup(func() {
 		if err := b.Volume.Close(); err != nil {
 			t.Error(err)
 		}
 	})
 	return b
+}
+
+func (b *bench) open(o Options) {
+	b.Helper()
+	v, err := Open(b.Context(), o)
+	b.must(err)
+	b.Volume = v
+}
+
+// crash ends the process without any of its last acts, and starts another one.
+func (b *bench) crash() {
+	b.Helper()
+	b.cancel()
+	b.tree.Stop()
+	b.all.Wait()
+	b.log.Close()
+	b.tree.Close()
+	b.open(b.o)
 }
 
 func (b *bench) must(err error) {
@@ -147,7 +186,9 @@ func (b *bench) fileIn(dir uint64, name, text string) {
 	b.must(err)
 	_, err = b.OpenFile(b.Context(), a.Ino, true)
 	b.must(err)
-	b.must(b.Write(b.Context(), a.Ino, 0, []byte(text)))
+	for off := 0; off < len(text); off += 1 << 20 {
+		b.must(b.Write(b.Context(), a.Ino, int64(off), []byte(text[off:min(off+1<<20, len(text))])))
+	}
 	b.must(b.Flush(a.Ino))
 	b.must(b.Release(a.Ino, 1))
 }
@@ -167,22 +208,59 @@ func (b *bench) rename(from, to string) {
 
 func (b *bench) drained() {
 	b.Helper()
-	ctx, cancel := context.WithTimeout(b.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(b.Context(), time.Minute)
 	defer cancel()
 	if b.Drained(ctx) != nil {
 		b.Fatalf("undrained: %+v", b.Status())
 	}
 }
 
+// object puts an object into the bucket, as others do.
+func (b *bench) object(name, text string) {
+	b.Helper()
+	key := filepath.Base(b.far) + "/" + name
+	_, err := b.bucket.Client().PutObject(b.Context(), &s3.PutObjectInput{Bucket: &b.bucket.Bucket, Key: &key, Body: strings.NewReader(text)})
+	b.must(err)
+}
+
+// gone removes what is at a name of the remote, as others do.
+func (b *bench) gone(name string) {
+	b.Helper()
+	if b.bucket == nil {
+		b.must(os.Remove(filepath.Join(b.far, name)))
+		return
+	}
+	for _, key := range []string{name, name + "/"} {
+		key = filepath.Base(b.far) + "/" + key
+		_, err := b.bucket.Client().DeleteObject(b.Context(), &s3.DeleteObjectInput{Bucket: &b.bucket.Bucket, Key: &key})
+		b.must(err)
+	}
+}
+
+func (b *bench) foreignDir(name string) {
+	b.Helper()
+	if b.bucket != nil {
+		b.object(name+"/", "")
+		return
+	}
+	b.must(os.Mkdir(filepath.Join(b.far, name), 0o700))
+}
+
 func (b *bench) foreign(name, text string) {
 	b.Helper()
+	if b.bucket != nil {
+		b.object(name, text)
+		return
+	}
 	b.must(os.WriteFile(filepath.Join(b.far, name+".new"), []byte(text), 0o600))
 	b.must(os.Rename(filepath.Join(b.far, name+".new"), filepath.Join(b.far, name)))
 }
 
 func (b *bench) has(want map[string]string) {
 	b.Helper()
-	if got := tree(b.T, b.far); fmt.Sprint(got) != fmt.Sprint(want) {
+	got := tree(b.T, b.far)
+	delete(got, ".keep")
+	if fmt.Sprint(got) != fmt.Sprint(want) {
 		b.Errorf("the remote has %v instead of %v", got, want)
 	}
 }
@@ -194,14 +272,29 @@ func (b *bench) sees(name string) string {
 		return ""
 	}
 	b.must(err)
-	p, err := b.Read(b.Context(), a.Ino, 0, 1<<20)
-	b.must(err)
-	return string(p)
+	var all []byte
+	for {
+		p, err := b.Read(b.Context(), a.Ino, int64(len(all)), 1<<20)
+		b.must(err)
+		if all = append(all, p...); len(p) == 0 {
+			return string(all)
+		}
+	}
 }
 
 // TestForeign changes the remote while changes of ours are undrained: what somebody else
 // wrote is never replaced nor removed, ours is beside it, and both are reported.
 func TestForeign(t *testing.T) {
+	foreign(t, func(t *testing.T) *bench { return start(t, Options{}) })
+}
+
+// TestForeignInBuckets does the same in a bucket.
+func TestForeignInBuckets(t *testing.T) {
+	server := s3server.StartFound(t)
+	foreign(t, func(t *testing.T) *bench { return startBucket(t, server, Options{}) })
+}
+
+func foreign(t *testing.T, start func(*testing.T) *bench) {
 	shut := errors.New("the line is cut")
 	// sent is carried out on the remote before the line is cut.
 	sent := func(b *bench, do func()) {
@@ -230,13 +323,19 @@ func TestForeign(t *testing.T) {
 		},
 		{
 			"it was written in its place", func(b *bench) { b.file("f", "ours") },
-			func(b *bench) { b.must(os.WriteFile(filepath.Join(b.far, "f"), []byte("theirs"), 0o600)) },
+			func(b *bench) {
+				if b.bucket != nil {
+					b.foreign("f", "theirs")
+					return
+				}
+				b.must(os.WriteFile(filepath.Join(b.far, "f"), []byte("theirs"), 0o600))
+			},
 			map[string]string{"f": "theirs", "f.bee-conflict-test": "ours"},
 			1, "ours",
 		},
 		{
 			"it was removed", func(b *bench) { b.file("f", "ours") },
-			func(b *bench) { b.must(os.Remove(filepath.Join(b.far, "f"))) },
+			func(b *bench) { b.gone("f") },
 			map[string]string{"f": "ours"},
 			0, "ours",
 		},
@@ -262,7 +361,7 @@ func TestForeign(t *testing.T) {
 				sent(b, func() { b.file("f", "ours") })
 				b.rename("f", "g")
 			},
-			func(b *bench) { b.must(os.Remove(filepath.Join(b.far, "f"))) },
+			func(b *bench) { b.gone("f") },
 			map[string]string{"g": "ours"},
 			1, "",
 		},
@@ -272,7 +371,7 @@ func TestForeign(t *testing.T) {
 				b.rename("f", "g")
 			},
 			func(b *bench) {
-				b.must(os.Remove(filepath.Join(b.far, "f")))
+				b.gone("f")
 				b.foreign("g", "theirs")
 			},
 			map[string]string{"g": "theirs", "g.bee-conflict-test": "ours"},
@@ -290,21 +389,21 @@ func TestForeign(t *testing.T) {
 				b.fileIn(dir, "x", "ours")
 			},
 			func(b *bench) {
-				b.must(os.Remove(filepath.Join(b.far, "d")))
-				b.must(os.Remove(filepath.Join(b.far, "l")))
+				b.gone("d")
+				b.gone("l")
 			},
 			map[string]string{"f": "before", "e": directory, "e/x": "ours", "m": "before"},
 			2, "before",
 		},
 		{
 			"a directory of that name", func(b *bench) { b.file("g", "ours") },
-			func(b *bench) { b.must(os.Mkdir(filepath.Join(b.far, "g"), 0o700)) },
+			func(b *bench) { b.foreignDir("g") },
 			map[string]string{"f": "before", "g": directory, "g.bee-conflict-test": "ours"},
 			1, "before",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := start(t, Options{})
+			b := start(t)
 			b.foreign("f", "before")
 			if got := b.sees("f"); got != "before" {
 				t.Fatalf("f has %q", got)
@@ -314,6 +413,9 @@ func TestForeign(t *testing.T) {
 			c.foreign(b)
 			b.gate.set(nil)
 			b.drained()
+			if b.bucket != nil && c.want["m"] != "" {
+				c.want["m"] = "f" // the content of a link is its target
+			}
 			b.has(c.want)
 			if got := b.sees("f"); got != c.sees {
 				t.Errorf("users see %q in f, instead of %q", got, c.sees)
@@ -447,15 +549,16 @@ func TestRemoteRetry(t *testing.T) {
 	}
 	d, err := tree.Stat("d")
 	must(err)
+	moved := func(_ map[string]remote.Version, err error) error { return err }
 	for range 2 {
-		must(tree.MoveDir("d", "e", d.Version))
+		must(moved(tree.MoveDir("d", "e", 1, d.Version, true)))
 	}
 	if e, err := tree.Stat("e"); err != nil || e.Version != d.Version {
 		t.Errorf("%+v, %v", e, err)
 	}
 	must(os.WriteFile(filepath.Join(dir, "e", "theirs"), nil, 0o600))
 	must(tree.Mkdir("d", 0o700))
-	if err := tree.MoveDir("d", "e", remote.Version{Ino: 1}); !errors.Is(err, remote.ErrForeign) {
+	if _, err := tree.MoveDir("d", "e", 2, remote.Version{Ino: 1}, true); !errors.Is(err, remote.ErrForeign) {
 		t.Errorf("moved over what is not empty: %v", err)
 	}
 	for range 2 {
@@ -479,7 +582,7 @@ func TestReadsNew(t *testing.T) {
 		t.Errorf("f has %q", got)
 	}
 	b.must(b.Release(a.Ino, 1))
-	b.must(os.Remove(filepath.Join(b.far, "f")))
+	b.gone("f")
 	if list, err := b.List(t.Context(), meta.Root); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}

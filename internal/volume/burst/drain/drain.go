@@ -17,20 +17,20 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
-// Remote is what a drain needs of a remote: see remote.Tree.
+// Remote is what a drain needs of a remote: see remote.Remote.
 type Remote interface {
 	Stat(name string) (remote.Entry, error)
-	Write(ctx context.Context, dir string, ino uint64, c remote.Content) (name string, v remote.Version, err error)
-	Discard(dir string, ino uint64) error
-	Publish(partial, name string, ours, expect remote.Version) error
+	Ensure(dir string) error
+	Write(ctx context.Context, name string, ino uint64, c remote.Content) (partial string, v remote.Version, err error)
+	Discard(name string, ino uint64) error
+	Publish(partial, name string, ours, expect remote.Version) (remote.Version, error)
 	Remove(name string, ino uint64, expect remote.Version) error
-	MoveOver(from, to string, ours, expect remote.Version) error
-	MoveDir(from, to string, ours remote.Version) error
+	Move(from, to string, seq uint64, ours, expect remote.Version) (remote.Version, error)
+	MoveDir(from, to string, seq uint64, ours remote.Version, over bool) (map[string]remote.Version, error)
 	Mkdir(name string, mode uint32) error
 	Rmdir(name string) error
 	Symlink(target, name string) error
-	SetMode(name string, mode uint32) error
-	SetTime(name string, mtime int64) error
+	SetAttr(name string, seq uint64, ours remote.Version, mode uint32, mtime int64) (remote.Version, error)
 }
 
 // Job is the first operation of a queue, with what is known about its nodes at that time.
@@ -83,14 +83,21 @@ func First(s *meta.State, volume string) *Job {
 // Writes reports whether Prepare has content to write.
 func (j *Job) Writes() bool { return j.Op.Kind == meta.Put && !j.unsent && j.Op.Partial == "" }
 
-// Prepare writes the version of a Put beside its name. What it returns goes into the
+// Prepare sends the version of a Put, whose content c has. What it returns goes into the
 // journal, by DoBegin, before Commit.
-func (j *Job) Prepare(ctx context.Context, r Remote, data func(put func(off int64, data []byte) error) error) (meta.Change, error) {
-	dir, err := j.directory(r)
-	if err != nil {
+func (j *Job) Prepare(ctx context.Context, r Remote, c remote.Content) (meta.Change, error) {
+	to := j.place
+	if !j.there {
+		to = path.Join(j.dir, j.Op.Name)
+		if j.dir == "" {
+			return meta.Change{}, errDir
+		}
+	}
+	if err := r.Ensure(path.Dir(to)); err != nil {
 		return meta.Change{}, err
 	}
-	name, v, err := r.Write(ctx, dir, j.Op.Ino, remote.Content{Size: j.Op.Size, Mode: j.Op.Mode, Mtime: j.Op.Mtime, Data: data})
+	c.Seq, c.Size, c.Mode, c.Mtime = j.Op.Seq, j.Op.Size, j.Op.Mode, j.Op.Mtime
+	name, v, err := r.Write(ctx, to, j.Op.Ino, c)
 	if err != nil {
 		return meta.Change{}, err
 	}
@@ -98,28 +105,14 @@ func (j *Job) Prepare(ctx context.Context, r Remote, data func(put func(off int6
 	return meta.Change{Do: meta.DoBegin, Ino: j.Op.Ino, Partial: name, V: v}, nil
 }
 
-// directory gives the directory of a Put on the remote, and makes what another program has
-// removed of it.
-func (j *Job) directory(r Remote) (string, error) {
-	dir := j.dir
-	if j.there {
-		dir = path.Dir(j.place)
-	}
-	return dir, ensure(r, dir)
-}
+var errDir = errors.New("its directory is not on the remote")
 
-func ensure(r Remote, dir string) error {
-	if dir == "" {
-		return errors.New("its directory is not on the remote")
+// ensure has a directory on the remote, and makes what another program has removed of it.
+func (j *Job) ensure(r Remote) error {
+	if j.dir == "" {
+		return errDir
 	}
-	_, err := r.Stat(dir)
-	if !errors.Is(err, fs.ErrNotExist) || dir == "." {
-		return err
-	}
-	if err := ensure(r, path.Dir(dir)); err != nil {
-		return err
-	}
-	return r.Mkdir(dir, 0o777&^0o022)
+	return r.Ensure(j.dir)
 }
 
 // Commit carries the operation out. What it returns goes into the journal. After a crash
@@ -148,26 +141,29 @@ func (j *Job) put(r Remote, c *meta.Change) error {
 		if j.dir == "" {
 			return nil
 		}
-		if err := r.Discard(j.dir, j.Op.Ino); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := r.Discard(path.Join(j.dir, j.Op.Name), j.Op.Ino); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	c.V = j.Op.Begun
 	name, expect := path.Join(j.dir, j.Op.Name), remote.Version{}
 	if j.there {
 		name, expect = j.place, j.v
 		c.Dir, c.Name = j.at, j.as
 	}
-	err := r.Publish(j.Op.Partial, name, j.Op.Begun, expect)
+	publish := func(name string, expect remote.Version) (err error) {
+		c.V, err = r.Publish(j.Op.Partial, name, j.Op.Begun, expect)
+		return err
+	}
+	err := publish(name, expect)
 	if j.there && errors.Is(err, remote.ErrForeign) {
 		if _, serr := r.Stat(name); errors.Is(serr, fs.ErrNotExist) { // removed by another program: nothing is replaced
-			err = r.Publish(j.Op.Partial, name, j.Op.Begun, remote.Version{})
+			err = publish(name, remote.Version{})
 		}
 	}
 	if errors.Is(err, remote.ErrForeign) {
 		return j.aside(c, path.Dir(name), func(other string) error {
-			return r.Publish(j.Op.Partial, other, j.Op.Begun, remote.Version{})
+			return publish(other, remote.Version{})
 		})
 	}
 	return err
@@ -192,7 +188,7 @@ func (j *Job) aside(c *meta.Change, dir string, store func(name string) error) e
 }
 
 func (j *Job) make(r Remote, c *meta.Change) error {
-	if err := ensure(r, j.dir); err != nil {
+	if err := j.ensure(r); err != nil {
 		return err
 	}
 	store := func(name string) error {
@@ -218,7 +214,7 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 		c.Skipped = true // it was removed before it was sent, or is sent to its new name
 		return nil
 	}
-	if err := ensure(r, j.dir); err != nil {
+	if err := j.ensure(r); err != nil {
 		return err
 	}
 	to, expect := path.Join(j.dir, j.Op.Name), remote.Version{}
@@ -229,11 +225,13 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 			return err
 		}
 	}
-	move := func(to string, expect remote.Version) error {
-		if j.kind == remote.Dir && !expect.None() {
-			return r.MoveDir(j.place, to, j.v)
+	move := func(to string, expect remote.Version) (err error) {
+		if j.kind == remote.Dir {
+			c.Versions, err = r.MoveDir(j.place, to, j.Op.Seq, j.v, !expect.None())
+			return err
 		}
-		return r.MoveOver(j.place, to, j.v, expect)
+		c.V, err = r.Move(j.place, to, j.Op.Seq, j.v, expect)
+		return err
 	}
 	err := move(to, expect)
 	if errors.Is(err, remote.ErrForeign) {
@@ -295,26 +293,15 @@ func (j *Job) setAttr(r Remote, c *meta.Change) error {
 		c.Skipped = true
 		return nil
 	}
-	now, err := r.Stat(j.place)
-	mine := j.v
-	mine.Mtime = j.Op.Mtime // before a crash
+	v, err := r.SetAttr(j.place, j.Op.Seq, j.v, j.Op.Mode, j.Op.Mtime)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.Skipped = true
 		return nil
-	case err != nil:
-		return err
-	case now.Version != j.v && now.Version != mine:
+	case errors.Is(err, remote.ErrForeign):
 		c.Conflict, c.Skipped = true, true
 		return nil
 	}
-	if err = r.SetMode(j.place, j.Op.Mode); err == nil {
-		err = r.SetTime(j.place, j.Op.Mtime)
-	}
-	if err != nil {
-		return err
-	}
-	now, err = r.Stat(j.place)
-	c.V = now.Version
+	c.V = v
 	return err
 }

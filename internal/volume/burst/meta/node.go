@@ -133,6 +133,21 @@ func Between(list []Extent, off, end int64) []Extent {
 	return list[i:j]
 }
 
+// ReadAt fills p with what extents have from an offset on, and zeros for holes.
+func ReadAt(list []Extent, p []byte, off int64, read func(e Extent, p []byte) error) error {
+	clear(p)
+	for _, e := range Between(list, off, off+int64(len(p))) {
+		at := e.Off - off
+		if at < 0 {
+			e.Skip, at = e.Skip-at, 0
+		}
+		if err := read(e, p[at:min(e.End()-off, int64(len(p)))]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // path joins names.
 func path(dir, name string) string {
 	if dir == "." {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -62,6 +63,8 @@ type Change struct {
 	Conflict bool   `json:"conflict,omitempty"` // another program was first
 	Partial  string `json:"partial,omitempty"`
 	Lost     bool   `json:"lost,omitempty"` // another program has removed it from the remote
+	// Versions are the new ones of what is in a directory, where moving that has changed them.
+	Versions map[string]remote.Version `json:"versions,omitempty"`
 
 	// Client and Request are whose request it answers.
 	Client  uint64 `json:"client,omitempty"`
@@ -365,10 +368,26 @@ func (s *State) done(seq uint64, c Change) error {
 		}
 		s.place(n, c.Dir, c.Name)
 		n.Version = c.V
+		for below, v := range c.Versions {
+			if f := s.below(n, below); f != nil && f.Kind != remote.Dir {
+				f.Version = v
+			}
+		}
 	}
 	if o.Kind == Put {
 		s.Files++
 		s.Published += o.Bytes
 	}
 	return nil
+}
+
+// below gives what the remote has at a path from a directory on, or nil.
+func (s *State) below(n *Node, path string) *Node {
+	for name := range strings.SplitSeq(path, "/") {
+		if n == nil {
+			return nil
+		}
+		n = s.nodes[n.remote[name]]
+	}
+	return n
 }

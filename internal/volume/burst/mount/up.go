@@ -12,13 +12,15 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 	"golang.org/x/sys/unix"
 )
 
 // Options of Up.
 type Options struct {
 	Volumes string // directory of the records
-	Remote  string
+	Remote  string // as the user has written it
+	At      remote.Place
 	Dir     string // to mount at
 	Buffer  string // directory for the journal; "": beside the record
 	Room    int64  // 0: half of what is free there, at most MostRoom
@@ -92,8 +94,11 @@ func Up(ctx context.Context, o Options) (burst.Config, error) {
 const cleanTime = 10 * time.Second
 
 func prepare(o Options) (c burst.Config, err error) {
-	if o.Remote, err = directory("use remote", o.Remote); err != nil {
-		return c, err
+	if o.At.Bucket == "" && o.At.Host == "" {
+		if o.Remote, err = directory("use remote", o.At.Dir); err != nil {
+			return c, err
+		}
+		o.At.Dir = o.Remote
 	}
 	if err := dead(o.Dir); err != nil {
 		return c, err
@@ -101,7 +106,11 @@ func prepare(o Options) (c burst.Config, err error) {
 	if o.Dir, err = directory("mount at", o.Dir); err != nil {
 		return c, err
 	}
-	if within(o.Remote, o.Dir) || within(o.Dir, o.Remote) {
+	here := o.At.Dir // "": elsewhere
+	if o.At.Host != "" {
+		here = ""
+	}
+	if here != "" && (within(here, o.Dir) || within(o.Dir, here)) {
 		return c, refuse("mount at", o.Dir, fmt.Errorf("it is, contains or is in the remote %s", o.Remote), "Name a directory beside the remote.")
 	}
 	if at, err := At(o.Dir); err != nil || at != "" {
@@ -115,14 +124,14 @@ func prepare(o Options) (c burst.Config, err error) {
 		return c, err
 	}
 	for _, other := range all {
-		if other.Remote == o.Remote {
+		if other.At == o.At {
 			c = other
 		}
 	}
 	isNew := c.ID == ""
 	if isNew {
 		c.ID = burst.NewID()
-		c.Dir, c.Remote = filepath.Join(o.Volumes, c.ID), o.Remote
+		c.Dir, c.Remote, c.At = filepath.Join(o.Volumes, c.ID), o.Remote, o.At
 		c.Place = filepath.Join(c.Dir, "buffer")
 		if o.Buffer != "" {
 			c.Place = filepath.Join(o.Buffer, "bee-volume-"+c.ID)
@@ -138,7 +147,7 @@ func prepare(o Options) (c burst.Config, err error) {
 	if at, err := mountedAt(c); err != nil || at != "" {
 		return c, errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Use it there, or unmount it: `bee volume umount " + at + "`."})
 	}
-	if within(o.Dir, c.Place) || within(o.Remote, c.Place) {
+	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
 	c.Mount, c.Rate = o.Dir, o.Rate
@@ -226,7 +235,7 @@ func Find(volumes, word string) (burst.Config, error) {
 		real = path // where the client was killed nothing can be looked at
 	}
 	for _, c := range all {
-		if c.ID == word || c.Mount == path || c.Remote == path || c.Mount == real || c.Remote == real {
+		if c.ID == word || c.Mount == path || c.Remote == word || c.Remote == path || c.Mount == real || c.Remote == real {
 			return c, nil
 		}
 	}

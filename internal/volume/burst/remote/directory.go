@@ -32,13 +32,10 @@ func OpenTree(dir, volume string, rate *Rate) (*Tree, error) {
 	return &Tree{root: root, volume: volume, rate: rate}, nil
 }
 
-// Close releases the directory.
+// Close implements Remote.
 func (t *Tree) Close() error { return t.root.Close() }
 
-// Root is the directory itself, for records of BEE in it.
-func (t *Tree) Root() *fsutil.Root { return t.root }
-
-// Stat describes what is at a name; "." is the directory itself.
+// Stat implements Remote.
 func (t *Tree) Stat(name string) (Entry, error) {
 	info, err := t.root.Lstat(name)
 	if err != nil {
@@ -51,7 +48,7 @@ func (t *Tree) Stat(name string) (Entry, error) {
 	return e, err
 }
 
-// List describes what is in a directory, without what is hidden.
+// List implements Remote.
 func (t *Tree) List(dir string) ([]Entry, error) {
 	names, err := t.root.ReadDir(dir)
 	if err != nil {
@@ -74,29 +71,32 @@ func (t *Tree) List(dir string) ([]Entry, error) {
 	return list, nil
 }
 
-// Source is a file of the remote that is being read.
-type Source struct {
+// treeFile is a file of a Tree that is being read.
+type treeFile struct {
 	f       *os.File
 	rate    *Rate
-	Version Version
+	version Version
 }
 
-// Open opens a file for reading.
-func (t *Tree) Open(name string) (*Source, error) {
+// Open implements Remote.
+func (t *Tree) Open(name string) (Source, error) {
 	f, err := t.root.Open(name)
 	if err != nil {
 		return nil, err
 	}
-	s := &Source{f: f, rate: t.rate}
-	if s.Version, err = s.Now(); err != nil {
+	s := &treeFile{f: f, rate: t.rate}
+	if s.version, err = s.Now(); err != nil {
 		f.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// Now is the version that the file has now, whatever is at its name.
-func (s *Source) Now() (Version, error) {
+// Version implements Source.
+func (s *treeFile) Version() Version { return s.version }
+
+// Now implements Source.
+func (s *treeFile) Now() (Version, error) {
 	info, err := s.f.Stat()
 	if err != nil {
 		return Version{}, err
@@ -105,8 +105,8 @@ func (s *Source) Now() (Version, error) {
 	return e.Version, err
 }
 
-// Read fills p from an offset, as io.ReaderAt.
-func (s *Source) Read(ctx context.Context, p []byte, off int64) (int, error) {
+// Read implements Source.
+func (s *treeFile) Read(ctx context.Context, p []byte, off int64) (int, error) {
 	if err := s.rate.Wait(ctx, len(p)); err != nil {
 		return 0, err
 	}
@@ -117,26 +117,16 @@ func (s *Source) Read(ctx context.Context, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// Close ends the reading.
-func (s *Source) Close() error { return s.f.Close() }
-
-// Content is a version of a file that is to be written.
-type Content struct {
-	Size  int64
-	Mode  uint32
-	Mtime int64
-	// Data calls put for all that is not a hole, in order.
-	Data func(put func(off int64, data []byte) error) error
-}
+// Close implements Source.
+func (s *treeFile) Close() error { return s.f.Close() }
 
 func (t *Tree) partial(dir string, ino uint64, use string) string {
 	return path.Join(dir, fmt.Sprintf("%s%s-%d%s", partialPrefix, t.volume, ino, use))
 }
 
-// Write writes a version beside the names of a directory, and gives its own name there.
-// It is on the disk, and may take its place by Publish. ino distinguishes files.
-func (t *Tree) Write(ctx context.Context, dir string, ino uint64, c Content) (name string, v Version, err error) {
-	name = t.partial(dir, ino, "")
+// Write implements Remote: the version is written beside the name, and is on the disk.
+func (t *Tree) Write(ctx context.Context, place string, ino uint64, c Content) (name string, v Version, err error) {
+	name = t.partial(path.Dir(place), ino, "")
 	if err := t.root.Unlink(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return name, v, err
 	}
@@ -182,12 +172,17 @@ func (t *Tree) Write(ctx context.Context, dir string, ino uint64, c Content) (na
 	return name, e.Version, err
 }
 
-// Discard removes what Write wrote for a file and nobody will publish.
-func (t *Tree) Discard(dir string, ino uint64) error { return t.root.Unlink(t.partial(dir, ino, "")) }
+// Discard implements Remote.
+func (t *Tree) Discard(name string, ino uint64) error {
+	return t.root.Unlink(t.partial(path.Dir(name), ino, ""))
+}
 
-// Publish gives a name the version ours, which Write wrote as partial, where the version
-// expect is now; ErrForeign where another one is. After a crash it is called again.
-func (t *Tree) Publish(partial, name string, ours, expect Version) error {
+// Publish implements Remote.
+func (t *Tree) Publish(partial, name string, ours, expect Version) (Version, error) {
+	return ours, t.publish(partial, name, ours, expect)
+}
+
+func (t *Tree) publish(partial, name string, ours, expect Version) error {
 	now, err := t.version(name)
 	if err != nil {
 		return err
@@ -237,8 +232,7 @@ func (t *Tree) version(name string) (Version, error) {
 	return e.Version, err
 }
 
-// Remove removes a file or link if its version is expect: ErrForeign where it is another
-// one. What is gone is success. After a crash it is called again.
+// Remove implements Remote.
 func (t *Tree) Remove(name string, ino uint64, expect Version) error {
 	aside := t.partial(path.Dir(name), ino, "-removed")
 	asideNow, err := t.version(aside)
@@ -276,15 +270,20 @@ func (t *Tree) Remove(name string, ino uint64, expect Version) error {
 	return t.root.SyncDir(path.Dir(name))
 }
 
-// MoveOver moves a file or link of the version ours to another name, in the place of the
-// version expect: ErrForeign where another one is there. After a crash it is called again.
-func (t *Tree) MoveOver(from, to string, ours, expect Version) error {
-	return t.synced(t.Publish(from, to, ours, expect), from)
+// Move implements Remote.
+func (t *Tree) Move(from, to string, _ uint64, ours, expect Version) (Version, error) {
+	return ours, t.synced(t.publish(from, to, ours, expect), from)
 }
 
-// MoveDir moves a directory of the version ours to the place of an empty one: ErrForeign
-// where that is not empty. After a crash it is called again.
-func (t *Tree) MoveDir(from, to string, ours Version) error {
+// MoveDir implements Remote.
+func (t *Tree) MoveDir(from, to string, _ uint64, ours Version, over bool) (map[string]Version, error) {
+	if !over {
+		return nil, t.synced(t.publish(from, to, ours, Version{}), from)
+	}
+	return nil, t.moveDirOver(from, to, ours)
+}
+
+func (t *Tree) moveDirOver(from, to string, ours Version) error {
 	if now, err := t.version(to); err == nil && now == ours {
 		return t.synced(nil, from, to)
 	}
@@ -295,7 +294,22 @@ func (t *Tree) MoveDir(from, to string, ours Version) error {
 	return t.synced(err, from, to)
 }
 
-// Mkdir makes a directory. One that is there is success.
+// Moving implements Remote.
+func (t *Tree) Moving(uint64) bool { return false }
+
+// Ensure implements Remote.
+func (t *Tree) Ensure(dir string) error {
+	_, err := t.Stat(dir)
+	if !errors.Is(err, fs.ErrNotExist) || dir == "." {
+		return err
+	}
+	if err := t.Ensure(path.Dir(dir)); err != nil {
+		return err
+	}
+	return t.Mkdir(dir, 0o777&^0o022)
+}
+
+// Mkdir implements Remote.
 func (t *Tree) Mkdir(name string, mode uint32) error {
 	err := t.root.Mkdir(name, fs.FileMode(mode).Perm()) // a retry after a crash leaves it so
 	if errors.Is(err, fs.ErrExist) {
@@ -306,13 +320,12 @@ func (t *Tree) Mkdir(name string, mode uint32) error {
 		return errors.Join(&fs.PathError{Op: "make directory", Path: t.root.Path(name), Err: ErrForeign}, serr)
 	}
 	if err == nil {
-		err = t.SetMode(name, mode)
+		err = t.root.Chmod(name, fsutil.FileMode(mode))
 	}
 	return t.synced(err, name)
 }
 
-// Rmdir removes an empty directory: ErrForeign where another program has put something
-// into it. What is gone is success.
+// Rmdir implements Remote.
 func (t *Tree) Rmdir(name string) error {
 	err := t.root.Rmdir(name)
 	switch {
@@ -324,7 +337,7 @@ func (t *Tree) Rmdir(name string) error {
 	return t.synced(err, name)
 }
 
-// Symlink makes a link. The same one is success.
+// Symlink implements Remote.
 func (t *Tree) Symlink(target, name string) error {
 	err := t.root.Symlink(target, name)
 	if errors.Is(err, fs.ErrExist) {
@@ -337,19 +350,64 @@ func (t *Tree) Symlink(target, name string) error {
 	return t.synced(err, name)
 }
 
-// SetMode sets permissions.
-func (t *Tree) SetMode(name string, mode uint32) error {
-	return t.root.Chmod(name, fsutil.FileMode(mode))
+// SetAttr implements Remote.
+func (t *Tree) SetAttr(name string, _ uint64, ours Version, mode uint32, mtime int64) (Version, error) {
+	now, err := t.Stat(name)
+	mine := ours
+	mine.Mtime = mtime // before a crash
+	if err == nil && now.Version != ours && now.Version != mine {
+		err = &fs.PathError{Op: "set attributes", Path: t.root.Path(name), Err: ErrForeign}
+	}
+	if err == nil {
+		err = t.root.Chmod(name, fsutil.FileMode(mode))
+	}
+	if err == nil {
+		err = t.root.SetTime(name, time.Unix(0, mtime))
+	}
+	if err == nil {
+		err = t.root.SyncDir(name)
+	}
+	if err != nil {
+		return Version{}, err
+	}
+	now, err = t.Stat(name)
+	return now.Version, err
 }
 
-// SetTime sets when a file or directory was last modified, and writes its attributes to the
-// disk.
-func (t *Tree) SetTime(name string, mtime int64) error {
-	if err := t.root.SetTime(name, time.Unix(0, mtime)); err != nil {
+// Check implements Remote.
+func (t *Tree) Check(string) error { return nil }
+
+// Traits implements Remote.
+func (t *Tree) Traits() Traits { return Traits{Keeps: true, Moves: true, Fresh: time.Second} }
+
+// mostRecord bounds the record of a volume, in bytes.
+const mostRecord = 1 << 16
+
+// Record implements Remote.
+func (t *Tree) Record() ([]byte, error) { return t.root.ReadFile(record, mostRecord) }
+
+// SetRecord implements Remote.
+func (t *Tree) SetRecord(raw []byte) error {
+	if err := t.root.MkdirAll(Directory, 0o700); err != nil {
 		return err
 	}
-	return t.root.SyncDir(name)
+	return t.root.WriteFile(record, raw, 0o600)
 }
+
+// RemoveRecord implements Remote.
+func (t *Tree) RemoveRecord() error {
+	if err := t.root.Unlink(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	t.root.Rmdir(Directory) //nolint:errcheck // something else may be in it
+	return nil
+}
+
+// RecordPath implements Remote.
+func (t *Tree) RecordPath() string { return t.root.Path(record) }
+
+// Stop implements Remote.
+func (t *Tree) Stop() {}
 
 func (t *Tree) synced(err error, names ...string) error {
 	done := ""
@@ -361,7 +419,7 @@ func (t *Tree) synced(err error, names ...string) error {
 	return err
 }
 
-// Space is how many bytes the file system has, and how many of them are free for the user.
+// Space implements Remote.
 func (t *Tree) Space() (total, free int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(t.root.Pinned(), &st); err != nil {

@@ -1,16 +1,119 @@
-// Package remote holds the places that a burst buffer is drained to: so far directories.
-// A name there always has one whole version of a file: versions are written beside the
-// name, and take its place at once. What another program has changed is never replaced.
+// Package remote holds the places that a burst buffer is drained to: directories and buckets.
+// A name there always has one whole version of a file: versions are sent first, and take
+// their place at once. What another program has changed is never replaced.
 //
 // The package knows nothing of buffers, journals and mounts.
 package remote
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"strings"
 	"syscall"
+	"time"
 )
+
+// Remote is a place that a burst buffer is drained to. Every change may be made again after a
+// crash, with the same arguments: what was done is then found, and is success. seq is the
+// number of such a change, and ino that of a file.
+type Remote interface {
+	// Stat describes what is at a name; "." is the top directory.
+	Stat(name string) (Entry, error)
+	// List describes what is in a directory, without what is hidden.
+	List(dir string) ([]Entry, error)
+	// Open opens a file for reading.
+	Open(name string) (Source, error)
+	// Check reports whether the remote can have a name, as an errno.
+	Check(name string) error
+	// Space is how many bytes the remote has, and how many of them are free.
+	Space() (total, free int64, err error)
+	// Traits are in what kinds of remotes differ.
+	Traits() Traits
+
+	// Ensure makes a directory that is to get something, with those above it, where it needs one.
+	Ensure(dir string) error
+	// Write sends a version of a file, so that it may take its place by Publish. It returns by
+	// which word Publish finds the version, and how it will look.
+	Write(ctx context.Context, name string, ino uint64, c Content) (partial string, v Version, err error)
+	// Discard removes what Write has sent for a file and nobody will publish.
+	Discard(name string, ino uint64) error
+	// Publish gives a name the version ours, which Write has sent, where the version expect is
+	// now. The error is ErrForeign where another one is, and fs.ErrNotExist where what was sent
+	// is no longer there.
+	Publish(partial, name string, ours, expect Version) (Version, error)
+	// Remove removes a file or link if its version is expect: ErrForeign where it is another
+	// one. What is gone is success.
+	Remove(name string, ino uint64, expect Version) error
+	// Move moves a file or link of the version ours to another name, in the place of the version
+	// expect: ErrForeign where another one is there.
+	Move(from, to string, seq uint64, ours, expect Version) (Version, error)
+	// MoveDir moves a directory of the version ours; over: to the place of an empty one. The
+	// error is ErrForeign where something else is there. It returns the new versions of what is
+	// in the directory, where moving has changed them.
+	MoveDir(from, to string, seq uint64, ours Version, over bool) (map[string]Version, error)
+	// Moving is whether MoveDir has begun to move objects by that change, and has not ended.
+	Moving(seq uint64) bool
+	// Mkdir makes a directory. One that is there is success.
+	Mkdir(name string, mode uint32) error
+	// Rmdir removes an empty directory: ErrForeign where another program has put something into
+	// it. What is gone is success.
+	Rmdir(name string) error
+	// Symlink makes a link. The same one is success.
+	Symlink(target, name string) error
+	// SetAttr sets permissions and time of what has the version ours: ErrForeign where it is
+	// another one.
+	SetAttr(name string, seq uint64, ours Version, mode uint32, mtime int64) (Version, error)
+
+	// Record reads the record of the volume that uses the remote, SetRecord makes it where there
+	// is none, and RemoveRecord removes it. RecordPath names it in messages.
+	Record() ([]byte, error)
+	SetRecord(raw []byte) error
+	RemoveRecord() error
+	RecordPath() string
+
+	// Stop ends whatever waits for the remote; Close releases it.
+	Stop()
+	Close() error
+}
+
+// Source is a file of a remote that is being read.
+type Source interface {
+	// Version is that of the file when it was opened.
+	Version() Version
+	// Now is the version that the file has now, whatever is at its name.
+	Now() (Version, error)
+	// Read fills p from an offset, with fewer bytes at the end. The error is fs.ErrClosed where
+	// that version is gone.
+	Read(ctx context.Context, p []byte, off int64) (int, error)
+	// Close ends the reading.
+	Close() error
+}
+
+// Traits are in what kinds of remotes differ.
+type Traits struct {
+	// Keeps is whether a file that is open can be read after its name is gone.
+	Keeps bool
+	// Moves is whether a directory is moved at once.
+	Moves bool
+	// Fresh is how long attributes count.
+	Fresh time.Duration
+}
+
+// Content is a version of a file that is to be sent.
+type Content struct {
+	Seq   uint64 // of the change
+	Size  int64
+	Mode  uint32
+	Mtime int64
+	// Data calls put for all that is not a hole, in order.
+	Data func(put func(off int64, data []byte) error) error
+	// At fills p from an offset, with zeros for holes.
+	At func(p []byte, off int64) error
+}
+
+// ErrAway is a cause of errors that pass once the remote answers again.
+var ErrAway = errors.New("the remote is away")
 
 // ErrForeign is the cause where another program has changed what is at a name.
 var ErrForeign = errors.New("somebody else has changed it")
@@ -31,7 +134,8 @@ const (
 type Version struct {
 	Ino   uint64 `json:"i"`
 	Size  int64  `json:"s"`
-	Mtime int64  `json:"m"` // nanoseconds since 1970
+	Mtime int64  `json:"m"`           // nanoseconds since 1970
+	Tag   string `json:"t,omitempty"` // of an object, in place of Ino and Mtime
 }
 
 // None reports whether there is nothing.
@@ -44,12 +148,16 @@ type Entry struct {
 	Mode     uint32 // permissions, with the set-id and sticky bits
 	UID, GID uint32
 	Mtime    int64  // nanoseconds since 1970
+	Loose    bool   // Mtime is not kept when something in it changes
 	Target   string // of a link
 	Version  Version
 }
 
 // Directory is what is hidden in a remote: its top directory has records of BEE.
 const Directory = ".bee"
+
+// record is the name of the record of the volume that uses a remote.
+const record = Directory + "/volume.json"
 
 const partialPrefix = ".bee-partial-"
 

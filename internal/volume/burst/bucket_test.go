@@ -1,0 +1,354 @@
+package burst
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/s3server"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+// TestBucketKeepsAttributes drains files, links and directories to a bucket, and reads them by
+// another volume: each file is one plain object, and its attributes are there.
+func TestBucketKeepsAttributes(t *testing.T) {
+	server := s3server.StartFound(t)
+	b := startBucket(t, server, Options{})
+	large := bytes.Repeat([]byte("0123456789abcdef"), 17<<16) // of three parts
+	b.file("small", "text")
+	b.file("large", string(large))
+	b.file("none", "")
+	b.make(remote.Link, "link", "small")
+	empty := b.make(remote.Dir, "empty", "")
+	b.fileIn(b.make(remote.Dir, "dir", ""), "x y+z?", "inside")
+	for name, mode := range map[string]uint32{"small": 0o751, "large": 0o400} {
+		a, err := b.Lookup(t.Context(), meta.Root, name)
+		b.must(err)
+		_, err = b.SetAttr(t.Context(), who{}, &calls.Request{Ino: a.Ino, Valid: calls.SetMode | calls.SetMtime, Mode: mode, Mtime: 1_000_000_000_123_456_789})
+		b.must(err)
+	}
+	_, err := b.SetAttr(t.Context(), who{}, &calls.Request{Ino: empty, Valid: calls.SetMode, Mode: 0o711})
+	b.must(err)
+	b.drained()
+	b.rename("dir", "moved")
+	b.rename("large", "larger")
+	b.drained()
+	b.has(map[string]string{
+		"small": "text", "larger": string(large), "none": "", "link": "small", "empty": directory, "moved": directory, "moved/x y+z?": "inside",
+	})
+
+	other := startBucket(t, server, Options{})
+	for name, want := range map[string]struct {
+		mode  uint32
+		size  int64
+		mtime int64
+	}{
+		"small":  {syscall.S_IFREG | 0o751, 4, 1_000_000_000_123_456_789},
+		"larger": {syscall.S_IFREG | 0o400, int64(len(large)), 1_000_000_000_123_456_789},
+		"none":   {syscall.S_IFREG | 0o640, 0, 0},
+		"link":   {syscall.S_IFLNK | 0o777, 5, 0},
+		"empty":  {syscall.S_IFDIR | 0o711, 0, 0},
+		"moved":  {syscall.S_IFDIR | 0o755, 0, 0},
+	} {
+		a, err := other.Lookup(t.Context(), meta.Root, name)
+		if err != nil || a.Mode != want.mode || a.Size != want.size || want.mtime != 0 && a.Mtime != want.mtime {
+			t.Errorf("%s: %+v, %v", name, a, err)
+		}
+	}
+	if got := other.sees("larger"); got != string(large) {
+		t.Errorf("larger has %d bytes", len(got))
+	}
+	if list, err := other.List(t.Context(), meta.Root); err != nil || len(list) != 7 {
+		t.Errorf("%+v, %v", list, err)
+	}
+	uploads, err := server.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &server.Bucket})
+	if err != nil || len(uploads.Uploads) > 0 {
+		t.Errorf("left in the bucket: %+v, %v", uploads, err)
+	}
+}
+
+// TestBucketAway writes while the bucket answers 503, and then not at all: programs wait or
+// work, nothing fails, and everything arrives once it is back.
+func TestBucketAway(t *testing.T) {
+	server := s3server.StartFound(t)
+	var refuse, refused atomic.Int64
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		switch refuse.Load() {
+		case 1:
+			refused.Add(1)
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		case 2:
+			refused.Add(1)
+			panic(http.ErrAbortHandler)
+		}
+		forward.ServeHTTP(w, r)
+	})
+	b := startBucket(t, server, Options{At: remote.Place{Endpoint: proxy}})
+	b.foreign("there", "before")
+	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "f", Mode: 0o600})
+	b.must(err)
+	for i := range int64(2) {
+		_, err = b.OpenFile(t.Context(), a.Ino, false)
+		b.must(err)
+		refuse.Store(i + 1)
+		b.must(b.Write(t.Context(), a.Ino, i, []byte{byte('a' + i)}))
+		b.must(b.Flush(a.Ino))
+		b.must(b.Release(a.Ino, 1))
+		seen := make(chan string)
+		go func() { seen <- b.sees("there") }()
+		before := refused.Load()
+		testkit.Eventually(t, 20*time.Second, func() error {
+			if s := b.Status(); s.Waits == "" || s.Drained || refused.Load() < before+2 {
+				return fmt.Errorf("refused %d times, %+v", refused.Load()-before, s)
+			}
+			return nil
+		})
+		select {
+		case got := <-seen:
+			t.Errorf("read %q from a bucket that is away", got)
+		default:
+		}
+		refuse.Store(0)
+		if got := <-seen; got != "before" {
+			t.Errorf("read %q", got)
+		}
+		b.drained()
+	}
+	b.has(map[string]string{"there": "before", "f": "ab"})
+}
+
+// TestBucketWithoutConditions refuses a bucket that ignores a condition, and leaves nothing there.
+func TestBucketWithoutConditions(t *testing.T) {
+	server := s3server.StartFound(t)
+	for name, ignores := range map[string]func(r *http.Request) bool{
+		"creations":    func(r *http.Request) bool { return r.Method == http.MethodPut && r.Header.Get("If-None-Match") != "" },
+		"replacements": func(r *http.Request) bool { return r.Method == http.MethodPut && r.Header.Get("If-Match") != "" },
+		"uploads":      func(r *http.Request) bool { return r.Method == http.MethodPost },
+		"deletions":    func(r *http.Request) bool { return r.Method == http.MethodDelete },
+	} {
+		t.Run(name, func(t *testing.T) {
+			proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+				if ignores(r) {
+					s3server.Without(t, r, "If-Match", "If-None-Match")
+				}
+				forward.ServeHTTP(w, r)
+			})
+			far := remote.OpenS3(remote.Place{Bucket: server.Bucket, Prefix: name, Endpoint: proxy}, "test", t.TempDir(), nil)
+			defer far.Close()
+			err := take(far, Config{ID: "test"}, false)
+			if !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+				t.Errorf("%v", err)
+			}
+			if got := tree(t, server.Dir); len(got) > 0 && got[name] != "" {
+				t.Errorf("left: %v", got)
+			}
+		})
+	}
+	far := remote.OpenS3(remote.Place{Bucket: server.Bucket}, "test", t.TempDir(), nil)
+	defer far.Close()
+	if err := take(far, Config{ID: "test"}, false); err != nil {
+		t.Fatal(err)
+	}
+	if err := take(far, Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
+		t.Errorf("a second volume: %v", err)
+	}
+	if err := leave(far, Config{ID: "other"}); err != nil {
+		t.Error(err)
+	}
+	if err := take(far, Config{ID: "test"}, true); err != nil {
+		t.Error(err)
+	}
+	if err := leave(far, Config{ID: "test"}); err != nil {
+		t.Error(err)
+	}
+	if err := take(far, Config{ID: "test"}, true); !core.IsKind(err, core.Transient) {
+		t.Errorf("its record is missing: %v", err)
+	}
+}
+
+// TestBucketCredentials replaces credentials that the bucket refuses while a volume drains:
+// they are read anew.
+func TestBucketCredentials(t *testing.T) {
+	server := s3server.StartFound(t)
+	b := startBucket(t, server, Options{})
+	b.sees("none")
+	file := filepath.Join(t.TempDir(), "credentials")
+	write := func(secret string) {
+		b.must(os.WriteFile(file, []byte("[default]\naws_access_key_id = "+s3server.Access+"\naws_secret_access_key = "+secret+"\n"), 0o600))
+	}
+	write("of yesterday")
+	for name, value := range map[string]string{"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SHARED_CREDENTIALS_FILE": file} {
+		t.Setenv(name, value)
+	}
+	other := startBucket(t, server, Options{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		other.file("f", "text")
+	}()
+	select {
+	case <-done:
+		t.Error("the bucket believes a wrong secret")
+	case <-time.After(100 * time.Millisecond):
+	}
+	write(s3server.Secret)
+	<-done
+	other.drained()
+	other.has(map[string]string{"f": "text"})
+}
+
+// TestBucketStaleWriter has a process that was thought dead carry out what it was about to: a
+// newer version stays, and so does what somebody else has written.
+func TestBucketStaleWriter(t *testing.T) {
+	server := s3server.StartFound(t)
+	open := func(volume string) *remote.S3 {
+		far := remote.OpenS3(remote.Place{Bucket: server.Bucket, Prefix: "p"}, volume, t.TempDir(), nil)
+		t.Cleanup(func() { far.Close() })
+		return far
+	}
+	write := func(far *remote.S3, seq uint64, text string) (string, remote.Version) {
+		token, v, err := far.Write(t.Context(), "f", 1, remote.Content{Seq: seq, Size: int64(len(text)), At: func(p []byte, off int64) error {
+			copy(p, text[off:])
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return token, v
+	}
+	old, now := open("v"), open("v")
+	for seq, size := range []int{10, 300 << 10} { // at once, and in parts
+		seq := uint64(seq*10 + 1)
+		before, err := now.Stat("f")
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatal(err)
+		}
+		stale, staleV := write(old, seq, strings.Repeat("o", size))
+		token, v := write(now, seq+1, strings.Repeat("n", size))
+		v, err = now.Publish(token, "f", v, before.Version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := old.Publish(stale, "f", staleV, before.Version); !errors.Is(err, remote.ErrForeign) {
+			t.Errorf("a stale writer got %v", err)
+		}
+		if err := old.Remove("f", 1, remote.Version{Tag: `"stale"`}); !errors.Is(err, remote.ErrForeign) {
+			t.Errorf("a stale removal got %v", err)
+		}
+		if e, err := now.Stat("f"); err != nil || e.Version != v {
+			t.Errorf("%+v, %v", e, err)
+		}
+		// The same change, once more by another process.
+		if again, err := open("v").Publish(token, "f", v, before.Version); err != nil || again != v {
+			t.Errorf("published again as %+v, %v", again, err)
+		}
+	}
+}
+
+// TestBucketOpenRemoved reads a file that is open, and was removed here or replaced by others.
+func TestBucketOpenRemoved(t *testing.T) {
+	server := s3server.StartFound(t)
+	b := startBucket(t, server, Options{})
+	b.foreign("f", "before")
+	b.foreign("g", "before")
+	var ino []uint64
+	for _, name := range []string{"f", "g"} {
+		a, err := b.Lookup(t.Context(), meta.Root, name)
+		b.must(err)
+		_, err = b.OpenFile(t.Context(), a.Ino, false)
+		b.must(err)
+		ino = append(ino, a.Ino)
+	}
+	b.must(b.Remove(t.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "f"}))
+	b.drained()
+	if p, err := b.Read(t.Context(), ino[0], 0, 100); err != nil || string(p) != "before" {
+		t.Errorf("%q, %v", p, err)
+	}
+	if p, err := b.Read(t.Context(), ino[1], 0, 3); err != nil || string(p) != "bef" {
+		t.Errorf("%q, %v", p, err)
+	}
+	b.foreign("g", "theirs")
+	if p, err := b.Read(t.Context(), ino[1], 0, 6); err != nil || string(p) != "theirs" {
+		t.Errorf("%q, %v", p, err)
+	}
+	for _, i := range ino {
+		b.must(b.Release(i, 1))
+	}
+	b.has(map[string]string{"g": "theirs"})
+}
+
+// TestBucketNames lists a bucket with names that no directory has, and refuses names that the
+// bucket cannot have.
+func TestBucketNames(t *testing.T) {
+	server := s3server.StartFound(t)
+	b := startBucket(t, server, Options{})
+	dir := b.make(remote.Dir, strings.Repeat("d", 200), "")
+	var err error
+	for range 6 {
+		var a calls.Attr
+		a, err = b.Make(t.Context(), who{}, remote.Dir, &calls.Request{Ino: dir, Name: strings.Repeat("d", 200), Mode: 0o755})
+		if err != nil {
+			break
+		}
+		dir = a.Ino
+	}
+	if !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("a long path: %v", err)
+	}
+	if _, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "\xff", Mode: 0o600}); !errors.Is(err, syscall.EILSEQ) {
+		t.Errorf("a name that is no text: %v", err)
+	}
+	b.drained()
+}
+
+// TestBucketLeavesNoParts ends a process while it sends a large file: the next one completes
+// the file, and no part is left.
+func TestBucketLeavesNoParts(t *testing.T) {
+	server := s3server.StartFound(t)
+	var mu sync.Mutex
+	parts, held, free := 0, make(chan struct{}), make(chan struct{})
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		mu.Lock()
+		if r.URL.Query().Has("partNumber") {
+			parts++
+		}
+		hold := parts == 2 && r.URL.Query().Has("partNumber")
+		mu.Unlock()
+		if hold {
+			close(held)
+			<-free
+			panic(http.ErrAbortHandler)
+		}
+		forward.ServeHTTP(w, r)
+	})
+	o := Options{At: remote.Place{Endpoint: proxy}}
+	b := startBucket(t, server, o)
+	text := strings.Repeat("0123456789abcdef", 20<<16)
+	b.file("f", text)
+	<-held
+	b.crash()
+	close(free)
+	b.drained()
+	b.has(map[string]string{"f": text})
+	uploads, err := server.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: aws.String(server.Bucket)})
+	if err != nil || len(uploads.Uploads) > 0 {
+		t.Errorf("left in the bucket: %+v, %v", uploads, err)
+	}
+}

@@ -1,0 +1,43 @@
+package remote
+
+import (
+	"errors"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Place is where a remote is: a directory of this machine (Dir), one of a host behind ssh
+// (Host, Dir), or the names of a bucket below a prefix.
+type Place struct {
+	Host string `json:"host,omitempty"`
+	Dir  string `json:"dir,omitempty"`
+
+	Bucket string `json:"bucket,omitempty"`
+	Prefix string `json:"prefix,omitempty"`
+	// Endpoint, Region and Profile are found as AWS's tools do, where they are "".
+	Endpoint string `json:"endpoint,omitempty"`
+	Region   string `json:"region,omitempty"`
+	Profile  string `json:"profile,omitempty"`
+}
+
+// None reports whether it is no place.
+func (p Place) None() bool { return p == Place{} }
+
+// Options of Open.
+type Options struct {
+	Volume string // id of the volume that uses the remote
+	Rate   int64  // bytes a second in either direction; 0: no bound
+	Notes  string // directory for notes of uploads
+}
+
+// Open opens a remote. It waits for none.
+func Open(p Place, o Options) (Remote, error) {
+	rate := &Rate{PerSecond: o.Rate}
+	switch {
+	case p.Bucket != "":
+		return OpenS3(p, o.Volume, o.Notes, rate), nil
+	case p.Host != "":
+		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("remotes behind ssh do not exist yet"), Remedy: "Name a directory or a bucket."}
+	}
+	return OpenTree(p.Dir, o.Volume, rate)
+}

@@ -1,0 +1,71 @@
+package remote
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"time"
+)
+
+// silent is for how long nothing may come or go by a connection, and piece is how many bytes
+// pass at a time.
+const (
+	silent = 2 * time.Minute
+	piece  = 16 << 10
+)
+
+// line is a client for requests whose bytes pass through rate. A server that says nothing for
+// that long is away.
+func line(ctx context.Context, rate *Rate) *http.Client {
+	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	return &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: silent, DisableCompression: true,
+			MaxIdleConnsPerHost: atOnce, IdleConnTimeout: silent / 2,
+			DialContext: func(dial context.Context, network, addr string) (net.Conn, error) {
+				c, err := dialer.DialContext(dial, network, addr)
+				if err != nil {
+					return nil, err
+				}
+				return &limited{c, ctx, rate}, nil
+			},
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // as AWS's own client
+	}
+}
+
+// limited is a connection whose bytes pass through a Rate.
+type limited struct {
+	net.Conn
+	ctx  context.Context
+	rate *Rate
+}
+
+// Read implements net.Conn.
+func (l *limited) Read(p []byte) (int, error) {
+	if err := l.Conn.SetReadDeadline(time.Now().Add(silent)); err != nil {
+		return 0, err
+	}
+	n, err := l.Conn.Read(p[:min(len(p), piece)])
+	if werr := l.rate.Wait(l.ctx, n); werr != nil && err == nil {
+		err = werr
+	}
+	return n, err
+}
+
+// Write implements net.Conn.
+func (l *limited) Write(p []byte) (done int, err error) {
+	for len(p) > 0 && err == nil {
+		part := p[:min(len(p), piece)]
+		if err = l.rate.Wait(l.ctx, len(part)); err != nil {
+			break
+		}
+		if err = l.Conn.SetDeadline(time.Now().Add(silent)); err != nil {
+			break
+		}
+		var n int
+		n, err = l.Conn.Write(part)
+		done, p = done+n, p[n:]
+	}
+	return done, err
+}
