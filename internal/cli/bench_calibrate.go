@@ -41,6 +41,7 @@ resolve, and in what time. The study is layers unless another is named.`,
 	f := c.Flags()
 	f.StringSliceVar(&o.env, "env", nil, "`environment` to measure (default: the study's baseline)")
 	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
+	f.StringToStringVar(&o.source, "source", nil, sourceHelp)
 	f.StringVar(&o.size, "size", "", "values of variables: paper, here or smoke")
 	f.StringVar(&o.margin, "margin", "", "difference that does not matter, such as 5%, instead of the study's")
 	f.StringVar(&o.blocks, "blocks", "10", "number of blocks")

@@ -39,7 +39,7 @@ func claimsOf(s *study.Study, points []study.Point, mapped map[string]string) []
 		interval := c.Interval(float64(s.Method.Margin))
 		r := record.Claim{
 			Environment: c.Environment, Metric: c.Metric, Key: string(c.At["key"]), Against: cmp.Or(c.Against, s.Baseline), AgainstMetric: cmp.Or(c.AgainstMetric, c.Metric),
-			Low: bound(interval.Low), High: bound(interval.High), Text: c.Text(), From: c.From, StandIn: s.StandIn,
+			Low: bound(interval.Low), High: bound(interval.High), Text: c.Text(), From: c.From, StandIn: s.StandsIn(),
 		}
 		if c.Against == "" && (c.AgainstMetric != "" || len(c.AgainstAt) > 0) {
 			r.Against = c.Environment

@@ -32,7 +32,7 @@ environment is tried by the command "true".`,
 			b := a.newBench(session, s, o)
 			defer b.end()
 			o.calibrate = true // what is left may be the baseline alone
-			p, err := a.resolve(c.Context(), s, text, o, b.taker)
+			p, err := a.resolve(c.Context(), s, text, o, b.taker, session.images)
 			if err != nil {
 				return err
 			}

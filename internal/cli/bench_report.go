@@ -181,7 +181,7 @@ func (a *app) newBenchShowCommand() *cobra.Command {
 					claims = append(claims, s.Claims[i].Text()+" ("+s.Claims[i].From+")")
 				}
 				return a.writeJSON(map[string]any{
-					"name": s.Name, "title": s.Title, "source": s.Source, "stand_in": s.StandIn, "environments": s.EnvironmentNames, "baseline": s.Baseline,
+					"name": s.Name, "title": s.Title, "source": s.Source, "stand_in": s.StandsIn(), "sources": s.Sources, "environments": s.EnvironmentNames, "baseline": s.Baseline,
 					"metrics": s.MetricNames, "vary": s.Vary, "sizes": s.Sizes, "claims": claims, "method": s.Method.Name, "file": text,
 				})
 			}

@@ -49,7 +49,9 @@ type benchOptions struct {
 	calibrate bool
 	// quiet is how long to wait for a quiet host.
 	quiet time.Duration
-	trust trust
+	// source has directories and archives of sources, by their names in the study.
+	source map[string]string
+	trust  trust
 	// file is the study file or Beefile; empty: a study of bee's own.
 	file string
 }
@@ -98,6 +100,7 @@ func (o *benchOptions) choice(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.env, "env", nil, "`environments` to measure besides the baseline")
 	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
 	f.StringToStringVar(&o.mapped, "map", nil, "site in place of one that the study names, as `NAME=SITE`; the report says so")
+	f.StringToStringVar(&o.source, "source", nil, sourceHelp)
 	f.StringVar(&o.size, "size", "", "values of variables: paper, here or smoke")
 	f.StringVar(&o.method, "method", "", "robust, beserra2016 or published, instead of the study's")
 	f.StringVar(&o.margin, "margin", "", "difference that does not matter, such as 5%, instead of the study's")
@@ -106,6 +109,9 @@ func (o *benchOptions) choice(f *pflag.FlagSet) {
 	f.StringArrayVar(&o.metric, "metric", nil, "with --job: a figure as `NAME=regex:PATTERN`, instead of the time")
 	f.StringVar(&o.better, "better", "lower", "with --metric: whether lower or higher is better")
 }
+
+// sourceHelp is the text of --source.
+const sourceHelp = "sources of a program of the study, as `NAME=DIR` or NAME=https://…#sha256=DIGEST"
 
 // study is the one that the arguments name, with the flags that were given.
 func (o *benchOptions) study(args []string) (*study.Study, string, error) {
@@ -249,7 +255,7 @@ func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o bench
 			return err
 		}
 	}
-	plan, err := a.resolve(ctx, s, text, o, b.taker)
+	plan, err := a.resolve(ctx, s, text, o, b.taker, session.images)
 	if err != nil {
 		return err
 	}
@@ -307,6 +313,9 @@ func (a *app) newBenchResumeCommand() *cobra.Command {
 			defer session.close()
 			o.site = j.Plan.Site
 			mapSites(s, j.Plan.Mapped)
+			if err := a.giveAgain(c.Context(), s, &j.Plan); err != nil {
+				return errors.Join(err, j.Close())
+			}
 			b := a.newBench(session, s, o)
 			defer b.end()
 			if err := b.same(c.Context(), &j.Plan); err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -82,12 +83,20 @@ func studyName(name string) string {
 
 // resolve makes the plan of a study for this machine. Environments that do not work here are
 // dropped with the reason. It is an error of kind Unsupported if only the baseline is left.
-func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchOptions, taker *measure.Taker) (record.Plan, error) {
+func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchOptions, taker *measure.Taker, images *image.Store) (record.Plan, error) {
 	points, err := s.Points(ctx, o.size)
 	if err != nil {
 		return record.Plan{}, err
 	}
+	sources, err := a.giveSources(ctx, s, o.source)
+	if err == nil {
+		err = s.Missing()
+	}
+	if err != nil {
+		return record.Plan{}, err
+	}
 	p := record.Plan{
+		Sources: sources, StandIn: s.StandsIn(),
 		Study: s.Name, Title: s.Title, File: text, Dir: s.Dir, Site: o.site, Mapped: o.mapped, Size: o.size, Method: s.Method.Name, Summary: s.Method.Summary, Margin: float64(s.Method.Margin),
 		Least: s.Method.Blocks.Least, Most: s.Method.Blocks.Most, BudgetSeconds: time.Duration(s.Method.Budget).Seconds(),
 		Baseline: s.Baseline, Machine: measure.Here(Version), Created: time.Now(), Seed: seed(),
@@ -105,6 +114,9 @@ func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchO
 		p.Metrics = append(p.Metrics, record.Metric{Name: name, Unit: m.Unit, Better: m.Better, Primary: m.Primary, Sweep: m.Sweep()})
 	}
 	if err := a.trustStudy(o.file, s, p.Points, taker, o.trust); err != nil {
+		return p, err
+	}
+	if err := a.buildSources(ctx, images, taker, &p); err != nil {
 		return p, err
 	}
 	left := 0

@@ -322,6 +322,41 @@ func TestBenchLayers(t *testing.T) {
 	sameFiles(t, out, r.Sentences, "/mca_pml_ob1.so", all...) // which the image's settings choose
 }
 
+// TestBenchOfSources builds a program from a directory in the study's image, and ends with the
+// compiler's lines where that fails. Packages are installed for it, so it is one of long tests.
+func TestBenchOfSources(t *testing.T) {
+	testkit.Long(t, "TestSources of internal/bench/study")
+	testkit.RequireTool(t, "mmdebstrap")
+	bee := testkit.NewBee(t)
+	bee.File("speed/speed.c", "#include <stdio.h>\nint main(void) { printf(\"speed %d\\n\", SPEED); }\n")
+	file := bee.File("sources.yaml", `study: sources
+job: {build: {debian: bookworm, slim: true}, workdir: /work, run: /src/speed/speed}
+environments: {one: {runtime: rootless}, two: {runtime: rootless}}
+sources: {speed: {about: "a program of this test, 1.0", packages: [gcc, libc6-dev], build: ["gcc -DSPEED=5 -o speed speed.c"]}}
+metrics: {speed: {regex: '^speed (\S+)', unit: "1", better: higher, primary: true}}
+method: {blocks: 1}
+`)
+	out := filepath.Join(bee.Dir, "out")
+	if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", out); got.Code != 201 || !strings.Contains(got.Stderr, "--source speed=DIR") {
+		t.Errorf("without the sources: %d\n%s", got.Code, got.Stderr)
+	}
+	source := "speed=" + filepath.Join(bee.Work, "speed")
+	bee.Must("bench", "run", "--wait", "0s", file, "-o", out, "--source", source)
+	for _, row := range rowsOf(t, out, "two") {
+		if row.Status != "ok" || row.Metrics["speed"][0].Value != 5 {
+			t.Errorf("%s %s: %v", row.Status, row.Error, row.Metrics["speed"])
+		}
+	}
+	bee.Must("bench", "resume", "--wait", "0s", out)
+	bee.File("speed/speed.c", "int main(void) { return missing; }\n")
+	if got := bee.Try("bench", "resume", "--wait", "0s", out); got.Code != 201 {
+		t.Errorf("a study is continued with other sources: %d\n%s", got.Code, got.Stderr)
+	}
+	if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", out+"2", "--source", source); got.Code != 200 || !strings.Contains(got.Stderr, "undeclared") {
+		t.Errorf("a build that fails: %d\n%s", got.Code, got.Stderr)
+	}
+}
+
 // TestBenchCopies measures two instances at once, in one container and in one each.
 func TestBenchCopies(t *testing.T) {
 	bee := testkit.NewBee(t)

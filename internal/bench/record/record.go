@@ -42,6 +42,10 @@ type Plan struct {
 	Environments  []Environment `json:"environments"`
 	Points        []Point       `json:"points"`
 	Metrics       []Metric      `json:"metrics"`
+	// StandIn names what was measured in place of what the paper measured, or is empty.
+	StandIn string `json:"stand_in,omitempty"`
+	// Sources are programs that were built from a user's sources.
+	Sources []Source `json:"sources,omitempty"`
 	// Scales are comparisons along a variable.
 	Scales []Scale `json:"scales,omitempty"`
 	// Claims are statements of a paper to judge.
@@ -54,6 +58,17 @@ type Plan struct {
 	Command string `json:"command,omitempty"`
 	// ComparedWith is a directory of former results that these are compared with, or empty.
 	ComparedWith string `json:"compared_with,omitempty"`
+}
+
+// Source is a program that was built from a user's sources.
+type Source struct {
+	Name string `json:"name"`
+	// From is a directory or a URL.
+	From string `json:"from"`
+	// SHA256 is the digest of the archive, or of the tree's names, modes and contents.
+	SHA256 string `json:"sha256"`
+	// Commit is that of the directory, if it has one. It says nothing of later changes.
+	Commit string `json:"commit,omitempty"`
 }
 
 // Scale compares the points of a variable with those of one of its values.

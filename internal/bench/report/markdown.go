@@ -95,6 +95,13 @@ func (r *Report) provenance() string {
 	if m.Kernel != "" {
 		parts = append(parts, "kernel "+m.Kernel)
 	}
+	for _, s := range r.Plan.Sources {
+		text := fmt.Sprintf("%s from sources of SHA-256 %s", s.Name, s.SHA256)
+		if s.Commit != "" {
+			text += " at commit " + s.Commit
+		}
+		parts = append(parts, text)
+	}
 	parts = append(parts, fmt.Sprintf("method %s, margin %s %%, seed %d, %d whole blocks", r.Plan.Method, number(100*r.Plan.Margin), r.Plan.Seed, r.Result.Blocks))
 	return strings.Join(parts, "; ") + "."
 }

@@ -47,6 +47,7 @@ func (s *Study) check(d *spec.Document) {
 	s.checkVary(d)
 	s.checkEnvironments(d)
 	s.checkMetrics(d)
+	s.checkSources(d)
 	s.checkComparisons(d)
 	if d.Read("vary", "zip", "when", "sizes", "environments") {
 		s.checkPoints(d)

@@ -11,6 +11,9 @@ func (s *Study) ComposeJob(p *Point, environment string) (*spec.Job, error) {
 	_, err := spec.ReadDocument(s.Name, []byte("{}"), func(d *spec.Document, _ *struct{}) {
 		job = s.compose(d, p, environment, map[string]bool{})
 	})
+	if err == nil {
+		err = s.build(job)
+	}
 	return job, err
 }
 

@@ -47,7 +47,8 @@ type Study struct {
 	// Dir is the directory at which relative paths start.
 	Dir string `yaml:"-"`
 
-	base spec.Part // the job's keys, of the file itself or of the Beefile that it names
+	base  spec.Part        // the job's keys, of the file itself or of the Beefile that it names
+	given map[string]Given // sources by name
 }
 
 // Job is any Beefile keys, or the name of a Beefile and keys that replace its own.
@@ -89,10 +90,16 @@ type Copies struct {
 	Metric string `yaml:"metric"` // sum or each
 }
 
-// Source is a program that the user has the sources of.
+// Source is a program that the user has the sources of. It is built in the job's image.
 type Source struct {
-	About string   `yaml:"about"`
+	// About is the project and its versions.
+	About string `yaml:"about"`
+	// Packages are those that the build needs, besides those of the image.
+	Packages []string `yaml:"packages"`
+	// Build are commands in the directory of the sources.
 	Build []string `yaml:"build"`
+	// StandIn names what is measured without the sources; empty: nothing can be.
+	StandIn string `yaml:"stand_in"`
 }
 
 // Method says how figures are taken and compared.

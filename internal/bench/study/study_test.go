@@ -117,6 +117,51 @@ func TestAlong(t *testing.T) {
 	}
 }
 
+// TestSources: what a user gives is built in the job's image, and what stands in for it is
+// named otherwise.
+func TestSources(t *testing.T) {
+	text := strings.NewReplacer("image: i,", "build: {debian: bookworm, packages: [fio]},").Replace(minimal()) +
+		"stand_in: another machine\nsources:\n  ior: {about: IOR 4, packages: [make, fio], build: [make, make install], stand_in: fio in place of IOR}\n  vpic: {about: VPIC, build: [make]}\n"
+	s, err := Parse("s.yaml", []byte(text), "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	points, err := s.Points(t.Context(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Missing(); !core.IsKind(err, core.Invalid) || !strings.Contains(core.Remedy(err), "--source vpic=DIR") || s.StandsIn() != "another machine; fio in place of IOR" {
+		t.Errorf("without sources: %v, %q", err, s.StandsIn())
+	}
+	if err := s.Give("iro", Given{}); err == nil {
+		t.Error("a source that the study does not have is taken")
+	}
+	if err := errors.Join(s.Give("ior", Given{Path: "/home/ior"}), s.Give("vpic", Given{Path: "/cache/1", Archive: true}), s.Missing()); err != nil || s.StandsIn() != "another machine" {
+		t.Errorf("with sources: %v, %q", err, s.StandsIn())
+	}
+	job, err := s.ComposeJob(&points[0], "rootless")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := job.Build
+	if !slices.Equal(b.Packages, []string{"fio", "make"}) || !slices.Equal(b.Copy, []spec.Copy{{From: "/home/ior", To: "/src/ior"}, {From: "/cache/1", To: "/src/vpic.archive"}}) {
+		t.Errorf("packages %q, files %v", b.Packages, b.Copy)
+	}
+	if len(b.Run) != 4 || b.Run[1] != "cd /src/ior\nmake install" || !strings.HasPrefix(b.Run[2], "mkdir -p /src/vpic && tar ") || b.Run[3] != "cd /src/vpic\nmake" {
+		t.Errorf("commands %q", b.Run)
+	}
+	other, err := Parse("s.yaml", []byte(minimal()+"sources: {x: {about: x, build: [make]}}\n"), "/")
+	if err == nil {
+		err = other.Give("x", Given{Path: "/x"})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := other.ComposeJob(&points[0], "rootless"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("sources in an image of a registry: %v", err)
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -153,6 +198,8 @@ func TestMistakes(t *testing.T) {
 		{"primary sweep", minimal(`regex: '^Time: (\S+)'`, "table: {columns: [n, s], key: n}, value: s, primary: true"), "5:62", "a primary metric is one figure", "`at`"},
 		{"too many points", minimal("[1, 2]", "["+strings.Repeat("1, ", 1000)+"2]"), "3:1", "at most 1000 points", ""},
 		{"key given twice", minimal("metrics:", "study: t\nmetrics:"), "5:1", `key "study" is given twice`, ""},
+		{"source of nothing", minimal("metrics:", "sources: {x: {build: [make]}}\nmetrics:"), "5:11", "nothing says what it is", "`about:`"},
+		{"source without a build", minimal("metrics:", "sources: {x: {about: y}}\nmetrics:"), "5:11", "nothing says how it is built", ""},
 		{"no study", "{}", "1:1", "a study needs a name", ""},
 		{"no Beefile", minimal("image: i, ", "file: /nowhere/job.yaml, "), "2:13", "no such file", ""},
 	} {
