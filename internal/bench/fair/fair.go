@@ -30,6 +30,9 @@ type Found struct {
 	Programs map[string]string
 	// Cores is the number of those that some process could use; 0: none was seen.
 	Cores int
+	// Memory is the most, in bytes, that the control groups of a process let it use; 0: a
+	// process has no limit, or none was seen.
+	Memory int64
 	// Busiest is the greatest number of processes of one program at once.
 	Busiest int
 	// Foreign are files of the host that a process had mapped to be executed although its
@@ -57,7 +60,8 @@ type Watch struct {
 	loaded  map[string]bool // the programs that a loader has started
 	strange map[string]uint64
 	files   map[string]*os.File
-	cores   []uint32 // the processors that some process may use
+	cores   []uint32         // the processors that some process may use
+	limits  map[string]int64 // of memory, by the groups of processes; 0: none
 	found   Found
 	ended   chan struct{}
 	cancel  context.CancelFunc
@@ -80,7 +84,7 @@ func Start(ctx context.Context, s Sought) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{
 		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", foreign: map[string]bool{}, loaded: map[string]bool{},
-		strange: map[string]uint64{}, files: map[string]*os.File{}, ended: make(chan struct{}), cancel: cancel,
+		strange: map[string]uint64{}, files: map[string]*os.File{}, limits: map[string]int64{}, ended: make(chan struct{}), cancel: cancel,
 	}
 	go w.look(ctx)
 	return w
@@ -105,7 +109,7 @@ func (w *Watch) look(ctx context.Context) {
 func (w *Watch) Stop() Found {
 	w.cancel()
 	<-w.ended
-	w.found.Cores = count(w.cores)
+	w.found.Cores, w.found.Memory = count(w.cores), loosest(w.limits)
 	w.found.Programs, w.found.Foreign = map[string]string{}, slices.Sorted(maps.Keys(w.foreign))
 	for path, f := range w.files {
 		h, own := sha256.New(), finder{text: []byte(ownExecutable)}
@@ -200,6 +204,7 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 		return ""
 	}
 	w.cores = union(w.cores, allowed(head(w.own+"/"+pid+"/status")))
+	w.noteGroups(pid)
 	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
 		if path := inside(at, mapped(line)); !strings.HasPrefix(path, w.tools) {
 			w.keep(root, path, path)

@@ -48,6 +48,7 @@ func (w *Watch) noteHost(pid string, from *origin) (program string) {
 	}
 	defer root.Close()
 	w.cores = union(w.cores, allowed(head(w.own+"/"+pid+"/status")))
+	w.noteGroups(pid)
 	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
 		path := mapped(line)
 		if path == "" || strings.HasSuffix(path, " (deleted)") {

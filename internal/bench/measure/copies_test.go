@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/bench/fair"
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/runner"
 	"github.com/bee-hpc/bee/internal/bench/study"
@@ -125,6 +126,15 @@ func TestLimits(t *testing.T) {
 	}
 	if guests.Nodes != 2 || guests.VM.PerHost != 2 || guests.VM.CPUs != 1 || guests.VM.Memory != 1<<30 || guests.Env[core.CoresVariable] != "" {
 		t.Errorf("two guests are %d nodes of %+v with %v", guests.Nodes, guests.VM, guests.Env)
+	}
+	if split.Env[core.MemoryVariable] != "536870912" || guests.Env[core.MemoryVariable] != "" {
+		t.Errorf("containers of 512 MiB have %v, guests of 1 GiB %v", split.Env, guests.Env)
+	}
+	for memory, flagged := range map[int64]bool{0: true, 1 << 30: true, 512 << 20: false} {
+		flags := k.unlimited(runner.Measurement{Point: at("1"), Environment: "split"}, split, Outcome{Found: fair.Found{Memory: memory}})
+		if slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, "memory") }) != flagged {
+			t.Errorf("where control groups allow %d bytes of 512 MiB, the flags are %q", memory, flags)
+		}
 	}
 	flags := k.unlimited(runner.Measurement{Point: at("1"), Environment: "split"}, split, Outcome{})
 	for _, word := range []string{"memory", "more cores together"} {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -134,11 +135,15 @@ func limit(job *spec.Job, e *study.Environment, cores int) {
 		}
 		return
 	}
+	env := map[string]string{}
 	if cores > 0 {
-		env := map[string]string{core.CoresVariable: strconv.Itoa(cores), "OMPI_MCA_hwloc_base_binding_policy": "none", "PRTE_MCA_hwloc_default_binding_policy": "none"}
-		for k, v := range job.Env {
-			env[k] = v
-		}
+		env[core.CoresVariable], env["OMPI_MCA_hwloc_base_binding_policy"], env["PRTE_MCA_hwloc_default_binding_policy"] = strconv.Itoa(cores), "none", "none"
+	}
+	if e.Limit.Memory > 0 {
+		env[core.MemoryVariable] = strconv.FormatInt(int64(e.Limit.Memory), 10)
+	}
+	if len(env) > 0 {
+		maps.Copy(env, job.Env)
 		job.Env = env
 	}
 }
@@ -240,7 +245,7 @@ func (t *Taker) unlimited(m runner.Measurement, job *spec.Job, o Outcome) []stri
 		return nil
 	}
 	var flags []string
-	if e.Limit.Memory > 0 {
+	if want := int64(e.Limit.Memory); want > 0 && (o.Found.Memory == 0 || o.Found.Memory > want) {
 		flags = append(flags, "the memory is not limited to what the study asks for")
 	}
 	if want := cores * max(1, e.PerHost); cores > 0 && o.Found.Cores > want {

@@ -35,6 +35,8 @@ type RuntimeSuite struct {
 	// OwnKernel means that containers have a kernel of their own: its network,
 	// memory and processes are not the host's.
 	OwnKernel bool
+	// Memory means that the runtime limits the memory of containers on this host.
+	Memory bool
 	// Inherits means that limits of resources are those of who starts containers.
 	Inherits bool
 	// Scratch means that what containers write is in memory, unless
@@ -100,6 +102,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Mounts", s.mounts},
 		{"Paths", s.paths},
 		{"Cores", s.cores},
+		{"Memory", s.memory},
 		{"SiteDirectories", s.siteDirectories},
 		{"SiteDirectoryOwner", s.siteDirectoryOwner},
 		{"SiteDirectoryReplaced", s.siteDirectoryReplaced},

@@ -162,11 +162,11 @@ func (r *Runtime) daemon(ctx context.Context) (ours, filters bool, err error) {
 // runCommand is the command line of a container. memlock is in bytes.
 func (r *Runtime) runCommand(s driver.ContainerSpec, h command.Host, memlock int64, filter, envFile string, env []string) []string {
 	limit := strconv.FormatInt(memlock, 10)
-	argv := []string{
+	argv := append([]string{
 		r.o.Program, "run", "--rm", "--name", s.Name, "--label", command.Label + "=" + s.Owner.String(),
 		"--pull=never", "--network=host", "--ipc=host", "--pids-limit=-1", "--log-driver=none", "--no-healthcheck",
 		"--workdir=/", "--ulimit", "memlock=" + limit + ":" + limit, "--env-file", envFile, "--user", user(s, h),
-	}
+	}, command.MemoryOptions(s.Env)...)
 	for _, o := range command.SecurityOptions(filter) {
 		argv = append(argv, "--security-opt="+o)
 	}

@@ -49,7 +49,17 @@ func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
 	binary := testkit.Binary(t)
 	testkit.Docker(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Filters: true, Names: names, Strangers: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(Options{Binary: binary}) }, Binary: binary, Filters: true, Names: names, Strangers: true, Memory: limitsMemory(t)}.Run(t)
+}
+
+// limitsMemory reports whether the daemon can limit the memory of containers here.
+func limitsMemory(t *testing.T) bool {
+	t.Helper()
+	text, err := command.Output(t.Context(), nil, "docker", "info", "--format", "{{.MemoryLimit}}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSpace(text) == "true"
 }
 
 // TestConformanceOfTheEngine is that by the daemon's API.
@@ -154,6 +164,11 @@ func TestCommandLines(t *testing.T) {
 			s.Root = test.root
 			drivertest.Same(t, common+test.want+rest, strings.Join(New(Options{}).runCommand(s, h, test.memlock, "/f.json", "/e", []string{"A=1"}), " "))
 		})
+	}
+	limited := s
+	limited.Env = []string{"A=1", core.MemoryVariable + "=67108864"}
+	if got := strings.Join(New(Options{}).runCommand(limited, h, -1, "", "/e", nil), " "); !strings.Contains(got, " --memory=67108864 --memory-swap=67108864 ") {
+		t.Errorf("a limit of memory: %s", got)
 	}
 	s.Root = true
 	s.Env = []string{"A=1"}

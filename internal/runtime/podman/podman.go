@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -65,6 +66,9 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		return nil, err
 	}
 	ids, err := r.identity(ctx, s, h)
+	if err == nil {
+		s.Env, err = r.limits(ctx, s.Env)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -76,6 +80,19 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		Argv: runCommand(r.o.Program, s, h, ids, filter, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts,
 		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
 	})
+}
+
+// limits is an environment without the limit of memory where control groups do not allow one,
+// as podman would not start the container.
+func (r *Runtime) limits(ctx context.Context, env []string) ([]string, error) {
+	if command.MemoryOptions(env) == nil {
+		return env, nil
+	}
+	controllers, err := command.Output(ctx, nil, r.o.Program, "info", "--format", "{{range .Host.CgroupControllers}}{{.}} {{end}}")
+	if err != nil || slices.Contains(strings.Fields(controllers), "memory") {
+		return env, err
+	}
+	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, core.MemoryVariable+"=") }), nil
 }
 
 // runCommand is the command line of a container.
@@ -97,7 +114,7 @@ func runCommand(program string, s driver.ContainerSpec, h command.Host, ids []st
 	if h.MayRaise {
 		argv = append(argv, "--ulimit", "memlock=-1:-1")
 	}
-	argv = append(argv, ids...)
+	argv = append(append(argv, ids...), command.MemoryOptions(s.Env)...)
 	if s.Hostname != "" {
 		argv = append(argv, "--uts=private", "--hostname", s.Hostname)
 	}

@@ -102,6 +102,8 @@ func TestCommandLines(t *testing.T) {
 		"the image's":     {func(s *driver.ContainerSpec, _ *command.Host) { s.User = &core.Account{UID: 7, GID: 8} }, "--ipc=host --userns=keep-id:uid=7,gid=8 --user 7:8"},
 		"root inside":     {func(s *driver.ContainerSpec, _ *command.Host) { s.Root = true }, "--ipc=host --user 0:0"},
 		"root":            {func(_ *driver.ContainerSpec, h *command.Host) { h.UID, h.GID, h.MayRaise = 0, 0, true }, "--ipc=host --ulimit memlock=-1:-1 --user 0:0"},
+		"limited memory":  {func(s *driver.ContainerSpec, _ *command.Host) { s.Env = []string{core.MemoryVariable + "=67108864"} }, "--ipc=host --userns=keep-id --user 1000:100 --memory=67108864 --memory-swap=67108864"},
+		"no limit":        {func(s *driver.ContainerSpec, _ *command.Host) { s.Env = []string{core.MemoryVariable + "=0"} }, "--ipc=host --userns=keep-id --user 1000:100"},
 		"no mqueue":       {func(_ *driver.ContainerSpec, h *command.Host) { h.NoMqueue = true }, "--ipc=private --mount type=bind,source=/dev/shm,target=/dev/shm --userns=keep-id --user 1000:100"},
 		"root, no mqueue": {func(_ *driver.ContainerSpec, h *command.Host) { h.UID, h.NoMqueue = 0, true }, "--ipc=host --user 0:0"},
 	} {

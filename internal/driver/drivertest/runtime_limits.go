@@ -25,3 +25,13 @@ func (s RuntimeSuite) cores(t *testing.T) {
 		t.Errorf("two containers of one core each share core %s", lists[0])
 	}
 }
+
+// memory limits a container to 64 MiB, which its control group shows, of either version.
+func (s RuntimeSuite) memory(t *testing.T) {
+	c := s.spec(t)
+	c.Env = append(c.Env, core.MemoryVariable+"=67108864")
+	const script = "for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do test ! -e $f || cat $f; done"
+	if got := want(t, s.start(t, c), script); s.Memory && got != "67108864" {
+		t.Errorf("the control group of a container of 64 MiB has the limit %q", got)
+	}
+}
