@@ -81,9 +81,7 @@ func (c *Controller) pause() {
 
 // Images is what control needs of the image cache.
 type Images interface {
-	// Resolve makes sure that the job's image is in the cache, for a GOARCH.
-	// The policy is when to ask its source again: missing, always or never.
-	Resolve(ctx context.Context, job *spec.Job, arch, policy string, report func(message string, done, total int64)) (core.Image, error)
+	launch.Images
 	// Has tells whether the cache holds an image.
 	Has(id string) bool
 	inputs.Images

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/placement"
+	"github.com/bee-hpc/bee/internal/control/progress"
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
@@ -77,7 +78,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	a.measure(result)
 	out := a.judge(result)
 	if result.Continue && !a.stopAsked() { // what is wrong with it is nothing to mend
-		a.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(a.leftBehind(result) + "; its checkpoint is being fetched")}})
+		a.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(progress.LeftBehind(&a.sub.Job, result) + "; its checkpoint is being fetched")}})
 	} else {
 		a.blame(out)
 	}
@@ -163,7 +164,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 				what = "post"
 			}
 			out.state = state.Failed
-			out.err = a.hintShared(r, a.hint9p(killedForMemory(endedBadly(what, code), r.Nodes)))
+			out.err = headlink.ExitError(&a.sub.Job, a.rec.Guest, what, r)
 		}
 		return out
 	}
@@ -177,7 +178,7 @@ func (a *attempt) judge(r *protocol.Result) outcome {
 	case !a.rec.TaskBegan && placement.Passable(err):
 		return outcome{next: true, state: state.Failed, err: err}
 	}
-	return outcome{state: state.Failed, err: a.hintShared(r, err)}
+	return outcome{state: state.Failed, err: headlink.HintShared(&a.sub.Job, r, err)}
 }
 
 // follow watches the head until it has a result. The line to the head may

@@ -104,7 +104,7 @@ func (a *attempt) stage(ctx context.Context) error {
 			return err
 		}
 	}
-	if a.vm, err = a.chooseVM(ctx); err != nil {
+	if a.vm, err = a.guests().Choose(ctx); err != nil {
 		return err
 	}
 	if a.vm != nil { // machines that are saved go on with this very one
@@ -137,6 +137,14 @@ func (a *attempt) missing() *spec.Job {
 	}
 	job := a.sub.Job
 	return &job
+}
+
+// guests returns what plans the attempt's virtual machines.
+func (a *attempt) guests() *launch.Guests {
+	return &launch.Guests{
+		Lease: a.lease, Site: a.site, Job: &a.sub.Job, VolumeFrom: a.missing().Volume.From, Saved: a.saved, Pull: a.sub.Pull,
+		Images: a.c.Images, Progress: a.c.Progress(core.PhaseImage), Say: a.c.say, Record: a.event,
+	}
 }
 
 // stager returns what sends files to the head's host.

@@ -1,4 +1,4 @@
-package control
+package launch
 
 import (
 	"cmp"
@@ -7,8 +7,8 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -16,57 +16,78 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
 
+// Guests are the virtual machines of an attempt, as its nodes boot them.
+type Guests struct {
+	Lease      driver.Lease
+	Site       spec.Site
+	Job        *spec.Job
+	VolumeFrom string          // a data image of the user's, of which the volume begins; "": none
+	Saved      *protocol.Saved // where they continue from a checkpoint
+	Pull       string          // when to ask for their image again
+	Images     Images
+	Progress   func(what string, done, total int64) // of their image
+	Say        func(p core.Phase, message string)
+	Record     func(ctx context.Context, f event.Fields)
+}
+
+// Images is what launching needs of the image cache.
+type Images interface {
+	// Resolve makes sure that the job's image is in the cache, for a GOARCH.
+	// The policy is when to ask its source again: missing, always or never.
+	Resolve(ctx context.Context, job *spec.Job, arch, policy string, report func(message string, done, total int64)) (core.Image, error)
+}
+
 // defaultDisk is what a guest may write outside the volume.
 const defaultDisk = 20 << 30
 
-// chooseVM is planVM where the job has virtual machines for certain. Where they are
+// Choose is Plan where the job has virtual machines for certain. Where they are
 // for hosts alone that can run no container, their image, which takes minutes to
 // get, is got only where the site has such hosts or cannot tell, which its nodes
 // find out then. Where it cannot be got, no machines are possible.
-func (a *attempt) chooseVM(ctx context.Context) (*protocol.VM, error) {
-	if v := a.sub.Job.VM; v == nil || v.When != spec.VMAuto {
-		return a.planVM(ctx)
+func (g *Guests) Choose(ctx context.Context) (*protocol.VM, error) {
+	if v := g.Job.VM; v == nil || v.When != spec.VMAuto {
+		return g.Plan(ctx)
 	}
-	works, none := a.tryRuntime(ctx)
+	works, none := g.tryRuntime(ctx)
 	if works {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
 	needed := core.IsKind(none, core.Unsupported)
-	p, err := a.planVM(ctx)
+	p, err := g.Plan(ctx)
 	switch {
 	case err == nil && needed:
 		p.OnDemand = false // the nodes need not find it out again
-		a.event(ctx, event.VMUsed{Cause: event.CauseOf(none)})
+		g.Record(ctx, event.VMUsed{Cause: event.CauseOf(none)})
 		return p, nil
 	case err == nil || ctx.Err() != nil || core.IsKind(err, core.Invalid):
 		return p, err
 	case needed:
-		return nil, fmt.Errorf("%w; and site %s runs no containers without virtual machines: %w", err, a.site.Name, none)
+		return nil, fmt.Errorf("%w; and site %s runs no containers without virtual machines: %w", err, g.Site.Name, none)
 	}
-	a.event(ctx, event.VMImpossible{Cause: event.CauseOf(err)})
+	g.Record(ctx, event.VMImpossible{Cause: event.CauseOf(err)})
 	return nil, nil //nolint:nilnil // there can be none
 }
 
 // tryRuntime asks whether containers run on all hosts of the attempt. Where they
 // cannot, an error of kind Unsupported tells why; otherwise nobody can tell.
-func (a *attempt) tryRuntime(ctx context.Context) (works bool, err error) {
-	name, _, err := a.lease.TryRuntime(ctx, launch.RuntimeFor(&a.sub.Job, a.site))
+func (g *Guests) tryRuntime(ctx context.Context) (works bool, err error) {
+	name, _, err := g.Lease.TryRuntime(ctx, RuntimeFor(g.Job, g.Site))
 	return name != "", err
 }
 
-// planVM makes sure that there is a guest image, where the job wants virtual
+// Plan makes sure that there is a guest image, where the job wants virtual
 // machines, and gives them as the nodes shall boot them.
-func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
-	v := a.sub.Job.VM
+func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
+	v := g.Job.VM
 	if v == nil || v.When == spec.VMNever {
 		return nil, nil //nolint:nilnil // there shall be none
 	}
 	p := &protocol.VM{
-		OnDemand: v.When == spec.VMAuto, CPUs: cmp.Or(v.CPUs, a.sub.Job.Cores), Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
+		OnDemand: v.When == spec.VMAuto, CPUs: cmp.Or(v.CPUs, g.Job.Cores), Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
 		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
-		Volume: launch.First(a.sub.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(a.sub.Job.Volume.Size),
+		Volume: First(g.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(g.Job.Volume.Size),
 	}
-	if from := a.missing().Volume.From; from != "" {
+	if from := g.VolumeFrom; from != "" {
 		var err error
 		if p.VolumeFrom, err = contentOf(ctx, from); err != nil {
 			return nil, err
@@ -78,25 +99,25 @@ func (a *attempt) planVM(ctx context.Context) (*protocol.VM, error) {
 	if p.Disk == 0 {
 		p.Disk = defaultDisk
 	}
-	if a.saved != nil {
-		p.Guest = a.saved.Guest
+	if g.Saved != nil {
+		p.Guest = g.Saved.Guest
 		// Their network device has to be the same. What was saved before this was
 		// noted had sockets, unless the Beefile says otherwise.
-		p.NIC = launch.First(a.saved.NIC, v.NIC, spec.NICSockets)
+		p.NIC = First(g.Saved.NIC, v.NIC, spec.NICSockets)
 		return p, nil
 	}
-	arch := launch.WantArch(a.lease.Hosts())
-	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: a.sub.Job.Dir}
+	arch := WantArch(g.Lease.Hosts())
+	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: g.Job.Dir}
 	if v.Image == "" {
 		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages})
 		guest.Build = &recipe
 	}
 	var err error
-	report, told := a.c.Progress(core.PhaseImage), false
-	p.Guest, err = a.c.Images.Resolve(ctx, guest, arch, a.sub.Pull, func(message string, done, total int64) {
+	report, told := g.Progress, false
+	p.Guest, err = g.Images.Resolve(ctx, guest, arch, g.Pull, func(message string, done, total int64) {
 		if !told { // that it takes minutes, once, is no fault of the job's own image
 			told = true
-			a.c.say(core.PhaseImage, "getting the image that virtual machines boot, which is kept for later runs")
+			g.Say(core.PhaseImage, "getting the image that virtual machines boot, which is kept for later runs")
 		}
 		report(message, done, total)
 	})
