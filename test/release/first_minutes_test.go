@@ -60,7 +60,7 @@ func testFirstMinutes(t *testing.T, dist string) {
 		}
 		return string(found[1])
 	}
-	for _, line := range []string{"sh dist/install.sh --from dist", "bee check job.yaml", "bee plan job.yaml", "bee run job.yaml", "bee show pi"} {
+	for _, line := range []string{"sh dist/install.sh --from dist", "bee check job.yaml", "bee plan job.yaml", "bee run job.yaml", "bee show pi", "bee init", "bee init --from run.sbatch", "bee init --sites"} {
 		if !bytes.Contains(page, []byte("    "+line+"\n")) {
 			t.Errorf("the first page does not show %q", line)
 		}
@@ -85,13 +85,22 @@ func testFirstMinutes(t *testing.T, dist string) {
 	}
 	image := testkit.NewLayer(t)
 	image.Add(tar.Header{Typeflag: tar.TypeReg, Name: "greeting", Mode: 0o644}, []byte("an image of mine\n"))
-	image.Busybox("bin", "sh cat hostname")
+	image.Busybox("bin", "sh cat hostname ls")
 	registry := testkit.Registry(t, "")
 	archive := image.Archive("app:1", v1.Config{Env: []string{"PATH=/bin"}})
 	must(t, exec.CommandContext(t.Context(), "cp", archive, filepath.Join(home, "app.tar")))
 	as := ordinary(t)
 	must(t, exec.CommandContext(t.Context(), "chown", "-R", fmt.Sprintf("%d:%d", as.Uid, as.Gid), home))
 
+	var own []string // what the page does with an image of the reader's, but on a terminal
+	for _, m := range regexp.MustCompile(`(?m)^    (bee run .*)docker\.io/you/app:1\.0 (.*)$`).FindAllSubmatch(page, -1) {
+		if !bytes.Contains(m[1], []byte(" -it ")) {
+			own = append(own, fmt.Sprintf("%s%s/app:1 %s", m[1], registry, m[2]))
+		}
+	}
+	if len(own) < 2 {
+		t.Errorf("the first page runs images by %q alone", own)
+	}
 	first, _, _ := strings.Cut(block("sites:"), "\n  - {name: rack")
 	script := []string{
 		"sh dist/install.sh --from dist",
@@ -100,6 +109,9 @@ func testFirstMinutes(t *testing.T, dist string) {
 		"bee image import app.tar", // as `docker build` and `docker push` do elsewhere
 		"bee image push app:1 " + registry + "/app:1", "bee image rm app:1",
 		"bee run " + registry + "/app:1 cat /greeting",
+		"mkdir data", strings.Join(own, "\n"),
+		"mkdir new", "cp input/* new", `printf '#!/bin/sh\n#SBATCH -N 2\nsrun ./solver\n' > new/run.sbatch`,
+		"(cd new; bee init; bee init --from run.sbatch -o converted.yaml; bee check job.yaml; bee init --sites -o sites.yaml; bee check sites.yaml)",
 		"mkdir -p .config/bee", "cat > .config/bee/sites.yaml <<'end'\n" + first + "\nend",
 		"mkdir pi", "cp -r input pi", "cd pi", "cat > job.yaml <<'end'\n" + block("name: pi") + "end",
 		"bee check job.yaml", "bee plan job.yaml",
