@@ -66,7 +66,7 @@ func TestLook(t *testing.T) {
 			Nodes:   []Node{{Path: "/dev/infiniband/uverbs0"}},
 		},
 		"rxe": {
-			Devices: []Device{{"rxe0", "rdma_rxe", "/dev/infiniband/uverbs0", 2, []Port{{1, "ACTIVE", "Ethernet", 25e8, 0, []string{"fe80:0000:0000:0000:5054:00ff:fe12:3456"}}}}},
+			Devices: []Device{{"rxe0", "rdma_rxe", "/dev/infiniband/uverbs0", 2, []Port{{1, "ACTIVE", "Ethernet", 25e8, 0, []string{"fe80:0000:0000:0000:5054:00ff:fe12:3456", "0000:0000:0000:0000:0000:ffff:0a00:020f"}}}}},
 			Nodes:   []Node{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/rdma_cm"}},
 		},
 	} {
