@@ -70,7 +70,8 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		name, use string
 		needed    bool
 	}{
-		{"ssh", "for sites of provider ssh", of(sites, "ssh")},
+		{"ssh", "for sites of provider ssh and aws", of(sites, "ssh") || of(sites, "aws")},
+		{"ssh-keygen", "for sites of provider aws", of(sites, "aws")},
 		{"mmdebstrap", "to build images from Debian packages", false},
 		{"buildah", "to build Dockerfiles without a virtual machine", false},
 		{qemu.Program(), "for virtual machines", false},
@@ -233,7 +234,7 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	if facts.Preempted > 0 {
 		detail += fmt.Sprintf(", has jobs make way for such that come first (killed %s later)", durationText(facts.Preempted))
 	}
-	if err := echo(ctx, p); err != nil {
+	if err := echo(ctx, p); err != nil && !errors.Is(err, driver.ErrNoHosts) {
 		return no(detail+": files cannot be brought there and back: "+err.Error(), core.Remedy(err))
 	}
 	by, host, err := p.TryRuntime(ctx, site.Runtime)

@@ -10,6 +10,7 @@ package driver
 
 import (
 	"context"
+	"errors"
 	"net"
 	"time"
 
@@ -82,7 +83,8 @@ type Provider interface {
 	// what was created by an Acquire that never returned.
 	List(ctx context.Context, q core.Owner) ([]core.Handle, error)
 	// Echo writes data where the site has the files of runs and where it has images, reads
-	// them from there, and returns them. It leaves nothing.
+	// them from there, and returns them. It leaves nothing. ErrNoHosts: the site has no files
+	// before there are hosts.
 	Echo(ctx context.Context, data []byte) ([]byte, error)
 	// TryRuntime tries the runtime of that name on a host of the site, or for "auto" all
 	// in order, and names the one that works and the host. An error has the reason why
@@ -96,6 +98,9 @@ type Provider interface {
 	// Queue returns the site's queue; nil: its hosts are there at once.
 	Queue() SiteQueue
 }
+
+// ErrNoHosts is what Echo of a site returns that has nothing before hosts are rented for a run.
+var ErrNoHosts = errors.New("the site has no hosts before they are rented") //nolint:gochecknoglobals // a constant
 
 // Directory is a directory of a site that a job mounts.
 type Directory struct {

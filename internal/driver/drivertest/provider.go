@@ -30,6 +30,8 @@ type ProviderSuite struct {
 	// Agents is set where an agent on the site launches nodes, whose account has Stray in
 	// its environment.
 	Agents bool
+	// Rented is set where the site has no hosts, and no directories, before they are asked for.
+	Rented bool
 }
 
 // Run runs the suite.
@@ -233,6 +235,9 @@ func (s ProviderSuite) recover(t *testing.T) {
 // yield has the hosts go that others wait for, and what is there stay, out of the
 // way of the run's next lease, which may take it over.
 func (s ProviderSuite) yield(t *testing.T) {
+	if s.Rented {
+		t.Skip("no file outlives machines that are rented")
+	}
 	p, o := s.New(t), s.owner(t)
 	l := s.leaseOf(t, p, o)
 	y := l.VolumeReuse()
@@ -343,6 +348,9 @@ func (s ProviderSuite) cancel(t *testing.T) {
 // unattended stages a launch spec on a site that can execute it: the site does so once
 // they are in force, not before, and with no controller there.
 func (s ProviderSuite) unattended(t *testing.T) {
+	if s.Rented {
+		t.Skip("hosts of this site are there at once, or not at all")
+	}
 	p, o := s.New(t), s.owner(t)
 	l, err := p.Acquire(t.Context(), s.request(o))
 	if err != nil {

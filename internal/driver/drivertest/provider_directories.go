@@ -14,6 +14,12 @@ import (
 // asked for, and what the account's variables stand for there.
 func (s ProviderSuite) directories(t *testing.T) {
 	p, dir := s.New(t), t.TempDir()
+	if s.Rented {
+		if got, err := p.Directories(t.Context(), []driver.Directory{{Path: dir}}); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+			t.Errorf("a directory of hosts that nobody has: %q, %v", got, err)
+		}
+		return
+	}
 	for name, mode := range map[string]os.FileMode{"open": 0o755, "fixed": 0o555, "shut": 0} {
 		check(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 		check(t, os.Chmod(filepath.Join(dir, name), mode))
