@@ -1,0 +1,174 @@
+// Package cloud holds what providers of rented machines have in common: offers tried in
+// order, requests recorded before they are made, machines that come all or not at all, tags,
+// keys, the start script, the machines' own expiry, and the sweep of what is left. It is a
+// library, not a driver: a provider of one cloud translates its calls (API).
+//
+// A machine that answers is a host behind ssh, whose provider comes from the catalog (Reach).
+// The package knows neither that provider nor any cloud.
+package cloud
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+)
+
+// API is one account of a cloud. Its calls retry what passes by itself. Errors have a kind;
+// a capacity error is one of ErrNoCapacity.
+type API interface {
+	// Check finds out whether an offer could be used now, without renting anything: the
+	// credentials, the rights and the quotas.
+	Check(ctx context.Context, o Offer) error
+	// Offers returns the machines that the site's settings name, in order of preference.
+	Offers(ctx context.Context) ([]Offer, error)
+	// Launch rents machines: all of them, or none. It is idempotent in Order.Token: a
+	// repeated call returns the machines of the first. An error that is
+	// core.Transient leaves open whether there are machines; any other means that there are none.
+	Launch(ctx context.Context, o Order) ([]Machine, error)
+	// Launched returns the machines of a token, also those that have ended not long ago. The cloud may
+	// list new ones late.
+	Launched(ctx context.Context, token string) ([]Machine, error)
+	// Owned returns the machines with an owner's tags, as Launched.
+	Owned(ctx context.Context, q core.Owner) ([]Machine, error)
+	// Console returns the end of what a machine wrote to its console, as far as the
+	// cloud has it.
+	Console(ctx context.Context, id string) (string, error)
+	// End ends machines for good, with their disks. Machines that are gone are no error.
+	End(ctx context.Context, ids []string) error
+	// MakeGroup makes the group that shields the machines: everything is open among its members,
+	// ssh to the given ranges of addresses, and nothing else. It is idempotent in name.
+	MakeGroup(ctx context.Context, g Group) (id string, err error)
+	// Groups returns the groups with an owner's tags.
+	Groups(ctx context.Context, q core.Owner) ([]Group, error)
+	// EndGroup removes a group. One that is gone is no error. Busy: machines still use it.
+	EndGroup(ctx context.Context, id string) error
+}
+
+// Offer is a kind of machine in one place of a cloud.
+type Offer struct {
+	Type string `json:"type"`
+	Zone string `json:"zone"`
+	// Image is the cloud's id of the image that the machines boot, and User its login user.
+	Image string `json:"image"`
+	User  string `json:"user"`
+	// Arch is the GOARCH of the machines.
+	Arch   string `json:"arch"`
+	Cores  int    `json:"cores"`
+	Memory int64  `json:"memory"`
+	GPUs   int    `json:"gpus,omitempty"`
+	// Network and Subnet are the cloud's ids of where the machines are.
+	Network string `json:"network,omitempty"`
+	Subnet  string `json:"subnet,omitempty"`
+	// Disk is the name of the image's first disk.
+	Disk string `json:"disk,omitempty"`
+}
+
+// String names an offer in messages.
+func (o Offer) String() string { return o.Type + " in " + o.Zone }
+
+// Order is a request for machines.
+type Order struct {
+	Offer Offer
+	Owner core.Owner
+	// Token makes the request idempotent.
+	Token string
+	Nodes int
+	// Script is what each machine runs at its first boot.
+	Script string
+	// Group is the id of the group that they are in.
+	Group string
+	// Expires is when the machines end themselves, for their tags.
+	Expires time.Time
+}
+
+// Group is a group that shields machines.
+type Group struct {
+	ID   string
+	Name string
+	// Network is where it is.
+	Network string
+	Owner   core.Owner
+	// From are the ranges of addresses from which ssh is let in.
+	From []string
+}
+
+// Machine is a rented machine as its cloud describes it.
+type Machine struct {
+	ID    string
+	Index int // among those of its launch
+	State State
+	// Reason is why it is in this state, in the cloud's words, or "".
+	Reason string
+	// Address is where ssh reaches it; "" where it has none yet.
+	Address string
+	Owner   core.Owner
+}
+
+// State is how a machine stands.
+type State int
+
+// States of machines.
+const (
+	Pending State = iota // it boots, as far as the cloud knows
+	Running
+	Stopped // or about to be: it does not compute, and has its disk
+	Ending  // it does not compute any more, and is not gone yet
+	Ended
+)
+
+// String names the state.
+func (s State) String() string {
+	return [...]string{"pending", "running", "stopped", "ending", "ended"}[s]
+}
+
+// ErrNoCapacity is the cause of errors of an offer that the cloud cannot serve now: the next one may do.
+var ErrNoCapacity = errors.New("no capacity") //nolint:gochecknoglobals // a constant
+
+// Connection is how ssh reaches the machines of a lease.
+type Connection struct {
+	// User is the login user, and Addresses are the machines'.
+	User      string
+	Addresses []string
+	// Key and KnownHosts are files of the lease.
+	Key, KnownHosts string
+}
+
+// Hosts returns the machines as ssh understands them.
+func (c Connection) Hosts() []string {
+	hosts := make([]string, len(c.Addresses))
+	for i, a := range c.Addresses {
+		hosts[i] = c.User + "@" + a
+	}
+	return hosts
+}
+
+// Reach is how machines that answer are reached. The catalog makes it.
+type Reach struct {
+	// Provider returns the provider of the machines.
+	Provider func(c Connection) (driver.Provider, error)
+	// Output runs a command on one machine and returns what that writes.
+	Output func(ctx context.Context, c Connection, address, command string) (string, error)
+}
+
+// Settings of a site with rented machines.
+type Settings struct {
+	// Driver names the provider, such as aws, and Summary describes the site in a line.
+	Driver, Summary string
+	Name            string // of the site
+	// Dir is where the site's leases are recorded, on the submitting machine.
+	Dir string
+	// Machine is that machine's name, where others share Dir; else "".
+	Machine string
+	// Slot is how long an attempt may take. Boot is how long a machine may take until it answers, and
+	// Keep how much longer than the slot it lives.
+	Slot, Boot, Keep time.Duration
+	// From are the ranges of addresses that ssh is let in from, found out once they are needed.
+	From  func(ctx context.Context) ([]string, error)
+	Reach Reach
+	// Settle is the time between two looks, both of which have to miss an object that is
+	// gone; 0: a few seconds.
+	Settle time.Duration
+}

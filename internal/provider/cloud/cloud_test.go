@@ -1,0 +1,309 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// account is a cloud in memory. A call may crash its caller, before or after it was carried out.
+type account struct {
+	machines []*Machine
+	tokens   map[string][]*Machine
+	groups   map[string]Group
+	serial   int
+	// left is how many calls there are until one crashes; below 0: none does.
+	left  int
+	after bool
+	// silent machines never answer, and console is what they print.
+	silent  bool
+	console string
+}
+
+var errCrash = errors.New("crash")
+
+func newAccount() *account {
+	return &account{tokens: map[string][]*Machine{}, groups: map[string]Group{}, left: -1}
+}
+
+// call carries out a call that changes something, or crashes its caller.
+func (a *account) call(f func()) {
+	a.left--
+	if a.left == -1 && !a.after {
+		panic(errCrash)
+	}
+	f()
+	if a.left == -1 {
+		panic(errCrash)
+	}
+}
+
+func (a *account) Check(context.Context, Offer) error { return nil }
+
+func (a *account) Offers(context.Context) ([]Offer, error) {
+	return []Offer{{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n"}}, nil
+}
+
+func (a *account) Launch(_ context.Context, o Order) (machines []Machine, err error) {
+	a.call(func() {
+		if a.tokens[o.Token] == nil {
+			for i := range o.Nodes {
+				a.serial++
+				m := &Machine{ID: fmt.Sprint("m", a.serial), Index: i, State: Running, Address: fmt.Sprint("192.0.2.", a.serial), Owner: o.Owner}
+				a.machines, a.tokens[o.Token] = append(a.machines, m), append(a.tokens[o.Token], m)
+			}
+		}
+		machines = values(a.tokens[o.Token])
+	})
+	return machines, nil
+}
+
+func values(machines []*Machine) (all []Machine) {
+	for _, m := range machines {
+		all = append(all, *m)
+	}
+	return all
+}
+
+func (a *account) Launched(_ context.Context, token string) (machines []Machine, err error) {
+	a.call(func() { machines = values(a.tokens[token]) })
+	return machines, nil
+}
+
+func (a *account) Owned(_ context.Context, q core.Owner) (machines []Machine, err error) {
+	a.call(func() {
+		for _, m := range values(a.machines) {
+			if m.Owner.Matches(q) {
+				machines = append(machines, m)
+			}
+		}
+	})
+	return machines, nil
+}
+
+func (a *account) Console(context.Context, string) (string, error) { return a.console, nil }
+
+func (a *account) End(_ context.Context, ids []string) error {
+	a.call(func() {
+		for _, m := range a.machines {
+			for _, id := range ids {
+				if m.ID == id {
+					m.State = Ended
+				}
+			}
+		}
+	})
+	return nil
+}
+
+func (a *account) MakeGroup(_ context.Context, g Group) (string, error) {
+	a.call(func() { g.ID = "g-" + g.Name; a.groups[g.ID] = g })
+	return g.ID, nil
+}
+
+func (a *account) Groups(_ context.Context, q core.Owner) (groups []Group, err error) {
+	a.call(func() {
+		for _, g := range a.groups {
+			if g.Owner.Matches(q) {
+				groups = append(groups, g)
+			}
+		}
+	})
+	return groups, nil
+}
+
+func (a *account) EndGroup(_ context.Context, id string) error {
+	a.call(func() { delete(a.groups, id) })
+	return nil
+}
+
+// live is how many machines cost money, and how many groups there are.
+func (a *account) live() (machines, groups int) {
+	for _, m := range a.machines {
+		if m.State != Ended {
+			machines++
+		}
+	}
+	return machines, len(a.groups)
+}
+
+// standInHosts is the provider of machines that answer.
+type standInHosts struct {
+	driver.Provider
+	c Connection
+}
+
+func (h standInHosts) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {
+	l := standInLease{owner: r.Owner}
+	for i, a := range h.c.Addresses {
+		l.hosts = append(l.hosts, core.Host{Index: i, Name: a, Slots: 2, Dir: "/run"})
+	}
+	return l, nil
+}
+
+type standInLease struct {
+	driver.Lease
+	owner core.Owner
+	hosts []core.Host
+}
+
+func (l standInLease) Hosts() []core.Host  { return l.hosts }
+func (l standInLease) Handle() core.Handle { return core.Handle{Driver: "stand-in", Owner: l.owner} }
+func (standInLease) Disconnect()           {}
+
+const someKey = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTY="
+
+func newProvider(t *testing.T, a *account, dir string, boot time.Duration) driver.Provider {
+	t.Helper()
+	p, err := New(Settings{
+		Driver: "stand-in", Name: "s", Dir: dir, Slot: time.Hour, Boot: boot, Settle: time.Millisecond,
+		From: func(context.Context) ([]string, error) { return []string{"203.0.113.7/32"}, nil },
+		Reach: Reach{
+			Provider: func(c Connection) (driver.Provider, error) { return standInHosts{c: c}, nil },
+			Output: func(_ context.Context, c Connection, address, _ string) (string, error) {
+				if a.silent {
+					return "", &core.Error{Kind: core.Transient, Err: errors.New("nobody answers")}
+				}
+				for _, file := range []string{c.Key, c.KnownHosts} {
+					if _, err := os.Stat(file); err != nil {
+						return "", err
+					}
+				}
+				return someKey + "\nhost-" + address[strings.LastIndex(address, ".")+1:] + "\n", nil
+			},
+		},
+	}, a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// crashes reports whether f crashed.
+func crashes(t *testing.T, f func() error) (crashed bool) {
+	t.Helper()
+	defer func() {
+		if v := recover(); v != nil {
+			if v != errCrash { //nolint:errorlint // the very value
+				panic(v)
+			}
+			crashed = true
+		}
+	}()
+	if err := f(); err != nil {
+		t.Error(err)
+	}
+	return false
+}
+
+var request = driver.Request{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}, Nodes: 3}
+
+// TestCrashAtEachCall crashes at each call of Acquire and Release. A release by what the cloud and the
+// record know leaves nothing, and a repeated Acquire has as many machines as were asked for.
+func TestCrashAtEachCall(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	acquire := func(p driver.Provider) func() error {
+		return func() error { _, err := p.Acquire(t.Context(), request); return err }
+	}
+	release := func(p driver.Provider) func() error {
+		return func() error { return driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}) }
+	}
+	for _, after := range []bool{false, true} {
+		for n, crashed := 1, true; crashed; n++ {
+			a, dir := newAccount(), t.TempDir()
+			a.left, a.after = n, after
+			crashed = crashes(t, acquire(newProvider(t, a, dir, time.Minute)))
+			a.left = -1
+			if n%2 == 0 { // every other time the run goes on
+				crashes(t, acquire(newProvider(t, a, dir, time.Minute)))
+				if machines, groups := a.live(); machines != request.Nodes || groups != 1 {
+					t.Errorf("after a crash at call %d, %d machines in %d groups were rented", n, machines, groups)
+				}
+			}
+			for m, again := 1, true; again; m++ { // and the release crashes, too
+				a.left, a.after = m, after
+				again = crashes(t, release(newProvider(t, a, dir, time.Minute)))
+			}
+			a.left = -1
+			if machines, groups := a.live(); machines != 0 || groups != 0 {
+				t.Errorf("after a crash at call %d, %d machines and %d groups are left", n, machines, groups)
+			}
+			if left, err := os.ReadDir(filepath.Join(dir, "leases")); err == nil && len(left) > 0 {
+				t.Errorf("after a crash at call %d, %d records are left", n, len(left))
+			}
+		}
+	}
+}
+
+// TestSilentMachines are ended, and the error has what they wrote last.
+func TestSilentMachines(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a := newAccount()
+	a.silent, a.console = true, "Kernel panic - not syncing"
+	_, err := newProvider(t, a, t.TempDir(), time.Millisecond).Acquire(t.Context(), request)
+	if !core.IsKind(err, core.Transient) || !strings.Contains(err.Error(), a.console) || core.Remedy(err) == "" {
+		t.Errorf("got %v", err)
+	}
+	if machines, groups := a.live(); machines != 0 || groups != 0 {
+		t.Errorf("%d machines and %d groups are left", machines, groups)
+	}
+}
+
+// TestHostsAreNamedAsTheyNameThemselves, and the key of the start script is forgotten.
+func TestHostsAreNamedAsTheyNameThemselves(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a, dir := newAccount(), t.TempDir()
+	l, err := newProvider(t, a, dir, time.Minute).Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, h := range l.Hosts() {
+		if h.Name != fmt.Sprint("host-", i+1) {
+			t.Errorf("host %d is %q", i, h.Name)
+		}
+	}
+	known, err := os.ReadFile(filepath.Join(l.(*lease).dir, knownFile))
+	if err != nil || strings.Contains(string(known), "ed25519") || strings.Count(string(known), someKey) != request.Nodes {
+		t.Errorf("known hosts are %q, %v", known, err)
+	}
+	if left := time.Until(l.Deadline()); left < time.Hour || left > time.Hour+time.Minute {
+		t.Errorf("the deadline is in %v", left)
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	for text, want := range map[string]answered{
+		someKey + "\nip-1\n": {someKey, "ip-1"}, someKey + " root@x\nip-1\n": {someKey, "ip-1"}, someKey + "\na b\n": {key: someKey},
+		someKey + "\n-o\n": {key: someKey}, "": {}, "ssh-rsa AAAA\nip-1\n": {}, "* " + someKey + "\nip-1\n": {}, "ssh-ed25519 AA@revoked\nx\n": {},
+	} {
+		if got, err := parseAnswer(text); got != want || (err == nil) != (want.key != "") {
+			t.Errorf("%q: %+v, %v", text, got, err)
+		}
+	}
+}
+
+// TestStartScript is a script of the shell, whole, and below what clouds take.
+func TestStartScript(t *testing.T) {
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0))
+	if err != nil || strings.Contains(text, "@") && strings.Contains(text, "@EXPIRES@") || !strings.Contains(text, "1800000000") || len(text) > mostScript/2 {
+		t.Errorf("%d bytes, %v", len(text), err)
+	}
+	c := exec.Command("/bin/sh", "-n")
+	c.Stdin = strings.NewReader(text)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if _, err := script("ann; reboot", "KEY", "k", time.Now()); err == nil {
+		t.Error("a user who is none is taken")
+	}
+}

@@ -1,0 +1,230 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
+)
+
+// lease is a number of rented machines. Their hosts are reached through another lease, of the
+// provider for ssh; ending them needs none.
+type lease struct {
+	p     *provider
+	owner core.Owner
+	dir   string
+	r     *record
+
+	mu    sync.Mutex
+	inner driver.Lease
+}
+
+// reach returns the lease behind ssh.
+func (l *lease) reach(ctx context.Context) (driver.Lease, error) {
+	if !l.r.ready() {
+		return nil, &core.Error{Kind: core.Lost, Op: "reach machines of", Object: l.owner.String(), Err: errors.New("they have never answered")}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inner != nil {
+		return l.inner, nil
+	}
+	p, err := l.p.s.Reach.Provider(l.r.connection(l.dir))
+	if err != nil {
+		return nil, err
+	}
+	inner, err := p.Recover(ctx, l.r.Inner)
+	if err != nil {
+		return nil, err
+	}
+	l.inner = inner
+	return inner, nil
+}
+
+// reached returns the lease behind ssh for its capabilities, or nil where its machines do not answer.
+func (l *lease) reached() driver.Lease {
+	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
+	defer cancel()
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return nil
+	}
+	return inner
+}
+
+// Handle implements driver.Lease.
+func (l *lease) Handle() core.Handle { return l.p.kind.Handle(l.dir, l.owner) }
+
+// Hosts implements driver.Lease.
+func (l *lease) Hosts() []core.Host { return l.r.Hosts }
+
+// Deadline implements driver.Lease: machines end themselves later, so that what is there then
+// can be collected.
+func (l *lease) Deadline() time.Time {
+	if l.r.Launched.IsZero() {
+		return time.Time{}
+	}
+	return l.r.Expires.Add(-l.p.s.Keep)
+}
+
+// Status implements driver.Lease: the cloud knows.
+func (l *lease) Status(ctx context.Context) (driver.Status, error) {
+	if err := l.p.kind.Check(l.dir); core.IsKind(err, core.NotFound) {
+		return driver.Status{Reason: "the machines were released"}, nil
+	}
+	machines, err := l.p.machines(ctx, l.owner, l.r)
+	if err != nil {
+		return driver.Status{}, err
+	}
+	for _, m := range machines {
+		if m.State > Running {
+			return driver.Status{Reason: fmt.Sprintf("machine %s is %s%s", m.ID, m.State, ended([]Machine{m}))}, nil
+		}
+	}
+	return driver.Status{Live: true}, nil
+}
+
+// Release implements driver.Lease. It needs no connection to the machines.
+func (l *lease) Release(ctx context.Context) error {
+	l.Disconnect()
+	if err := l.p.kind.Check(l.dir); core.IsKind(err, core.NotFound) && l.r.Version != 0 {
+		return nil
+	}
+	unlock, err := l.p.lock(ctx, l.dir, l.r.Version == 0) // known by its tags alone
+	if core.IsKind(err, core.NotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	return leasedir.Discard(ctx, l.dir, l.owner, func(ctx context.Context) error { return l.p.end(ctx, l.owner, l.dir) })
+}
+
+// Disconnect implements driver.Lease.
+func (l *lease) Disconnect() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.inner != nil {
+		l.inner.Disconnect()
+	}
+}
+
+// Launch implements driver.Lease.
+func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return err
+	}
+	return inner.Launch(ctx, c)
+}
+
+// Dial implements driver.Lease.
+func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return inner.Dial(ctx, host, socket)
+}
+
+// Stage implements driver.Lease.
+func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return err
+	}
+	return inner.Stage(ctx, t)
+}
+
+// Fetch implements driver.Lease. What was on a machine that has ended is not there any more: the
+// cloud knows, where ssh only finds that nobody answers.
+func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
+	inner, err := l.reach(ctx)
+	if err == nil {
+		err = inner.Fetch(ctx, t)
+	}
+	if !core.IsKind(err, core.Transient) || t.Host < 0 || t.Host >= len(l.r.Machines) {
+		return err
+	}
+	machines, merr := l.p.machines(ctx, l.owner, l.r)
+	for _, m := range machines {
+		if merr == nil && m.ID == l.r.Machines[t.Host] && m.State >= Ending {
+			return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: fmt.Errorf("machine %s is %s%s", m.ID, m.State, ended([]Machine{m}))}
+		}
+	}
+	return err
+}
+
+// NodeAlive implements driver.Lease.
+func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return false, err
+	}
+	return inner.NodeAlive(ctx, host)
+}
+
+// HasImage implements driver.Lease.
+func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return false, err
+	}
+	return inner.HasImage(ctx, host, id)
+}
+
+// TryRuntime implements driver.Lease.
+func (l *lease) TryRuntime(ctx context.Context, name string) (runtime, host string, err error) {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return "", "", err
+	}
+	return inner.TryRuntime(ctx, name)
+}
+
+// Matches implements driver.Lease.
+func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
+	inner, err := l.reach(ctx)
+	if err != nil {
+		return false, err
+	}
+	return inner.Matches(ctx, tree, m)
+}
+
+// KeepsFiles implements driver.Lease: disks go with their machines.
+func (l *lease) KeepsFiles() bool { return false }
+
+// Queue implements driver.Lease: machines that a lease has have answered.
+func (l *lease) Queue() driver.LeaseQueue { return nil }
+
+// Autostart implements driver.Lease.
+func (l *lease) Autostart() driver.Autostart { return nil }
+
+// VolumeReuse implements driver.Lease: no file outlives the machines.
+func (l *lease) VolumeReuse() driver.VolumeReuse { return nil }
+
+// DirectTransfer implements driver.Lease.
+func (l *lease) DirectTransfer() driver.DirectTransfer {
+	if inner := l.reached(); inner != nil {
+		return inner.DirectTransfer()
+	}
+	return nil
+}
+
+// StoreAccess implements driver.Lease: a directory that a machine sees may be on its own disk, and go with it.
+func (l *lease) StoreAccess() driver.StoreAccess { return nil }
+
+// Downloads implements driver.Lease.
+func (l *lease) Downloads() driver.Downloader {
+	if inner := l.reached(); inner != nil {
+		return inner.Downloads()
+	}
+	return nil
+}

@@ -1,0 +1,223 @@
+package cloud
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
+)
+
+// Times by default.
+const (
+	DefaultBoot = 5 * time.Minute
+	DefaultKeep = 30 * time.Minute
+	settle      = 3 * time.Second
+)
+
+type provider struct {
+	s    Settings
+	api  API
+	kind leasedir.Kind
+}
+
+// New returns the provider of a site whose machines are rented through api.
+func New(s Settings, api API) (driver.Provider, error) {
+	if s.Slot <= 0 {
+		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `slot`, by which rented machines end"), Remedy: "Add `slot:` to the site."}
+	}
+	s.Boot, s.Keep, s.Settle = cmp.Or(s.Boot, DefaultBoot), cmp.Or(s.Keep, DefaultKeep), cmp.Or(s.Settle, settle)
+	return &provider{s: s, api: api, kind: leasedir.Kind{Driver: s.Driver, Version: driverVersion, Leases: "leases", Machine: s.Machine}}, nil
+}
+
+// Info implements driver.Provider.
+func (p *provider) Info() driver.Info {
+	return driver.Info{Name: p.s.Driver, Summary: p.s.Summary, Downloads: true}
+}
+
+// Probe implements driver.Provider: it has the cloud check the first offer that it has.
+func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
+	no := func(err error) (driver.Facts, error) {
+		if core.Interrupted(err) {
+			return driver.Facts{}, err
+		}
+		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err), Passing: core.IsKind(err, core.Transient)}, nil
+	}
+	offers, err := p.api.Offers(ctx)
+	if err != nil {
+		return no(err)
+	}
+	if len(offers) == 0 {
+		return no(p.none())
+	}
+	first := offers[0]
+	if err := p.api.Check(ctx, first); err != nil {
+		return no(err)
+	}
+	if _, err := p.s.From(ctx); err != nil {
+		return no(err)
+	}
+	return driver.Facts{
+		Usable: true, Slots: first.Cores,
+		Reason: fmt.Sprintf("%s: rents %s with %d cores, %d GiB, linux/%s", p.s.Summary, first, first.Cores, first.Memory>>30, first.Arch),
+		Detail: map[string]string{"type": first.Type, "zone": first.Zone, "image": first.Image},
+	}, nil
+}
+
+func (p *provider) none() error {
+	return &core.Error{Kind: core.Unsupported, Op: "rent machines for site", Object: p.s.Name, Err: errors.New("the cloud has none of its types in its zones"), Remedy: "Check `types:` and `zones:` at the site."}
+}
+
+// Echo implements driver.Provider: there is no file system before machines are rented.
+func (p *provider) Echo(context.Context, []byte) ([]byte, error) { return nil, driver.ErrNoHosts }
+
+// TryRuntime implements driver.Provider: there is no host before one is rented.
+func (p *provider) TryRuntime(context.Context, string) (runtime, host string, err error) {
+	return "", "", nil
+}
+
+// Directories implements driver.Provider: machines that are rented have no directories of the user's.
+func (p *provider) Directories(_ context.Context, wanted []driver.Directory) ([]string, error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	return nil, &core.Error{
+		Kind: core.Unsupported, Op: "mount", Object: wanted[0].Path, Err: errors.New("machines of site " + p.s.Name + " are rented for the run, and have no directories of yours"),
+		Remedy: "Use `inputs:`, or a site that has the directory.",
+	}
+}
+
+// Queue implements driver.Provider.
+func (p *provider) Queue() driver.SiteQueue { return nil }
+
+// fitting returns the offers that serve a request; an error has the reason of each that does not.
+func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, error) {
+	offers, err := p.api.Offers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var reasons []string
+	fit := slices.DeleteFunc(offers, func(o Offer) bool {
+		reason := ""
+		switch {
+		case r.SlotsPerNode > o.Cores:
+			reason = fmt.Sprintf("%s has %d cores, and the job wants %d", o.Type, o.Cores, r.SlotsPerNode)
+		case r.Memory > o.Memory:
+			reason = fmt.Sprintf("%s has %d MiB of memory, and the job wants %d", o.Type, o.Memory>>20, r.Memory>>20)
+		case r.GPUs > o.GPUs:
+			reason = fmt.Sprintf("%s has %d GPUs, and the job wants %d", o.Type, o.GPUs, r.GPUs)
+		case r.GPUs < 0 && o.GPUs == 0:
+			reason = o.Type + " has no GPUs"
+		}
+		if reason != "" && !slices.Contains(reasons, reason) {
+			reasons = append(reasons, reason)
+		}
+		return reason != ""
+	})
+	switch {
+	case len(fit) == 0 && len(reasons) == 0:
+		return nil, p.none()
+	case len(fit) == 0:
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "rent machines for site", Object: p.s.Name, Err: errors.New(strings.Join(reasons, "; ")),
+			Remedy: "Add a larger type to `types:` at the site, or lower what the job wants.",
+		}
+	}
+	return fit, nil
+}
+
+// List implements driver.Provider: what is recorded here, and what carries the owner's tags in the cloud.
+func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error) {
+	handles, err := p.kind.List(q, p.s.Dir)
+	errs := []error{err}
+	add := func(o core.Owner) {
+		h := p.kind.Handle(p.kind.Dir(p.s.Dir, o), o)
+		if o.Matches(q) && !slices.ContainsFunc(handles, func(k core.Handle) bool { return k.Owner == o }) {
+			handles = append(handles, h)
+		}
+	}
+	machines, err := p.api.Owned(ctx, q)
+	errs = append(errs, err)
+	for _, m := range machines {
+		if m.State != Ended {
+			add(m.Owner)
+		}
+	}
+	groups, err := p.api.Groups(ctx, q)
+	errs = append(errs, err)
+	for _, g := range groups {
+		add(g.Owner)
+	}
+	return handles, errors.Join(errs...)
+}
+
+// Recover implements driver.Provider. Where nothing of a lease runs any more, what is left
+// of it is removed.
+func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, error) {
+	dir, _, err := p.kind.Find(h)
+	if err != nil && !core.IsKind(err, core.NotFound) {
+		return nil, err
+	}
+	known := err == nil
+	var r *record
+	if known {
+		if r, err = read(dir, h.Owner); err != nil {
+			return nil, err
+		}
+	}
+	l := &lease{p: p, owner: h.Owner, dir: dir, r: cmp.Or(r, &record{Owner: h.Owner})}
+	machines, err := p.machines(ctx, h.Owner, r)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(machines, func(m Machine) bool { return m.State != Ended }) {
+		return l, nil
+	}
+	groups, err := p.api.Groups(ctx, h.Owner)
+	if err != nil {
+		return nil, err
+	}
+	if known || len(groups) > 0 {
+		if err := l.Release(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New("its machines are gone" + ended(machines))}
+}
+
+// ended returns the reason of machines that have ended, for messages.
+func ended(machines []Machine) string {
+	for _, m := range machines {
+		if m.Reason != "" {
+			return fmt.Sprintf(" (%s: %s)", m.ID, core.Printable(m.Reason, 200))
+		}
+	}
+	return ""
+}
+
+// machines returns all machines of a lease that the cloud lists, by their tags and by the token.
+func (p *provider) machines(ctx context.Context, owner core.Owner, r *record) ([]Machine, error) {
+	all, err := p.api.Owned(ctx, owner)
+	if err != nil || r == nil || !r.Asked {
+		return all, err
+	}
+	launched, err := p.api.Launched(ctx, r.Token)
+	for _, m := range launched {
+		if !slices.ContainsFunc(all, func(o Machine) bool { return o.ID == m.ID }) {
+			all = append(all, m)
+		}
+	}
+	return all, err
+}
+
+// looks returns the pauses between looks at what the cloud does.
+func looks() fsutil.Backoff {
+	return fsutil.Backoff{First: 100 * time.Millisecond, Longest: 5 * time.Second}
+}

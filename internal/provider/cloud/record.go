@@ -1,0 +1,149 @@
+package cloud
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/provider/leasedir"
+)
+
+// Names of a lease's files.
+const (
+	recordFile = "lease.json"
+	keyFile    = "login"
+	hostFile   = "host"
+	knownFile  = "known_hosts"
+)
+
+const (
+	driverVersion = 1
+	mostRecord    = 1 << 20
+)
+
+// record is what is known of a lease, whole and on the disk before each call that it is
+// about: so whatever process was killed, the next one makes the same calls again.
+type record struct {
+	Version int        `json:"version"`
+	Owner   core.Owner `json:"owner"`
+	Nodes   int        `json:"nodes"`
+	Offer   Offer      `json:"offer"`
+	// Token is of this intent alone: a cloud returns what it had for a token also when that has ended.
+	Token string `json:"token"`
+	Group string `json:"group,omitempty"`
+	// Script has the host key with which the machines boot.
+	Script  string    `json:"script"`
+	Expires time.Time `json:"expires"`
+	// Asked is set once machines may have been rented, and Machines has their ids.
+	Asked    bool     `json:"asked,omitempty"`
+	Machines []string `json:"machines,omitempty"`
+	// Launched is when they were rented: they cost from then on.
+	Launched time.Time `json:"launched,omitzero"`
+	// Addresses, Hosts and Inner are of machines that have answered.
+	Addresses []string    `json:"addresses,omitempty"`
+	Hosts     []core.Host `json:"hosts,omitempty"`
+	Inner     core.Handle `json:"inner,omitzero"`
+}
+
+// ready reports whether the machines have answered.
+func (r *record) ready() bool { return r != nil && len(r.Hosts) > 0 }
+
+// connection returns how ssh reaches the machines.
+func (r *record) connection(dir string) Connection {
+	return Connection{User: r.Offer.User, Addresses: r.Addresses, Key: filepath.Join(dir, keyFile), KnownHosts: filepath.Join(dir, knownFile)}
+}
+
+// read returns the record of a lease, or nil where there is none yet.
+func read(dir string, owner core.Owner) (*record, error) {
+	raw, err := fsutil.ReadFile(dir, recordFile, mostRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	var r record
+	if err == nil {
+		err = json.Unmarshal(raw, &r)
+	}
+	if err == nil && (r.Version != driverVersion || r.Owner != owner) {
+		err = fmt.Errorf("it is of version %d and owner %s, expected %d and %s", r.Version, r.Owner, driverVersion, owner)
+	}
+	if err != nil {
+		return nil, &core.Error{Kind: core.Permanent, Op: "read the record of lease", Object: dir, Err: err}
+	}
+	return &r, nil
+}
+
+func (r *record) write(dir string) error {
+	raw, err := json.Marshal(r)
+	if err == nil {
+		err = fsutil.WriteFile(filepath.Join(dir, recordFile), raw, 0o600)
+	}
+	if err != nil {
+		return leasedir.Unusable(dir, err)
+	}
+	return nil
+}
+
+// makeKeys makes the keys of a lease: the machines' host key, which only their start script has,
+// and the login key. Any machine at any address is known by the host key at first.
+func makeKeys(ctx context.Context, dir string) (host, login string, err error) {
+	for _, name := range []string{hostFile, keyFile} {
+		path := filepath.Join(dir, name)
+		for _, old := range []string{path, path + ".pub"} {
+			if err := os.Remove(old); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return "", "", leasedir.Unusable(dir, err)
+			}
+		}
+		if out, err := exec.CommandContext(ctx, "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", path).CombinedOutput(); err != nil {
+			if context.Cause(ctx) != nil {
+				return "", "", context.Cause(ctx)
+			}
+			return "", "", &core.Error{
+				Kind: core.Unsupported, Op: "make a key in", Object: dir, Err: fmt.Errorf("ssh-keygen: %w: %s", err, strings.TrimSpace(string(out))),
+				Remedy: "Install the OpenSSH client, and see that the disk is not full.",
+			}
+		}
+	}
+	read := func(name string) string {
+		var raw []byte
+		if err == nil {
+			raw, err = fsutil.ReadFile(dir, name, mostScript)
+		}
+		return string(raw)
+	}
+	host, login = read(hostFile), read(keyFile+".pub")
+	known, knownErr := publicKey(read(hostFile + ".pub"))
+	login, loginErr := publicKey(login)
+	if err = errors.Join(err, knownErr, loginErr); err == nil {
+		err = fsutil.WriteFile(filepath.Join(dir, knownFile), []byte("* "+known+"\n"), 0o600)
+	}
+	return host, login, err
+}
+
+// pinOwnKeys has the machines known by the keys that each has made for itself. The one that was in
+// the start script is worth nothing from then on.
+func pinOwnKeys(dir string, addresses []string, machines []answered) error {
+	var known strings.Builder
+	for i, a := range addresses {
+		fmt.Fprintf(&known, "%s,[%s]:* %s\n", a, a, machines[i].key) // at any port
+	}
+	return fsutil.WriteFile(filepath.Join(dir, knownFile), []byte(known.String()), 0o600)
+}
+
+// lock locks a lease's directory, as leasedir.Lock.
+func (p *provider) lock(ctx context.Context, dir string, create bool) (unlock func(), err error) {
+	if create {
+		if err := fsutil.MkdirAll(filepath.Dir(dir), 0o700); err != nil {
+			return nil, leasedir.Unusable(p.s.Dir, err)
+		}
+	}
+	return leasedir.Lock(ctx, dir, create)
+}

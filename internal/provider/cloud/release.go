@@ -1,0 +1,111 @@
+package cloud
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// endTime bounds how long the end of machines is waited for.
+const endTime = 10 * time.Minute
+
+// end ends all machines of a lease, waits until they are gone, and removes what they had in use. The caller
+// holds the lease's lock.
+func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error {
+	ctx, cancel := context.WithTimeout(ctx, endTime)
+	defer cancel()
+	r, err := read(dir, owner)
+	if err != nil {
+		return err
+	}
+	if err := p.endMachines(ctx, owner, r); err != nil {
+		return err
+	}
+	return p.endGroups(ctx, owner, r)
+}
+
+func (p *provider) endMachines(ctx context.Context, owner core.Owner, r *record) error {
+	pause := looks()
+	for missed := 0; ; {
+		machines, err := p.machines(ctx, owner, r)
+		if err != nil {
+			return err
+		}
+		var live []string
+		gone := true
+		for _, m := range machines {
+			gone = gone && m.State == Ended
+			if m.State < Ending {
+				live = append(live, m.ID)
+			}
+		}
+		if len(live) > 0 {
+			if err := p.api.End(ctx, live); err != nil {
+				return err
+			}
+		}
+		switch {
+		case gone && (accounted(machines, r) || missed > 0):
+			return nil
+		case gone: // a new machine may be listed late
+			missed++
+			err = core.Sleep(ctx, p.s.Settle)
+		default:
+			err = pause.Wait(ctx)
+		}
+		if err != nil {
+			return waiting(err, "machines end", owner)
+		}
+	}
+}
+
+// accounted reports whether all machines that may have been rented are among those listed.
+func accounted(machines []Machine, r *record) bool {
+	if r == nil || !r.Asked {
+		return true
+	}
+	return len(r.Machines) > 0 && !slices.ContainsFunc(r.Machines, func(id string) bool {
+		return !slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id })
+	})
+}
+
+func (p *provider) endGroups(ctx context.Context, owner core.Owner, r *record) error {
+	groups, err := p.api.Groups(ctx, owner)
+	if err != nil {
+		return err
+	}
+	var ids []string
+	for _, g := range groups {
+		ids = append(ids, g.ID)
+	}
+	if r != nil && r.Group != "" && !slices.Contains(ids, r.Group) {
+		ids = append(ids, r.Group)
+	}
+	for _, id := range ids {
+		for pause := looks(); ; {
+			err := p.api.EndGroup(ctx, id)
+			if err == nil {
+				break
+			}
+			if !core.IsKind(err, core.Busy) {
+				return err
+			}
+			if werr := pause.Wait(ctx); werr != nil {
+				return waiting(errors.Join(werr, err), "their security group is not in use any more", owner)
+			}
+		}
+	}
+	return nil
+}
+
+// waiting is the error of a release that has to be continued later.
+func waiting(err error, what string, owner core.Owner) error {
+	return &core.Error{
+		Kind: core.Transient, Op: "wait until the " + what + " of", Object: owner.String(), Err: fmt.Errorf("it takes longer: %w", err),
+		Remedy: "A later `bee` command continues the release.",
+	}
+}

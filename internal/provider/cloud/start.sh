@@ -1,0 +1,68 @@
+#!/bin/sh
+# Written by bee: what a machine that it rented runs at its first boot.
+set -eu
+umask 022
+mkdir -p /etc/bee
+
+# The machine ends itself, whatever becomes of everything else.
+cat >/etc/bee/guard <<'END'
+#!/bin/sh
+# Runs from each boot until this machine's expiry, and powers it off then.
+# The metadata service has what was given to this machine: only root may read it.
+ip rule list 2>/dev/null | grep -q 169.254.169.254 ||
+	ip rule add to 169.254.169.254/32 uidrange 1-4294967294 prohibit ||
+	iptables -I OUTPUT -d 169.254.169.254 -m owner ! --uid-owner 0 -j REJECT ||
+	echo "bee: every user of this machine can read its metadata"
+for setting in kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0; do
+	sysctl -q -w "$setting" 2>/dev/null || : # not every kernel has these
+done
+while left=$((@EXPIRES@ - $(date +%s))) && [ "$left" -gt 0 ]; do
+	[ "$left" -lt 60 ] || left=60
+	sleep "$left"
+done
+sync
+while :; do
+	poweroff || shutdown -h now || halt -p
+	sleep 10
+done
+END
+mkdir -p /etc/systemd/system
+cat >/etc/systemd/system/bee-guard.service <<'END'
+[Unit]
+Description=End of this machine at its expiry
+[Service]
+ExecStart=/bin/sh /etc/bee/guard
+Restart=always
+[Install]
+WantedBy=multi-user.target
+END
+if ! { systemctl daemon-reload && systemctl enable bee-guard.service && systemctl start --no-block bee-guard.service; }; then
+	setsid sh /etc/bee/guard </dev/null &
+fi
+
+mkdir -p /etc/security/limits.d
+echo '* - memlock unlimited' >/etc/security/limits.d/bee.conf
+
+# The host key that the submitting machine knows, and one that it learns over the first connection.
+umask 077
+cat >/etc/ssh/ssh_host_ed25519_key <<'END'
+@HOSTKEY@
+END
+ssh-keygen -y -f /etc/ssh/ssh_host_ed25519_key >/etc/ssh/ssh_host_ed25519_key.pub
+rm -f /etc/ssh/ssh_host_ecdsa_key /etc/ssh/ssh_host_ecdsa_key.pub
+ssh-keygen -q -t ecdsa -N '' -C '' -f /etc/ssh/ssh_host_ecdsa_key
+umask 022
+chmod 644 /etc/ssh/*.pub
+restorecon -R /etc/ssh 2>/dev/null || : # where there is SELinux
+id @USER@ >/dev/null 2>&1 || useradd -m -s /bin/sh @USER@
+echo '@LOGINKEY@' >/etc/ssh/bee_login
+if ! grep -q bee_login /etc/ssh/sshd_config; then
+	cat >>/etc/ssh/sshd_config <<'END'
+
+Match User @USER@
+	AuthorizedKeysFile /etc/ssh/bee_login
+	PasswordAuthentication no
+END
+fi
+systemctl reload ssh || systemctl reload sshd || pkill -HUP -x sshd || : # it may start later
+cp /etc/ssh/ssh_host_ecdsa_key.pub /etc/bee/host_key.pub
