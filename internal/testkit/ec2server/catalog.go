@@ -1,0 +1,167 @@
+package ec2server
+
+import (
+	"net/url"
+	"slices"
+)
+
+// Zones of the region. The second does not offer ZoneBound.
+const (
+	ZoneA = Region + "a"
+	ZoneB = Region + "b"
+)
+
+// Types of machines: Small has 2 cores, Large 4, ZoneBound is offered in ZoneA only, and Arm has
+// processors of another architecture.
+const (
+	Small     = "t9.small"
+	Large     = "t9.large"
+	ZoneBound = "h9.large"
+	Arm       = "a9.small"
+)
+
+// Image and ImageArm are ids of images without a known login user.
+const (
+	Image    = "ami-0000000000000amd6"
+	ImageArm = "ami-0000000000000arm6"
+	vpc      = "vpc-1"
+)
+
+type typeItem struct {
+	Name   string   `xml:"instanceType"`
+	Cores  int      `xml:"vCpuInfo>defaultVCpus"`
+	Memory int      `xml:"memoryInfo>sizeInMiB"`
+	Arch   []string `xml:"processorInfo>supportedArchitectures>item"`
+}
+
+func types() []typeItem {
+	return []typeItem{
+		{Small, 2, 4096, []string{"i386", "x86_64"}},
+		{Large, 4, 8192, []string{"x86_64"}},
+		{ZoneBound, 4, 8192, []string{"x86_64"}},
+		{Arm, 2, 4096, []string{"arm64"}},
+	}
+}
+
+func (s *Server) describeTypes(params url.Values) (any, error) {
+	var found []typeItem
+	for _, t := range types() {
+		is, err := passes(params, map[string]string{"instance-type": t.Name}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			found = append(found, t)
+		}
+	}
+	return struct {
+		bare
+		Types []typeItem `xml:"instanceTypeSet>item"`
+	}{Types: found}, nil
+}
+
+type offeringItem struct {
+	Type     string `xml:"instanceType"`
+	Kind     string `xml:"locationType"`
+	Location string `xml:"location"`
+}
+
+func offerings() (all []offeringItem) {
+	for _, t := range types() {
+		for _, zone := range []string{ZoneA, ZoneB} {
+			if t.Name != ZoneBound || zone == ZoneA {
+				all = append(all, offeringItem{t.Name, "availability-zone", zone})
+			}
+		}
+	}
+	return all
+}
+
+func (s *Server) describeOfferings(params url.Values) (any, error) {
+	if params.Get("LocationType") != "availability-zone" {
+		return nil, fail("InvalidParameterValue", "LocationType %q", params.Get("LocationType"))
+	}
+	var found []offeringItem
+	for _, o := range offerings() {
+		is, err := passes(params, map[string]string{"instance-type": o.Type, "location": o.Location}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			found = append(found, o)
+		}
+	}
+	return struct {
+		bare
+		Offered []offeringItem `xml:"instanceTypeOfferingSet>item"`
+	}{Offered: found}, nil
+}
+
+type imageItem struct {
+	ID    string `xml:"imageId"`
+	Name  string `xml:"name"`
+	Owner string `xml:"imageOwnerId"`
+	Arch  string `xml:"architecture"`
+	Disk  string `xml:"rootDeviceName"`
+	State string `xml:"imageState"`
+	Made  string `xml:"creationDate"`
+}
+
+func images() []imageItem {
+	return []imageItem{
+		{Image, "own", "111111111111", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z"},
+		{ImageArm, "own-arm", "111111111111", "arm64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z"},
+		{"ami-debian-old", "debian-12-amd64-20260101-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z"},
+		{"ami-debian-new", "debian-12-amd64-20260901-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-09-01T00:00:00.000Z"},
+		{"ami-debian-fake", "debian-12-amd64-20270101-1", "666666666666", "x86_64", "/dev/xvda", "available", "2027-01-01T00:00:00.000Z"},
+	}
+}
+
+func (s *Server) describeImages(params url.Values) (any, error) {
+	var found []imageItem
+	for _, i := range images() {
+		is, err := passes(params, map[string]string{"image-id": i.ID, "name": i.Name, "architecture": i.Arch, "state": i.State}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if owners := list(params, "Owner"); is && (len(owners) == 0 || slices.Contains(owners, i.Owner)) {
+			found = append(found, i)
+		}
+	}
+	return struct {
+		bare
+		Images []imageItem `xml:"imagesSet>item"`
+	}{Images: found}, nil
+}
+
+type subnetItem struct {
+	ID      string `xml:"subnetId"`
+	VPC     string `xml:"vpcId"`
+	Zone    string `xml:"availabilityZone"`
+	Default bool   `xml:"defaultForAz"`
+}
+
+func subnets() []subnetItem {
+	return []subnetItem{{"subnet-b", vpc, ZoneB, true}, {"subnet-a", vpc, ZoneA, true}, {"subnet-own", vpc, ZoneA, false}}
+}
+
+func (s *Server) describeSubnets(params url.Values) (any, error) {
+	var found []subnetItem
+	for _, n := range subnets() {
+		byDefault := "false"
+		if n.Default {
+			byDefault = "true"
+		}
+		is, err := passes(params, map[string]string{"subnet-id": n.ID, "availability-zone": n.Zone, "default-for-az": byDefault}, nil)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			found = append(found, n)
+		}
+	}
+	return struct {
+		bare
+		Subnets []subnetItem `xml:"subnetSet>item"`
+	}{Subnets: found}, nil
+}

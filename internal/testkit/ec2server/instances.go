@@ -1,0 +1,213 @@
+package ec2server
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// States of machines, as EC2 calls them.
+const (
+	pending    = "pending"
+	running    = "running"
+	shutting   = "shutting-down"
+	terminated = "terminated"
+)
+
+type instance struct {
+	id, state, reason string
+	index             int
+	address           string
+	token, group      string
+	kind, zone        string
+	tags              map[string]string
+	made              time.Time
+	launch            *launch
+	console           string // the file
+}
+
+// launch is what one call has rented: machines that reach each other.
+type launch struct {
+	parameters string
+	machines   []*instance
+	end        chan *instance
+}
+
+func (s *Server) runInstances(params url.Values) (any, error) {
+	count, err := strconv.Atoi(params.Get("MinCount"))
+	if err != nil || count < 1 || params.Get("MaxCount") != params.Get("MinCount") {
+		return nil, fail("InvalidParameterValue", "counts %q and %q: this server rents all or nothing", params.Get("MinCount"), params.Get("MaxCount"))
+	}
+	token := params.Get("ClientToken")
+	if l := s.launches[token]; l != nil && token != "" {
+		if l.parameters != params.Encode() {
+			return nil, fail("IdempotentParameterMismatch", "The request uses the same client token as a previous, but non-identical request.")
+		}
+		return reservation(l.machines), nil
+	}
+	at := slices.IndexFunc(subnets(), func(n subnetItem) bool { return n.ID == params.Get("NetworkInterface.1.SubnetId") })
+	if at < 0 {
+		return nil, fail("InvalidSubnetID.NotFound", "The subnet ID '%s' does not exist", params.Get("NetworkInterface.1.SubnetId"))
+	}
+	zone, kind := subnets()[at].Zone, params.Get("InstanceType")
+	typeAt := slices.IndexFunc(types(), func(t typeItem) bool { return t.Name == kind })
+	imageAt := slices.IndexFunc(images(), func(i imageItem) bool { return i.ID == params.Get("ImageId") })
+	script, err := base64.StdEncoding.DecodeString(params.Get("UserData"))
+	live := 0
+	for _, i := range s.instances {
+		if i.state != terminated {
+			live++
+		}
+	}
+	switch {
+	case typeAt < 0:
+		return nil, fail("InvalidParameterValue", "Invalid value '%s' for InstanceType.", kind)
+	case imageAt < 0:
+		return nil, fail("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", params.Get("ImageId"))
+	case !slices.Contains(types()[typeAt].Arch, images()[imageAt].Arch):
+		return nil, fail("InvalidParameterValue", "The architecture '%s' of the specified AMI does not match that of the instance type.", images()[imageAt].Arch)
+	case !slices.Contains(offerings(), offeringItem{kind, "availability-zone", zone}):
+		return nil, fail("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", kind, zone)
+	case err != nil || len(script) > 16<<10:
+		return nil, fail("InvalidUserData.Malformed", "User data is limited to 16384 bytes")
+	case params.Get("InstanceInitiatedShutdownBehavior") != "terminate", params.Get("MetadataOptions.HttpTokens") != "required", params.Get("MetadataOptions.HttpPutResponseHopLimit") != "1":
+		return nil, fail("InvalidParameterCombination", "this server rents no machine that stays when it is powered off, or whose metadata its containers can read")
+	}
+	if err := dryRun(params); err != nil {
+		return nil, err
+	}
+	group := params.Get("NetworkInterface.1.SecurityGroupId.1")
+	switch {
+	case s.groups[group] == nil:
+		return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", group)
+	case live+count > s.quota:
+		return nil, fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows.", s.quota)
+	case s.full[kind+" "+zone]:
+		return nil, &apiError{"InsufficientInstanceCapacity", "We currently do not have sufficient " + kind + " capacity in the Availability Zone you requested.", http.StatusInternalServerError}
+	}
+	l := &launch{parameters: params.Encode(), end: make(chan *instance, count)}
+	for i := range count {
+		in := &instance{
+			id: s.id("i"), state: pending, index: i, token: token, group: group, kind: kind, zone: zone,
+			tags: tagsFor(params, "instance"), made: time.Now(), launch: l,
+		}
+		in.address = fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250)
+		l.machines, s.instances = append(l.machines, in), append(s.instances, in)
+	}
+	s.launches[token] = l
+	s.worlds.Go(func() { s.world(l, string(script)) })
+	return reservation(l.machines), nil
+}
+
+type instanceItem struct {
+	ID      string    `xml:"instanceId"`
+	State   string    `xml:"instanceState>name"`
+	Reason  string    `xml:"stateReason>message,omitempty"`
+	Index   int       `xml:"amiLaunchIndex"`
+	Type    string    `xml:"instanceType"`
+	Address string    `xml:"ipAddress,omitempty"`
+	Tags    []tagItem `xml:"tagSet>item"`
+}
+
+func (i *instance) item() instanceItem {
+	item := instanceItem{ID: i.id, State: i.state, Reason: i.reason, Index: i.index, Type: i.kind, Tags: tagItems(i.tags)}
+	if i.state == running {
+		item.Address = i.address
+	}
+	return item
+}
+
+func reservation(machines []*instance) any {
+	var items []instanceItem
+	for _, m := range machines {
+		items = append(items, m.item())
+	}
+	return struct {
+		bare
+		Items []instanceItem `xml:"instancesSet>item"`
+	}{Items: items}
+}
+
+func (s *Server) describeInstances(params url.Values) (any, error) {
+	type set struct {
+		Items []instanceItem `xml:"instancesSet>item"`
+	}
+	var found []set
+	for _, i := range s.instances {
+		is, err := passes(params, map[string]string{"client-token": i.token, "instance-id": i.id, "instance-state-name": i.state}, i.tags)
+		if err != nil {
+			return nil, err
+		}
+		if is && time.Since(i.made) >= s.late {
+			found = append(found, set{[]instanceItem{i.item()}})
+		}
+	}
+	return struct {
+		bare
+		Sets []set `xml:"reservationSet>item"`
+	}{Sets: found}, nil
+}
+
+func (s *Server) terminateInstances(params url.Values) (any, error) {
+	var ending []*instance
+	for _, id := range list(params, "InstanceId") {
+		at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.id == id })
+		if at < 0 {
+			return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		}
+		ending = append(ending, s.instances[at])
+	}
+	for _, i := range ending {
+		s.terminate(i, "Client.UserInitiatedShutdown: User initiated shutdown")
+	}
+	return struct {
+		bare
+		Return bool `xml:"return"`
+	}{Return: true}, nil
+}
+
+// terminate begins the end of a machine.
+func (s *Server) terminate(i *instance, reason string) {
+	if i.state == shutting || i.state == terminated {
+		return
+	}
+	i.state, i.reason = shutting, reason
+	i.launch.end <- i
+}
+
+// Reclaim ends all machines as the cloud may do behind one's back.
+func (s *Server) Reclaim() {
+	s.locked(func() {
+		for _, i := range s.instances {
+			s.terminate(i, "Server.SpotInstanceTermination: it was reclaimed")
+		}
+	})
+}
+
+// Console is what the machines have written to theirs.
+func (s *Server) Console() (all string) {
+	s.locked(func() {
+		for _, i := range s.instances {
+			raw, _ := os.ReadFile(i.console)
+			all += string(raw)
+		}
+	})
+	return all
+}
+
+func (s *Server) consoleOutput(params url.Values) (any, error) {
+	at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.id == params.Get("InstanceId") })
+	if at < 0 {
+		return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", params.Get("InstanceId"))
+	}
+	raw, _ := os.ReadFile(s.instances[at].console) // empty before it boots
+	return struct {
+		bare
+		Output string `xml:"output"`
+	}{Output: base64.StdEncoding.EncodeToString(raw)}, nil
+}

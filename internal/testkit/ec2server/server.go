@@ -1,0 +1,395 @@
+// Package ec2server gives tests an EC2 on loopback: a server of EC2's query protocol for the
+// actions that bee uses, whose machines are emulated hosts with an sshd, which run the start script
+// that they are given. It needs no root.
+//
+// It models what matters to a client that rents machines: signatures, client tokens, dry runs, lists that are late,
+// capacity, quotas, rights, groups in use, and machines that end behind one's back. It knows nothing of bee.
+package ec2server
+
+import (
+	"context"
+	"encoding/xml"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/emulate"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// Region is the server's, with two zones.
+const Region = "us-test-1"
+
+// The server's credentials.
+const (
+	Access = "AKIDBEETESTACCESS"
+	Secret = "bee-test-secret-of-ec2"
+)
+
+// Server is a running server.
+type Server struct {
+	t   testing.TB
+	dir string
+	url string
+
+	mu        sync.Mutex
+	instances []*instance
+	groups    map[string]*group
+	launches  map[string]*launch
+	denied    map[string]bool
+	faults    map[string][]fault
+	full      map[string]bool // TYPE ZONE without capacity
+	late      time.Duration
+	quota     int
+	calls     map[string]int
+	serial    int
+	worlds    sync.WaitGroup
+	ended     context.Context
+}
+
+// group is a security group.
+type group struct {
+	id, name, vpc string
+	tags          map[string]string
+	rules         []string
+	made          time.Time
+}
+
+// fault is an answer to the next call of an action.
+type fault struct {
+	code, message string
+	status        int
+	// done is set where the call is carried out nevertheless.
+	done bool
+}
+
+// apiError is an error in an answer.
+type apiError struct {
+	Code, Message string
+	status        int
+}
+
+func (e *apiError) Error() string { return e.Code + ": " + e.Message }
+
+func fail(code, format string, args ...any) error {
+	return &apiError{code, fmt.Sprintf(format, args...), http.StatusBadRequest}
+}
+
+// Start starts a server. It, and its machines, end with the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	for _, tool := range []string{"sshd", "ssh", "ssh-keygen"} {
+		testkit.RequireTool(t, tool)
+	}
+	if os.Geteuid() == 0 {
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd's own chroot, else made by the package's service
+			t.Fatal(err)
+		}
+	}
+	s := &Server{
+		t: t, dir: t.TempDir(), groups: map[string]*group{}, launches: map[string]*launch{}, denied: map[string]bool{},
+		faults: map[string][]fault{}, full: map[string]bool{}, quota: 64, calls: map[string]int{},
+	}
+	if err := s.prepare(); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.url = "http://" + listener.Addr().String()
+	ctx, cancel := context.WithCancel(context.Background())
+	s.ended = ctx
+	server := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
+	go server.Serve(listener) //nolint:errcheck // it ends with the test
+	t.Cleanup(func() {
+		server.Close()
+		cancel()
+		s.worlds.Wait()
+	})
+	return s
+}
+
+// Env are the variables by which AWS's tools find the server and nothing else, KEY=VALUE.
+func (s *Server) Env() []string {
+	return []string{
+		"AWS_ENDPOINT_URL_EC2=" + s.url, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + Region,
+		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_SESSION_TOKEN=",
+	}
+}
+
+// Use has this process find the server by its variables, as users set theirs.
+func (s *Server) Use(t testing.TB) {
+	t.Helper()
+	for _, e := range s.Env() {
+		key, value, _ := strings.Cut(e, "=")
+		t.Setenv(key, value)
+	}
+}
+
+// User is the login user of the machines: the user of the tests.
+func User(t testing.TB) string {
+	t.Helper()
+	u, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Username
+}
+
+// Proxy is the command of ssh's ProxyCommand that reaches the machines.
+func (s *Server) Proxy(t testing.TB) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return self + " " + dialArg + " " + s.dir + " %h"
+}
+
+// Scratch is a directory of which each machine sees only one of its own.
+func (s *Server) Scratch() string { return filepath.Join(s.dir, "private") }
+
+// Deny has an action refused for want of the right.
+func (s *Server) Deny(action string) { s.locked(func() { s.denied[action] = true }) }
+
+// Machines is the directory with the files of all machines.
+func (s *Server) Machines() string { return filepath.Join(s.dir, "machines") }
+
+// Allow has an action allowed again.
+func (s *Server) Allow(action string) { s.locked(func() { delete(s.denied, action) }) }
+
+// Full has a type in a zone without capacity.
+func (s *Server) Full(machineType, zone string) {
+	s.locked(func() { s.full[machineType+" "+zone] = true })
+}
+
+// Late has new machines and groups listed only that long after they were made.
+func (s *Server) Late(d time.Duration) { s.locked(func() { s.late = d }) }
+
+// Fail has the next call of an action answered with an error; done: after it was carried out.
+func (s *Server) Fail(action, code string, status int, done bool) {
+	s.locked(func() { s.faults[action] = append(s.faults[action], fault{code, "as the test wants it", status, done}) })
+}
+
+// Calls is how often an action was called.
+func (s *Server) Calls(action string) (n int) {
+	s.locked(func() { n = s.calls[action] })
+	return n
+}
+
+// Left lists what costs money or is in the way: machines that have not ended, and groups.
+func (s *Server) Left() (left []string) {
+	s.locked(func() {
+		for _, i := range s.instances {
+			if i.state != terminated {
+				left = append(left, i.id+" "+i.state)
+			}
+		}
+		for id := range s.groups {
+			left = append(left, id)
+		}
+	})
+	slices.Sort(left)
+	return left
+}
+
+func (s *Server) locked(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+// serve answers one call.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := verify(r, time.Now())
+	if err != nil {
+		answer(w, "", nil, err)
+		return
+	}
+	params, err := url.ParseQuery(string(body))
+	if err != nil {
+		answer(w, "", nil, fail("MalformedQueryString", "%v", err))
+		return
+	}
+	action := params.Get("Action")
+	reply, err := s.do(action, params)
+	answer(w, action, reply, err)
+}
+
+func (s *Server) do(action string, params url.Values) (any, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls[action]++
+	f, known := s.actions()[action]
+	switch {
+	case params.Get("Version") != "2016-11-15":
+		return nil, fail("InvalidVersion", "%q", params.Get("Version"))
+	case !known:
+		return nil, fail("InvalidAction", "the action %s is not valid for this web service", action)
+	case s.denied[action]:
+		return nil, &apiError{"UnauthorizedOperation", "You are not authorized to perform this operation.", http.StatusForbidden}
+	}
+	if queue := s.faults[action]; len(queue) > 0 && params.Get("DryRun") == "" {
+		s.faults[action] = queue[1:]
+		if queue[0].done {
+			if _, err := f(params); err != nil {
+				return nil, err
+			}
+		}
+		return nil, &apiError{queue[0].code, queue[0].message, queue[0].status}
+	}
+	return f(params)
+}
+
+func (s *Server) actions() map[string]func(url.Values) (any, error) {
+	return map[string]func(url.Values) (any, error){
+		"RunInstances": s.runInstances, "DescribeInstances": s.describeInstances, "TerminateInstances": s.terminateInstances,
+		"GetConsoleOutput": s.consoleOutput, "DescribeInstanceTypes": s.describeTypes, "DescribeInstanceTypeOfferings": s.describeOfferings,
+		"DescribeImages": s.describeImages, "DescribeSubnets": s.describeSubnets,
+		"CreateSecurityGroup": s.createGroup, "AuthorizeSecurityGroupIngress": s.authorizeIngress,
+		"DescribeSecurityGroups": s.describeGroups, "DeleteSecurityGroup": s.deleteGroup,
+	}
+}
+
+// answer writes an answer as EC2 does.
+func answer(w http.ResponseWriter, action string, reply any, err error) {
+	w.Header().Set("Content-Type", "text/xml;charset=UTF-8")
+	if e, is := err.(*apiError); is { //nolint:errorlint // the server's own, bare
+		w.WriteHeader(e.status)
+		type item struct{ Code, Message string }
+		encode(w, struct {
+			XMLName xml.Name `xml:"Response"`
+			Errors  []item   `xml:"Errors>Error"`
+			ID      string   `xml:"RequestID"`
+		}{Errors: []item{{e.Code, e.Message}}, ID: "test"})
+		return
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	fmt.Fprintf(w, "<%sResponse xmlns=\"http://ec2.amazonaws.com/doc/2016-11-15/\"><requestId>test</requestId>", action) //nolint:errcheck // the client has gone
+	encode(w, reply)
+	fmt.Fprintf(w, "</%sResponse>", action) //nolint:errcheck // see above
+}
+
+// encode writes the fields of a struct, without an element around them where its type has no name.
+func encode(w http.ResponseWriter, v any) {
+	raw, err := xml.Marshal(v)
+	if err != nil {
+		panic(err) // plain data: this cannot happen
+	}
+	text := string(raw)
+	if strings.HasPrefix(text, "<bare>") {
+		text = strings.TrimSuffix(strings.TrimPrefix(text, "<bare>"), "</bare>")
+	}
+	fmt.Fprint(w, text) //nolint:errcheck // the client has gone
+}
+
+// bare marks the struct of an answer.
+type bare struct {
+	XMLName xml.Name `xml:"bare"`
+}
+
+// list returns the values of PREFIX.1, PREFIX.2, ….
+func list(params url.Values, prefix string) (values []string) {
+	for i := 1; params.Has(prefix + "." + strconv.Itoa(i)); i++ {
+		values = append(values, params.Get(prefix+"."+strconv.Itoa(i)))
+	}
+	return values
+}
+
+// tagsFor returns the tags that a call sets on a type of object.
+func tagsFor(params url.Values, object string) map[string]string {
+	tags := map[string]string{}
+	for i := 1; params.Has(fmt.Sprintf("TagSpecification.%d.ResourceType", i)); i++ {
+		at := fmt.Sprintf("TagSpecification.%d.", i)
+		if params.Get(at+"ResourceType") != object {
+			continue
+		}
+		for n := 1; params.Has(fmt.Sprintf("%sTag.%d.Key", at, n)); n++ {
+			tags[params.Get(fmt.Sprintf("%sTag.%d.Key", at, n))] = params.Get(fmt.Sprintf("%sTag.%d.Value", at, n))
+		}
+	}
+	return tags
+}
+
+// passes reports whether an object with such attributes and tags passes the filters of a call.
+func passes(params url.Values, attributes, tags map[string]string) (bool, error) {
+	for i := 1; params.Has(fmt.Sprintf("Filter.%d.Name", i)); i++ {
+		name := params.Get(fmt.Sprintf("Filter.%d.Name", i))
+		have, known := attributes[name]
+		if key, is := strings.CutPrefix(name, "tag:"); is {
+			have, known = tags[key], true
+		}
+		if !known {
+			return false, fail("InvalidParameterValue", "The filter '%s' is invalid", name)
+		}
+		if !slices.ContainsFunc(list(params, fmt.Sprintf("Filter.%d.Value", i)), func(want string) bool {
+			is, err := filepath.Match(strings.ReplaceAll(want, "/", "|"), strings.ReplaceAll(have, "/", "|"))
+			return err == nil && is
+		}) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// tagItem is a tag in an answer.
+type tagItem struct {
+	Key   string `xml:"key"`
+	Value string `xml:"value"`
+}
+
+func tagItems(tags map[string]string) (items []tagItem) {
+	for k, v := range tags {
+		items = append(items, tagItem{k, v})
+	}
+	return items
+}
+
+// dryRun is the answer to a call that only tries.
+func dryRun(params url.Values) error {
+	if params.Get("DryRun") != "true" {
+		return nil
+	}
+	return &apiError{"DryRunOperation", "Request would have succeeded, but DryRun flag is set.", http.StatusPreconditionFailed}
+}
+
+func (s *Server) id(kind string) string {
+	s.serial++
+	return fmt.Sprintf("%s-%017x", kind, s.serial)
+}
+
+// dialArg makes the test binary an ssh ProxyCommand: DIR ADDRESS.
+const dialArg = "ec2server-dial"
+
+// Main handles the processes that a server makes of the test binary. A TestMain calls it first
+// and exits with the code where it was meant.
+func Main(args []string) (code int, meant bool) {
+	if len(args) < 2 {
+		return 0, false
+	}
+	switch args[1] {
+	case emulate.HolderArg:
+		return emulate.HolderMain(args[2:]), true
+	case dialArg:
+		if err := dial(args[2], args[3]); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
