@@ -1,0 +1,402 @@
+// Package aws is the provider of machines that are rented from EC2. It translates between
+// package cloud, which has all that rented machines have in common, and EC2's API, and keeps no
+// state of its own.
+package aws
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"maps"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
+)
+
+// Driver is the name of the provider.
+const Driver = "aws"
+
+// Settings of a site.
+type Settings struct {
+	// Profile and Region are as AWS's own tools have them; "": they find them.
+	Profile, Region string
+	// Types in order of preference, and Zones; none: all that offer a type.
+	Types, Zones []string
+	// Image is a name such as debian-12, or an id. User is its login user; "": that of
+	// the name.
+	Image, User string
+	// Subnets are those to use; none: those of the default network.
+	Subnets []string
+	// SSHFrom are the ranges of addresses that ssh is let in from; none: this machine's address.
+	SSHFrom []string
+	// Disk is the size of the first disk in bytes; 0: the image's.
+	Disk int64
+	// Tags are added to each object.
+	Tags map[string]string
+	// Cloud is what is the same in each cloud.
+	Cloud cloud.Settings
+}
+
+// New returns the provider of a site.
+func New(s Settings) (driver.Provider, error) {
+	c := s.Cloud
+	c.Driver, c.Summary = Driver, "EC2"
+	if s.Region != "" {
+		c.Summary += " in " + s.Region
+	}
+	c.From = s.from
+	return cloud.New(c, &account{client: newClient(s.Profile, s.Region), s: s})
+}
+
+// account implements cloud.API.
+type account struct {
+	*client
+	s Settings
+}
+
+// Tags of what belongs to a run.
+const (
+	tagInstallation = "bee:installation"
+	tagRun          = "bee:run"
+	tagAttempt      = "bee:attempt"
+	tagExpires      = "bee:expires"
+)
+
+// ownerTags returns the tags of an owner.
+func ownerTags(o core.Owner) map[string]string {
+	return map[string]string{tagInstallation: o.User, tagRun: o.Run, tagAttempt: strconv.Itoa(o.Attempt)}
+}
+
+// tagged adds tags to the parameters of a call for each type of object that it makes.
+func (a *account) tagged(params url.Values, tags map[string]string, types ...string) {
+	all := maps.Clone(a.s.Tags)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, tags)
+	for i, t := range types {
+		at := fmt.Sprintf("TagSpecification.%d.", i+1)
+		params.Set(at+"ResourceType", t)
+		for n, key := range slices.Sorted(maps.Keys(all)) {
+			params.Set(fmt.Sprintf("%sTag.%d.Key", at, n+1), key)
+			params.Set(fmt.Sprintf("%sTag.%d.Value", at, n+1), all[key])
+		}
+	}
+}
+
+// filter adds filters to the parameters of a call. Those without values are left out.
+type filter struct {
+	name   string
+	values []string
+}
+
+func filtered(params url.Values, filters ...filter) url.Values {
+	n := 0
+	for _, f := range filters {
+		if len(f.values) == 0 {
+			continue
+		}
+		n++
+		params.Set(fmt.Sprintf("Filter.%d.Name", n), f.name)
+		for i, v := range f.values {
+			params.Set(fmt.Sprintf("Filter.%d.Value.%d", n, i+1), v)
+		}
+	}
+	return params
+}
+
+// ownedBy returns the filters for what has an owner's tags.
+func ownedBy(q core.Owner) []filter {
+	filters := []filter{{"tag:" + tagInstallation, []string{q.User}}}
+	if q.Run != "" {
+		filters = append(filters, filter{"tag:" + tagRun, []string{q.Run}})
+	}
+	if q.Attempt != 0 {
+		filters = append(filters, filter{"tag:" + tagAttempt, []string{strconv.Itoa(q.Attempt)}})
+	}
+	return filters
+}
+
+// tag is a tag in an answer.
+type tag struct {
+	Key   string `xml:"key"`
+	Value string `xml:"value"`
+}
+
+func ownerOf(tags []tag) (o core.Owner) {
+	for _, t := range tags {
+		switch t.Key {
+		case tagInstallation:
+			o.User = t.Value
+		case tagRun:
+			o.Run = t.Value
+		case tagAttempt:
+			o.Attempt, _ = strconv.Atoi(t.Value) // 0, which no attempt has, of anything else
+		}
+	}
+	return o
+}
+
+// instance is a machine in an answer.
+type instance struct {
+	ID      string `xml:"instanceId"`
+	Index   int    `xml:"amiLaunchIndex"`
+	State   string `xml:"instanceState>name"`
+	Reason  string `xml:"stateReason>message"`
+	Public  string `xml:"ipAddress"`
+	Private string `xml:"privateIpAddress"`
+	Tags    []tag  `xml:"tagSet>item"`
+}
+
+// machine translates a machine. Its address is checked, as it becomes part of a command line.
+func (i instance) machine() cloud.Machine {
+	m := cloud.Machine{ID: i.ID, Index: i.Index, Reason: i.Reason, Owner: ownerOf(i.Tags)}
+	switch i.State {
+	case "pending":
+		m.State = cloud.Pending
+	case "running":
+		m.State = cloud.Running
+	case "shutting-down":
+		m.State = cloud.Ending
+	case "terminated":
+		m.State = cloud.Ended
+	default:
+		m.State = cloud.Stopped
+	}
+	if ip, err := netip.ParseAddr(i.Public); err == nil && ip.Zone() == "" {
+		m.Address = ip.String()
+	}
+	return m
+}
+
+// pages is how many pages of an answer are read at most.
+const pages = 1000
+
+func (a *account) instances(ctx context.Context, filters ...filter) ([]cloud.Machine, error) {
+	var machines []cloud.Machine
+	next := ""
+	for range pages {
+		var answer struct {
+			Instances []instance `xml:"reservationSet>item>instancesSet>item"`
+			Next      string     `xml:"nextToken"`
+		}
+		params := filtered(url.Values{"MaxResults": {"1000"}}, filters...)
+		if next != "" {
+			params.Set("NextToken", next)
+		}
+		if err := a.call(ctx, "DescribeInstances", params, &answer); err != nil {
+			return nil, err
+		}
+		for _, i := range answer.Instances {
+			machines = append(machines, i.machine())
+		}
+		if next = answer.Next; next == "" {
+			break
+		}
+	}
+	return machines, nil
+}
+
+// Launched implements cloud.API.
+func (a *account) Launched(ctx context.Context, token string) ([]cloud.Machine, error) {
+	return a.instances(ctx, filter{"client-token", []string{token}})
+}
+
+// Owned implements cloud.API.
+func (a *account) Owned(ctx context.Context, q core.Owner) ([]cloud.Machine, error) {
+	return a.instances(ctx, ownedBy(q)...)
+}
+
+// order returns the parameters of a call that rents machines.
+func (a *account) order(o cloud.Offer, nodes int) url.Values {
+	n := strconv.Itoa(nodes)
+	params := url.Values{
+		"ImageId": {o.Image}, "InstanceType": {o.Type}, "MinCount": {n}, "MaxCount": {n},
+		"InstanceInitiatedShutdownBehavior": {"terminate"},
+		"MetadataOptions.HttpTokens":        {"required"}, "MetadataOptions.HttpPutResponseHopLimit": {"1"},
+		"NetworkInterface.1.DeviceIndex": {"0"}, "NetworkInterface.1.SubnetId": {o.Subnet},
+		"NetworkInterface.1.AssociatePublicIpAddress": {"true"}, "NetworkInterface.1.DeleteOnTermination": {"true"},
+	}
+	if o.Disk != "" {
+		params.Set("BlockDeviceMapping.1.DeviceName", o.Disk)
+		params.Set("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true")
+		if a.s.Disk > 0 {
+			params.Set("BlockDeviceMapping.1.Ebs.VolumeSize", strconv.FormatInt((a.s.Disk+1<<30-1)>>30, 10))
+		}
+	}
+	return params
+}
+
+// Launch implements cloud.API.
+func (a *account) Launch(ctx context.Context, o cloud.Order) ([]cloud.Machine, error) {
+	params := a.order(o.Offer, o.Nodes)
+	params.Set("ClientToken", o.Token)
+	params.Set("UserData", base64.StdEncoding.EncodeToString([]byte(o.Script)))
+	params.Set("NetworkInterface.1.SecurityGroupId.1", o.Group)
+	tags := ownerTags(o.Owner)
+	tags["Name"], tags[tagExpires] = "bee "+o.Owner.Run, o.Expires.UTC().Format(time.RFC3339)
+	a.tagged(params, tags, "instance", "volume", "network-interface")
+	var answer struct {
+		Instances []instance `xml:"instancesSet>item"`
+	}
+	if err := a.call(ctx, "RunInstances", params, &answer); err != nil {
+		return nil, err
+	}
+	machines := make([]cloud.Machine, len(answer.Instances))
+	for i, in := range answer.Instances {
+		machines[i] = in.machine()
+	}
+	return machines, nil
+}
+
+// Check implements cloud.API by calls that only try: EC2 answers whether it would do it.
+func (a *account) Check(ctx context.Context, o cloud.Offer) error {
+	machine := a.order(o, 1)
+	a.tagged(machine, map[string]string{tagInstallation: "none"}, "instance", "volume")
+	if err := a.tries(ctx, "RunInstances", machine); err != nil {
+		return err
+	}
+	return a.tries(ctx, "CreateSecurityGroup", url.Values{"GroupName": {"bee-dry-run"}, "GroupDescription": {"never made"}, "VpcId": {o.Network}})
+}
+
+// tries has EC2 check a call without carrying it out.
+func (a *account) tries(ctx context.Context, action string, params url.Values) error {
+	params.Set("DryRun", "true")
+	err := a.call(ctx, action, params, &struct{}{})
+	if codeOf(err) == "DryRunOperation" {
+		return nil
+	}
+	return err
+}
+
+// Console implements cloud.API.
+func (a *account) Console(ctx context.Context, id string) (string, error) {
+	var answer struct {
+		Output string `xml:"output"`
+	}
+	if err := a.call(ctx, "GetConsoleOutput", url.Values{"InstanceId": {id}}, &answer); err != nil {
+		return "", err
+	}
+	text, err := base64.StdEncoding.DecodeString(strings.TrimSpace(answer.Output))
+	return string(text), err
+}
+
+// End implements cloud.API.
+func (a *account) End(ctx context.Context, ids []string) error {
+	params := url.Values{}
+	for i, id := range ids {
+		params.Set(fmt.Sprintf("InstanceId.%d", i+1), id)
+	}
+	err := a.call(ctx, "TerminateInstances", params, &struct{}{})
+	if isGone(err) && len(ids) > 1 { // of one of them: nothing was done
+		for _, id := range ids {
+			if err := a.End(ctx, []string{id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// MakeGroup implements cloud.API.
+func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) {
+	params := url.Values{"GroupName": {g.Name}, "GroupDescription": {"machines of bee run " + g.Owner.Run}, "VpcId": {g.Network}}
+	tags := ownerTags(g.Owner)
+	tags["Name"] = "bee " + g.Owner.Run
+	a.tagged(params, tags, "security-group")
+	var made struct {
+		ID string `xml:"groupId"`
+	}
+	err := a.call(ctx, "CreateSecurityGroup", params, &made)
+	if codeOf(err) == "InvalidGroup.Duplicate" {
+		var groups []cloud.Group
+		if groups, err = a.groups(ctx, filter{"group-name", []string{g.Name}}, filter{"vpc-id", []string{g.Network}}); err == nil && len(groups) != 1 {
+			err = &core.Error{Kind: core.Transient, Op: "find the security group", Object: g.Name, Err: errors.New("EC2 does not list it yet")}
+		}
+		if err == nil {
+			made.ID = groups[0].ID
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	rules := url.Values{"GroupId": {made.ID}, "IpPermissions.1.IpProtocol": {"-1"}, "IpPermissions.1.Groups.1.GroupId": {made.ID}}
+	rules.Set("IpPermissions.2.IpProtocol", "tcp")
+	rules.Set("IpPermissions.2.FromPort", "22")
+	rules.Set("IpPermissions.2.ToPort", "22")
+	for i, from := range g.From {
+		kind := "IpRanges.%d.CidrIp"
+		if strings.Contains(from, ":") {
+			kind = "Ipv6Ranges.%d.CidrIpv6"
+		}
+		rules.Set("IpPermissions.2."+fmt.Sprintf(kind, i+1), from)
+	}
+	if err := a.call(ctx, "AuthorizeSecurityGroupIngress", rules, &struct{}{}); err != nil && codeOf(err) != "InvalidPermission.Duplicate" {
+		return "", err
+	}
+	return made.ID, nil
+}
+
+// Groups implements cloud.API.
+func (a *account) Groups(ctx context.Context, q core.Owner) ([]cloud.Group, error) {
+	return a.groups(ctx, ownedBy(q)...)
+}
+
+func (a *account) groups(ctx context.Context, filters ...filter) ([]cloud.Group, error) {
+	var groups []cloud.Group
+	next := ""
+	for range pages {
+		var answer struct {
+			Groups []struct {
+				ID   string `xml:"groupId"`
+				Name string `xml:"groupName"`
+				Tags []tag  `xml:"tagSet>item"`
+			} `xml:"securityGroupInfo>item"`
+			Next string `xml:"nextToken"`
+		}
+		params := filtered(url.Values{"MaxResults": {"1000"}}, filters...)
+		if next != "" {
+			params.Set("NextToken", next)
+		}
+		if err := a.call(ctx, "DescribeSecurityGroups", params, &answer); err != nil {
+			return nil, err
+		}
+		for _, g := range answer.Groups {
+			groups = append(groups, cloud.Group{ID: g.ID, Name: g.Name, Owner: ownerOf(g.Tags)})
+		}
+		if next = answer.Next; next == "" {
+			break
+		}
+	}
+	return groups, nil
+}
+
+// EndGroup implements cloud.API.
+func (a *account) EndGroup(ctx context.Context, id string) error {
+	err := a.call(ctx, "DeleteSecurityGroup", url.Values{"GroupId": {id}}, &struct{}{})
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
+
+// order of preference of zones: as they are written.
+func rank(list []string, word string) int {
+	if i := slices.Index(list, word); i >= 0 {
+		return i
+	}
+	return cmp.Or(len(list), 1)
+}

@@ -1,0 +1,277 @@
+package aws_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/environ"
+	"github.com/bee-hpc/bee/internal/provider/aws"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
+	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/sshlink"
+	dirstore "github.com/bee-hpc/bee/internal/store/dir"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/ec2server"
+)
+
+// nodeArg makes the test binary a stand-in node.
+const nodeArg = "stand-in-node"
+
+// TestMain lets the test binary be what the bee binary is on a machine: the agent, and a node.
+func TestMain(m *testing.M) {
+	if code, meant := ec2server.Main(os.Args); meant {
+		os.Exit(code)
+	}
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case nodeArg:
+			os.Exit(drivertest.StandInNode())
+		case sshlink.RemoteArg:
+			os.Exit(ssh.Agent{
+				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
+				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
+					s := local.Settings{NodeArgv: []string{"/proc/self/exe", nodeArg}, HasImage: func(_, id string) bool { return id == "here" }}
+					if err := json.Unmarshal(raw, &s); err != nil {
+						return nil, err
+					}
+					return local.New(s)
+				},
+			}.Main())
+		}
+	}
+	os.Exit(m.Run())
+}
+
+// site returns the provider of a site of the server, with its leases in dir.
+func site(t testing.TB, s *ec2server.Server, dir string, change func(*aws.Settings)) driver.Provider {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options := func(c cloud.Connection) map[string]string {
+		return map[string]string{
+			"ProxyCommand": s.Proxy(t), "IdentityFile": c.Key, "IdentitiesOnly": "yes", "IdentityAgent": "none",
+			"UserKnownHostsFile": c.KnownHosts, "GlobalKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "yes",
+		}
+	}
+	settings := aws.Settings{
+		Types: []string{ec2server.Small}, Image: ec2server.Image, User: ec2server.User(t), SSHFrom: []string{"203.0.113.7/32"},
+		Cloud: cloud.Settings{
+			Name: "ec2", Dir: dir, Slot: time.Hour, Settle: 50 * time.Millisecond,
+			Reach: cloud.Reach{
+				Provider: func(c cloud.Connection) (driver.Provider, error) {
+					return ssh.New(ssh.Settings{
+						Name: "ec2", Hosts: c.Hosts(), Options: options(c),
+						Site: func(host string) json.RawMessage {
+							return fmt.Appendf(nil, `{"Name": "ec2", "Slots": 2, "Scratch": %q}`, filepath.Join(s.Scratch(), "bee-"+sshlink.NameOf(host)))
+						},
+						BinaryFor: func(arch string) (string, error) {
+							if arch == runtime.GOARCH {
+								return self, nil
+							}
+							return "", os.ErrNotExist
+						},
+					})
+				},
+				Output: func(ctx context.Context, c cloud.Connection, address, command string) (string, error) {
+					return sshlink.New(sshlink.Settings{Options: options(c)}).Output(ctx, c.User+"@"+address, command)
+				},
+			},
+		},
+	}
+	if change != nil {
+		change(&settings)
+	}
+	p, err := aws.New(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func owner(run string) core.Owner { return core.Owner{User: "u", Run: run, Attempt: 1} }
+
+// wantNothingLeft reads the server's own list, not bee's.
+func wantNothingLeft(t *testing.T, s *ec2server.Server) {
+	t.Helper()
+	if left := s.Left(); len(left) > 0 {
+		t.Errorf("left in the cloud: %v", left)
+	}
+}
+
+func TestConformance(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	dir := t.TempDir()
+	drivertest.ProviderSuite{Nodes: 2, Rented: true, New: func(t testing.TB) driver.Provider { return site(t, s, dir, nil) }}.Run(t)
+	wantNothingLeft(t, s)
+}
+
+// TestNextOffer has the first offers without capacity: the next one is used, and of the
+// others nothing is left. A type is only tried in zones that offer it.
+func TestNextOffer(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	s.Full(ec2server.ZoneBound, ec2server.ZoneA)
+	s.Full(ec2server.Small, ec2server.ZoneB)
+	s.Late(300 * time.Millisecond)
+	p := site(t, s, t.TempDir(), func(c *aws.Settings) {
+		c.Types, c.Zones = []string{ec2server.ZoneBound, ec2server.Small}, []string{ec2server.ZoneB, ec2server.ZoneA}
+		c.Tags = map[string]string{"project": "cfd"}
+	})
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("next"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if calls := s.Calls("RunInstances"); calls != 3 {
+		t.Errorf("%d calls to rent, expected those of two offers without capacity and one", calls)
+	}
+	if left := s.Left(); len(left) != 2 {
+		t.Errorf("made were %v, expected a machine and its group", left)
+	}
+	if rules := s.Rules(); !slices.Contains(rules, "tcp 22-22 203.0.113.7/32") || len(rules) != 2 {
+		t.Errorf("what is let in: %q", rules)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, s)
+	s.Full(ec2server.Small, ec2server.ZoneA)
+	_, err = p.Acquire(t.Context(), driver.Request{Owner: owner("none"), Nodes: 1})
+	if !core.IsKind(err, core.Busy) || !errorsName(err, ec2server.ZoneBound, ec2server.ZoneA, ec2server.ZoneB) {
+		t.Errorf("without capacity: %v", err)
+	}
+	wantNothingLeft(t, s)
+}
+
+func errorsName(err error, words ...string) bool {
+	return !slices.ContainsFunc(words, func(w string) bool { return err == nil || !strings.Contains(err.Error(), w) })
+}
+
+// TestAnswerIsLost has the call that rents machines carried out, and its answer lost: the next
+// one returns the same machines, and a process that was killed meanwhile leaves nothing.
+func TestAnswerIsLost(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	dir := t.TempDir()
+	s.Fail("RunInstances", "InternalError", http.StatusInternalServerError, true)
+	l, err := site(t, s, dir, nil).Acquire(t.Context(), driver.Request{Owner: owner("lost"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := s.Left(); len(left) != 2 {
+		t.Errorf("rented were %v, expected one machine and its group", left)
+	}
+	// The record is lost with this machine: the tags are enough.
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	fresh := site(t, s, t.TempDir(), nil)
+	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "stranger"}); err != nil || len(s.Left()) != 2 {
+		t.Errorf("a stranger's machines were touched: %v", err)
+	}
+	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "u"}); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, s)
+	if st, err := l.Status(t.Context()); err != nil || st.Live {
+		t.Errorf("it lives: %+v, %v", st, err)
+	}
+}
+
+// TestMachinesEndThemselves when their time is over, with nobody there: what the start script arms ends them.
+func TestMachinesEndThemselves(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	p := site(t, s, t.TempDir(), func(c *aws.Settings) {
+		c.Cloud.Slot, c.Cloud.Boot, c.Cloud.Keep = time.Second, time.Second, time.Second
+	})
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("expiry"), Nodes: 1})
+	if err != nil && !core.IsKind(err, core.Lost) && !core.IsKind(err, core.Transient) { // on a slow machine it ends while it boots
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if left := s.Left(); len(left) > 1 || len(left) == 1 && left[0][:2] == "i-" {
+			return fmt.Errorf("left: %v", left)
+		}
+		return nil
+	})
+	if s.Calls("TerminateInstances") != 0 && err == nil {
+		t.Error("bee ended it")
+	}
+	if l == nil {
+		return
+	}
+	if st, err := l.Status(t.Context()); err != nil || st.Live {
+		t.Errorf("it lives: %+v, %v", st, err)
+	}
+	if _, err := p.Recover(t.Context(), l.Handle()); !core.IsKind(err, core.NotFound) {
+		t.Errorf("recovered: %v", err)
+	}
+	wantNothingLeft(t, s)
+}
+
+// TestWhatIsRefused is reported before anything is rented, with a remedy.
+func TestWhatIsRefused(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	for name, c := range map[string]struct {
+		change func(*aws.Settings)
+		deny   string
+		words  []string
+	}{
+		"unknown type":       {func(c *aws.Settings) { c.Types = []string{"t9.smal"} }, "", []string{ec2server.Small, ec2server.Large}},
+		"unknown zone":       {func(c *aws.Settings) { c.Zones = []string{"us-test-1z"} }, "", []string{"us-test-1z"}},
+		"unknown image":      {func(c *aws.Settings) { c.Image = "ami-none" }, "", []string{"ami-none"}},
+		"other architecture": {func(c *aws.Settings) { c.Image = ec2server.ImageArm }, "", []string{"arm64"}},
+		"image for arm64":    {func(c *aws.Settings) { c.Types, c.Image = []string{ec2server.Arm}, "debian-12" }, "", []string{"debian-12", "arm64"}},
+		"unknown subnet":     {func(c *aws.Settings) { c.Subnets = []string{"subnet-none"} }, "", []string{"subnet-none"}},
+		"other region":       {func(c *aws.Settings) { c.Region = "us-test-2" }, "", []string{"region"}},
+		"no right":           {nil, "RunInstances", []string{"ec2:RunInstances"}},
+	} {
+		if c.deny != "" {
+			s.Deny(c.deny)
+		}
+		f, err := site(t, s, t.TempDir(), c.change).Probe(t.Context())
+		if err != nil || f.Usable || f.Remedy == "" {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+		if said := errors.New(f.Reason + f.Remedy); !errorsName(said, c.words...) {
+			t.Errorf("%s: %v, expected words %q", name, said, c.words)
+		}
+		if strings.Contains(f.Reason, ec2server.Secret) {
+			t.Errorf("%s: the reason has the secret key", name)
+		}
+		s.Allow(c.deny)
+	}
+	f, err := site(t, s, t.TempDir(), func(c *aws.Settings) { c.Image, c.User = "debian-12", "" }).Probe(t.Context())
+	if err != nil || !f.Usable || f.Detail["image"] != "ami-debian-new" || f.Slots != 2 {
+		t.Errorf("an image by its name: %+v, %v", f, err)
+	}
+	wantNothingLeft(t, s)
+}
+
+// TestWrongSecret: the server compares signatures.
+func TestWrongSecret(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "wrong")
+	if f, err := site(t, s, t.TempDir(), nil).Probe(t.Context()); err != nil || f.Usable || !strings.Contains(f.Reason, "SignatureDoesNotMatch") || f.Remedy == "" {
+		t.Errorf("%+v, %v", f, err)
+	}
+}

@@ -1,0 +1,197 @@
+package aws
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/aws/retry"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/smithy-go"
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+const (
+	version = "2016-11-15" // of EC2's API
+	service = "ec2"
+	// mostAnswer bounds an answer in bytes.
+	mostAnswer = 64 << 20
+	// callTime bounds one try of a call.
+	callTime = time.Minute
+)
+
+// client speaks EC2's query protocol. The SDK finds credentials, region and endpoint, signs and
+// knows which errors pass; see ADR 55. The credentials are kept in memory only.
+type client struct {
+	profile, region string
+	retryer         aws.Retryer
+
+	once     sync.Once
+	config   aws.Config
+	endpoint string
+	err      error
+}
+
+func newClient(profile, region string) *client {
+	return &client{profile: profile, region: region, retryer: retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), tries), 10*time.Second)}
+}
+
+// tries is how often a call is made that fails for a passing reason.
+const tries = 5
+
+// load finds credentials, region and endpoint as AWS's own tools do.
+func (c *client) load(ctx context.Context) error {
+	c.once.Do(func() {
+		var options []func(*config.LoadOptions) error
+		if c.region != "" {
+			options = append(options, config.WithRegion(c.region))
+		}
+		if c.profile != "" {
+			options = append(options, config.WithSharedConfigProfile(c.profile))
+		}
+		if c.config, c.err = config.LoadDefaultConfig(context.WithoutCancel(ctx), options...); c.err != nil {
+			c.err = &core.Error{Kind: core.Unsupported, Op: "read the settings for AWS", Err: c.err, Remedy: "Check `profile:` at the site, AWS_PROFILE, ~/.aws/config and ~/.aws/credentials."}
+			return
+		}
+		if c.config.Region == "" {
+			c.err = &core.Error{Kind: core.Unsupported, Op: "find the region of AWS", Err: errors.New("none is set"), Remedy: "Set `region:` at the site, or AWS_REGION."}
+			return
+		}
+		c.endpoint = endpointOf(ctx, c.config)
+	})
+	return c.err
+}
+
+// endpointOf returns the address of EC2's API.
+func endpointOf(ctx context.Context, c aws.Config) string {
+	for _, source := range c.ConfigSources {
+		if s, is := source.(interface {
+			GetServiceBaseEndpoint(ctx context.Context, sdkID string) (string, bool, error)
+		}); is {
+			if url, found, err := s.GetServiceBaseEndpoint(ctx, "EC2"); err == nil && found {
+				return url
+			}
+		}
+	}
+	if c.BaseEndpoint != nil && *c.BaseEndpoint != "" {
+		return *c.BaseEndpoint
+	}
+	suffix := "amazonaws.com"
+	if strings.HasPrefix(c.Region, "cn-") {
+		suffix += ".cn"
+	}
+	return "https://ec2." + c.Region + "." + suffix
+}
+
+// call makes a call, and decodes its answer. It is made again where its error passes, with pauses.
+func (c *client) call(ctx context.Context, action string, params url.Values, into any) error {
+	if err := c.load(ctx); err != nil {
+		return err
+	}
+	params.Set("Action", action)
+	params.Set("Version", version)
+	body := params.Encode()
+	for try := 1; ; try++ {
+		answer, err := c.try(ctx, body)
+		if err == nil {
+			if err = xml.Unmarshal(answer, into); err != nil {
+				err = &core.Error{Kind: core.Transient, Op: "read the answer of", Object: action, Err: err, Remedy: "Does EC2 answer at " + c.endpoint + "?"}
+			}
+			return err
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if isCapacity(codeOf(err)) || try >= c.retryer.MaxAttempts() || !c.retryer.IsErrorRetryable(err) {
+			return explain(action, err)
+		}
+		pause, perr := c.retryer.RetryDelay(try, err)
+		if perr == nil {
+			perr = core.Sleep(ctx, pause)
+		}
+		if perr != nil {
+			return perr
+		}
+	}
+}
+
+func (c *client) try(ctx context.Context, body string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.endpoint, "/")+"/", strings.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	if c.config.Credentials == nil {
+		return nil, errNoCredentials
+	}
+	credentials, err := c.config.Credentials.Retrieve(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errNoCredentials, err)
+	}
+	sum := sha256.Sum256([]byte(body))
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), service, c.config.Region, time.Now()); err != nil {
+		return nil, err
+	}
+	answer, err := c.http().Do(r)
+	if err != nil {
+		return nil, &aws.RequestCanceledError{Err: err}
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
+	if err != nil {
+		return nil, err
+	}
+	if answer.StatusCode == http.StatusOK {
+		return text, nil
+	}
+	return nil, failure(answer, text)
+}
+
+// http returns what carries calls: proxies and certificates are those of the user's configuration.
+func (c *client) http() aws.HTTPClient {
+	if c.config.HTTPClient != nil {
+		return c.config.HTTPClient
+	}
+	return awshttp.NewBuildableClient()
+}
+
+var errNoCredentials = errors.New("no credentials for AWS were found") //nolint:gochecknoglobals // a constant
+
+// failure returns the error of an answer.
+func failure(answer *http.Response, text []byte) error {
+	var e struct {
+		Code    string `xml:"Errors>Error>Code"`
+		Message string `xml:"Errors>Error>Message"`
+	}
+	if xml.NewDecoder(bytes.NewReader(text)).Decode(&e) != nil || e.Code == "" {
+		e.Code, e.Message = "HTTP"+fmt.Sprint(answer.StatusCode), core.Printable(string(text[:min(len(text), 200)]), 200)
+	}
+	return &statusError{smithy.GenericAPIError{Code: e.Code, Message: core.Printable(e.Message, 1000)}, answer.StatusCode}
+}
+
+// statusError is an error of EC2. The SDK's retries go by its code and its status.
+type statusError struct {
+	smithy.GenericAPIError
+	status int
+}
+
+// HTTPStatusCode returns the status of the answer.
+func (e *statusError) HTTPStatusCode() int { return e.status }
+
+// Error implements error.
+func (e *statusError) Error() string { return e.Code + ": " + e.Message }

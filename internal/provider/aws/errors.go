@@ -1,0 +1,78 @@
+package aws
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
+)
+
+// codeOf returns EC2's code of an error, or "".
+func codeOf(err error) string {
+	if e, is := errors.AsType[*statusError](err); is {
+		return e.Code
+	}
+	return ""
+}
+
+// isGone reports whether an error is that an object is not there.
+func isGone(err error) bool { return strings.HasSuffix(codeOf(err), ".NotFound") }
+
+// isCapacity reports whether a code is that EC2 cannot serve an offer now: another may do, and
+// asking again does not help, though the status is often that of an error inside.
+func isCapacity(code string) bool {
+	switch code {
+	case "InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity", "InsufficientFreeAddressesInSubnet",
+		"InsufficientAddressCapacity", "InsufficientVolumeCapacity", "Unsupported", "InstanceTypeNotSupported", "UnsupportedHostConfiguration":
+		return true
+	}
+	return false
+}
+
+// explain gives an error of EC2's API a kind and a remedy.
+func explain(action string, err error) error {
+	e := &core.Error{Kind: core.Permanent, Op: "EC2", Object: action, Err: err}
+	status := 0
+	if s, is := errors.AsType[*statusError](err); is {
+		status = s.status
+	}
+	code := codeOf(err)
+	if isCapacity(code) {
+		e.Kind, e.Err = core.Busy, fmt.Errorf("%w: %w", cloud.ErrNoCapacity, err)
+		e.Remedy = "Add types or zones to the site, or let another site take the run."
+		return e
+	}
+	switch code {
+	case "VcpuLimitExceeded", "InstanceLimitExceeded", "VolumeLimitExceeded", "SecurityGroupLimitExceeded", "MaxIOPSLimitExceeded", "ResourceLimitExceeded":
+		e.Kind, e.Remedy = core.Busy, "Wait until other machines of the account end, or ask AWS for a larger quota (Service Quotas, EC2)."
+	case "UnauthorizedOperation", "AccessDenied":
+		e.Kind, e.Remedy = core.Unsupported, "Allow the action ec2:"+action+" to these credentials."
+	case "OptInRequired", "PendingVerification", "Blocked", "AccountDisabled":
+		e.Kind, e.Remedy = core.Unsupported, "See what AWS wants of the account."
+	case "AuthFailure", "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException", "InvalidAccessKeyId", "MissingAuthenticationToken", "IncompleteSignature":
+		e.Kind, e.Remedy = core.Unsupported, "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `profile:` at the site and ~/.aws/credentials, and that the account may use the region."
+	case "ExpiredToken", "ExpiredTokenException":
+		e.Kind, e.Remedy = core.Transient, "Log in again, such as by `aws sso login`."
+	case "RequestExpired", "RequestTimeTooSkewed":
+		e.Kind, e.Remedy = core.Transient, "Is the clock of this machine right?"
+	case "DependencyViolation", "InvalidGroup.InUse":
+		e.Kind = core.Busy
+	case "InvalidInstanceType", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable", "InvalidSubnetID.NotFound", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "InvalidBlockDeviceMapping":
+		e.Kind, e.Remedy = core.Unsupported, "Check the keys of `aws:` at the site."
+	case "IdempotentParameterMismatch":
+		e.Remedy = "Report this: the same request was made with other parameters."
+	default:
+		switch {
+		case isGone(err):
+			e.Kind = core.NotFound
+		case errors.Is(err, errNoCredentials):
+			e.Kind, e.Remedy = core.Unsupported, "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `profile:` at the site with ~/.aws/credentials; or log in, such as by `aws sso login`."
+		case status == 0, status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, code == "RequestLimitExceeded", code == "Throttling":
+			e.Kind, e.Remedy = core.Transient, "Does EC2 answer (AWS_ENDPOINT_URL, the network)?"
+		}
+	}
+	return e
+}
