@@ -23,6 +23,7 @@ import (
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/provider/aws"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
@@ -81,6 +82,8 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		})
 	case "slurm":
 		return slurmSite(s, o)
+	case aws.Driver:
+		return awsSite(s, o)
 	case "ssh":
 		var hosts []string
 		for _, pattern := range s.Hosts.Patterns {

@@ -31,7 +31,7 @@ func words() map[string][]string {
 		"vm.nic":           {NICRings, NICSockets},
 		"vm.encryption":    {EncryptionTLS, EncryptionNone},
 		"vm.share":         {"9p", "virtiofs"},
-		"sites[].provider": {"local", "ssh", "slurm"},
+		"sites[].provider": {"local", "ssh", "slurm", "aws"},
 		"sites[].runtime":  runtimes,
 	}
 }
@@ -75,19 +75,21 @@ func numbers() map[string]limits {
 func patterns() map[string]string {
 	const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
 	return map[string]string{
-		"name":            `^[^/\n]*$`,
-		"labels":          `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`,
-		"workdir":         `^(/|$)`,
-		"platform":        `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
-		"env":             variable,
-		"secrets":         variable,
-		"build.env":       variable,
-		"inputs[].sha256": `^[0-9A-Fa-f]{64}$`,
-		"mounts[].from":   `^(/|\$|[A-Za-z0-9])`,
-		"mounts[].to":     `^/`,
-		"sites[].paths":   pathName,
-		"build.debian":    `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
-		"build.mirror":    `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
+		"name":              `^[^/\n]*$`,
+		"labels":            `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`,
+		"workdir":           `^(/|$)`,
+		"platform":          `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
+		"env":               variable,
+		"secrets":           variable,
+		"build.env":         variable,
+		"inputs[].sha256":   `^[0-9A-Fa-f]{64}$`,
+		"mounts[].from":     `^(/|\$|[A-Za-z0-9])`,
+		"mounts[].to":       `^/`,
+		"sites[].paths":     pathName,
+		"sites[].aws.image": imageName,
+		"sites[].aws.tags":  tagName,
+		"build.debian":      `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
+		"build.mirror":      `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
 	}
 }
 

@@ -62,6 +62,9 @@ func ForeignHint(key string) string { return foreignHint(reflect.TypeFor[Job](),
 
 // foreignHint is the hint for a key of another tool at the top of a Beefile, or "".
 func foreignHint(into reflect.Type, key string) string {
+	if hint := laterHint(into, key); hint != "" {
+		return hint
+	}
 	if into != reflect.TypeFor[Job]() {
 		return ""
 	}

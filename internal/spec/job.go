@@ -179,7 +179,7 @@ type Secret struct {
 // Site is one entry of the sites file.
 type Site struct {
 	Name     string `yaml:"name"`
-	Provider string `yaml:"provider"` // local | ssh | slurm
+	Provider string `yaml:"provider"` // local | ssh | slurm | aws
 	// Hosts of a local site: the number of emulated hosts (0: this machine
 	// itself); of an ssh site: names or patterns such as ann@n[2-9].
 	Hosts Hosts `yaml:"hosts"`
@@ -198,6 +198,7 @@ type Site struct {
 	// machine is one.
 	Login string `yaml:"login"`
 	Slurm *Slurm `yaml:"slurm"`
+	AWS   *AWS   `yaml:"aws" json:",omitempty"`
 	// Slots is the number of cores to use per host; 0: all of them.
 	Slots int `yaml:"slots"`
 	// Runs is the most runs at a time on each host of a site without a queue; 0: no limit.

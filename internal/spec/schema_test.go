@@ -177,7 +177,7 @@ func TestSchemaTellsWhatKeysMean(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := schema["properties"].(map[string]any)["sites"].(map[string]any)["items"].(map[string]any)["properties"].(map[string]any)
-	if got, want := site["slot"].(map[string]any)["description"], "how long an attempt may take on this site, such as `2h`; default: no limit"; got != want {
+	if got, want := site["slot"].(map[string]any)["description"], "how long an attempt may take on this site, such as `2h`; required for aws; default: no limit"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -12,12 +12,15 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/ec2server"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
 func TestMain(m *testing.M) {
-	if code, meant := sshfarm.Main(os.Args); meant {
-		os.Exit(code)
+	for _, main := range []func([]string) (int, bool){sshfarm.Main, ec2server.Main} {
+		if code, meant := main(os.Args); meant {
+			os.Exit(code)
+		}
 	}
 	if len(os.Args) == 6 && os.Args[1] == serveArg {
 		fmt.Fprintln(os.Stderr, serve(os.Args[2], os.Args[3], os.Args[4], os.Args[5]))

@@ -1,0 +1,175 @@
+package e2e
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/ec2server"
+)
+
+// rented has a bee's only site rent machines from an EC2.
+func rented(t *testing.T, b *testkit.Bee) *ec2server.Server {
+	t.Helper()
+	s := ec2server.Start(t)
+	b.Env = append(append(b.Env, s.Env()...), "BEE_SITES="+b.File("rented.yaml", fmt.Sprintf(`sites:
+  - name: ec2
+    provider: aws
+    slot: 1h
+    scratch: %s
+    slots: 2
+    ssh_options: {ProxyCommand: "%s"}
+    aws:
+      types: [%s]
+      image: %s
+      user: %s
+      network: {ssh_from: [203.0.113.7/32]}
+`, s.Scratch(), s.Proxy(t), ec2server.Small, ec2server.Image, ec2server.User(t))))
+	return s
+}
+
+// wantNothingRented looks at the cloud's own list.
+func wantNothingRented(t *testing.T, s *ec2server.Server) {
+	t.Helper()
+	if left := s.Left(); len(left) > 0 {
+		t.Errorf("left in the cloud: %v", left)
+	}
+}
+
+// awaitMachine waits until a machine has been rented.
+func awaitMachine(t *testing.T, s *ec2server.Server) {
+	t.Helper()
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if left := s.Left(); len(left) < 2 {
+			return fmt.Errorf("rented is %v", left)
+		}
+		return nil
+	})
+}
+
+// TestMPIOnRentedMachines: machines are rented, run MPI, and are gone with the run.
+func TestMPIOnRentedMachines(t *testing.T) {
+	testkit.AsRootToo(t)
+	t.Parallel()
+	b, build := mpiBee(t)
+	s := rented(t, b)
+	var d struct {
+		Findings []struct{ Area, Name, Status, Detail, Remedy string }
+	}
+	b.JSON(&d, "doctor", "--json")
+	for _, f := range d.Findings {
+		if f.Area == "site" && (f.Status != "ok" || !strings.Contains(f.Detail, ec2server.Small)) {
+			t.Errorf("the doctor finds %+v", f)
+		}
+	}
+	wantNothingRented(t, s)
+	job := b.File("job.yaml", strings.Join([]string{
+		"name: mpi", strings.TrimSpace(build), "nodes: 2", "ranks_per_node: 1", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
+		"run: mpirun python3 probe.py | tee result", "outputs: [result]", "timeout: 3m",
+	}, "\n")+"\n")
+	r := b.Try("run", "-q", job)
+	if r.Code != 0 || !strings.HasPrefix(r.Stdout, "size 2 sum 3 hosts ip-198-51-") {
+		t.Errorf("got %+v\n%s", r, s.Console())
+	}
+	if got := b.Read("result"); got != r.Stdout {
+		t.Errorf("the output has %q", got)
+	}
+	wantNothingRented(t, s)
+	wantNoSecret(t, b, s)
+}
+
+// wantNoSecret: the user's credentials are in no file of bee's, and on no machine.
+func wantNoSecret(t *testing.T, b *testkit.Bee, s *ec2server.Server) {
+	t.Helper()
+	for _, dir := range []string{b.Dir, s.Scratch(), s.Machines()} {
+		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+			if err != nil || !e.Type().IsRegular() || e.Name() == "bee" {
+				return nil //nolint:nilerr // what comes and goes
+			}
+			raw, err := os.ReadFile(path)
+			if err == nil && bytes.Contains(raw, []byte(ec2server.Secret)) {
+				t.Errorf("%s has the secret key", path)
+			}
+			return nil //nolint:nilerr // see above
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestKilledWhileItRents kills bee while machines boot: the next command ends them, by the record or, where
+// the run was forgotten, by a sweep.
+func TestKilledWhileItRents(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "nodes: 2", "run: echo it runs")
+	s := rented(t, b)
+	begin := func() string {
+		t.Helper()
+		c := b.Command("run", "-q", job)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		awaitMachine(t, s)
+		c.Process.Kill()
+		if err := c.Wait(); err == nil {
+			t.Fatal("it has ended before it was killed")
+		}
+		return strings.Fields(b.Must("ps", "-aq"))[0]
+	}
+	id := begin()
+	b.Must("supervise")
+	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
+		t.Errorf("the run has %s: %+v", v.State, v.Error)
+	}
+	wantNothingRented(t, s)
+	id = begin()
+	env := b.Env
+	b.Env = append(b.Env, "AWS_SECRET_ACCESS_KEY=wrong") // while it is forgotten, the cloud is out of reach
+	b.Must("stop", id)
+	b.Must("rm", "--force", id)
+	if len(s.Left()) == 0 {
+		t.Error("a stranger has ended the machines")
+	}
+	b.Env = env
+	if out := b.Must("sweep"); !strings.Contains(out, id) {
+		t.Errorf("the sweep printed %q", out)
+	}
+	wantNothingRented(t, s)
+	if left, err := filepath.Glob(filepath.Join(b.Dir, "state", "cloud", "*", "leases", "*")); err != nil || len(left) > 0 {
+		t.Errorf("records left: %v, %v", left, err)
+	}
+	wantNoSecret(t, b, s)
+}
+
+// TestReclaimedMachines: the loss of all machines ends the attempt by name, and nothing is left.
+func TestReclaimedMachines(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "run: 'echo ready; sleep 100'")
+	s := rented(t, b)
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	testkit.Eventually(t, 60*time.Second, func() error {
+		if b.Must("logs", id) != "ready\n" {
+			return errors.New("it is not ready")
+		}
+		return nil
+	})
+	s.Reclaim()
+	v := b.Await(id, 120*time.Second)
+	if v.State != "failed" || v.Error == nil || v.Error.Kind != "lost" {
+		t.Errorf("got %+v", v)
+	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if left := s.Left(); len(left) > 0 {
+			return fmt.Errorf("left in the cloud: %v", left)
+		}
+		return nil
+	})
+}
