@@ -9,6 +9,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/checkpoint"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/control/transfer"
@@ -93,9 +94,11 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
 	// A site that cannot do it is passed over before any image is built.
-	if err := a.usable(work); err != nil {
+	facts, mounts, err := a.candidate().Check(work, a.first(), func(ctx context.Context) ([]state.Attempt, error) { return d.c.Store.Attempts(ctx, d.run.ID) })
+	if err != nil {
 		return a.abandon(ctx, err)
 	}
+	a.preempted, a.mounts = facts.Preempted, mounts
 	if err := d.getImage(work); err != nil {
 		return d.failed(ctx, err)
 	}
@@ -139,29 +142,6 @@ func (r *controlled) siteFailed(ctx context.Context, err error) (outcome, error)
 	return out, ctxErr
 }
 
-// usable asks the site whether it can take the run now.
-func (a *attempt) usable(ctx context.Context) error {
-	facts, err := a.provider.Probe(ctx)
-	if err != nil {
-		return err
-	}
-	a.preempted = facts.Preempted
-	if err := placement.CheckFacts(a.site.Name, facts, a.sub.Job.Hosts()); err != nil {
-		return err
-	}
-	if a.mounts, err = mountsOn(ctx, a.provider, a.site, &a.sub.Job); err != nil {
-		return err
-	}
-	if err := a.occupied(ctx); err != nil || facts.Left == 0 {
-		return err
-	}
-	earlier, err := a.c.Store.Attempts(ctx, a.run.ID)
-	if err != nil {
-		return err
-	}
-	return placement.CheckLeft(a.site, a.provider.Info().Summary, facts, placement.LearnMargin(&a.sub.Job, a.site, earlier, true))
-}
-
 // warnOfPreemption says once of a site that a checkpoint may come too late there.
 func (a *attempt) warnOfPreemption(ctx context.Context) {
 	left := placement.ShortNotice(&a.sub.Job, a.preempted)
@@ -186,9 +166,9 @@ func (a *attempt) acquire(ctx context.Context) error {
 	}
 	a.c.say(core.PhaseAcquire, a.choice())
 	return a.timed(ctx, core.PhaseAcquire, func() error {
-		lease, err := a.provider.Acquire(ctx, a.request(a.owner()))
+		lease, err := a.provider.Acquire(ctx, a.candidate().Request(a.owner()))
 		if core.IsKind(err, core.Busy) { // another run may have come first since the site was asked
-			err = cmp.Or(a.occupied(ctx), err)
+			err = cmp.Or(a.candidate().Occupied(ctx, a.first()), err)
 		}
 		if err != nil {
 			return err
@@ -209,16 +189,14 @@ func (a *attempt) choice() string {
 	return text
 }
 
-// request is what a job asks of a site.
-func (c *Controller) request(o core.Owner, job *spec.Job) driver.Request {
-	return driver.Request{Owner: o, Nodes: job.Hosts(), SlotsPerNode: job.SlotsPerHost(), Memory: job.MemoryPerHost(), GPUs: int(job.GPUs), RDMA: job.RDMA.Device == spec.RDMAHost, Binary: c.Binary}
+// candidate is the attempt's site as one that may take the run.
+func (a *attempt) candidate() *candidate.Site {
+	return &candidate.Site{Spec: a.site, Provider: a.provider, Job: &a.sub.Job, Binary: a.c.Binary, Submitted: a.run.Created}
 }
 
-// request is what the run asks of its site.
-func (a *attempt) request(o core.Owner) driver.Request {
-	r := a.c.request(o, &a.sub.Job)
-	r.Submitted = a.run.Created
-	return r
+// first is the owner as which a site is asked of the run.
+func (r *controlled) first() core.Owner {
+	return core.Owner{User: r.c.Store.User(), Run: r.run.ID, Attempt: 1}
 }
 
 // hold writes the handle of the attempt's lease.

@@ -34,7 +34,7 @@ func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*l
 		a.rec.Margin, a.rec.MarginWhy = m.Total, m.Why
 	}
 	if a.mounts == nil { // another controller has found them
-		if a.mounts, err = mountsOn(ctx, a.provider, a.site, job); err != nil {
+		if a.mounts, err = a.candidate().Mounts(ctx); err != nil {
 			return nil, err
 		}
 	}

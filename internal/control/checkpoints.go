@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/state"
@@ -39,7 +40,7 @@ func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
 	if sub.Job.Store == "" {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+	ctx, cancel := context.WithTimeout(ctx, candidate.Timeout)
 	defer cancel()
 	run := state.Run{ID: state.NewID(), Name: sub.Job.Name, State: state.Queued, Created: time.Now()}
 	tried := c.kept().Of(&run, sub.Job.Store, sub.StoreName)

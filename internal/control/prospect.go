@@ -62,18 +62,18 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	for _, i := range sub.order(starts) {
 		site, f := sub.Sites[i], starts[i]
 		p := Prospect{
-			Site: site.Name, Provider: site.Provider, Summary: f.info.Summary, Usable: f.err == nil, Start: f.at, StartReason: f.why, Slots: f.facts.Slots, Attended: attended(&sub.Job, f.info),
+			Site: site.Name, Provider: site.Provider, Summary: f.Info.Summary, Usable: f.Err == nil, Start: f.At, StartReason: f.Why, Slots: f.Facts.Slots, Attended: attended(&sub.Job, f.Info),
 			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts()),
 		}
-		if f.err != nil {
-			p.Reason, p.Remedy = f.err.Error(), core.Remedy(f.err)
+		if f.Err != nil {
+			p.Reason, p.Remedy = f.Err.Error(), core.Remedy(f.Err)
 		}
-		if slot := placement.SlotTime(site, f.facts); slot > 0 {
+		if slot := placement.SlotTime(site, f.Facts); slot > 0 {
 			m := placement.FirstMargin(&sub.Job)
 			p.NoCheckpoint = sub.Job.Checkpoint == nil
 			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.MarginReason = slot.Seconds(), max(0, slot-m.Total).Seconds(), m.Total.Seconds(), m.Why
 		}
-		p.NoticeSeconds, p.PreemptedSeconds = placement.ShortNotice(&sub.Job, f.facts.Notice).Seconds(), placement.ShortNotice(&sub.Job, f.facts.Preempted).Seconds()
+		p.NoticeSeconds, p.PreemptedSeconds = placement.ShortNotice(&sub.Job, f.Facts.Notice).Seconds(), placement.ShortNotice(&sub.Job, f.Facts.Preempted).Seconds()
 		list = append(list, p)
 	}
 	return list

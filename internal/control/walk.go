@@ -10,9 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -239,7 +239,7 @@ func (d *drive) reason(site spec.Site, none []passed) string {
 
 // ordered gives the sites in the order in which the job wants them tried now.
 func (d *drive) ordered(ctx context.Context) []spec.Site {
-	var starts []forecast
+	var starts []candidate.Forecast
 	if d.sub.Job.Order == spec.OrderSoonest {
 		starts = d.c.forecasts(ctx, d.sub, d.run.ID)
 	}
@@ -255,39 +255,27 @@ func (d *drive) ordered(ctx context.Context) []spec.Site {
 	return sites
 }
 
-// forecast is when a site would start a run, as far as it can say.
-type forecast struct {
-	at    time.Time
-	why   string // not at once
-	facts driver.Facts
-	info  driver.Info
-	err   error
-}
-
 // order returns the indexes of the sites in the order that the job wants.
-func (s *Submission) order(forecasts []forecast) []int {
+func (s *Submission) order(forecasts []candidate.Forecast) []int {
 	starts := make([]placement.Start, len(forecasts))
 	for i, f := range forecasts {
-		if f.err == nil {
-			starts[i] = f.at
+		if f.Err == nil {
+			starts[i] = f.At
 		}
 	}
 	return placement.Order(s.Job.Order, s.Sites, starts, time.Now())
 }
 
-// forecastTimeout bounds how long one site may take to answer.
-const forecastTimeout = 30 * time.Second
-
 // forecasts asks all sites at once.
-func (c *Controller) forecasts(ctx context.Context, sub Submission, run string) []forecast {
-	ctx, cancel := context.WithTimeout(ctx, forecastTimeout)
+func (c *Controller) forecasts(ctx context.Context, sub Submission, run string) []candidate.Forecast {
+	ctx, cancel := context.WithTimeout(ctx, candidate.Timeout)
 	defer cancel()
-	list := make([]forecast, len(sub.Sites))
+	list := make([]candidate.Forecast, len(sub.Sites))
 	var wg sync.WaitGroup
 	for i, site := range sub.Sites {
 		wg.Go(func() {
-			if err := core.Caught(func() error { list[i] = c.forecast(ctx, sub, site, run); return nil }); err != nil {
-				list[i] = forecast{err: err}
+			if err := core.Caught(func() error { list[i] = c.forecast(ctx, &sub, site, run); return nil }); err != nil {
+				list[i] = candidate.Forecast{Err: err}
 			}
 		})
 	}
@@ -295,26 +283,16 @@ func (c *Controller) forecasts(ctx context.Context, sub Submission, run string) 
 	return list
 }
 
-func (c *Controller) forecast(ctx context.Context, sub Submission, site spec.Site, run string) forecast {
+func (c *Controller) forecast(ctx context.Context, sub *Submission, site spec.Site, run string) candidate.Forecast {
 	p, err := c.Provider(site)
 	if err != nil {
-		return forecast{err: err}
+		return candidate.Forecast{Err: err}
 	}
-	f := forecast{info: p.Info()}
-	if f.facts, f.err = p.Probe(ctx); f.err == nil {
-		f.err = cmp.Or(placement.CheckSlot(site, &sub.Job), placement.CheckVolume(site, &sub.Job), placement.CheckFacts(site.Name, f.facts, sub.Job.Hosts()), placement.CheckLeft(site, f.info.Summary, f.facts, placement.FirstMargin(&sub.Job)))
-	}
-	if f.err == nil {
-		_, f.err = mountsOn(ctx, p, site, &sub.Job)
-	}
-	if f.err != nil {
-		return f
-	}
-	f.at = time.Now()
-	if q := p.Queue(); q != nil {
-		var w driver.Waiting
-		w, f.err = q.Forecast(ctx, c.request(core.Owner{User: c.Store.User(), Run: run, Attempt: 1}, &sub.Job))
-		f.at, f.why = w.Expected, w.Reason
-	}
-	return f
+	s := candidate.Site{Spec: site, Provider: p, Job: &sub.Job, Binary: c.Binary}
+	return s.Forecast(ctx, core.Owner{User: c.Store.User(), Run: run, Attempt: 1})
+}
+
+// waitsForRuns reports whether the run waits for other runs of its user at some site.
+func waitsForRuns(none []passed) bool {
+	return slices.ContainsFunc(none, func(p passed) bool { return errors.As(p.err, new(candidate.OccupiedError)) })
 }
