@@ -159,7 +159,7 @@ func (o Own) Leaves(path string) bool {
 }
 
 // OfOwn returns those of a job's reaches that count where the user wrote its Beefile: what
-// lies in the directory of that is its own even where this is the home directory.
+// is in the directory of that counts as its own, even where this is the home directory.
 func OfOwn(dir string, list []Reach) []Reach {
 	own := OwnDir(dir)
 	return slices.DeleteFunc(list, func(r Reach) bool {
