@@ -52,17 +52,18 @@ func noDirectory(dir string) error {
 // nothingToRun is the error of a `bee run` without arguments. With -v FILE, which once
 // was a debug log, the file is a Beefile.
 func nothingToRun(c *cobra.Command, volumes []string) error {
-	for _, v := range volumes {
-		e := &core.Error{
-			Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: fmt.Errorf("-v mounts a directory, and no Beefile or image follows %q", v),
-			Remedy: "Name what to run: `bee run -v " + shell.Word(v) + " IMAGE`.",
-		}
-		if !strings.Contains(v, ":") { // as for a debug log
-			e.Remedy = "A debug log is written by `bee run --verbose " + shell.Word(v) + "`, and a mount is `-v HOST:PATH`."
-		}
-		return e
+	if len(volumes) == 0 {
+		return wrongArguments(c, nil)
 	}
-	return wrongArguments(c, nil)
+	v := volumes[0]
+	e := &core.Error{
+		Kind: core.Invalid, Op: "read arguments of", Object: c.CommandPath(), Err: fmt.Errorf("-v mounts a directory, and no Beefile or image follows %q", v),
+		Remedy: "Name what to run: `bee run -v " + shell.Word(v) + " IMAGE`.",
+	}
+	if !strings.Contains(v, ":") { // as for a debug log
+		e.Remedy = "A debug log is written by `bee run --verbose " + shell.Word(v) + "`, and a mount is `-v HOST:PATH`."
+	}
+	return e
 }
 
 // foreignFlag is what bee has in place of a flag of docker or Slurm.
