@@ -187,9 +187,6 @@ func methodOf(name string) (string, error) {
 	return name, nil
 }
 
-// plainLetters need no quotes in a shell.
-const plainLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,%+"
-
 // repeating is the command of a study without what belongs to one series only.
 func repeating(c *cobra.Command, args []string) string {
 	words := append(strings.Fields(c.CommandPath()), args...)
@@ -208,9 +205,7 @@ func repeating(c *cobra.Command, args []string) string {
 		}
 	})
 	for i, w := range words {
-		if strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(plainLetters, r) }) {
-			words[i] = shell.Quote(w)
-		}
+		words[i] = shell.Word(w)
 	}
 	return strings.Join(words, " ")
 }

@@ -19,11 +19,12 @@ type energy map[string]counter
 // readEnergy reads the counters of whole processors. Those that cannot be read are absent.
 func readEnergy(dir string) energy {
 	all := energy{}
-	zones, _ := filepath.Glob(filepath.Join(dir, "intel-rapl:[0-9]*"))
-	for _, zone := range zones {
-		if strings.Count(filepath.Base(zone), ":") != 1 { // a part of a processor
+	entries, _ := os.ReadDir(dir) //nolint:forbidigo // a directory of the kernel; without it, the energy is not known
+	for _, e := range entries {
+		if strings.Count(e.Name(), ":") != 1 || !strings.HasPrefix(e.Name(), "intel-rapl:") { // a part of a processor
 			continue
 		}
+		zone := filepath.Join(dir, e.Name())
 		used, err := readNumber(filepath.Join(zone, "energy_uj"))
 		most, err2 := readNumber(filepath.Join(zone, "max_energy_range_uj"))
 		if err == nil && err2 == nil {
