@@ -42,7 +42,7 @@ func Forward(r *http.Request, forward http.Handler) *http.Response {
 	return w.Result()
 }
 
-// Without takes headers from a request that the server has not yet seen, and signs it anew.
+// Without takes headers from a request that the server has not yet seen, and signs it again.
 func Without(t testing.TB, r *http.Request, headers ...string) {
 	for _, h := range headers {
 		r.Header.Del(h)

@@ -167,7 +167,7 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 	return p, meta.ReadAt(parts, p, off, func(e meta.Extent, p []byte) error { return v.readRecord(e.Rec, e.Skip, p) })
 }
 
-// readSource reads a file of the remote. One whose version is gone is opened anew the next time.
+// readSource reads a file of the remote. One whose version is gone is opened again the next time.
 func (v *Volume) readSource(ctx context.Context, ino uint64, s remote.Source, read func() error) error {
 	err := retried(ctx, read)
 	if errors.Is(err, fs.ErrClosed) {
