@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -38,6 +39,7 @@ func must(t *testing.T, err error) {
 }
 
 func TestCheckParents(t *testing.T) {
+	testkit.AsRootToo(t)
 	const stranger = 12345
 	for _, c := range []struct {
 		name   string
@@ -85,8 +87,8 @@ func TestCheckParents(t *testing.T) {
 		}, "a/d/b", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.root && os.Geteuid() != 0 {
-				t.Skip("needs root; covered by the run as root")
+			if c.root {
+				testkit.RequireRoot(t)
 			}
 			at := tree(t, c.make)
 			if err := CheckParents(at(c.path)); (err != nil) != c.shared || err != nil && core.KindOf(err) != core.Unsupported {

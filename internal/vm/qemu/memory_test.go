@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/reservation"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // host writes the files of a made-up host.
@@ -94,6 +95,7 @@ func TestRealGroup(t *testing.T) {
 		os.Stdout.WriteString(fmt.Sprintln("free", free))
 		return
 	}
+	testkit.RequireRoot(t)
 	raw, _ := os.ReadFile("/proc/self/cgroup")
 	parent := ""
 	for _, h := range hierarchies() {
