@@ -113,6 +113,8 @@ func TestKilledWhileItRents(t *testing.T) {
 	s := rented(t, b)
 	begin := func() string {
 		t.Helper()
+		s.Late(time.Minute) // it waits for its machines until it is killed
+		defer s.Late(0)
 		c := b.Command("run", "-q", job)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
