@@ -5,6 +5,7 @@ package apptainer
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -65,6 +66,9 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err != nil {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "start apptainer container", Object: spec.Name, Err: err}
 	}
+	if err := throughLinks(s.Mounts); err != nil {
+		return nil, err
+	}
 	if h.UID == 0 {
 		s = forHostRoot(s, "/")
 	}
@@ -76,6 +80,31 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
 		Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Remove: func(context.Context) error { return nil },
 	})
+}
+
+// throughLinks refuses mounts whose place in another one is a link, or behind one, as a job
+// before may have made it. Apptainer follows it to the host, and makes a directory there.
+func throughLinks(mounts []driver.Mount) error {
+	for _, m := range mounts {
+		for _, in := range mounts {
+			rel, err := filepath.Rel(in.Target, m.Target)
+			if err != nil || rel == "." || !filepath.IsLocal(rel) {
+				continue
+			}
+			at := in.Source
+			for name := range strings.SplitSeq(rel, "/") {
+				at = filepath.Join(at, name)
+				if info, err := os.Lstat(at); err != nil || info.Mode()&os.ModeSymlink == 0 {
+					continue
+				}
+				return &core.Error{
+					Kind: core.Unsupported, Op: "mount", Object: m.Target, Err: fmt.Errorf("%s is a link, and expected a directory or nothing", at),
+					Remedy: "Remove the link from the volume, or mount it elsewhere.",
+				}
+			}
+		}
+	}
+	return nil
 }
 
 // forHostRoot changes what a container is to be where the host's root starts it.

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/runtime/command"
@@ -42,6 +43,23 @@ func TestCommandLine(t *testing.T) {
 		})
 	}
 	drivertest.Same(t, []string{"HOME=/h", "APPTAINERENV_A=1\n2"}, programEnv([]string{"HOME=/h"}, []string{"A=1\n2"}))
+}
+
+// TestMountsThroughLinks: none is made where a job before has put a link in its way.
+func TestMountsThroughLinks(t *testing.T) {
+	volume := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(volume, "dir"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(t.TempDir(), filepath.Join(volume, "dir", "out")); err != nil {
+		t.Fatal(err)
+	}
+	for place, refused := range map[string]bool{"/v/dir": false, "/v/new/below": false, "/v/dir/out": true, "/v/dir/out/below": true, "/elsewhere/dir/out": false} {
+		err := throughLinks([]driver.Mount{{Source: "/data", Target: place}, {Source: volume, Target: "/v"}})
+		if (err != nil) != refused || refused && !core.IsKind(err, core.Unsupported) {
+			t.Errorf("%s: %v", place, err)
+		}
+	}
 }
 
 func TestHostRootMayNotChangeTheKernel(t *testing.T) {
