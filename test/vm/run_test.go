@@ -168,6 +168,9 @@ outputs: [{from: /work/*, to: ./results}]
 		t.Errorf("the switches say %+v", stats)
 	}
 
+	// A guest has no network but that of the others: it is reached by its node.
+	b.ReachInto(id, 1, `printf '%s\n' 'read request; printf "HTTP/1.0 200 OK\r\nContent-Length: 11\r\n\r\n"; cat /tmp/sent' >/tmp/serve
+socat TCP-LISTEN:PORT,bind=127.0.0.1,fork EXEC:'sh /tmp/serve' </dev/null >/dev/null 2>&1 &`)
 	checkSSH(t, b, id)
 	if after := digests(t, system); !slices.Equal(before, after) {
 		t.Errorf("images that many guests boot were written to: %v", system)
