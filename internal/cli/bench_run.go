@@ -466,7 +466,7 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 	b.taker.Dir = j.Dir
 	r := runner.Runner{
 		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: epoch(j),
-		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant,
+		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant, Failed: b.failed,
 	}
 	end, err := r.Run(ctx)
 	if err = errors.Join(err, j.Close()); err != nil {
@@ -518,6 +518,15 @@ func uptime() (time.Duration, error) {
 	var t unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
 	return time.Duration(t.Nano()), err
+}
+
+// failed prints why a measurement failed.
+func (b *bench) failed(r record.Row) {
+	lines := strings.Split(r.Error, "\n")
+	for i := range lines {
+		lines[i] = printable(lines[i])
+	}
+	b.app.benchStep(r.Environment + " failed: " + strings.Join(lines, "\n"))
 }
 
 // scant warns of a budget without a verdict.

@@ -152,7 +152,7 @@ method: {blocks: 10}
 	t.Run("a wrong answer is a failure", func(t *testing.T) {
 		wrong := bee.File("wrong.yaml", strings.Replace(study(1), "counted [0-9]+$", "counted 80000$", 1))
 		got := bee.Try("bench", "run", "--wait", "0s", wrong, "-o", filepath.Join(bee.Dir, "wrong"), "--env", "equal", "--fail-on", "failed")
-		if got.Code != 200 {
+		if got.Code != 200 || !strings.Contains(got.Stderr, "equal failed: the answer is wrong") {
 			t.Errorf("a study with wrong answers ends with %d, expected 200:\n%s\n%s", got.Code, got.Stdout, got.Stderr)
 		}
 	})

@@ -202,7 +202,7 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 	case outcome.Failed == "":
 		err = t.read(ctx, &row, outcome, output.Bytes(), work)
 	default:
-		err = fmt.Errorf("%s", strings.TrimSpace(outcome.Failed+" "+outcome.Remedy))
+		err = fmt.Errorf("%s%s", strings.TrimSpace(outcome.Failed+" "+outcome.Remedy), study.Ending(output.String()))
 	}
 	if err != nil {
 		row.Status, row.Error = record.Failed, err.Error()

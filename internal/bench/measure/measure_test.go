@@ -79,6 +79,10 @@ func TestMeasure(t *testing.T) {
 		"a run that failed": {func(*spec.Job, io.Writer) (Outcome, error) {
 			return Outcome{Failed: "no host", Remedy: "Wait."}, nil
 		}, "no host"},
+		"the end of what it printed": {func(_ *spec.Job, w io.Writer) (Outcome, error) {
+			_, err := io.WriteString(w, "first\nno such mesh\n")
+			return Outcome{Failed: "code 1"}, err
+		}, "no such mesh"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := taker(t, tc.launch)

@@ -78,6 +78,8 @@ type Runner struct {
 	Family int
 	Epoch  int
 	Report func(Progress)
+	// Failed, if set, is called with each measurement that failed.
+	Failed func(record.Row)
 	// Scant, if set, is called once if the budget likely ends the study before it has a verdict.
 	Scant func(Scant)
 	// Stop, closed, ends the study after the current measurement.
@@ -230,6 +232,9 @@ func (r *Runner) measure(ctx context.Context, m Measurement) error {
 			return err
 		}
 		r.note(&row)
+		if row.Status == record.Failed && r.Failed != nil {
+			r.Failed(row)
+		}
 	}
 	return nil
 }

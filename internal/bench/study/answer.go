@@ -39,7 +39,7 @@ func (c *Check) Verify(ctx context.Context, text []byte) error {
 	}
 	g := re.FindSubmatch(text)
 	if g == nil {
-		return fmt.Errorf("%q matches nothing%s", c.Regex, ending(string(text)))
+		return fmt.Errorf("%q matches nothing%s", c.Regex, Ending(string(text)))
 	}
 	if c.Equals != "" && len(g) > 1 {
 		return c.equal(fmt.Sprintf("%q", c.Regex), string(g[1]))

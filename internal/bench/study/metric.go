@@ -132,7 +132,7 @@ func lastMatch(pattern string, groups int, text string, choose func(groups []str
 		}
 	}
 	if !any {
-		return 0, fmt.Errorf("%q matches nothing%s", pattern, ending(text))
+		return 0, fmt.Errorf("%q matches nothing%s", pattern, Ending(text))
 	}
 	return parseNumber(found)
 }
@@ -145,8 +145,8 @@ func parseNumber(text string) (float64, error) {
 	return x, nil
 }
 
-// ending shows the last lines of an output.
-func ending(text string) string {
+// Ending shows the last lines of an output.
+func Ending(text string) string {
 	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
 	end := strings.Join(lines[max(0, len(lines)-lastLines):], "\n  ")
 	if strings.TrimSpace(end) == "" {
@@ -199,9 +199,9 @@ func (m *Metric) rows(text string) ([]Figure, error) {
 	}
 	if len(figures) == 0 {
 		if m.At != "" {
-			return nil, fmt.Errorf("the table has no row whose %s is %s%s", t.Key, m.At, ending(text))
+			return nil, fmt.Errorf("the table has no row whose %s is %s%s", t.Key, m.At, Ending(text))
 		}
-		return nil, fmt.Errorf("no line has %d numbers (%s)%s", len(t.Columns), strings.Join(t.Columns, ", "), ending(text))
+		return nil, fmt.Errorf("no line has %d numbers (%s)%s", len(t.Columns), strings.Join(t.Columns, ", "), Ending(text))
 	}
 	return figures, nil
 }
@@ -214,7 +214,7 @@ func query(ctx context.Context, expression string, text []byte) (any, error) {
 	}
 	var input any
 	if err := json.Unmarshal(text, &input); err != nil {
-		return nil, fmt.Errorf("the output is no JSON (%w)%s", err, ending(string(text)))
+		return nil, fmt.Errorf("the output is no JSON (%w)%s", err, Ending(string(text)))
 	}
 	return run(ctx, q, expression, input)
 }
