@@ -252,7 +252,7 @@ func (a *attempt) timed(ctx context.Context, p core.Phase, do func() error) erro
 // abandon ends an attempt whose task was never started, as far as we know.
 func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 	if a.lease != nil && a.rec.Launched() && ctx.Err() == nil {
-		cause = a.withNodeError(ctx, cause)
+		cause = a.headFiles().WithNodeError(ctx, cause)
 	}
 	by, _ := errors.AsType[endsBy](cause)
 	if by.error != nil {

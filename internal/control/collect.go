@@ -3,8 +3,6 @@ package control
 import (
 	"context"
 	"errors"
-	"fmt"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -21,23 +19,6 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// logTimeout bounds how long nodes' logs are waited for.
-const logTimeout = 5 * time.Second
-
-// OutputLog is where the output of an attempt lies at home once it is over.
-func OutputLog(runDir string, attempt int) string {
-	return filepath.Join(runDir, fmt.Sprintf("output-%d.log", attempt))
-}
-
-// NodeLog is where the log of an attempt's node lies at home.
-func NodeLog(runDir string, attempt, rank int) string {
-	return filepath.Join(runDir, fmt.Sprintf("node-%d-%d.log", attempt, rank))
-}
-
-// NodeLogRank is the rank in whose log the words of a node are: those of one
-// host write to that of its first.
-func NodeLogRank(job *spec.Job, rank int) int { return rank - rank%job.NodesPerHost() }
-
 // collect brings home the output, the nodes' logs and the job's outputs. Only
 // when it has succeeded may the lease be released: until then the site holds
 // the only copy. absent is why the run fails by outputs that were not there.
@@ -45,7 +26,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 	err = a.timed(ctx, core.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
-		logs.Go(func() { a.guard(func() { a.fetchLogs(ctx, home) }) })
+		logs.Go(func() { a.guard(func() { a.headFiles().Logs(ctx) }) })
 		defer logs.Wait()
 		head := a.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
@@ -129,26 +110,6 @@ func unreached(err error) bool {
 	return core.IsKind(err, core.Transient) || core.IsKind(err, core.Lost)
 }
 
-// fetchLogs brings the nodes' logs home, as far as they can be had soon: a
-// host that is gone takes its log along.
-func (a *attempt) fetchLogs(ctx context.Context, home string) {
-	ctx, cancel := context.WithTimeout(ctx, logTimeout)
-	defer cancel()
-	var wg sync.WaitGroup
-	gate := make(chan struct{}, 16)
-	for _, host := range a.lease.Hosts() {
-		gate <- struct{}{}
-		wg.Go(func() {
-			a.guard(func() {
-				defer func() { <-gate }()
-				rank := host.Index * a.sub.Job.NodesPerHost()
-				headlink.FetchFile(ctx, a.lease, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(home, a.rec.N, rank)}, headlink.MaxNodeLog) //nolint:errcheck // see above
-			})
-		})
-	}
-	wg.Wait()
-}
-
 // clearArrivals removes the partial outputs of a run that gets no more of them. Another run
 // may have the same `to:`. The caller has the run's lock.
 func (c *Controller) clearArrivals(sub *Submission, run string) {
@@ -170,3 +131,13 @@ func (a *attempt) collector() *outputs.Collector {
 		Site: a.transfers(), Attempt: &a.rec, Records: a.c.Store, Remote: a.c.Remote,
 	}
 }
+
+// OutputLog is where the output of an attempt lies at home once it is over.
+func OutputLog(runDir string, attempt int) string { return headlink.OutputLog(runDir, attempt) }
+
+// NodeLog is where the log of an attempt's node lies at home.
+func NodeLog(runDir string, attempt, rank int) string { return headlink.NodeLog(runDir, attempt, rank) }
+
+// NodeLogRank is the rank in whose log the words of a node are: those of one
+// host write to that of its first.
+func NodeLogRank(job *spec.Job, rank int) int { return rank - rank%job.NodesPerHost() }

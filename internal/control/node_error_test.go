@@ -60,7 +60,7 @@ func TestTheErrorOfAHeadIsTheReason(t *testing.T) {
 				controlled: control(w.Controller, run, Submission{Job: spec.Job{Nodes: 1}}), site: spec.Site{Name: "a"},
 				lease: w.sites["a"].lease(core.Owner{Run: run.ID, Attempt: 1}), rec: state.Attempt{Run: run.ID, N: 1},
 			}
-			err := a.withNodeError(t.Context(), gone)
+			err := a.headFiles().WithNodeError(t.Context(), gone)
 			if !strings.Contains(err.Error(), c.message) || !strings.Contains(core.Remedy(err), c.remedy) || core.KindOf(err) != c.kind || strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("%v (%v): %s", err, core.KindOf(err), core.Remedy(err))
 			}

@@ -218,7 +218,19 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 // headFiles returns the files that the attempt's head leaves.
 func (a *attempt) headFiles() *headlink.Files {
 	return &headlink.Files{
-		Lease: a.lease, Site: a.site.Name, Run: a.run.ID, Dir: a.c.Store.RunDir(a.run.ID),
+		Lease: a.lease, Site: a.site.Name, Run: a.run.ID, Dir: a.c.Store.RunDir(a.run.ID), Attempt: a.rec.N, NodesPerHost: a.sub.Job.NodesPerHost(), Guard: a.guard,
 		Asked: protocol.Asked{Nodes: a.sub.Job.Nodes, Outputs: len(a.sub.Job.Outputs), Checkpoint: a.sub.Job.Checkpoint != nil},
+	}
+}
+
+// measure notes how long a checkpoint took whose head has ended: from asking for
+// it, by the head's clock.
+func (a *attempt) measure(r *protocol.Result) {
+	if !r.Continue {
+		return
+	}
+	a.rec.Saving = r.Phases[core.PhaseCheckpoint]
+	if took := r.Ended.Sub(a.rec.CheckpointAsked); !a.rec.CheckpointAsked.IsZero() && took > a.rec.Saving {
+		a.rec.Saving = took
 	}
 }

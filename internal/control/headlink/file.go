@@ -16,7 +16,7 @@ import (
 const (
 	maxResult  = 64 << 20
 	maxJournal = 256 << 20
-	MaxNodeLog = 256 << 20
+	maxNodeLog = 256 << 20
 	maxLine    = maxResult + 1<<20 // of a journal
 )
 

@@ -21,7 +21,12 @@ type Files struct {
 	Lease     driver.Lease
 	Site, Run string // for messages
 	Dir       string // the run's on this machine
-	Asked     protocol.Asked
+	Attempt   int
+	// NodesPerHost is how many nodes share a host, and the log of the first.
+	NodesPerHost int
+	// Guard calls a function in a goroutine of its own, whose panic it reports.
+	Guard func(f func())
+	Asked protocol.Asked
 }
 
 // Result reads the result that a head has left.

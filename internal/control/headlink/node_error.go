@@ -1,4 +1,4 @@
-package control
+package headlink
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -17,28 +16,27 @@ import (
 // nodeEndTime is how long a node may take to end that has closed its connection.
 const nodeEndTime = 2 * time.Second
 
-// withNodeError collects the nodes' logs, which go with the hosts, and adds to the loss of
+// WithNodeError collects the nodes' logs, which go with the hosts, and adds to the loss of
 // the head the error that it left, or the end of its log.
-func (a *attempt) withNodeError(ctx context.Context, cause error) error {
-	home := a.c.Store.RunDir(a.run.ID)
+func (f *Files) WithNodeError(ctx context.Context, cause error) error {
 	for begun := time.Now(); time.Since(begun) < nodeEndTime; { // it writes why when it ends
-		if alive, err := a.lease.NodeAlive(ctx, 0); err != nil || !alive || core.Sleep(ctx, 50*time.Millisecond) != nil {
+		if alive, err := f.Lease.NodeAlive(ctx, 0); err != nil || !alive || core.Sleep(ctx, 50*time.Millisecond) != nil {
 			break
 		}
 	}
-	a.fetchLogs(ctx, home)
+	f.Logs(ctx)
 	if !core.IsKind(cause, core.Lost) && !core.IsKind(cause, core.Transient) {
 		return cause
 	}
-	remedy := fmt.Sprintf("`bee logs --node 0 %s` shows what it wrote.", a.run.ID)
-	if failure, is := a.headFiles().NodeError(ctx); is {
-		return byNodeError(cause, a.site.Name, failure, remedy)
+	remedy := fmt.Sprintf("`bee logs --node 0 %s` shows what it wrote.", f.Run)
+	if failure, is := f.NodeError(ctx); is {
+		return byNodeError(cause, f.Site, failure, remedy)
 	}
-	raw, _ := headlink.ReadLast(NodeLog(home, a.rec.N, 0), 64<<10) // a log that is not there ends nowhere
+	raw, _ := ReadLast(NodeLog(f.Dir, f.Attempt, 0), 64<<10) // a log that is not there ends nowhere
 	log := strings.TrimSpace(core.Printable(string(raw), 10*len(raw)+3))
 	if last := log[strings.LastIndexByte(log, '\n')+1:]; last != "" {
 		return &core.Error{
-			Kind: core.KindOf(cause), Op: "start on site", Object: a.site.Name, Remedy: remedy,
+			Kind: core.KindOf(cause), Op: "start on site", Object: f.Site, Remedy: remedy,
 			Err: fmt.Errorf("%w; its node's log ends with: %s", cause, last),
 		}
 	}
