@@ -59,7 +59,7 @@ func run(args []string) int {
 		case api.Command:
 			return guest.Main(args[2:], catalog.GuestEngine)
 		case burst.Command:
-			return burst.Main(args[2:])
+			return burst.Main(args[2:], catalog.FarVolume)
 		case mount.Command:
 			return mount.Main(args[2:])
 		case inside.Command:

@@ -41,6 +41,7 @@ import (
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote/far"
 )
 
 // Options are what providers need to know of this machine.
@@ -250,6 +251,7 @@ func Agent() ssh.Agent {
 	clusters := &Clusters{}
 	return ssh.Agent{
 		Download: downloadHere,
+		Volumes:  far.Register,
 		Store:    func(dir string) driver.Store { return dirstore.Store(dir) },
 		Provider: func(raw json.RawMessage, account environ.Lookup) (driver.Provider, error) {
 			var s spec.Site

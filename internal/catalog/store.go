@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -10,6 +11,8 @@ import (
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/store/s3"
 	sshstore "github.com/bee-hpc/bee/internal/store/ssh"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote/far"
 )
 
 // Store opens the store that a `store:` names.
@@ -29,6 +32,15 @@ func Store(store string, o Options) (driver.Store, error) {
 		return s3.New(store, objects), nil
 	}
 	return dirstore.Store(s.Dir), nil
+}
+
+// FarVolume opens a directory of a host behind ssh, as the remote of a burst buffer.
+func FarVolume(p remote.Place, o remote.Options) (remote.Remote, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return far.Open(sshlink.New(sshlink.Settings{BinaryFor: Options{Binary: binary}.binaryFor}), p, o), nil
 }
 
 // LocalStore opens the checkpoints in a directory of this machine, and calls between after

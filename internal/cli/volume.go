@@ -24,7 +24,7 @@ func (a *app) newVolumeCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "volume", Short: "Mount a directory through a burst buffer on this host", Args: cobra.NoArgs,
 		Long: `A burst buffer keeps what is written on this host's disk, and drains it to a remote
-directory or bucket in the background, in order. Writes are as fast as the disk,
+directory, host or bucket in the background, in order. Writes are as fast as the disk,
 however slow the remote is. What was closed or synced survives a crash of this host.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
@@ -78,14 +78,15 @@ func (a *app) newVolumeMountCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "mount REMOTE DIR", Short: "Mount a directory through a burst buffer", Args: cobra.ExactArgs(2),
 		Long: `Mount REMOTE at the empty directory DIR, through a buffer on this host's disk.
-REMOTE is a directory, or s3://BUCKET/PREFIX. Two processes stay in the background: a
-client, which ends when DIR is unmounted, and the I/O process, which ends once
-everything is drained.
+REMOTE is a directory, HOST:DIRECTORY behind ssh, or s3://BUCKET/PREFIX. Two processes
+stay in the background: a client, which ends when DIR is unmounted, and the I/O
+process, which ends once everything is drained.
 
-Credentials for a bucket are found as AWS's tools do. It needs conditional writes.
+The system's ssh must not have to ask anything. Credentials for a bucket are found as
+AWS's tools do, and it needs conditional writes.
 
 Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
-		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work\n  bee volume mount s3://climate/run7 work",
+		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work\n  bee volume mount ann@archive:run7 work\n  bee volume mount s3://climate/run7 work",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -136,7 +137,7 @@ func remotePlace(text string) (remote.Place, error) {
 	}
 	s, err := spec.ParseStore(text)
 	if err != nil {
-		return remote.Place{}, &core.Error{Kind: core.Invalid, Op: "use remote", Object: text, Err: err, Remedy: "Name a directory, such as /mnt/archive/run7, or s3://bucket/run7."}
+		return remote.Place{}, &core.Error{Kind: core.Invalid, Op: "use remote", Object: text, Err: err, Remedy: "Name a directory, such as /mnt/archive/run7, ann@archive:run7 or s3://bucket/run7."}
 	}
 	return remote.Place(s), nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/environ"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
 
@@ -23,7 +24,9 @@ type Agent struct {
 	// Store opens the store in a directory of this host.
 	Store func(dir string) driver.Store
 	// Download fetches a file from a server to this host; nil: nothing does.
-	Download   func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
+	Download func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
+	// Volumes adds the calls about remotes of burst buffers; nil: there are none.
+	Volumes    func(*rpc.Server)
 	rendezvous *sshlink.RendezvousTable
 }
 

@@ -26,6 +26,9 @@ func (a Agent) register(s *rpc.Server, m *sshlink.RendezvousTable) {
 	a.onLease(s)
 	a.onFiles(s)
 	a.onDownloads(s)
+	if a.Volumes != nil {
+		a.Volumes(s)
+	}
 }
 
 // onSite adds the calls about a site.

@@ -127,8 +127,10 @@ type world struct {
 	calm    bool // nothing dies any more
 	request uint64
 
-	where remote.Place // empty: the directory far
-	far   string       // with what the remote has
+	where  remote.Place // empty: the directory far
+	opener remote.Opener
+	cut    func() // ends all connections with it; nil: there are none
+	far    string // with what the remote has
 }
 
 const directory = "/"
@@ -196,7 +198,7 @@ func (w *world) fits(got map[string]string, k int) bool {
 
 func (w *world) open() {
 	v, err := Open(context.Background(), Options{
-		ID: "test", Remote: w.far, At: w.where, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
+		ID: "test", Remote: w.far, At: w.where, Far: w.opener, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
 		faults: func(r drain.Remote) drain.Remote {
 			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, seen: w.ordered}
 			if w.calm || w.where.Bucket != "" {
@@ -275,6 +277,9 @@ func (w *world) step(i int) {
 	ctx := context.Background()
 	next := maps.Clone(w.now)
 	w.request++
+	if w.cut != nil && w.r.IntN(12) == 0 {
+		w.cut()
+	}
 	id := who{client: 7, request: w.request}
 	switch w.r.IntN(10) {
 	case 0:

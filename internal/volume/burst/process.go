@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -65,12 +66,12 @@ func Background(name string, args []string, run func(c Config, log *slog.Logger,
 	return 0
 }
 
-// Main is the I/O process.
-func Main(args []string) int {
+// Main is the I/O process. far opens a remote behind ssh.
+func Main(args []string, far remote.Opener) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	return Background("I/O", args, func(c Config, log *slog.Logger, ready func()) error {
-		return Serve(ctx, c, log, ready)
+		return Serve(ctx, c, far, log, ready)
 	})
 }
 

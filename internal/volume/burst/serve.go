@@ -44,15 +44,15 @@ type session struct {
 }
 
 // Serve is the I/O process of a volume, until it is drained and nobody uses it, or ctx
-// ends. ready is called once clients are answered.
-func Serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error {
+// ends. far opens a remote behind ssh, and ready is called once clients are answered.
+func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, ready func()) error {
 	lock, err := c.Lock()
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock() //nolint:errcheck // it is free once the process ends
 	v, err := load(Options{
-		ID: c.ID, Remote: c.Remote, At: c.At, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log, Notes: filepath.Join(c.Dir, notesName),
+		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log, Notes: filepath.Join(c.Dir, notesName),
 	})
 	if err != nil {
 		return err

@@ -31,6 +31,8 @@ type Options struct {
 	// that name, if At is empty.
 	Remote string
 	At     remote.Place
+	// Far opens a directory of a host behind ssh.
+	Far remote.Opener
 	// Place is the directory of the journal, and Notes that of notes on uploads to a bucket.
 	Place, Notes string
 	// Room bounds the bytes of the journal.
@@ -113,7 +115,11 @@ func load(o Options) (*Volume, error) {
 	if o.At.None() {
 		o.At.Dir = o.Remote
 	}
-	tree, err := remote.Open(o.At, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
+	open := remote.Open
+	if o.At.Host != "" && o.Far != nil {
+		open = o.Far
+	}
+	tree, err := open(o.At, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}

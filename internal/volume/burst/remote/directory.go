@@ -384,19 +384,19 @@ func (t *Tree) Traits() Traits { return Traits{Keeps: true, Moves: true, Fresh: 
 const mostRecord = 1 << 16
 
 // Record implements Remote.
-func (t *Tree) Record() ([]byte, error) { return t.root.ReadFile(record, mostRecord) }
+func (t *Tree) Record() ([]byte, error) { return t.root.ReadFile(RecordName, mostRecord) }
 
 // SetRecord implements Remote.
 func (t *Tree) SetRecord(raw []byte) error {
 	if err := t.root.MkdirAll(Directory, 0o700); err != nil {
 		return err
 	}
-	return t.root.WriteFile(record, raw, 0o600)
+	return t.root.WriteFile(RecordName, raw, 0o600)
 }
 
 // RemoveRecord implements Remote.
 func (t *Tree) RemoveRecord() error {
-	if err := t.root.Unlink(record); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := t.root.Unlink(RecordName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	t.root.Rmdir(Directory) //nolint:errcheck // something else may be in it
@@ -404,7 +404,7 @@ func (t *Tree) RemoveRecord() error {
 }
 
 // RecordPath implements Remote.
-func (t *Tree) RecordPath() string { return t.root.Path(record) }
+func (t *Tree) RecordPath() string { return t.root.Path(RecordName) }
 
 // Stop implements Remote.
 func (t *Tree) Stop() {}

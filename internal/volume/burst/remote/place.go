@@ -30,14 +30,17 @@ type Options struct {
 	Notes  string // directory for notes of uploads
 }
 
-// Open opens a remote. It waits for none.
+// Opener opens a remote. It waits for none.
+type Opener func(p Place, o Options) (Remote, error)
+
+// Open is the Opener of directories of this machine, and of buckets.
 func Open(p Place, o Options) (Remote, error) {
 	rate := &Rate{PerSecond: o.Rate}
 	switch {
 	case p.Bucket != "":
 		return OpenS3(p, o.Volume, o.Notes, rate), nil
 	case p.Host != "":
-		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("remotes behind ssh do not exist yet"), Remedy: "Name a directory or a bucket."}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("this process has no way to hosts behind ssh")}
 	}
 	return OpenTree(p.Dir, o.Volume, rate)
 }

@@ -156,8 +156,8 @@ type Entry struct {
 // Directory is what is hidden in a remote: its top directory has records of BEE.
 const Directory = ".bee"
 
-// record is the name of the record of the volume that uses a remote.
-const record = Directory + "/volume.json"
+// RecordName is the name of the record of the volume that uses a remote.
+const RecordName = Directory + "/volume.json"
 
 const partialPrefix = ".bee-partial-"
 

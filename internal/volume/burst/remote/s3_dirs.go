@@ -424,18 +424,18 @@ func (s *S3) movedTo(dir, token string) (map[string]Version, error) {
 
 // Record implements Remote.
 func (s *S3) Record() ([]byte, error) {
-	o, err := s.head(record, s.key(record))
+	o, err := s.head(RecordName, s.key(RecordName))
 	if err != nil {
 		return nil, err
 	}
-	return s.get(record, s.key(record), o.entry.Version, 0, min(o.entry.Version.Size, mostRecord))
+	return s.get(RecordName, s.key(RecordName), o.entry.Version, 0, min(o.entry.Version.Size, mostRecord))
 }
 
 // RecordPath implements Remote.
-func (s *S3) RecordPath() string { return s.url(record) }
+func (s *S3) RecordPath() string { return s.url(RecordName) }
 
 // RemoveRecord implements Remote.
-func (s *S3) RemoveRecord() error { return s.delete(record, s.key(record), condition{}) }
+func (s *S3) RemoveRecord() error { return s.delete(RecordName, s.key(RecordName), condition{}) }
 
 // SetRecord implements Remote. The first write is preceded by a look whether the bucket applies
 // conditions.
@@ -443,9 +443,9 @@ func (s *S3) SetRecord(raw []byte) error {
 	if err := s.conditional(); err != nil {
 		return err
 	}
-	_, err := s.put(record, s.key(record), map[string]string{}, raw, replaces(Version{}))
+	_, err := s.put(RecordName, s.key(RecordName), map[string]string{}, raw, replaces(Version{}))
 	if errors.Is(err, errCondition) {
-		err = &fs.PathError{Op: "write", Path: s.url(record), Err: fs.ErrExist}
+		err = &fs.PathError{Op: "write", Path: s.url(RecordName), Err: fs.ErrExist}
 	}
 	return err
 }
