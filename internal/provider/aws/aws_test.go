@@ -275,3 +275,26 @@ func TestWrongSecret(t *testing.T) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }
+
+// TestLeastPolicy holds the policy of the how-to against what the server knows: all that bee calls, and the
+// right to set tags, which goes with calls that make something.
+func TestLeastPolicy(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs", "how-to", "aws.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, _ := strings.Cut(string(page), "```json\n")
+	text, _, _ = strings.Cut(text, "```")
+	var policy struct{ Statement []struct{ Action []string } }
+	if err := json.Unmarshal([]byte(text), &policy); err != nil || len(policy.Statement) != 1 {
+		t.Fatalf("%v in %q", err, text)
+	}
+	want := []string{"ec2:CreateTags"}
+	for _, action := range ec2server.Actions() {
+		want = append(want, "ec2:"+action)
+	}
+	slices.Sort(want)
+	if got := slices.Sorted(slices.Values(policy.Statement[0].Action)); !slices.Equal(got, want) {
+		t.Errorf("the policy allows %q, expected %q", got, want)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"context"
 	"encoding/xml"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"net/url"
@@ -251,6 +252,9 @@ func (s *Server) do(action string, params url.Values) (any, error) {
 	}
 	return f(params)
 }
+
+// Actions are those that the server knows.
+func Actions() []string { return slices.Sorted(maps.Keys((&Server{}).actions())) }
 
 func (s *Server) actions() map[string]func(url.Values) (any, error) {
 	return map[string]func(url.Values) (any, error){
