@@ -61,12 +61,13 @@ func Command(b spec.Build, o Options) []string {
 	} else if len(b.Packages) > 0 {
 		argv = append(argv, "--include="+strings.Join(b.Packages, ","))
 		// mmdebstrap asks for them only once it has set up all that is essential: a slip
-		// of the pen would be reported a minute later.
+		// of the pen would be reported a minute later. The packages are those of the suite:
+		// this host may have another one's, or none.
 		var names []string
 		for _, p := range b.Packages {
 			names = append(names, shell.Quote(p))
 		}
-		argv = append(argv, "--extract-hook=apt-get --simulate -qq install "+strings.Join(names, " ")+" > /dev/null")
+		argv = append(argv, `--extract-hook=[ -z "$MMDEBSTRAP_APT_CONFIG" ] || APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get --simulate -qq install `+strings.Join(names, " ")+" > /dev/null")
 	}
 	for _, c := range b.Copy {
 		for _, hook := range copyHooks(c) {

@@ -63,7 +63,7 @@ func TestCommand(t *testing.T) {
 	}
 	got := Command(b, Options{Arch: "arm64", Apt: []string{"A \"b\""}, Sources: Sources(b)})
 	for _, want := range []string{
-		"--architectures=arm64", "--include=hello,tar", "--extract-hook=apt-get --simulate -qq install 'hello' 'tar' > /dev/null", `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
+		"--architectures=arm64", "--include=hello,tar", `--extract-hook=[ -z "$MMDEBSTRAP_APT_CONFIG" ] || APT_CONFIG="$MMDEBSTRAP_APT_CONFIG" apt-get --simulate -qq install 'hello' 'tar' > /dev/null`, `--aptopt=A "b"`, `--aptopt=Acquire::Check-Valid-Until "false"`,
 		`--customize-hook=chroot "$1" /bin/sh -ec 'echo it'\''s'`, "--customize-hook=sync-in '/nowhere/a b' '/opt/a'",
 	} {
 		if !slices.Contains(got, want) {
