@@ -54,7 +54,8 @@ func Place(job *spec.Job, head core.Host) string {
 func (c *Copier) Keep(ctx context.Context, snapshot int, remote string, bytes int64) error {
 	c.Compared.keeping.Lock()
 	defer c.Compared.keeping.Unlock()
-	if _, err := c.Kept.Known(ctx); err != nil {
+	known, err := c.Kept.Known(ctx)
+	if err != nil {
 		return c.Kept.Failed("keep a checkpoint of run", err)
 	}
 	store, err := c.storeFrom(ctx)
@@ -63,7 +64,7 @@ func (c *Copier) Keep(ctx context.Context, snapshot int, remote string, bytes in
 	}
 	var m driver.Manifest
 	made, g := false, driver.Generation{Attempt: c.Attempt, Snapshot: snapshot}
-	if err := c.Kept.ExpectKeep(g); err != nil {
+	if err := c.Kept.ExpectKeep(ctx, known, g); err != nil {
 		return err
 	}
 	err = c.Site.Retry(ctx, func() (err error) {

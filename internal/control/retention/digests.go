@@ -58,15 +58,47 @@ func (p Places) putDigests(run string, s digests) error {
 func (c *Checkpoints) Elsewhere() bool { return c.store != "" }
 
 // ExpectKeep notes that a checkpoint is about to be kept: should this process die, the store
-// may have it whole, and its digest is not known.
-func (c *Checkpoints) ExpectKeep(g driver.Generation) error {
-	return c.changeDigests(func(s *digests) bool {
-		_, known := s.Kept[g.String()]
-		if !known {
-			s.Kept[g.String()] = ""
+// may have it whole, and its digest is not known. The digest of one that was kept before, and
+// that the store has damaged, is not that of the copy which the store now makes.
+func (c *Checkpoints) ExpectKeep(ctx context.Context, store driver.Checkpoints, g driver.Generation) error {
+	if !c.Elsewhere() {
+		return nil
+	}
+	s, _, err := c.digests(c.run.ID)
+	if err != nil {
+		return err
+	}
+	if s.Kept[g.String()] != "" {
+		damaged, err := isDamaged(ctx, store, g)
+		if err != nil {
+			return c.Failed("keep a checkpoint of run", err)
 		}
-		return !known
+		if !damaged {
+			return nil
+		}
+	}
+	return c.changeDigests(func(s *digests) bool {
+		digest, known := s.Kept[g.String()]
+		s.Kept[g.String()] = ""
+		return !known || digest != ""
 	})
+}
+
+// isDamaged reports whether a store has only a part of a checkpoint, or nothing.
+func isDamaged(ctx context.Context, store driver.Checkpoints, g driver.Generation) (bool, error) {
+	list, err := store.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	i := slices.IndexFunc(list, func(k driver.Checkpoint) bool { return k.Generation == g })
+	if i < 0 || list[i].Broken {
+		return true, nil
+	}
+	err = store.Check(ctx, list[i])
+	if errors.Is(err, driver.ErrDamaged) {
+		return true, nil
+	}
+	return false, err
 }
 
 // NoteDigest notes what has been kept, before the site's copy may go.
