@@ -104,6 +104,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Cores", s.cores},
 		{"Memory", s.memory},
 		{"SiteDirectories", s.siteDirectories},
+		{"SiteDirectoryRootMayNotRead", s.siteDirectoryRootMayNotRead},
 		{"SiteDirectoryOwner", s.siteDirectoryOwner},
 		{"SiteDirectoryReplaced", s.siteDirectoryReplaced},
 		{"SiteDirectoryBelow", s.siteDirectoryBelow},

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/hostdir"
+	"github.com/hanwen/go-fuse/v2/fs"
 	"golang.org/x/sys/unix"
 )
 
@@ -182,6 +183,46 @@ func (s RuntimeSuite) siteDirectoryReplaced(t *testing.T) {
 		}
 	}
 	unchanged("after mounts whose directories were replaced")
+}
+
+// siteDirectoryRootMayNotRead: a directory that the host's root may not look into, as on NFS
+// with root_squash, is there for the user's containers. A runtime whose daemon is root may
+// refuse it. A file system in user space stands for NFS: its kernel side answers nobody but
+// the user who mounted it.
+func (s RuntimeSuite) siteDirectoryRootMayNotRead(t *testing.T) {
+	if os.Getuid() == 0 {
+		return // it would be a user's directory as any other
+	}
+	c, dir, at := s.spec(t), siteDir(t, "text"), t.TempDir()
+	root, err := fs.NewLoopbackRoot(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := fs.Mount(at, root, &fs.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Unmount(); err != nil {
+			t.Error(err)
+		}
+	})
+	c.Mounts = append(c.Mounts, opened(t, at, "/data", true))
+	box, err := s.New(t).Start(t.Context(), c)
+	if core.IsKind(err, core.Unsupported) && core.Remedy(err) != "" {
+		t.Logf("refused, with a remedy: %v", err)
+		return
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer box.Stop(t.Context(), time.Second) //nolint:errcheck // idempotent; checked elsewhere
+	if got := want(t, box, "cat /data/text; echo new > /data/new"); got != "text" {
+		t.Errorf("the job has %q", got)
+	}
+	if raw, err := os.ReadFile(filepath.Join(dir, "new")); err != nil || string(raw) != "new\n" {
+		t.Errorf("outside there is %q, %v", raw, err)
+	}
 }
 
 // siteDirectoryBelow: what is mounted below a directory on the host is there, and as
