@@ -15,7 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// adopt goes on with an attempt that another controller began.
+// adopt continues an attempt that another controller began.
 func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	site, err := d.sub.site(rec.Site)
 	if err != nil {
@@ -134,9 +134,9 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 	return out, a.letGo(ctx, out)
 }
 
-// recover finds the attempt's lease again, if it is still there. A site that
-// does not answer is waited for where the run can go on without it after a while;
-// lost tells that it has come to that.
+// recover finds the attempt's lease again, if it is still there. Where the run can
+// continue without a site that does not answer, recover waits for that site at most for
+// unreachableLimit; lost reports that this time is over, or that the site is declared lost.
 func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
@@ -175,7 +175,7 @@ func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 	}
 }
 
-// begun tells whether the head's journal says that the user's setup or run
+// begun reports whether the head's journal says that the user's setup or run
 // command was started, and takes note of what that means.
 func (a *attempt) begun(ctx context.Context) bool {
 	if a.rec.TaskBegan {
@@ -207,7 +207,7 @@ func (d *drive) cleanUpNow(ctx context.Context, rec state.Attempt) error {
 	return d.cleanUp(ctx, a.rec)
 }
 
-// cleanUp releases what an attempt still holds whose run goes on without it, or is over.
+// cleanUp releases what an attempt still holds whose run continues without it, or is over.
 // A site that does not answer has it end soon: its user may want to resume the run.
 func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)

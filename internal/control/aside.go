@@ -109,8 +109,8 @@ func (c *Controller) SetAside(ctx context.Context, id, reason, text string) erro
 	return err
 }
 
-// driveAside ends a run that was set aside, if its user wants that. Nothing is brought
-// home: what its sites say has had controllers panic.
+// driveAside ends a run that was set aside, if its user wants that. Nothing is collected:
+// reports of its sites have made controllers panic.
 func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, error) {
 	if !run.StopAsked {
 		return run, nil

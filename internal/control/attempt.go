@@ -41,34 +41,34 @@ type attempt struct {
 
 	// theirs is the image for the architecture of the hosts, vm the machines
 	// around its containers, binds where inputs appear that lie outside of the
-	// volume. resumed tells that the attempt goes on from a checkpoint.
+	// volume. resumed is set when the attempt continues from a checkpoint.
 	theirs  core.Image
 	vm      *protocol.VM
 	binds   map[string]string
 	resumed bool
 	// mounts are the job's on this site; nil: they are not found yet.
 	mounts []protocol.Mount
-	// saved tells of the virtual machines in it, where it is of those.
+	// saved describes the virtual machines in that checkpoint, where it is of those.
 	saved    *protocol.Saved
 	compared checkpoint.Compared
 	// waited is how long its checkpoint had to wait for the store.
 	waited time.Duration
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
-	// shown is how far the task's output was told.
+	// shown is how much of the task's output was passed to Controller.Output.
 	shown int64
 	// unseen is set when an attempt was over before this controller saw anything of it: the
-	// history says so. lastSeen is when the head said something last, by the hosts' clock.
+	// history says so. lastSeen is the time of the head's last event, by the hosts' clock.
 	unseen   bool
 	lastSeen time.Time
 	// newest is the newest checkpoint that its store was known to have when it was listed,
 	// for who asks at each look at a site that does not answer.
 	newest *driver.Generation
 	listed time.Time
-	// expected is when the record was last told when the hosts are expected.
+	// expected is when the expected start of the hosts was last recorded.
 	expected time.Time
-	// ends is a later end of the hosts' time, which the head is still to be told; zero: none.
-	// A head that is never told ends sooner.
+	// ends is a later end of the hosts' time, which is still to be sent to the head; zero:
+	// none. A head that never receives it ends sooner.
 	ends time.Time
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
@@ -80,7 +80,7 @@ type attempt struct {
 	passed durations
 	// remarks counts those of its head that went into the history.
 	remarks int
-	// lies is where on the head's host its checkpoint lies, once that is at home too.
+	// lies is where on the head's host its checkpoint is, once the run's store has that too.
 	lies string
 }
 
@@ -93,7 +93,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
-	// A site that cannot do it is passed over before any image is built.
+	// A site that cannot do it is skipped before any image is built.
 	facts, mounts, err := a.candidate().Check(work, a.first(), func(ctx context.Context) ([]state.Attempt, error) { return d.c.Store.Attempts(ctx, d.run.ID) })
 	if err != nil {
 		return a.abandon(ctx, err)
@@ -115,7 +115,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err := a.acquire(work); err != nil {
 		return a.abandon(ctx, err)
 	}
-	clear(d.told) // what comes after that is another wait
+	clear(d.printed) // what comes after that is another wait
 	a.warnOfPreemption(ctx)
 	return a.execute(ctx, work)
 }
@@ -124,7 +124,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 // when the user asks for it.
 func (a *attempt) execute(ctx, work context.Context) (outcome, error) {
 	if err := a.begin(work); err != nil {
-		if a.autostarted() && a.rec.Launched() { // it runs, whatever went wrong at home
+		if a.autostarted() && a.rec.Launched() { // it runs, whatever went wrong on the submitting machine
 			return outcome{}, err
 		}
 		return a.abandon(ctx, err)
@@ -296,7 +296,7 @@ func (a *attempt) blame(out outcome) {
 
 // letGo releases what the attempt holds. Where a host cannot be reached now,
 // the run need not wait for it: the attempt stays unreleased, and it is tried
-// again while the run goes on and by later controllers. Before another attempt
+// again while the run continues and by later controllers. Before another attempt
 // begins, though, it is tried for longer where this one may still compute there.
 func (a *attempt) letGo(ctx context.Context, out outcome) error {
 	a.decide(out)
@@ -305,10 +305,10 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 			return err
 		}
 	}
-	begun, patience := time.Now(), time.Duration(0)
+	begun, limit := time.Now(), time.Duration(0)
 	further := out.again || out.next || out.moved
 	if further && !a.harmless(ctx) {
-		patience = releaseLimit
+		limit = releaseLimit
 	}
 	for try := 1; ; try++ {
 		err := a.release(ctx)
@@ -316,16 +316,16 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 		case err == nil || ctx.Err() != nil:
 			return err
 		case further && a.harmless(ctx) && core.IsKind(err, core.Transient), // the next site is tried meanwhile
-			try >= releaseTries && time.Since(begun) >= patience:
+			try >= releaseTries && time.Since(begun) >= limit:
 			return a.leave(ctx, err)
-		case try == 1 && patience > 0:
-			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(patience)})
+		case try == 1 && limit > 0:
+			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(limit)})
 		}
 		core.Sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}
 }
 
-// release gives everything back; the attempt is over when it has succeeded.
+// release releases everything; the attempt is over when it has succeeded.
 func (a *attempt) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()

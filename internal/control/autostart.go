@@ -54,14 +54,14 @@ func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*l
 	}, nil
 }
 
-// awaited tells whether the attempt's hosts are still to come.
+// awaited reports whether the attempt's hosts are still to come.
 func (a *attempt) awaited() bool { return a.lease.Hosts()[0].Name == "" }
 
 func (a *attempt) autostarted() bool { return a.rec.Autostart.MayStart() }
 
 // stageAutostart leaves a staged attempt with its site, where the site can start it by
 // itself. From the record on, it counts as one that may run: the launch spec is
-// enabled by the first look after it, of this controller or of another.
+// enabled at the next status check, by this controller or by another.
 func (a *attempt) stageAutostart(ctx context.Context) error {
 	u := a.lease.Autostart()
 	if u == nil || !a.awaited() {
@@ -88,7 +88,7 @@ func (a *attempt) stageAutostart(ctx context.Context) error {
 	return a.put(ctx)
 }
 
-// attend tells a site, and the user, that it cannot start a staged attempt by itself.
+// attend reports to a site, and to the user, that it cannot start a staged attempt by itself.
 func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 	if a.site.Granted() { // the hosts are there, and go with us
 		return nil
@@ -155,7 +155,7 @@ func missed(err error) bool { return errors.As(err, new(missedError)) }
 // time costs its user what hosts cost that do nothing.
 const missedInARow = 10
 
-// missedBefore tells how often it has happened since the run was last begun anywhere.
+// missedBefore returns how often that has happened since the run was last begun anywhere.
 func (d *drive) missedBefore(ctx context.Context) (times int) {
 	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
 	if err != nil {
@@ -179,8 +179,7 @@ func (a *attempt) launchedThere(ctx context.Context) error {
 	return a.put(context.WithoutCancel(ctx))
 }
 
-// rejoin goes on with an attempt that its site starts, or has started, by
-// itself.
+// rejoin continues an attempt that its site starts, or has started, by itself.
 func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
 	q := a.lease.Queue()
 	w, err := a.look(ctx, q)
@@ -210,9 +209,9 @@ func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
 	return a.conclude(ctx, 0)
 }
 
-// cancelAutostart takes back an attempt that its site would start by itself. It may have
-// begun just now: then it is let go on. Before the run goes on elsewhere, it has
-// to be certain that it has not begun here, however long that takes.
+// cancelAutostart cancels an attempt that its site would start by itself. It reports
+// whether the attempt has begun just now: then it continues. The run continues elsewhere
+// only once it is certain that it has not begun here, however long that takes.
 func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error) {
 	if a.rec.State == state.InQueue {
 		a.on(endsOn(out))
@@ -224,7 +223,7 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 	if a.rec.State == state.Ended { // its site is declared lost
 		return false, errAway
 	}
-	told, since := false, time.Now()
+	recorded, since := false, time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook(since)) {
 		var (
 			began bool
@@ -252,8 +251,8 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 				return false, nil // what could not be released is so by later commands
 			}
 		}
-		if !told {
-			told = true
+		if !recorded {
+			recorded = true
 			called := event.Cancelling{Site: a.site.Name}
 			if err != nil {
 				c := event.CauseOf(err)
@@ -267,7 +266,7 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 	}
 }
 
-// beganThere tells whether the site has started the nodes. It may have, and the
+// beganThere reports whether the site has started the nodes. It may have, and the
 // record of that fail. Nothing that can be used has begun where there is no lease,
 // or one whose hosts are not what was asked for: its release ends what is there.
 func (a *attempt) beganThere(ctx context.Context) (bool, error) {

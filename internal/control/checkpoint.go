@@ -46,7 +46,7 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 	}
 }
 
-// storeAway tells whether it is the store that cannot be reached now.
+// storeAway reports whether it is the store that cannot be reached now.
 func (a *attempt) storeAway(ctx context.Context) bool {
 	_, err := a.checkpoints().Whole(ctx)
 	return core.IsKind(err, core.Transient)
@@ -68,7 +68,7 @@ func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
 	return errors.Join(err, a.put(context.WithoutCancel(ctx)))
 }
 
-// keepSnapshot does the same with what the head has kept meanwhile, as it has told.
+// keepSnapshot does the same with a snapshot that the head has taken meanwhile, and reported.
 func (a *attempt) keepSnapshot(ctx context.Context, kept protocol.Event) error {
 	return a.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
 }
@@ -89,10 +89,10 @@ func (a *attempt) bringSnapshot(ctx context.Context, head Head, kept protocol.Ev
 	return a.keepSnapshot(ctx, kept)
 }
 
-// lastSnapshot brings home what the head of a lost attempt has kept last or, where the
-// run has nothing to go on from, what the job has left. The error tells that the head, or
-// the store, cannot be reached now; what cannot be had for another reason is not waited
-// for, and nothing is once the run shall end.
+// lastSnapshot copies the last snapshot of a lost attempt's head to the run's store. Where
+// the run has nothing to continue from, lastSnapshot collects what the job has left. An
+// error means that the head, or the store, cannot be reached now. Files that cannot be had
+// for another reason are no error, and nothing is once the run shall end.
 func (a *attempt) lastSnapshot(ctx context.Context) error {
 	c := a.sub.Job.Checkpoint
 	if c == nil || len(a.lease.Hosts()) == 0 {
@@ -124,9 +124,9 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	return nil
 }
 
-// keepUnsaved brings the volume of a job home that was asked to save itself and killed as
-// it took too long, where no checkpoint is there: whether what it has written is whole,
-// only its user can tell.
+// keepUnsaved collects the volume of a job that was asked for a checkpoint and killed as it
+// took too long, where the run has no checkpoint. Only its user can judge whether the files
+// that it has written are whole.
 func (a *attempt) keepUnsaved(ctx context.Context) error {
 	if a.rec.CheckpointAsked.IsZero() || !a.rec.Result.Reported() || a.sub.Job.SavesVM() {
 		return nil

@@ -27,11 +27,11 @@ func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint,
 
 // checkpoints returns those of the run. It may be called at the same time.
 func (r *controlled) checkpoints() *retention.Checkpoints {
-	r.keeps.Do(func() {
-		r.keeper = r.c.kept().Of(&r.run, r.sub.Job.Store, r.sub.StoreName)
-		r.keeper.Changed = func(ctx context.Context, place string) { r.recordSeen(ctx, event.CheckpointChanged{Place: place}) }
+	r.opening.Do(func() {
+		r.opened = r.c.kept().Of(&r.run, r.sub.Job.Store, r.sub.StoreName)
+		r.opened.Changed = func(ctx context.Context, place string) { r.recordSeen(ctx, event.CheckpointChanged{Place: place}) }
 	})
-	return r.keeper
+	return r.opened
 }
 
 // TryStore tries the store of a run before that is submitted. The error is the one by which
@@ -46,7 +46,7 @@ func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
 	tried := c.kept().Of(&run, sub.Job.Store, sub.StoreName)
 	defer tried.Close()
 	err := tried.Enter(ctx)
-	if store, serr := tried.Store(); serr == nil { // else that is what the first error tells
+	if store, serr := tried.Store(); serr == nil { // else the first error is about that
 		if rerr := store.Remove(ctx); err == nil {
 			err = rerr
 		}

@@ -19,7 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// collect brings home the output, the nodes' logs and the job's outputs. Only
+// collect collects the output, the nodes' logs and the job's outputs. Only
 // when it has succeeded may the lease be released: until then the site holds
 // the only copy. absent is why the run fails by outputs that were not there.
 func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core.Error, err error) {
@@ -73,8 +73,10 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 	return absent, a.write(context.WithoutCancel(ctx), true)
 }
 
-// waitForSite has something brought home. Where the site stops answering, and the run
-// can go on without what is left there, it is waited for; errAway: without success.
+// waitForSite calls bring, which collects something, until that succeeds or fails for
+// another reason than that the site does not answer. Where the run can continue without
+// what is left there, the wait is limited; errAway: the limit is over, or the site is
+// declared lost.
 func (a *attempt) waitForSite(ctx context.Context, bring func() error) error {
 	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
@@ -105,7 +107,7 @@ func (a *attempt) waitForSite(ctx context.Context, bring func() error) error {
 	}
 }
 
-// unreached tells whether an error may be that the site does not answer.
+// unreached reports whether an error may mean that the site does not answer.
 func unreached(err error) bool {
 	return core.IsKind(err, core.Transient) || core.IsKind(err, core.Lost)
 }
@@ -120,8 +122,8 @@ func (c *Controller) clearArrivals(sub *Submission, run string) {
 	}
 }
 
-// UnnamedVolume is where the volume of a run lies at home that succeeded, and of
-// which its outputs have named nothing.
+// UnnamedVolume is the directory on the submitting machine with the volume of a run that
+// succeeded, and of which its outputs have named nothing.
 func UnnamedVolume(runDir string) string { return retention.UnnamedVolume(runDir) }
 
 // collector returns what collects the attempt's outputs.
@@ -132,10 +134,10 @@ func (a *attempt) collector() *outputs.Collector {
 	}
 }
 
-// OutputLog is where the output of an attempt lies at home once it is over.
+// OutputLog is the file on the submitting machine with the output of an attempt that is over.
 func OutputLog(runDir string, attempt int) string { return headlink.OutputLog(runDir, attempt) }
 
-// NodeLog is where the log of an attempt's node lies at home.
+// NodeLog is the file on the submitting machine with the log of an attempt's node.
 func NodeLog(runDir string, attempt, rank int) string { return headlink.NodeLog(runDir, attempt, rank) }
 
 // NodeLogRank is the rank in whose log the words of a node are: those of one

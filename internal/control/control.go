@@ -49,7 +49,7 @@ type Controller struct {
 	// Binary is the path of the bee binary on this machine.
 	Binary string
 	Log    *slog.Logger
-	// Report is told what happens, for people; it must not block for long.
+	// Report receives the events, for people; it must not block for long.
 	Report func(protocol.Event)
 	// Output gets the task's output as it comes, or is nil.
 	Output func(tasklog.Frame) error
@@ -82,12 +82,12 @@ func (c *Controller) pause() {
 // Images is what control needs of the image cache.
 type Images interface {
 	launch.Images
-	// Has tells whether the cache holds an image.
+	// Has reports whether the cache has an image.
 	Has(id string) bool
 	inputs.Images
 }
 
-// Remote is what control needs of whoever reaches files that are neither here nor on a site.
+// Remote is what control needs to reach files that are neither here nor on a site.
 type Remote interface {
 	inputs.Source
 	outputs.Places
@@ -124,15 +124,16 @@ const (
 	releaseLimit = 2 * time.Minute
 )
 
-// Progress gives what is told how far something of a phase is: of what, how much is
-// done, and of how much in all, 0 where that is not known.
+// Progress returns a function that reports how far something of a phase is: of what, how
+// much is done, and of how much in all, 0 where that is not known.
 func (c *Controller) Progress(p core.Phase) func(what string, done, total int64) {
 	return func(what string, done, total int64) {
 		c.Report(protocol.Event{Time: time.Now(), Phase: p, Rank: -1, Message: what, Done: done, Total: total})
 	}
 }
 
-// toward gives what is told how much of something is done, of total bytes; 0: not known.
+// toward returns a function that reports how much of something is done, of total bytes; 0:
+// not known.
 func (c *Controller) toward(p core.Phase, what string, total int64) func(done int64) {
 	return func(done int64) {
 		of := total

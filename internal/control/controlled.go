@@ -21,8 +21,8 @@ type controlled struct {
 	fail      context.CancelCauseFunc // ends the controller; nil: there is none
 	continued bool                    // another controller has made some attempts
 	noted     sync.Map                // keys of the events that recordSeen has recorded
-	keeps     sync.Once               // makes keeper
-	keeper    *retention.Checkpoints  // see checkpoints
+	opening   sync.Once               // makes opened
+	opened    *retention.Checkpoints  // see checkpoints
 }
 
 func control(c *Controller, run state.Run, sub Submission) *controlled {

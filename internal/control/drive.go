@@ -22,8 +22,8 @@ type outcome struct {
 	next bool
 	// again asks for a new attempt on the same site, likewise.
 	again bool
-	// moved asks for a further attempt that goes on from the checkpoint which
-	// this one has left at home.
+	// moved asks for a further attempt that continues from the checkpoint which
+	// this one has left in the run's store.
 	moved bool
 	state state.RunState
 	// by is the event by which the attempt ended; "": the usual one.
@@ -36,7 +36,7 @@ type outcome struct {
 
 // Drive carries a run to its end, whatever an earlier controller did of it
 // already. The caller holds the run's lock. Closing stop ends the run cleanly;
-// cancelling ctx only ends the controlling, and the run's nodes go on.
+// cancelling ctx only ends the controller, and the run's nodes continue.
 //
 // An error means that the run is not over and another Drive has to follow;
 // a run that failed is no error.
@@ -189,8 +189,8 @@ func (d *drive) goOnWith(ctx context.Context, last state.Attempt) (outcome, erro
 	return remembered(last), nil
 }
 
-// concludes tells whether an attempt was to be its run's last, unless the run is tried
-// again. Who died before the run's end was recorded has not made another.
+// concludes reports whether an attempt was to be its run's last, unless the run is tried
+// again. A controller that died before the run's end was recorded has not made another.
 func concludes(rec state.Attempt) bool {
 	return rec.Decided() && rec.Verdict.Final()
 }
@@ -210,11 +210,12 @@ type drive struct {
 	asksMove  int64       // the request of wish
 	avoid     string      // the site that he has sent it away from just now
 	image     *core.Image // once it is there
-	// told are the events that recordOnce has recorded since then: their last texts, by key.
-	told   map[string]string
-	leases []driver.Lease  // that it has held
-	during context.Context //nolint:containedctx // until this controller is done with the run
-	behind sync.WaitGroup  // those that release what was left behind
+	// printed are the last texts of the events that recordOnce has recorded since a site last
+	// took the run, by key.
+	printed map[string]string
+	leases  []driver.Lease  // that it has held
+	during  context.Context //nolint:containedctx // until this controller is done with the run
+	behind  sync.WaitGroup  // those that release what was left behind
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.
 	imageTook time.Duration
@@ -279,8 +280,8 @@ func (d *drive) asBegun() *spec.Job {
 	return &job
 }
 
-// unrecorded is an error of writing down how a run stands (a full disk): the
-// run has not failed by it, and is carried on from what was written before.
+// unrecorded is an error of recording the state of a run (a full disk): the run
+// has not failed by it, and continues from what was recorded before.
 type unrecorded struct{ error }
 
 func (u unrecorded) Unwrap() error { return u.error }

@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	// A site that starts the nodes by itself may see what lies on a network file
-	// system a minute late.
+	// A site that starts the nodes by itself may see files of a network file system a
+	// minute late.
 	thereTimeout = 3 * time.Minute
 	longestPause = 2 * time.Second
 	joinCheck    = 500 * time.Millisecond
@@ -44,7 +44,7 @@ func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 }
 
 // finish is conclude for an attempt whose site answers; errAway: it does not, and
-// the run can go on without it.
+// the run can continue without it.
 func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	result, err := a.follow(ctx, offset)
 	if err != nil {
@@ -63,7 +63,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		a.unasked(result)
 	}
 	if result.TakenBack {
-		a.timed(ctx, core.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then it is not told
+		a.timed(ctx, core.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then the result has no reason
 	}
 	if err == nil {
 		a.report(result)
@@ -87,7 +87,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	} else if a.rec.State == state.Keeping { // the head reports another result now
 		a.on(machinery.NotKept)
 	}
-	if err := a.put(ctx); err != nil { // for whoever has to go on after us
+	if err := a.put(ctx); err != nil { // for a controller that continues after this one
 		return outcome{}, err
 	}
 	if result.Continue {
@@ -117,7 +117,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		} else {
 			a.event(ctx, event.Suspended{Site: a.site.Name, Reason: string(out.suspended), Cause: event.CauseOf(out.err)})
 		}
-	case a.stopAsked() && (result.Exit == nil || a.doesWithout(ctx)): // while the checkpoint came home, or cannot
+	case a.stopAsked() && (result.Exit == nil || a.doesWithout(ctx)): // while the checkpoint was collected, or cannot be
 		out = outcome{state: state.Stopped, exit: out.exit, err: errStopped()}
 		a.blame(out)
 	}
@@ -139,9 +139,9 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	return out, a.releaseOrLend(ctx, out)
 }
 
-// unasked has the result of a head that was told to end, and not by the run's user, say
-// that its attempt was lost: also where nobody can tell whether its command ran, it can
-// go on elsewhere.
+// unasked changes the result of a head that was asked to end, and not by the run's user,
+// into that of a lost attempt. The run can then continue elsewhere, also where it is not
+// known whether its command ran.
 func (a *attempt) unasked(result *protocol.Result) {
 	result.Kind, result.Message = core.Lost.String(), "its nodes were told to end, and not by the run's user"
 	result.Remedy = fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)
@@ -191,7 +191,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		after  int64
 		pause  time.Duration
 		silent int
-		// stumbles are connections in a row that broke at once, and told nothing.
+		// stumbles are connections in a row that broke at once, with no event.
 		stumbles int
 	)
 	for {
@@ -295,8 +295,8 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	go a.guard(func() {
 		select {
 		case <-a.stop:
-			// Without an answer nobody knows whether it has heard: another
-			// line is taken, on which it is told again.
+			// Without an answer it is not known whether the head has received
+			// the request: it is sent again on another connection.
 			if err := head.Stop(ctx, launch.DefaultGrace); err != nil && core.Sleep(ctx, time.Second) == nil {
 				a.c.Log.Debug("the head was not told to stop", "run", a.run.ID, "err", err)
 				head.Close()
@@ -391,11 +391,11 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 
 // connect dials the head until it listens, unless it has ended.
 func (a *attempt) connect(ctx context.Context) (Head, error) {
-	patience := headlink.Timeout
+	timeout := headlink.Timeout
 	if a.autostarted() {
-		patience = thereTimeout
+		timeout = thereTimeout
 	}
-	return headlink.Reach(ctx, a.lease, patience, headlink.Connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
+	return headlink.Reach(ctx, a.lease, timeout, headlink.Connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
 		if _, err := a.headFiles().Result(ctx); err == nil {
 			return true, "it has ended"
 		}

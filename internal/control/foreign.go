@@ -15,8 +15,8 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// Bounds of a record that another installation has written, or whoever can write to the
-// store: more than any run has.
+// Bounds of a record that another installation has written, or anybody who can write to
+// the store: more than any run has.
 const (
 	mostRecord   = 16 << 20
 	mostAttempts = 20000
@@ -52,7 +52,7 @@ func parseRecord(id string, raw []byte) (retention.Record, error) {
 }
 
 // adopted makes a suspended run of this installation of a record. Only what a run needs
-// to go on is taken from it, and the job is checked as one of a Beefile; its paths start
+// to continue is taken from it, and the job is checked as one of a Beefile; its paths start
 // at dir.
 func adopted(r retention.Record, dir string) (state.Run, []state.Attempt, Submission, error) {
 	sub, err := foreignSubmission(r.Run.ID, r.Run.Submission, dir)

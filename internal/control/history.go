@@ -29,11 +29,11 @@ func (r *controlled) recordOf(ctx context.Context, attempt int, f event.Fields) 
 // hundreds of times, with mostly the same answers.
 func (d *drive) recordOnce(ctx context.Context, key string, f event.Fields) {
 	text := report.Sentence(event.Event{Run: d.run.ID, Fields: f})
-	last, recorded := d.told[key]
-	if d.told == nil {
-		d.told = map[string]string{}
+	last, recorded := d.printed[key]
+	if d.printed == nil {
+		d.printed = map[string]string{}
 	}
-	d.told[key] = text
+	d.printed[key] = text
 	switch {
 	case !recorded:
 		d.record(ctx, f)

@@ -11,14 +11,14 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// What a site says of the hosts that it has given: that they stand still and go on, are
-// taken back later, and why they were.
+// Reports of a site on the hosts that it has granted: that they are suspended, resumed or
+// taken back later, and why they were taken back.
 
 // reasonWithin bounds how long a site may take to report why hosts were taken back.
 const reasonWithin = 5 * time.Second
 
-// stand notes that the site itself has the attempt's hosts stand still: they are
-// not away, however long that takes.
+// stand notes that the site itself has suspended the attempt's hosts: they are not
+// unreachable, however long that takes.
 func (a *attempt) stand(ctx context.Context, why string) {
 	a.reach.silent, a.reach.unneeded = time.Time{}, time.Time{}
 	if !a.reach.suspended {
@@ -28,7 +28,7 @@ func (a *attempt) stand(ctx context.Context, why string) {
 	}
 }
 
-// proceed notes the end of that.
+// proceed notes that the site has resumed them.
 func (a *attempt) proceed(ctx context.Context, status driver.Status) {
 	if !a.reach.suspended {
 		return
@@ -43,7 +43,7 @@ func (a *attempt) proceed(ctx context.Context, status driver.Status) {
 }
 
 // lengthen has the attempt take as much longer as its site now takes the hosts back
-// later. The head is told only once that is recorded: else the attempt might be taken
+// later. The head is notified only once that is recorded: else the attempt might be taken
 // for ended while it computes.
 func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
 	first, span := a.lease.Deadline(), a.span()
@@ -61,7 +61,7 @@ func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
 	return true
 }
 
-// reportEnd tells a head that answers again of the later end of its slot.
+// reportEnd reports the later end of its slot to a head that answers again.
 func (a *attempt) reportEnd(ctx context.Context, head Head) {
 	if a.reach.suspended {
 		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
@@ -78,8 +78,8 @@ func (a *attempt) reportEnd(ctx context.Context, head Head) {
 	a.ends = time.Time{}
 }
 
-// whyTakenBack has the result say why the site has taken the hosts back, as far as it
-// tells soon.
+// whyTakenBack adds to the result why the site has taken the hosts back, if the site
+// reports that within reasonWithin.
 func (a *attempt) whyTakenBack(ctx context.Context, result *protocol.Result) error {
 	ctx, cancel := context.WithTimeout(ctx, reasonWithin)
 	defer cancel()

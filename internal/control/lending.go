@@ -11,11 +11,11 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// An attempt that has saved itself, and whose checkpoint is in the run's store, may leave
-// it on its site as well, until the next attempt has started. That one takes it over
-// where it is on the same machine (checkpoint/reuse.go), or else its site fetches it straight from
-// there, where the two reach each other (ADR 24). A run never depends on it: what counts
-// is in the store.
+// An attempt that has written a checkpoint, and whose checkpoint is in the run's store, may
+// leave it on its site as well, until the next attempt has started. That one reuses the
+// volume where it is on the same machine (checkpoint/reuse.go). Elsewhere its site fetches
+// the checkpoint by a direct transfer, where the two sites reach each other (ADR 24). A run
+// never depends on it: the copy in the store counts.
 
 // releaseOrLend releases an attempt; later, where the next one can use its checkpoint.
 func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
@@ -35,8 +35,8 @@ func (a *attempt) lends(ctx context.Context) bool {
 	return a.rec.Verdict.Goes() && a.lies != "" && a.lease.VolumeReuse() != nil && a.harmless(ctx)
 }
 
-// passes tells whether the attempt can pass its checkpoint on. Nobody waits for its hosts
-// then any more.
+// passes reports whether the attempt can pass its checkpoint on to the next one. Its hosts
+// are not needed any more then.
 func (a *attempt) passes(ctx context.Context) bool {
 	site := a.lease.VolumeReuse()
 	list, err := a.checkpoints().Whole(ctx)

@@ -43,7 +43,8 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 	return lease, last, err
 }
 
-// noHosts tells why there is nothing to look into, and what there is.
+// noHosts is the error of a run that has no hosts to look into; its remedy names what to
+// look at.
 func noHosts(run state.Run) error {
 	e := &core.Error{
 		Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),

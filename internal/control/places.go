@@ -40,7 +40,8 @@ func (s *Submission) admits(op, id string) func(active []state.Run) error {
 	}
 }
 
-// placesFree is what admits finds now. Whoever asks the user first does not ask without success.
+// placesFree is what admits finds now. Where it refuses a run, the user is not asked
+// anything first.
 func (c *Controller) placesFree(ctx context.Context, op string, s *Submission, id string) error {
 	admit := s.admits(op, id)
 	if admit == nil {

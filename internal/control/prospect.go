@@ -32,7 +32,7 @@ type Prospect struct {
 	// Slots is the number of cores of each host, 0 when unknown.
 	Slots int `json:"slots,omitempty"`
 	// SlotSeconds is how long an attempt may take, and ComputeSeconds what is
-	// left of it for computing, before the job is asked to save itself; 0: no
+	// left of it for computing, before the job is asked for a checkpoint; 0: no
 	// limit.
 	SlotSeconds    float64 `json:"slot_seconds,omitempty"`
 	ComputeSeconds float64 `json:"compute_seconds,omitempty"`
@@ -43,7 +43,7 @@ type Prospect struct {
 	// NoCheckpoint reports that the job writes no checkpoint: it must end within
 	// ComputeSeconds, or the run fails.
 	NoCheckpoint bool `json:"no_checkpoint,omitempty"`
-	// NoticeSeconds is how long the job has after the site has told it that it takes
+	// NoticeSeconds is how long the job has after the site has announced that it takes
 	// its hosts back early; only where that is less than a checkpoint may take, and no
 	// copies are kept meanwhile.
 	NoticeSeconds float64 `json:"notice_seconds,omitempty"`
@@ -79,14 +79,14 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	return list
 }
 
-// attended tells of a site that could start a run with no controller there that it cannot do so
-// with this job's.
+// attended reports whether a site that could start runs by itself cannot do so with the
+// runs of this job.
 func attended(job *spec.Job, info driver.Info) bool { return info.Unattended && len(job.Secrets) > 0 }
 
-// Attended gives the sites of which that is so.
+// Attended returns the sites of which that is so.
 func (c *Controller) Attended(sub *Submission) (sites []spec.Site) {
 	for _, site := range sub.Sites {
-		if p, err := c.Provider(site); err == nil && attended(&sub.Job, p.Info()) { // what is wrong with a site is told when it is tried
+		if p, err := c.Provider(site); err == nil && attended(&sub.Job, p.Info()) { // an error of a site is reported when it is tried
 			sites = append(sites, site)
 		}
 	}

@@ -60,13 +60,13 @@ func (c *Controller) ask(ctx context.Context, run string, attempts []state.Attem
 }
 
 // Move has a run continue on other sites, in that order, before those that it has; none: on
-// the next. ask has the job of an attempt save itself and end, see AskHead.
+// the next. ask has the job of an attempt write a checkpoint and end, see AskHead.
 func (c *Controller) Move(ctx context.Context, run state.Run, attempt int, sites []spec.Site, ask func() error) error {
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return err
 	}
-	if len(sites) == 0 && sub.listed() { // it goes on to the next by itself
+	if len(sites) == 0 && sub.listed() { // it continues on the next by itself
 		return c.AskHead(ctx, run, attempt, ask)
 	}
 	attempts, err := c.Store.Attempts(ctx, run.ID)
@@ -143,7 +143,7 @@ func (d *drive) overtaken(ctx context.Context, r state.Request) (bool, error) {
 	return slices.ContainsFunc(attempts, func(a state.Attempt) bool { return a.N == r.Attempt && a.Launched() }), err
 }
 
-// sentElsewhere tells whether the user has sent the run to other sites while it waited.
+// sentElsewhere reports whether the user has sent the run to other sites while it waited.
 func (d *drive) sentElsewhere(ctx context.Context) bool {
 	sites, _, err := d.requestedSites(ctx)
 	return err == nil && len(sites) > 0
@@ -177,7 +177,7 @@ func siteNames(sites []spec.Site) []string {
 	return names
 }
 
-// reroute has the run go on on the sites that its user names before all others, and
+// reroute has the run continue on the sites that its user names before all others, and
 // on the one that it comes from last.
 func (r *controlled) reroute(ctx context.Context, sites []spec.Site, from string) error {
 	r.sub.prefer(sites)

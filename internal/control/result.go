@@ -27,7 +27,7 @@ func (a *attempt) handleEvent(ctx context.Context, e protocol.Event) error {
 	switch {
 	case e.Begin && e.Phase == core.PhaseCheckpoint:
 		a.rec.CheckpointAsked = e.Time
-	case e.Begin && e.Phase == core.PhaseRun: // it goes on, perhaps after it was asked
+	case e.Begin && e.Phase == core.PhaseRun: // it continues, perhaps after it was asked
 		a.rec.CheckpointAsked = time.Time{}
 	}
 	a.showProgress(ctx, e)
@@ -53,9 +53,9 @@ func (a *attempt) showProgress(ctx context.Context, e protocol.Event) {
 		a.rec.HeadPhases = maps.Clone(a.passed.took)
 	case len(e.Runtimes) > 0:
 		a.rec.Runtime, a.rec.Starting = e.Runtimes[0], ""
-	case e.Waited > 0 && e.Message != a.rec.Starting: // it is said every few seconds
+	case e.Waited > 0 && e.Message != a.rec.Starting: // it is reported every few seconds
 		a.rec.Starting = e.Message
-	case e.Begin && e.Phase == core.PhaseCheckpoint: // whoever has asked for it may have got no answer
+	case e.Begin && e.Phase == core.PhaseCheckpoint: // the process that asked for it may have got no answer
 		a.passed.add(e)
 	default:
 		a.passed.add(e)
@@ -88,11 +88,11 @@ func (d *durations) add(e protocol.Event) {
 // maxRemarks is how many remarks of one attempt's head go into the history.
 const maxRemarks = 100
 
-// remark takes into the run's history what the head wants its user to know, once:
-// another controller hears of it again.
+// remark records in the run's history what the head wants its user to know, once:
+// another controller receives the same event again.
 func (a *attempt) remark(ctx context.Context, e protocol.Event) {
 	remark := event.Event{Run: a.run.ID, Attempt: a.rec.N, Fields: event.Remark{Site: a.site.Name, Message: core.Printable(e.Message, event.MaxText)}}
-	known, _ := a.c.Store.HasEvent(ctx, remark) // else it is told twice
+	known, _ := a.c.Store.HasEvent(ctx, remark) // else it is recorded twice
 	if known {
 		return
 	}
@@ -103,8 +103,8 @@ func (a *attempt) remark(ctx context.Context, e protocol.Event) {
 	a.event(ctx, remark.Fields)
 }
 
-// mayHaveEffects tells whether an event means that the attempt may have done what another
-// one could not simply begin again. A run that can go on elsewhere loses nothing with a
+// mayHaveEffects reports whether an event means that the attempt may have done what another
+// one could not simply begin again. A run that can continue elsewhere loses nothing with a
 // setup that was cut short: its next attempt has a volume without it.
 func (a *attempt) mayHaveEffects(e protocol.Event) bool {
 	return e.Begin && (e.Phase == core.PhaseRun || e.Phase == core.PhaseSetup && a.sub.Job.Checkpoint == nil)
@@ -118,14 +118,14 @@ func (a *attempt) setupDone(ctx context.Context) error {
 	return recorded(a.c.Store.PutRun(ctx, a.run))
 }
 
-// unreadError is that a head may have left a result, which cannot be read now
-// for a reason at home. Whatever it is, the attempt is not to be given up.
+// unreadError is the error where a head may have left a result, which cannot be read now
+// for a reason on the submitting machine. Whatever it is, the attempt is not to be given up.
 type unreadError struct{ err error }
 
 func (e *unreadError) Error() string { return e.err.Error() }
 
-// lastResult reads the result of a head that is gone, or gives why where there
-// is none. Neither: it cannot be told now, for the line is broken. To take that
+// lastResult reads the result of a head that is gone, or returns why where there
+// is none. Neither: it is not known now, as the connection is broken. To take that
 // for a lost attempt would throw away the checkpoint that it left.
 func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*protocol.Result, error) {
 	result, err := a.left(ctx, after)
@@ -178,9 +178,9 @@ func (a *attempt) catchUp(ctx context.Context, after *int64) {
 	}
 }
 
-// showRest tells what of the task's output was not heard from the head: it ends
-// when it has a result, perhaps before it has said all, and a short attempt that
-// its site has started may be over before anyone comes.
+// showRest prints the rest of the task's output, which the head has not sent: it ends
+// when it has a result, perhaps before it has sent all. A short attempt that its
+// site has started may be over before any controller connects.
 func (a *attempt) showRest(ctx context.Context) {
 	if a.c.Output == nil {
 		return
@@ -189,7 +189,7 @@ func (a *attempt) showRest(ctx context.Context) {
 	tasklog.Read(ctx, log, a.shown, a.c.Output) //nolint:errcheck // `bee logs` shows it, or says why not
 }
 
-// account adds up what the head tells of the attempt's times, once, and where
+// account adds up the attempt's times that the head reports, once, and where
 // the site has started it, what it alone knows.
 func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 	if a.rec.Nodes == nil {

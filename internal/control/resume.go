@@ -121,8 +121,8 @@ func Regranted(run state.Run, now []spec.Site) (state.Run, error) {
 	return run, err
 }
 
-// Awaken has those suspended runs go on that wait for a site, and whose sites file has
-// one by now that they did not have. It gives them: each needs a Drive. A run that another
+// Awaken continues those suspended runs that wait for a site, and whose sites file has one
+// by now that they did not have. It returns them: each needs a Drive. A run that another
 // process has is left to that.
 func (c *Controller) Awaken(ctx context.Context) ([]state.Run, error) {
 	runs, err := c.Store.Suspended(ctx)
@@ -152,7 +152,7 @@ func (c *Controller) Awaken(ctx context.Context) ([]state.Run, error) {
 	return awake, errors.Join(errs...)
 }
 
-// awaken has one of them go on.
+// awaken continues one of them.
 func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, error) {
 	lock, err := c.Store.Lock(id)
 	if err != nil {

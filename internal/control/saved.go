@@ -80,8 +80,8 @@ func (d *drive) savedImage(ctx context.Context) (core.Image, bool) {
 	return s.Image, d.c.Images.Has(s.Image.ID)
 }
 
-// exportName is the file that tells what run a directory of saved machines is
-// of; the checkpoints lie beside it.
+// exportName is the file that names the run of a directory of saved machines; the
+// checkpoints are beside it.
 const exportName = "run.json"
 
 // export is that file.
@@ -101,8 +101,8 @@ func (e export) write(dir string) error {
 }
 
 // Export saves a run's virtual machines into a directory, from which Import
-// makes a run of them. fetch saves them, and brings their files into a
-// directory. An earlier export of the run may lie there: the last two are kept.
+// makes a run of them. fetch saves them, and copies their files into a
+// directory. dir may have an earlier export of the run: the last two are kept.
 func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetch func(into string) error) (Checkpoint, error) {
 	lease, rec, err := c.Live(ctx, run)
 	if err != nil {
@@ -202,7 +202,7 @@ func readForeign(dir string, f Foreign) (export, Submission, error) {
 	return e, sub, nil
 }
 
-// Import makes a run that goes on from what Export has saved last and is whole, on sites
+// Import makes a run that continues from the last whole checkpoint of an export, on sites
 // of this user's: those that f chooses among the names of the run that it was. It needs a
 // Drive. Busy: the machines run already, or may soon, or a run that is not over
 // may write the same outputs. The export is not believed: its job
@@ -331,7 +331,7 @@ func (c *Controller) alone(ctx context.Context, machines, but string) error {
 	return nil
 }
 
-// warnOfUnknown tells of runs of which this installation cannot say whether they
+// warnOfUnknown prints the runs of which this installation does not know whether they
 // are over.
 func (c *Controller) warnOfUnknown(ctx context.Context, runs []string) {
 	for _, id := range runs {

@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// unreadName is a file in a run's directory whose age tells how long ago a controller could
+// unreadName is a file in a run's directory whose age is how long ago a controller could
 // not read the run's secrets.
 const unreadName = "secrets-unread"
 
@@ -21,7 +21,7 @@ const unreadName = "secrets-unread"
 const retrySecrets = time.Minute
 
 // unread is an error of reading secrets of a run that another controller has begun with:
-// this one may lack a variable, or a login, that whoever goes on with it next has.
+// this one may lack a variable, or a login, that the next controller has.
 type unread struct{ error }
 
 func (u unread) Unwrap() error { return u.error }
@@ -51,8 +51,8 @@ func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
 	}}
 }
 
-// waitsForSecrets tells whether a run cannot go on because its secrets could not be read,
-// and cannot be read here either. A command that would give one is run by controllers only.
+// waitsForSecrets reports whether a run cannot continue because its secrets could not be
+// read, and cannot be read here either. A command that prints one is run by controllers only.
 func (c *Controller) waitsForSecrets(ctx context.Context, id string) bool {
 	tried, err := os.Stat(c.unreadPath(id))
 	if err != nil {

@@ -26,12 +26,12 @@ type siteLost struct {
 	stop bool
 }
 
-// lostAnswerLimit is how long a site may take that its user holds for lost to show
-// that it is not.
+// lostAnswerLimit is how long a site that its user declares lost may take to answer, and
+// so to show that it is not.
 const lostAnswerLimit = 20 * time.Second
 
 // HoldLost notes, in its user's name, that a run shall not wait any more for the
-// site of its present attempt. It gives what may go on there, and what is lost. A
+// site of its present attempt. It returns what may continue there, and what is lost. A
 // Drive that waits for the site sees it; where there is none, one is needed.
 // Invalid: no site has it, or the one that has it answers.
 func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.Site) (string, error) {
@@ -63,7 +63,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	return report.Loss(last.N, loss), err
 }
 
-// answers tells whether the head's host of a run's present attempt can be reached.
+// answers reports whether the head's host of a run's present attempt can be reached.
 func (c *Controller) answers(ctx context.Context, run state.Run) bool {
 	ctx, cancel := context.WithTimeout(ctx, lostAnswerLimit)
 	defer cancel()
@@ -79,12 +79,12 @@ func (c *Controller) answers(ctx context.Context, run state.Run) bool {
 	return ctx.Err() == nil && (err == nil || !core.IsKind(err, core.Transient))
 }
 
-// declaredLostLook is how often the run's record is asked what its user has said of a site
-// that does not answer: less often than the site, which may be looked at for days.
+// declaredLostLook is how often the run's record is asked for requests of its user about a
+// site that does not answer: less often than the site, which may be looked at for days.
 const declaredLostLook = 30 * time.Second
 
-// declaredLost tells whether the run's user has said that it shall not wait for this
-// attempt's site.
+// declaredLost reports whether the run's user has declared this attempt's site lost: the
+// run shall not wait for it.
 func (a *attempt) declaredLost(ctx context.Context) bool {
 	if a.lost != nil {
 		return true
@@ -110,8 +110,8 @@ func (a *attempt) declaredLost(ctx context.Context) bool {
 	return true
 }
 
-// giveUp leaves behind what an attempt holds on a site that does not answer: one
-// that is dispensable, after its patience, or one that its user holds for lost.
+// giveUp leaves behind what an attempt holds on a site that does not answer: one that is
+// dispensable, after unreachableLimit, or one that its user has declared lost.
 func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", unreachableLimit), event.SiteLost{Site: a.rec.Site, Limit: event.Seconds(unreachableLimit)}
 	if a.lost != nil {
@@ -135,8 +135,8 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	return out, a.leave(ctx, errors.New("it does not answer"))
 }
 
-// withoutSiteFrom is the outcome of an attempt whose site is given up: the run goes
-// on from its last checkpoint or, where its user wants it to and there is none, from
+// withoutSiteFrom is the outcome of an attempt whose site is given up: the run continues
+// from its last checkpoint or, where its user wants it to and there is none, from
 // its beginning.
 func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, error) {
 	if a.lost != nil && len(a.lost.Sites) > 0 {

@@ -6,9 +6,9 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// DoWithout notes, in its user's name, that a run which is told to end shall not bring
-// home the outputs of its present attempt: they are removed with all that it has on its
-// site. It is for outputs whose place at home can never take them.
+// DoWithout notes, in its user's name, that a run which is asked to end shall not collect
+// the outputs of its present attempt: they are removed with all that it has on its site. It
+// is for outputs that can never be written to their place on the submitting machine.
 func (c *Controller) DoWithout(ctx context.Context, run state.Run) error {
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Released() {
@@ -18,7 +18,7 @@ func (c *Controller) DoWithout(ctx context.Context, run state.Run) error {
 	return err
 }
 
-// doesWithout tells whether the run's user has said so.
+// doesWithout reports whether the run's user has asked for that.
 func (a *attempt) doesWithout(ctx context.Context) bool {
 	if !a.stopAsked() {
 		return false

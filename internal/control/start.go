@@ -107,7 +107,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	if a.vm, err = a.guests().Choose(ctx); err != nil {
 		return err
 	}
-	if a.vm != nil { // machines that are saved go on with this very one
+	if a.vm != nil { // saved machines continue with this very one
 		a.rec.Guest = a.vm.Guest.ID
 	}
 	err = a.timed(ctx, core.PhaseStage, func() error {
@@ -129,8 +129,8 @@ func (a *attempt) stage(ctx context.Context) error {
 	return a.timed(ctx, core.PhaseStage, func() error { return files.Download(ctx, hosts[0], left) })
 }
 
-// missing is the job without those inputs that its checkpoint has: what they were made of
-// at home may be gone by now.
+// missing is the job without those inputs that its checkpoint has: their sources on the
+// submitting machine may be gone by now.
 func (a *attempt) missing() *spec.Job {
 	if a.resumed {
 		return inputs.WithoutVolume(&a.sub.Job)
@@ -205,11 +205,11 @@ func (a *attempt) enter(ctx context.Context, s state.RunState) error {
 }
 
 func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiting) (driver.Waiting, error) {
-	told, known, asked, begun := reported{}, true, time.Time{}, time.Now()
+	last, known, asked, begun := reported{}, true, time.Time{}, time.Now()
 	for pause := firstLook; ; pause = min(2*pause, longestLook(begun)) {
 		a.expect(ctx, w.Expected)
-		if news, is := told.news(w); is {
-			told = reported{w, time.Now()}
+		if news, is := last.news(w); is {
+			last = reported{w, time.Now()}
 			a.event(ctx, news)
 		}
 		// What may start by itself is given up only when it is known not to have.
@@ -247,7 +247,7 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 	}
 }
 
-// reported is what was last told of a wait, and when.
+// reported is what was last recorded of a wait, and when.
 type reported struct {
 	driver.Waiting
 	at time.Time
@@ -257,9 +257,9 @@ type reported struct {
 // after the last that can be.
 const leastMove = 10 * time.Minute
 
-// news tells what is waited for, and until when if the site says so, where that is
-// worth a line after what was told last. A site computes again all the time: in a
-// wait of days each little move would be one.
+// news returns what is waited for, and until when if the site reports that. It reports
+// whether that is worth a line after the last one. A site computes again all the time: in
+// a wait of days each little move would be one.
 func (t reported) news(w driver.Waiting) (event.Queued, bool) {
 	news, left, due := event.Queued{Reason: w.Reason}, time.Until(w.Expected), time.Since(t.at) >= leastMove
 	far := left >= time.Minute // an expectation that is near says less than the reason
@@ -313,7 +313,7 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	err = a.timed(ctx, core.PhaseLaunch, func() error { return launch.Nodes(ctx, a.lease, configs, a.connect) })
-	if q := a.lease.Queue(); q != nil && err != nil { // they may have been given back just before
+	if q := a.lease.Queue(); q != nil && err != nil { // they may have been released just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
 			a.on(machinery.Expired)
 			err = rerr

@@ -33,8 +33,8 @@ type Submission struct {
 	// was another.
 	Machines string `json:"machines,omitempty"`
 	// InGuest has the job's command be one of the guest's root: see protocol.Plan.
-	// Nobody but who has submitted such a run wants what comes of it: whoever takes
-	// it over ends it, and forgets it.
+	// Only the process that has submitted such a run wants its result: a controller that
+	// takes it over ends it, and forgets it.
 	InGuest bool `json:"in_guest,omitempty"`
 	// Input has the job's command read what the user passes to the controller, once: another
 	// attempt would not get it again. With Terminal it is on a terminal.
@@ -44,7 +44,7 @@ type Submission struct {
 	// another user's and its user was not asked; "": none.
 	Within string `json:"within,omitempty"`
 	// Own is the directory of the user's own Beefile, without links: where a link in an
-	// input leads to what lies there, that comes in its place. "": no such link is followed.
+	// input leads into it, the target comes in its place. "": no such link is followed.
 	Own string `json:"own,omitempty"`
 	// Origin is who submitted the run, and from where.
 	Origin Origin `json:"origin,omitzero"`

@@ -30,7 +30,7 @@ type Foreign struct {
 // TakeOver takes over, from a store, a run that another installation of bee has
 // begun, whose machine is gone. It is given by its id or its name, and comes as a
 // suspended run of this one: see Resume. The other installation is kept from
-// going on with it. The store is not believed: see adopted. Busy: a run
+// continuing it. The store is not believed: see adopted. Busy: a run
 // that is not over may write the same outputs.
 func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign) (state.Run, error) {
 	place, err := c.OpenStore(store)
@@ -132,7 +132,7 @@ func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.
 				d.recordOf(ctx, a.N, leftByOther(a))
 			}
 		}
-		// What it may still hold somewhere is not ours to give back.
+		// What it may still hold somewhere is not ours to release.
 		a.NoProgress = a.NoProgress && !a.Lost()
 		a.Lease, a.State, a.Autostart, a.Result = nil, state.Closed, state.NoAutostart, state.NoResult
 		if a.Verdict.Goes() || a.N == list[len(list)-1].Attempt { // the run continues, however that one ended

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// How long an attempt may go on computing that nobody can ask. The time since its
+// How long an attempt may still compute while it cannot be reached. The time since its
 // nodes began is only ever counted too short, whatever happens to this machine's
 // clock: else two attempts might compute at once.
 
@@ -42,7 +42,7 @@ func (a *attempt) canComputeFor(ctx context.Context) (left time.Duration, bounde
 	return max(0, a.rec.Span-(now.Up-a.rec.Begun.Up)), true
 }
 
-// spent tells whether the attempt's time is certainly over, so that nothing of it
+// spent reports whether the attempt's time is certainly over, so that nothing of it
 // computes any more, whether anybody has seen its end or not.
 func (a *attempt) spent(ctx context.Context) bool {
 	left, bounded := a.canComputeFor(ctx)

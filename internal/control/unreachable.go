@@ -15,15 +15,15 @@ import (
 )
 
 // A site may stop answering for good while it still holds something of a run:
-// when the run may go on without it, and how what is left behind there is given
-// back once it answers again.
+// when the run may continue without it, and how the rest is released once the site
+// answers again.
 
 // unreachableLimit is for how long a site that does not answer is waited for when
 // only outputs and logs of an attempt that has ended are left there, and the run
-// can go on from a checkpoint at home.
+// can continue from a checkpoint in its store.
 const unreachableLimit = 5 * time.Minute
 
-// unanswered goes on with an attempt of another controller's whose site does
+// unanswered continues an attempt of another controller's whose site does
 // not answer, where that is safe: where nothing of it can compute there, and
 // nothing is there that the run needs.
 func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) {
@@ -68,7 +68,7 @@ func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 	return event.Unreachable{Wait: event.WaitResult}
 }
 
-// letGoUnanswered lets go of an attempt whose site is known not to answer.
+// letGoUnanswered releases, or leaves, an attempt whose site is known not to answer.
 func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
 	if a.decide(out); a.harmless(ctx) {
 		return out, a.leave(ctx, cause)
@@ -82,10 +82,10 @@ var errAway = errors.New("the site has not answered for too long") //nolint:goch
 // silenceBeforeReport is how long there is no line to a head before a run's history says so.
 const silenceBeforeReport = 10 * time.Second
 
-// tooLong tells whether a site that does not answer has not done so for so long
-// that the run goes on without it. It never is where the run needs what is
-// there, or the site has its hosts stand still, unless its user says so; an error
-// tells that it cannot be told, or that the run has to wait.
+// tooLong reports whether a site has not answered for so long that the run continues
+// without it. That never is so where the run needs files of the site, or where the site
+// has suspended its hosts, unless the user has declared the site lost. An error means that
+// it is not known, or that the run has to wait.
 func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 	if a.declaredLost(ctx) {
 		return true, nil
@@ -124,8 +124,8 @@ func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 	return true, a.wholeAtHome(ctx)
 }
 
-// wholeAtHome fails where the copy at home of what the attempt has saved is
-// damaged: the only good one is on its site then. A store elsewhere is trusted.
+// wholeAtHome fails where the copy of the attempt's checkpoint on the submitting machine
+// is damaged: the only good one is on its site then. A store elsewhere is trusted.
 func (a *attempt) wholeAtHome(ctx context.Context) error {
 	if a.rec.Result.Reported() && a.rec.Result != state.Checkpointed || a.sub.Job.Store != "" {
 		return nil
@@ -141,8 +141,8 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 	return err
 }
 
-// dispensable tells whether the attempt has ended, and all that the run needs of
-// it to go on is at home.
+// dispensable reports whether the attempt has ended, and the run's store has all that the
+// run needs of it to continue.
 func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 	saved, over := a.rec.Result == state.Checkpointed, a.rec.Result.Reported()
 	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || over && !saved && a.rec.Result != state.Lost || !over && !a.spent(ctx) {
@@ -158,17 +158,17 @@ func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 	return !saved || a.newest.Attempt == a.rec.N && a.newest.Snapshot == 0, nil
 }
 
-// unsure tells whether an attempt cannot be told to be dispensable just now, as the store
-// does not answer: one line that breaks must not have the wait for its site begin again.
+// unsure reports whether it is not known just now if an attempt is dispensable, as the store
+// does not answer. One broken connection must not have the wait for its site begin again.
 func unsure(err error, begun time.Time) bool {
 	return core.IsKind(err, core.Transient) && time.Since(begun) < 2*unreachableLimit
 }
 
-// goesOn tells whether a run goes on after an outcome, by itself or once its
+// goesOn reports whether a run continues after an outcome, by itself or once its
 // user resumes it.
 func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended }
 
-// harmless tells whether nothing of the attempt can compute on its site any
+// harmless reports whether nothing of the attempt can compute on its site any
 // more, released or not.
 func (a *attempt) harmless(ctx context.Context) bool {
 	return machinery.MayCompute(a.rec.State, a.rec.Autostart, a.rec.Result) == machinery.No || a.spent(ctx)
@@ -189,7 +189,7 @@ func (a *attempt) leave(ctx context.Context, why error) error {
 	}
 	a.on(machinery.ReleaseFailed)
 	a.event(ctx, event.ReleaseFailed{Site: a.site.Name, Cause: event.CauseOf(why), Safe: safe})
-	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whoever tries again
+	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whatever controller tries again
 		a.rec.Ended = a.rec.ReleaseTried
 	}
 	if err := a.put(context.WithoutCancel(ctx)); err != nil {

@@ -19,7 +19,7 @@ import (
 )
 
 // How long the walk rests when no site could take the run, at first and at
-// most, and for how long it goes on asking for a run that has a checkpoint.
+// most, and for how long it continues to ask for a run that has a checkpoint.
 const (
 	firstRest   = 30 * time.Second
 	longestRest = 15 * time.Minute
@@ -43,7 +43,7 @@ func (d *drive) walk(ctx context.Context) (outcome, error) {
 		if err != nil || none == nil {
 			return out, err
 		}
-		if !d.patient(ctx, none) {
+		if !d.worthAsking(ctx, none) {
 			return d.noSite(none), nil
 		}
 		d.releaseBefore(ctx)
@@ -112,7 +112,7 @@ func (d *drive) try(ctx context.Context, site spec.Site) (outcome, error) {
 	return d.attempt(ctx, site)
 }
 
-// tryAgain tells whether a run whose own command failed gets another attempt,
+// tryAgain reports whether a run whose own command failed gets another attempt,
 // and counts it.
 func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
 	if out.state != state.Failed || out.exit == nil || *out.exit == 0 || d.retries >= d.sub.Job.Retry || d.stopAsked() {
@@ -123,8 +123,8 @@ func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
 	return true
 }
 
-// patient tells whether it is worth asking again later.
-func (d *drive) patient(ctx context.Context, none []passed) bool {
+// worthAsking reports whether it is worth asking again later.
+func (d *drive) worthAsking(ctx context.Context, none []passed) bool {
 	if waitsForRuns(none) {
 		return true
 	}
@@ -201,7 +201,7 @@ func (d *drive) noSite(none []passed) outcome {
 	return outcome{state: state.Failed, err: e}
 }
 
-// follower is the place of the site at which a run goes on that was moved from
+// follower is the place of the site at which a run continues that was moved from
 // another: in order of priority, the one after it.
 func (d *drive) follower(name string) int {
 	if !d.sub.listed() {

@@ -48,8 +48,8 @@ const (
 // Clocks.
 const (
 	QueueLimit Event = "queue_limit" // the hosts did not come within the site's limit
-	TimeOver   Event = "time_over"   // the time limit is over, and the site does not answer for its patience
-	GivenUp    Event = "given_up"    // the site does not answer for its patience, and the run needs nothing there
+	TimeOver   Event = "time_over"   // the time limit is over, and the site has not answered for longer than the limit
+	GivenUp    Event = "given_up"    // the site has not answered for longer than the limit, and the run needs nothing there
 )
 
 // Events that may come in every state.

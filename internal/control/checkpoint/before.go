@@ -10,8 +10,8 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
-// reuseFrom is how large a checkpoint has to be to be fetched straight from another site.
-// A smaller one has come from home before two hosts have met.
+// reuseFrom is how large a checkpoint has to be for a direct transfer from another site. A
+// smaller one arrives from the submitting machine before two hosts have a connection.
 const reuseFrom = 16 << 20
 
 // Before is the attempt before, which has left its checkpoint on its site, too.
@@ -20,7 +20,7 @@ type Before struct {
 	Site    string
 	Lease   driver.Lease
 	Left    *string // where the checkpoint is on its head's host; "": it was reused
-	// Release gives its hosts back. done is closed when that is over.
+	// Release releases its hosts. done is closed when that is over.
 	Release func(ctx context.Context) (done <-chan struct{})
 }
 

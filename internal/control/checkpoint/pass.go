@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// passedOn is a store whose newest checkpoint lies on another site, too.
+// passedOn is a store whose newest checkpoint is on another site, too.
 type passedOn struct {
 	driver.Checkpoints
 	c      *Copier

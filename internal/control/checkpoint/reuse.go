@@ -8,7 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// reusedStore is a store whose newest checkpoint lies on the attempt's own machine still,
+// reusedStore is a store whose newest checkpoint is still on the attempt's own machine,
 // where the one before has left it (ADR 26).
 type reusedStore struct {
 	driver.Checkpoints

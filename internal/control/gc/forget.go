@@ -16,7 +16,7 @@ import (
 
 // Leaving is what of a run is left where it is when it is forgotten.
 type Leaving struct {
-	Sites bool // what a site does not give back now
+	Sites bool // what a site does not release now
 	Store bool
 	// OnlyCopies are removed as well, in place of a refusal: what exists nowhere else.
 	OnlyCopies bool
@@ -83,10 +83,10 @@ func (c *Collector) heldOn(ctx context.Context, run state.Run) (string, error) {
 	return strings.Join(sites, " and "), err
 }
 
-// lockLook is the pause between two tries to lock a run, and lockPatience bounds all of them.
+// lockLook is the pause between two tries to lock a run, and lockTimeout bounds all of them.
 const (
-	lockLook     = 100 * time.Millisecond
-	lockPatience = time.Minute
+	lockLook    = 100 * time.Millisecond
+	lockTimeout = time.Minute
 )
 
 // lockTidied takes a run that is over, from a controller that still tidies up after it
@@ -98,7 +98,7 @@ func (c *Collector) lockTidied(ctx context.Context, run string) (*state.Lock, er
 		switch {
 		case !core.IsKind(err, core.Busy):
 			return lock, err
-		case time.Since(begun) > lockPatience:
+		case time.Since(begun) > lockTimeout:
 			return nil, &core.Error{
 				Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New(c.State.Who(run) + " removes what it has left on its sites"),
 				Remedy: "Try again in a while; `bee show " + run + "` tells more.",

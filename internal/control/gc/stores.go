@@ -61,7 +61,7 @@ func (c *Collector) sweepStore(ctx context.Context, name string, known map[strin
 		if user != c.State.User() || known[id] {
 			continue
 		}
-		// Another installation may have gone on with what this one has begun.
+		// Another installation may have continued a run that this one has begun.
 		raw, err := place.Run(run).Noted(ctx)
 		if err != nil {
 			errs = append(errs, err)

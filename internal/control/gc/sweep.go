@@ -168,7 +168,7 @@ func (c *Collector) sweepHere(ctx context.Context, how Sweeping) (found []Swept,
 	return found, err
 }
 
-// live tells whether a thing's run is not over, or is being controlled, and may
+// live reports whether a thing's run is not over, or is being controlled, and may
 // still use it: of attempts, only the last one is in use.
 func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 	if o.Run == "" {

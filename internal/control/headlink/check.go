@@ -51,8 +51,8 @@ func (h checked) Watch(ctx context.Context, after int64, fn func(protocol.Event)
 	return err
 }
 
-// isGarbage tells whether an error is of a message that is none, or of another shape. How
-// often it is read, it stays so.
+// isGarbage reports whether an error is of a message that is none, or of another shape.
+// Reading it again gives the same error.
 func isGarbage(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {
 		if e, is := err.(*core.Error); is && e.Kind == core.Invalid { //nolint:errorlint // each of the chain is looked at

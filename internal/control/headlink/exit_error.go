@@ -20,7 +20,7 @@ func ExitError(job *spec.Job, guest, what string, r *protocol.Result) error {
 }
 
 // endedBadly is the error of a command of the job's that ended with another code
-// than 0. Shells and mpirun tell of a signal by 128 and its number, as we do; so
+// than 0. Shells and mpirun report a signal by 128 and its number, as we do; so
 // may a program of its own will, hence "as after".
 func endedBadly(what string, code int) *core.Error {
 	e := &core.Error{Op: "the job's `" + what + "` command", Err: fmt.Errorf("ended with exit code %d", code)}

@@ -14,12 +14,12 @@ import (
 // logTimeout bounds how long nodes' logs are waited for.
 const logTimeout = 5 * time.Second
 
-// OutputLog is where the output of an attempt lies at home once it is over.
+// OutputLog is the file on the submitting machine with the output of an attempt that is over.
 func OutputLog(runDir string, attempt int) string {
 	return filepath.Join(runDir, fmt.Sprintf("output-%d.log", attempt))
 }
 
-// NodeLog is where the log of an attempt's node lies at home.
+// NodeLog is the file on the submitting machine with the log of an attempt's node.
 func NodeLog(runDir string, attempt, rank int) string {
 	return filepath.Join(runDir, fmt.Sprintf("node-%d-%d.log", attempt, rank))
 }

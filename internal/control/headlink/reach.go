@@ -17,10 +17,10 @@ import (
 
 // Head is a connection to the head of an attempt.
 type Head interface {
-	// Watch tells events after a sequence number, as they come, until the
+	// Watch passes events after a sequence number to fn, as they come, until the
 	// last one, which carries the result.
 	Watch(ctx context.Context, after int64, fn func(protocol.Event) error) error
-	// Output tells the task's output from an offset on, as it comes.
+	// Output passes the task's output from an offset on to fn, as it comes.
 	Output(ctx context.Context, offset int64, follow bool, fn func(tasklog.Frame) error) error
 	// Input passes the input of the task's command on until that has ended; nil: it is lost.
 	Input(ctx context.Context, in *input.Input) error
@@ -28,7 +28,7 @@ type Head interface {
 	Addresses(ctx context.Context) ([]string, error)
 	// Stop ends the attempt: TERM, and KILL after the grace.
 	Stop(ctx context.Context, grace time.Duration) error
-	// Extend tells of a site that takes its hosts back later than it had said.
+	// Extend reports that the site takes its hosts back later than it had announced.
 	Extend(ctx context.Context, ends time.Time) error
 	// Hold has a checkpoint that the head has kept stay until done is called.
 	Hold(ctx context.Context, snapshot int) (done func(), err error)
@@ -77,15 +77,15 @@ func Connecting(secure func(context.Context, net.Conn, []byte, int) (net.Conn, e
 
 // Reach dials the head of a lease until it listens. A head that never comes up
 // is reported with the end of its log.
-func Reach(ctx context.Context, lease driver.Lease, patience time.Duration, connect func(context.Context, net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
+func Reach(ctx context.Context, lease driver.Lease, timeout time.Duration, connect func(context.Context, net.Conn) (Head, error), gone func(context.Context) (bool, string)) (Head, error) {
 	host := lease.Hosts()[0]
-	deadline := time.Now().Add(patience)
+	deadline := time.Now().Add(timeout)
 	silent := 0
 	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
 		conn, err := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
 		if err == nil {
 			head, err := connect(ctx, conn)
-			if _, told := errors.AsType[*core.Error](err); err == nil || told || ctx.Err() != nil {
+			if _, known := errors.AsType[*core.Error](err); err == nil || known || ctx.Err() != nil {
 				return head, err
 			}
 			if errors.Is(err, context.DeadlineExceeded) {

@@ -44,13 +44,13 @@ func disjoint(copies []Copy) ([]Copy, error) {
 	}
 }
 
-// overlap finds two places of which the inner is, or lies in, the outer.
+// overlap finds two places of which the inner is the outer, or is below it.
 func overlap(places []string) (outer, inner int, found bool) {
 	order := make([]int, len(places))
 	for i := range order {
 		order[i] = i
 	}
-	// What lies in a place comes right behind it.
+	// The places below a place come right behind it.
 	slices.SortStableFunc(order, func(i, j int) int { return strings.Compare(places[i]+"/", places[j]+"/") })
 	for at := range len(order) - 1 {
 		if outer, inner = order[at], order[at+1]; strings.HasPrefix(places[inner]+"/", places[outer]+"/") {

@@ -33,7 +33,7 @@ var errLooked = errors.New("enough was looked at")
 type leftLink struct{ path, to, why string }
 
 // linkFollower plans what comes in the place of links below inputs. A link stays a link
-// where its target travels, too. Otherwise its target comes in its place, if that lies in
+// where its target travels, too. Otherwise its target comes in its place, if that is below
 // own; "": no link is followed. Whatever leads elsewhere stays a link.
 type linkFollower struct {
 	job     *spec.Job
@@ -158,7 +158,7 @@ func (f *linkFollower) travels(remote, text, target string) bool {
 	}
 }
 
-// contains reports whether a path is dir, or lies in it.
+// contains reports whether a path is dir, or is below it.
 func contains(dir, path string) bool {
 	_, inside := Below(dir, path)
 	return inside

@@ -99,8 +99,8 @@ func Place(job *spec.Job, binds map[string]string, in spec.Input, target string)
 	return path.Join("inputs", binds[bindAt], rel)
 }
 
-// Binds gives the binds of a job's inputs, from the job alone: whoever takes
-// an attempt over looks for outputs there, and need not have the inputs any more.
+// Binds returns the binds of a job's inputs, from the job alone: a controller that takes
+// over an attempt looks for outputs there, and need not have the inputs any more.
 func Binds(job *spec.Job) map[string]string {
 	binds := map[string]string{}
 	for i, in := range job.Inputs {
@@ -131,7 +131,7 @@ func Error(in spec.Input, err error) error {
 	}
 }
 
-// Below gives target relative to dir, if it is dir or lies in it.
+// Below returns target relative to dir, if it is dir or is below it.
 func Below(dir, target string) (string, bool) {
 	if target == dir {
 		return "", true

@@ -37,7 +37,7 @@ type Source interface {
 // RemoteDir is the directory in a run's with its remote inputs, until the run is over.
 func RemoteDir(runDir string) string { return filepath.Join(runDir, "remote") }
 
-// file is where a remote input lies here.
+// file is the path of a remote input on this machine.
 func (r *Remote) file(in spec.Input) (string, error) {
 	from, _, err := spec.ParseRemote(in.From)
 	if err != nil {

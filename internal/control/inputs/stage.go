@@ -46,8 +46,8 @@ func (s *Stager) Stage(ctx context.Context, head core.Host, copies []Copy) error
 		if err != nil {
 			return err
 		}
-		told, end := Counting(ctx, c.Local, s.Progress)
-		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, c.Remote), Progress: told}
+		progress, end := Counting(ctx, c.Local, s.Progress)
+		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, c.Remote), Progress: progress}
 		err = s.Site.Retry(ctx, func() error { return s.Site.Lease.Stage(ctx, t) })
 		end()
 		done()
@@ -58,10 +58,10 @@ func (s *Stager) Stage(ctx context.Context, head core.Host, copies []Copy) error
 	return nil
 }
 
-// StageImage brings the image to the head's host, unless its cache holds the image
-// already. Only that host can tell: a cache at the same path may be another one. From
-// there the nodes spread it. what names it, for people. On its way it lies in
-// a directory of this machine.
+// StageImage copies the image to the head's host, unless its cache has the image already.
+// Only that host knows: a cache at the same path may be another one. From there the nodes
+// spread it. what names it, for people. dir is the directory of this machine in which the
+// file to send is made.
 func (s *Stager) StageImage(ctx context.Context, what string, image core.Image, dir, remote string) error {
 	if there, err := s.Site.Lease.HasImage(ctx, 0, image.ID); err == nil && there {
 		return nil

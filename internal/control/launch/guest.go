@@ -42,7 +42,7 @@ const defaultDisk = 20 << 30
 
 // Choose is Plan where the job has virtual machines for certain. Where they are
 // for hosts alone that can run no container, their image, which takes minutes to
-// get, is got only where the site has such hosts or cannot tell, which its nodes
+// get, is got only where the site has such hosts or does not know that, which its nodes
 // find out then. Where it cannot be got, no machines are possible.
 func (g *Guests) Choose(ctx context.Context) (*protocol.VM, error) {
 	if v := g.Job.VM; v == nil || v.When != spec.VMAuto {
@@ -69,7 +69,8 @@ func (g *Guests) Choose(ctx context.Context) (*protocol.VM, error) {
 }
 
 // tryRuntime asks whether containers run on all hosts of the attempt. Where they
-// cannot, an error of kind Unsupported tells why; otherwise nobody can tell.
+// cannot, an error of kind Unsupported has the reason; another error means that it is not
+// known.
 func (g *Guests) tryRuntime(ctx context.Context) (works bool, err error) {
 	name, _, err := g.Lease.TryRuntime(ctx, RuntimeFor(g.Job, g.Site))
 	return name != "", err
@@ -113,10 +114,10 @@ func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
 		guest.Build = &recipe
 	}
 	var err error
-	report, told := g.Progress, false
+	report, noted := g.Progress, false
 	p.Guest, err = g.Images.Resolve(ctx, guest, arch, g.Pull, func(message string, done, total int64) {
-		if !told { // that it takes minutes, once, is no fault of the job's own image
-			told = true
+		if !noted { // that it takes minutes, once, is no fault of the job's own image
+			noted = true
 			g.Say(core.PhaseImage, "getting the image that virtual machines boot, which is kept for later runs")
 		}
 		report(message, done, total)

@@ -83,7 +83,7 @@ func NodeHosts(nodes, perHost int, hosts []core.Host) []core.Host {
 	return list
 }
 
-// nicIsOpen tells whether the hosts decide how guests are attached to their switches.
+// nicIsOpen reports whether the hosts decide how guests are attached to their switches.
 func nicIsOpen(v *protocol.VM) bool {
 	return v != nil && v.NIC == "" && v.Fabric != "multicast" && v.Fabric != "none"
 }
@@ -134,7 +134,7 @@ func nodeCommand(c protocol.Config) driver.NodeCommand {
 }
 
 // WantArch is the architecture for which the image is resolved before a lease
-// tells the hosts' own.
+// reports that of the hosts.
 func WantArch(hosts []core.Host) string {
 	if len(hosts) > 0 && hosts[0].Arch != "" {
 		return hosts[0].Arch

@@ -14,7 +14,7 @@ import (
 
 // Spec is an attempt in the form in which a site can start it by itself: all that the
 // controller knows of it, but for the hosts. The nodes' keys are made when they
-// are started, and secrets are never among them, as they lie on a disk.
+// are started. A Spec never has secrets, as it is stored on a disk.
 type Spec struct {
 	Version int            `json:"version"`
 	Owner   core.Owner     `json:"owner"`

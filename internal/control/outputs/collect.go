@@ -28,7 +28,7 @@ func (c *Collector) Collect(ctx context.Context, head string, r *protocol.Result
 		c.Site.Record(ctx, event.OutputsRefused{Site: c.Site.Name, Count: len(refused), First: refused[0]})
 	}
 	at, errs := make([]string, len(list)), make([]error, len(list))
-	told := c.fetchingAll(list)
+	progress := c.fetchingAll(list)
 	var g errgroup.Group
 	g.SetLimit(AtOnce)
 	for i, o := range list {
@@ -36,7 +36,7 @@ func (c *Collector) Collect(ctx context.Context, head string, r *protocol.Result
 			if errs[i] = ctx.Err(); errs[i] == nil {
 				o.remote = path.Join(head, o.remote)
 				errs[i] = core.Caught(func() (err error) {
-					at[i], err = c.fetchOutput(ctx, o, func(done int64) { told(i, done) })
+					at[i], err = c.fetchOutput(ctx, o, func(done int64) { progress(i, done) })
 					return err
 				})
 			}
@@ -56,29 +56,30 @@ func (c *Collector) Collect(ctx context.Context, head string, r *protocol.Result
 	return absent, errors.Join(append(errs, err)...)
 }
 
-// fetching gives what is told how much of something has come, of total bytes; 0: not known.
+// fetching returns a function that reports how much of something has arrived, of total
+// bytes; 0: not known.
 func (c *Collector) fetching(what string, total int64) func(done int64) {
 	return c.Site.Progress(core.PhaseCollect, "fetching "+what, total)
 }
 
-// fetchingAll gives what is told how much of each output has come.
+// fetchingAll returns a function that reports how much of each output has arrived.
 func (c *Collector) fetchingAll(list []output) func(i int, done int64) {
 	if len(list) == 1 {
-		told := c.fetching(path.Base(list[0].remote), list[0].bytes)
-		return func(_ int, done int64) { told(done) }
+		progress := c.fetching(path.Base(list[0].remote), list[0].bytes)
+		return func(_ int, done int64) { progress(done) }
 	}
 	total := int64(0)
 	for _, o := range list {
 		total += o.bytes
 	}
-	told := c.fetching(fmt.Sprintf("%d outputs", len(list)), total)
+	progress := c.fetching(fmt.Sprintf("%d outputs", len(list)), total)
 	var mu sync.Mutex
 	all, of := int64(0), make([]int64, len(list))
 	return func(i int, done int64) {
 		mu.Lock()
 		defer mu.Unlock()
 		all, of[i] = all+done-of[i], done
-		told(all)
+		progress(all)
 	}
 }
 
@@ -124,7 +125,7 @@ func (c *Collector) unmatched(ctx context.Context, head string, r *protocol.Resu
 const namedLeft = 5
 
 // errNoOutput is the end of a run whose job has succeeded, and some of whose outputs are not
-// there. Its volume lies in a directory.
+// there. volume is the directory with its volume.
 func errNoOutput(run string, missing []string, volume string) *core.Error {
 	return &core.Error{
 		Kind: core.NotFound, Op: "collect outputs of run", Object: run,

@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// output is one that comes home, into a directory that the job names.
+// output is one that is collected, into a directory that the job names.
 type output struct {
 	index        int    // in the job's outputs
 	path, remote string // as it was matched, and as it is fetched
@@ -26,10 +26,11 @@ type output struct {
 
 func (o output) local() string { return filepath.Join(o.to, o.name) }
 
-// placed gives outputs their places at home: below `to:` under their own names. Those
+// placed returns the outputs with their places on the submitting machine: below `to:` under
+// their own names. Those
 // that would have the same place have the directories before their names as well. What
-// the job did not ask for is refused: whatever the site says, each match is one of the
-// glob that it is said to match.
+// the job did not ask for is refused: whatever the site reports, each match has to match
+// its glob.
 func placed(job *spec.Job, matches []protocol.OutputMatch) (list []output, refused []string) {
 	inside := protocol.Plan{Volume: job.Volume.Path, Binds: inputs.Binds(job)}
 	sharing, seen := map[string]int{}, map[protocol.OutputMatch]bool{}

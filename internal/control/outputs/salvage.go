@@ -20,7 +20,7 @@ import (
 )
 
 // Salvage fetches what the outputs match when the head died before it could
-// list them: the directory before the first wildcard comes home, and what
+// list them: the directory before the first wildcard is collected, and what
 // matches is kept.
 func (c *Collector) Salvage(ctx context.Context, head string) error {
 	taken := map[string]bool{}
@@ -73,7 +73,7 @@ func ledOut(t driver.Transfer, err error) error {
 }
 
 // salvageImage does what salvage does with the volume where that is a data image
-// which its head could not empty any more: the image comes home, is set right, and
+// which its head could not empty any more: the image is collected and repaired, and
 // what the outputs name is taken out of it. False: there is no image.
 func (c *Collector) salvageImage(ctx context.Context, head string, taken map[string]bool) (bool, error) {
 	job := c.collecting()

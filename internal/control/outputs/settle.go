@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// fetch brings a file or directory home. A directory that is there already keeps
+// fetch collects a file or directory. A directory that is there already keeps
 // what else it holds; what cannot be where something else is comes beside it, under
 // its name and the run's.
 func (c *Collector) fetch(ctx context.Context, o output) error {
@@ -26,18 +26,18 @@ func (c *Collector) fetch(ctx context.Context, o output) error {
 }
 
 // fetchOutput has an output come into its directory, under a name of its own.
-func (c *Collector) fetchOutput(ctx context.Context, o output, told func(done int64)) (at string, err error) {
+func (c *Collector) fetchOutput(ctx context.Context, o output, progress func(done int64)) (at string, err error) {
 	at = arriving(c.Run.ID, inputs.DirName(fmt.Sprint(o.index, " ", o.path)))
 	if err := c.Within.Check(o.to); err != nil {
 		return at, c.Failed(err)
 	}
-	return at, c.fetchAs(ctx, driver.Transfer{Remote: o.remote, Within: o.within, Seen: o.seen, Local: filepath.Join(o.to, at), Progress: told})
+	return at, c.fetchAs(ctx, driver.Transfer{Remote: o.remote, Within: o.within, Seen: o.seen, Local: filepath.Join(o.to, at), Progress: progress})
 }
 
 // MostNamed is how many outputs of one directory are recorded by their names.
 const MostNamed = 20
 
-// arrived notes that an output is at home.
+// arrived notes that an output is on the submitting machine.
 func (c *Collector) arrived(to, name string) {
 	to = c.placeShown(to)
 	i := slices.IndexFunc(c.Attempt.Outputs, func(o state.Arrived) bool { return o.To == to })

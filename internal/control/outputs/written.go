@@ -18,7 +18,7 @@ import (
 // run's for later runs of its name.
 const maxWritten = 20_000
 
-// writers tells which files in the directory of an output runs of one name have written.
+// writers finds the files in the directory of an output that runs of one name have written.
 type writers struct {
 	list func(path string) ([]state.Written, error)
 	real string // the directory, without links

@@ -95,7 +95,7 @@ func (a *Attempt) continued(ctx context.Context, r *protocol.Result) (*Continuat
 	}
 	lost := placement.LaunchedSince(attempts, *a.Record, last)
 	switch {
-	case last == 0 && (lost > placement.MostLost || !a.Record.CheckpointAsked.IsZero()): // it was asked to save itself, and could not
+	case last == 0 && (lost > placement.MostLost || !a.Record.CheckpointAsked.IsZero()): // it was asked for a checkpoint, and could not write it
 		return nil, nil //nolint:nilnil // it does not continue
 	case last == 0:
 		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, nil
@@ -109,8 +109,8 @@ func (a *Attempt) continued(ctx context.Context, r *protocol.Result) (*Continuat
 	return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, nil
 }
 
-// onward is the continuation after an attempt that has saved itself. The run waits for its
-// user where it goes round in circles.
+// onward is the continuation after an attempt that has written a checkpoint. The run waits
+// for its user where it makes no progress.
 func (a *Attempt) onward(ctx context.Context, r *protocol.Result) (*Continuation, error) {
 	all, err := a.Attempts(ctx)
 	if err != nil {
@@ -148,7 +148,7 @@ func LeftBehind(job *spec.Job, r *protocol.Result) string {
 	return why + ": the job ended by " + signal + " and changed no file of `checkpoint.paths`; its volume is kept"
 }
 
-// progressed tells whether this attempt's checkpoint differs from the newest of
+// progressed reports whether this attempt's checkpoint differs from the newest of
 // the attempts before it in what a checkpoint consists of. A job that only
 // writes the same again would go round for ever.
 func (a *Attempt) progressed(ctx context.Context) (bool, error) {

@@ -111,7 +111,7 @@ func (c *Checkpoints) NoteDigest(g driver.Generation, m driver.Manifest) error {
 	})
 }
 
-// Believe notes what a store has of a run that is new here: nothing tells whether it is
+// Believe notes what a store has of a run that is new here: it is not known whether it is
 // what the other installation kept.
 func (c *Checkpoints) Believe(list []driver.Checkpoint) error {
 	return c.changeDigests(func(s *digests) bool {
@@ -186,7 +186,7 @@ func (p Places) NoteExport(run string, m driver.Manifest) error {
 	return p.putDigests(run, s)
 }
 
-// Exported reports whether this installation has saved what lies in an export.
+// Exported reports whether this installation has written the checkpoint of an export.
 func (p Places) Exported(run string, k driver.Checkpoint) bool {
 	s, _, err := p.digests(run)
 	return err == nil && slices.Contains(s.Exported, k.Manifest.Digest())

@@ -117,11 +117,11 @@ func (w *Routes) open(ctx context.Context, r Route) (*Connection, error) {
 	if w.Connect != nil {
 		rendezvous = w.Connect
 	}
-	way, err := rendezvous(ctx, listener, caller)
+	connection, err := rendezvous(ctx, listener, caller)
 	if core.IsKind(err, core.Unsupported) {
 		first := err
 		listener, caller = caller, listener
-		if way, err = rendezvous(ctx, listener, caller); core.IsKind(err, core.Unsupported) {
+		if connection, err = rendezvous(ctx, listener, caller); core.IsKind(err, core.Unsupported) {
 			err = &core.Error{Kind: core.Unsupported, Op: "neither reaches the other", Err: fmt.Errorf("%w; %w", first, err)}
 		}
 	}
@@ -133,7 +133,7 @@ func (w *Routes) open(ctx context.Context, r Route) (*Connection, error) {
 	case core.IsKind(err, core.Unsupported):
 		p.closed = err
 	}
-	return way, err
+	return connection, err
 }
 
 // rendezvous connects two machines, with keys that are made for that and kept nowhere.

@@ -12,8 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Nothing that a site sends fills a file system at home: of the space and of the number
-// of files that were free when a transfer began, a tenth is kept, or as much as this.
+// Nothing that a site sends fills a file system of the submitting machine. Of the space and
+// of the number of files that were free when a transfer began, a tenth is kept, or as much
+// as this.
 const (
 	spareBytes = 1 << 30
 	spareFiles = 10000
@@ -64,14 +65,14 @@ func WithinSpace(ctx context.Context, t driver.Transfer, bring func(context.Cont
 			})
 		}
 	}
-	told, seen := t.Progress, int64(0)
+	progress, seen := t.Progress, int64(0)
 	t.Progress = func(done int64) {
 		if done-seen >= spaceEach || done < seen { // it begins again where the connection broke
 			seen = done
 			look()
 		}
-		if told != nil {
-			told(done)
+		if progress != nil {
+			progress(done)
 		}
 	}
 	go func() {
