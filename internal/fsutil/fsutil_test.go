@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -164,5 +166,24 @@ func TestWriteFileReplacesALink(t *testing.T) {
 	}
 	if got, err := ReadFile(dir, "name", 10); string(got) != "new" || err != nil {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// TestTwoRemoveATree at once, as a controller and `bee rm` may.
+func TestTwoRemoveATree(t *testing.T) {
+	for range 20 {
+		top := filepath.Join(t.TempDir(), "top")
+		for i := range 20 {
+			must(t, os.MkdirAll(filepath.Join(top, strconv.Itoa(i), "a", "b"), 0o700))
+		}
+		var removers sync.WaitGroup
+		for range 3 {
+			removers.Go(func() {
+				if err := RemoveAll(top); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		removers.Wait()
 	}
 }

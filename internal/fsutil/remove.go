@@ -41,7 +41,11 @@ func RemoveAt(dir int, name string) error {
 	}
 	// A process that is just ending may still add files: come back a few times.
 	for try := range 8 {
-		if err = removeDir(dir, name); !errors.Is(err, unix.ENOTEMPTY) {
+		err = removeDir(dir, name)
+		if errors.Is(err, unix.ENOENT) {
+			return nil // another process removes it, too
+		}
+		if !errors.Is(err, unix.ENOTEMPTY) {
 			return err
 		}
 		time.Sleep(time.Millisecond << try)
