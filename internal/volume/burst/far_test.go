@@ -1,6 +1,8 @@
 package burst
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -174,4 +176,42 @@ func TestHostAway(t *testing.T) {
 	}
 	b.must(leave(b.tree, Config{ID: "test"}))
 	b.has(map[string]string{"there": large})
+	bare(b)
+}
+
+// bare takes the file system of the remote away, so that its mount point is there in its place.
+// Nothing is sent to that, and nothing is taken for gone.
+func bare(b *bench) {
+	b.file("f", "before")
+	b.drained()
+	a, err := b.Lookup(b.Context(), meta.Root, "f")
+	b.must(err)
+	_, err = b.OpenFile(b.Context(), a.Ino, true)
+	b.must(err)
+	b.must(take(b.tree, Config{ID: "test"}, false))
+	away := b.far + ".away"
+	b.must(os.Rename(b.far, away))
+	b.must(os.Mkdir(b.far, 0o755))
+	b.must(b.Write(b.Context(), a.Ino, 0, []byte("after")))
+	b.must(b.Flush(a.Ino))
+	testkit.Eventually(b.T, 20*time.Second, func() error {
+		if s := b.Status(); s.Waits == "" || s.Drained {
+			return fmt.Errorf("%+v", s)
+		}
+		return nil
+	})
+	ctx, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
+	defer cancel()
+	if a, err := b.Lookup(ctx, meta.Root, "other"); !errors.Is(err, context.DeadlineExceeded) {
+		b.Errorf("a mount point without its file system: %+v, %v", a, err)
+	}
+	b.has(map[string]string{})
+	b.must(os.Remove(b.far))
+	b.must(os.Rename(away, b.far))
+	b.drained()
+	b.must(b.Release(a.Ino, 1))
+	b.must(leave(b.tree, Config{ID: "test"}))
+	if got := tree(b.T, b.far)["f"]; got != "after" {
+		b.Errorf("the remote has %q", got)
+	}
 }

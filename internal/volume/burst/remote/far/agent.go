@@ -3,7 +3,9 @@ package far
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -61,6 +63,11 @@ func open(q request) (*remote.Tree, error) {
 // carryOut carries a request out. What changes something waits for the agent of a connection
 // that was lost.
 func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r *reply) (data []byte, err error) {
+	if q.Claimed && q.Op != opSpace && q.Op != opRecord && q.Op != opSetRecord && q.Op != opRemoveRecord {
+		if err := claimed(t, q.Volume); err != nil {
+			return nil, err
+		}
+	}
 	switch q.Op {
 	case opStat:
 		r.Entry, err = t.Stat(q.Name)
@@ -114,6 +121,27 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 		err = errors.New("no such call")
 	}
 	return nil, err
+}
+
+// claimed reports as an error a directory without the record of a volume. It may be a mount point whose
+// file system is missing. The error has no errno, so that it passes.
+func claimed(t *remote.Tree, volume string) error {
+	raw, err := t.Record()
+	switch {
+	case err != nil:
+		return fmt.Errorf("the record %s of volume %s cannot be read: %s. Mount the file system of that directory", t.RecordPath(), volume, err.Error())
+	case !names(raw, volume):
+		return fmt.Errorf("%s is the record of another volume than %s", t.RecordPath(), volume)
+	}
+	return nil
+}
+
+// names reports whether a record is that of a volume.
+func names(record []byte, volume string) bool {
+	var of struct {
+		ID string `json:"id"`
+	}
+	return json.Unmarshal(record, &of) == nil && of.ID == volume
 }
 
 // lock keeps other agents from changing a directory meanwhile. Where that has no locks, each is

@@ -42,9 +42,12 @@ const (
 
 // request is a call of remote.Remote.
 type request struct {
-	Op     op             `json:"op"`
-	Dir    string         `json:"dir"`
-	Volume string         `json:"volume"`
+	Op     op     `json:"op"`
+	Dir    string `json:"dir"`
+	Volume string `json:"volume"`
+	// Claimed is whether the directory had the record of the volume, and so must have it now.
+	Claimed bool `json:"claimed,omitempty"`
+
 	Name   string         `json:"name,omitempty"`
 	To     string         `json:"to,omitempty"` // new name, target of a link, or word of what was sent
 	Ino    uint64         `json:"ino,omitempty"`

@@ -26,8 +26,9 @@ type Far struct {
 	ctx    context.Context // ends with Stop
 	stop   context.CancelFunc
 
-	mu   sync.Mutex
-	link *sshlink.Link
+	mu      sync.Mutex
+	link    *sshlink.Link
+	claimed bool // the directory has the record of the volume
 }
 
 // Open uses a directory of a host for a volume. It does not try the host.
@@ -92,6 +93,9 @@ func (f *Far) at(name string) string { return f.place.Host + ":" + path.Join(f.p
 
 func (f *Far) exchange(q request, send func(io.Writer) error) (reply, []byte, error) {
 	q.Dir, q.Volume = f.place.Dir, f.volume
+	f.mu.Lock()
+	q.Claimed = f.claimed
+	f.mu.Unlock()
 	k, err := f.connected()
 	if err != nil {
 		return reply{}, nil, err
@@ -248,14 +252,32 @@ func (f *Far) SetAttr(name string, seq uint64, ours remote.Version, mode uint32,
 // Record implements remote.Remote.
 func (f *Far) Record() ([]byte, error) {
 	r, _, err := f.ask(request{Op: opRecord}, nil)
+	if err == nil && names(r.Raw, f.volume) {
+		f.setClaimed(true)
+	}
 	return r.Raw, err
 }
 
+func (f *Far) setClaimed(is bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.claimed = is
+}
+
 // SetRecord implements remote.Remote.
-func (f *Far) SetRecord(raw []byte) error { return f.do(request{Op: opSetRecord, Raw: raw}) }
+func (f *Far) SetRecord(raw []byte) error {
+	err := f.do(request{Op: opSetRecord, Raw: raw})
+	if err == nil {
+		f.setClaimed(true)
+	}
+	return err
+}
 
 // RemoveRecord implements remote.Remote.
-func (f *Far) RemoveRecord() error { return f.do(request{Op: opRemoveRecord}) }
+func (f *Far) RemoveRecord() error {
+	f.setClaimed(false)
+	return f.do(request{Op: opRemoveRecord})
+}
 
 // RecordPath implements remote.Remote.
 func (f *Far) RecordPath() string { return f.at(remote.RecordName) }
