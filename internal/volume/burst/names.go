@@ -7,6 +7,7 @@ import (
 	"path"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -152,6 +153,9 @@ func (v *Volume) Lookup(ctx context.Context, dir uint64, name string) (a calls.A
 func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if remote.Hidden(name, dirIno == meta.Root) {
 		return calls.Attr{}, syscall.ENOENT
+	}
+	if !utf8.ValidString(name) { // the journal and the calls of an agent cannot have it
+		return calls.Attr{}, syscall.EILSEQ
 	}
 	v.names.RLock()
 	defer v.names.RUnlock()
@@ -307,6 +311,9 @@ type who struct{ client, request uint64 }
 func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Request) (calls.Attr, error) {
 	if remote.Hidden(q.Name, q.Ino == meta.Root) {
 		return calls.Attr{}, syscall.EINVAL
+	}
+	if kind == remote.Link && !utf8.Valid(q.Data) {
+		return calls.Attr{}, syscall.EILSEQ
 	}
 	switch _, err := v.Lookup(ctx, q.Ino, q.Name); {
 	case err == nil:

@@ -322,7 +322,7 @@ func passing(err error) bool {
 	}
 	for _, final := range []error{
 		errStale, fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, fs.ErrClosed, fsutil.ErrNotPlain, fsutil.ErrOutside, context.Canceled,
-		syscall.ELOOP, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EROFS, syscall.EINVAL,
+		syscall.ELOOP, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EILSEQ, syscall.EROFS, syscall.EINVAL,
 	} {
 		if errors.Is(err, final) {
 			return false

@@ -14,6 +14,7 @@ import (
 	"syscall"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -668,5 +669,32 @@ func TestHeldOpen(t *testing.T) {
 				t.Fatalf("the remote has %q", got)
 			}
 		}
+	}
+}
+
+// TestNamesThatAreNoText has names and targets of links that are not UTF-8 on the remote: they are
+// not seen, and the journal can be read again. Ours are refused.
+func TestNamesThatAreNoText(t *testing.T) {
+	b := start(t, Options{})
+	for _, name := range []string{"gr\xfcn", "gr\xf6n", "plain"} {
+		b.must(os.WriteFile(filepath.Join(b.far, name), nil, 0o600))
+	}
+	b.must(os.Symlink("gr\xfcn", filepath.Join(b.far, "link")))
+	check := func() {
+		t.Helper()
+		if list, err := b.List(t.Context(), meta.Root); err != nil || len(list) != 1 || list[0].Name != "plain" {
+			t.Errorf("%+v, %v", list, err)
+		}
+	}
+	check()
+	for _, q := range []*calls.Request{{Ino: meta.Root, Name: "\xff", Data: []byte("x")}, {Ino: meta.Root, Name: "x", Data: []byte("\xff")}} {
+		if _, err := b.Make(t.Context(), who{}, remote.Link, q); !errors.Is(err, syscall.EILSEQ) {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	b.crash()
+	check()
+	if name := remote.Conflict(strings.Repeat("ä", 127), "test"); !utf8.ValidString(name) {
+		t.Errorf("%q is no text", name)
 	}
 }

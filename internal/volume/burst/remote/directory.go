@@ -10,6 +10,7 @@ import (
 	"path"
 	"syscall"
 	"time"
+	"unicode/utf8"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
@@ -44,6 +45,9 @@ func (t *Tree) Stat(name string) (Entry, error) {
 	e, err := describe(path.Base(name), info)
 	if err == nil && e.Kind == Link {
 		e.Target, err = t.root.Readlink(name)
+		if !utf8.ValidString(e.Target) { // no journal has it
+			e.Kind, e.Target = Other, ""
+		}
 	}
 	return e, err
 }
@@ -56,7 +60,7 @@ func (t *Tree) List(dir string) ([]Entry, error) {
 	}
 	list := make([]Entry, 0, len(names))
 	for _, name := range names {
-		if Hidden(name, dir == ".") {
+		if Hidden(name, dir == ".") || !utf8.ValidString(name) {
 			continue
 		}
 		e, err := t.Stat(path.Join(dir, name))

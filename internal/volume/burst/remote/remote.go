@@ -170,7 +170,7 @@ func Hidden(name string, top bool) bool {
 // Conflict is the name beside which a version is stored that must not replace another.
 func Conflict(name, volume string) string {
 	suffix := ".bee-conflict-" + volume
-	return name[:min(len(name), 255-len(suffix))] + suffix
+	return strings.ToValidUTF8(name[:min(len(name), 255-len(suffix))], "") + suffix
 }
 
 func describe(name string, info fs.FileInfo) (Entry, error) {

@@ -296,7 +296,7 @@ func (s *S3) head(name, key string) (object, error) {
 		var raw []byte
 		raw, err = s.get(name, key, o.entry.Version, 0, o.entry.Version.Size)
 		o.entry.Target = string(raw)
-		if err == nil && (len(raw) == 0 || strings.Contains(o.entry.Target, "\x00")) {
+		if err == nil && (len(raw) == 0 || strings.Contains(o.entry.Target, "\x00") || !utf8.Valid(raw)) {
 			o.entry.Kind = File
 		}
 	}

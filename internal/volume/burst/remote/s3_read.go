@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -179,7 +180,7 @@ func (s *S3) List(dir string) ([]Entry, error) {
 	g.SetLimit(atOnce)
 	for i, f := range found {
 		name, dirToo := strings.CutSuffix(f.name, "/")
-		if !plain(name) || Hidden(name, dir == ".") || !dirToo && isDir[name] {
+		if !plain(name) || !utf8.ValidString(name) || Hidden(name, dir == ".") || !dirToo && isDir[name] {
 			continue
 		}
 		g.Go(func() (err error) {
