@@ -352,3 +352,54 @@ func TestBucketLeavesNoParts(t *testing.T) {
 		t.Errorf("left in the bucket: %+v, %v", uploads, err)
 	}
 }
+
+// TestBucketMovesAgain has others write at the old name after a move has copied, and before it is
+// tried again: what they wrote stays.
+func TestBucketMovesAgain(t *testing.T) {
+	server := s3server.StartFound(t)
+	var refuse atomic.Bool
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if refuse.Load() && r.Method == http.MethodDelete {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	})
+	far := remote.OpenS3(remote.Place{Bucket: server.Bucket, Endpoint: proxy}, "test", t.TempDir(), nil)
+	defer far.Close()
+	put := func(key, text string) {
+		t.Helper()
+		if _, err := server.Client().PutObject(t.Context(), &s3.PutObjectInput{Bucket: &server.Bucket, Key: &key, Body: strings.NewReader(text)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("f", "ours")
+	put("d/f", "ours")
+	f, err := far.Stat("f")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for seq, move := range []func(seq uint64) error{
+		func(seq uint64) error { _, err := far.Move("f", "g", seq, f.Version, remote.Version{}); return err },
+		func(seq uint64) error {
+			_, err := far.MoveDir("d", "e", seq, remote.Version{Tag: "/"}, false)
+			return err
+		},
+	} {
+		refuse.Store(true)
+		if err := move(uint64(seq)); err == nil {
+			t.Error("it succeeds although nothing can be removed")
+		}
+		put([]string{"f", "d/f"}[seq], "theirs")
+		refuse.Store(false)
+		if err := move(uint64(seq)); err != nil {
+			t.Error(err)
+		}
+	}
+	got := tree(t, server.Dir)
+	for key, want := range map[string]string{"f": "theirs", "g": "ours", "d/f": "theirs", "e/f": "ours"} {
+		if found := got[filepath.Join(server.Bucket, key)] + got[key]; found != want {
+			t.Errorf("%s: %q instead of %q in %v", key, found, want, got)
+		}
+	}
+}

@@ -197,6 +197,7 @@ const (
 	metaMode  = "mode"
 	metaMtime = "mtime"
 	metaToken = "bee-change"
+	metaFrom  = "bee-from" // version that a move has copied
 )
 
 // token names a change, in the metadata of what it has made.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -215,41 +216,57 @@ func (s *S3) Move(from, to string, seq uint64, ours, expect Version) (Version, e
 			return Version{}, orForeign(err, "move", s.url(to))
 		}
 	}
-	v, err := s.copied(from, o, to, token, expect)
+	v, of, err := s.copied(from, o, to, token, expect)
 	if err != nil {
 		return Version{}, err
 	}
 	if err := s.mark(from); err != nil {
 		return Version{}, err
 	}
-	if err := s.delete(from, s.key(from), replaces(o.entry.Version)); err != nil && !errors.Is(err, errCondition) {
+	if err := s.deleteVersion(from, s.key(from), of); err != nil {
 		return Version{}, err
 	}
-	if o.entry.Version != ours {
+	if of != ours.Tag {
 		v = ours // so that it is seen to be another one
 	}
 	return v, nil
 }
 
-// copied copies an object to a name where the version expect is now, unless it is there.
-func (s *S3) copied(from string, o object, to, token string, expect Version) (Version, error) {
+// deleteVersion deletes the object of a version. What another user has written since stays.
+func (s *S3) deleteVersion(name, key, tag string) error {
+	if tag == "" {
+		return nil
+	}
+	err := s.delete(name, key, condition{match: &tag})
+	if errors.Is(err, errCondition) {
+		err = nil
+	}
+	return err
+}
+
+// copied copies an object to a name where the version expect is now, unless it is there. It returns
+// the tag of the version that was copied, too: by an earlier try that may have been another one.
+func (s *S3) copied(from string, o object, to, token string, expect Version) (v Version, of string, err error) {
 	meta := maps.Clone(o.meta)
 	if meta == nil {
 		meta = map[string]string{}
 	}
-	meta[metaToken] = token
+	meta[metaToken], meta[metaFrom] = token, url.PathEscape(o.entry.Version.Tag)
 	if meta[metaMtime] == "" {
 		meta[metaMtime] = timeText(o.entry.Mtime)
 	}
-	v, err := s.copy(from, o, to, meta, replaces(expect))
+	v, err = s.copy(from, o, to, meta, replaces(expect))
 	if errors.Is(err, errCondition) {
 		now, mine, err := s.known(to, token)
 		if err == nil && !mine || errors.Is(err, errNoObject) {
 			err = &fs.PathError{Op: "move", Path: s.url(to), Err: ErrForeign}
 		}
-		return now.entry.Version, err
+		if err == nil {
+			of, err = url.PathUnescape(now.meta[metaFrom])
+		}
+		return now.entry.Version, of, err
 	}
-	return v, err
+	return v, o.entry.Version.Tag, err
 }
 
 // MoveDir implements Remote: everything in it is copied, and then all of it is removed at its
@@ -331,45 +348,50 @@ func (s *S3) vacant(name string) error {
 	return nil
 }
 
+// copyAll copies all objects below a directory, and notes in the list which versions were copied.
 func (s *S3) copyAll(from, to, token string, all []listed) error {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
-	for _, f := range all {
+	for i, f := range all {
 		if f.name == "" {
 			continue
 		}
-		g.Go(func() error { return s.copyBelow(from, to, f.name, token) })
+		g.Go(func() (err error) {
+			all[i].tag, err = s.copyBelow(from, to, f.name, token)
+			return err
+		})
 	}
 	return g.Wait()
 }
 
-// copyBelow copies one object below a directory to the same place below another.
-func (s *S3) copyBelow(from, to, name, token string) error {
+// copyBelow copies one object below a directory to the same place below another. It returns the tag
+// of the version that was copied; "" of a marker.
+func (s *S3) copyBelow(from, to, name, token string) (of string, err error) {
 	if dir, is := strings.CutSuffix(name, "/"); is {
 		o, err := s.head(path.Join(from, dir), s.below(from)+name)
 		if err != nil {
-			return err
+			return "", err
 		}
 		_, err = s.put(path.Join(to, dir), s.below(to)+name, o.meta, nil, replaces(Version{}))
 		if errors.Is(err, errCondition) {
 			err = nil
 		}
-		return err
+		return "", err
 	}
 	o, err := s.head(path.Join(from, name), s.key(path.Join(from, name)))
 	if err != nil {
-		return err
+		return "", err
 	}
 	place := path.Join(to, name)
-	_, err = s.copied(path.Join(from, name), o, place, token, Version{})
+	_, of, err = s.copied(path.Join(from, name), o, place, token, Version{})
 	for i := 1; errors.Is(err, ErrForeign) && i <= 1000; i++ { // another user writes there
 		volume := s.volume
 		if i > 1 {
 			volume += fmt.Sprint("-", i)
 		}
-		_, err = s.copied(path.Join(from, name), o, path.Join(path.Dir(place), Conflict(path.Base(place), volume)), token, Version{})
+		_, of, err = s.copied(path.Join(from, name), o, path.Join(path.Dir(place), Conflict(path.Base(place), volume)), token, Version{})
 	}
-	return err
+	return of, err
 }
 
 func (s *S3) deleteAll(dir string, all []listed) error {
@@ -377,15 +399,11 @@ func (s *S3) deleteAll(dir string, all []listed) error {
 	g.SetLimit(atOnce)
 	for _, f := range all {
 		g.Go(func() error {
-			when := condition{match: &f.tag}
+			key := s.below(dir) + f.name
 			if f.name == "" || strings.HasSuffix(f.name, "/") {
-				when = condition{}
+				return s.delete(dir, key, condition{})
 			}
-			err := s.delete(dir, s.below(dir)+f.name, when)
-			if errors.Is(err, errCondition) { // another user has written it since, and keeps it
-				err = nil
-			}
-			return err
+			return s.deleteVersion(dir, key, f.tag)
 		})
 	}
 	return g.Wait()
