@@ -137,11 +137,18 @@ func (v *Volume) commit(j *drain.Job) error {
 	v.names.Lock()
 	defer v.names.Unlock()
 	c, err := j.Commit(v.sink)
-	if err != nil {
-		return err
-	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if err != nil {
+		switch {
+		case !j.Moved:
+		case passing(err): // it may have been carried out, and the answer was lost
+			v.inherited = j.Op.Seq
+		case v.tree.Traits().Moves: // it was refused
+			v.inherited = 0
+		}
+		return err
+	}
 	c.Time = now()
 	if c.Conflict {
 		v.o.Log.Warn("somebody else has changed the remote", "change", j.Op.Kind, "name", j.Op.Name, "stored as", c.Name)

@@ -32,17 +32,14 @@ func attr(n *meta.Node) calls.Attr {
 	return a
 }
 
-// errMoving is about what is in a directory whose objects are being moved.
-var errMoving = errors.New("its directory is being moved on the remote")
+// errMoving is about what is being renamed on the remote, or is in such a directory.
+var errMoving = errors.New("it is being renamed on the remote")
 
-// moving looks whether the remote moves a directory that a node is, or is in, object by object:
-// it has some of them twice, and some at their new place only. Callers hold the lock.
+// moving looks whether a node is, or is in, what the remote is renaming. It may have that at its old
+// place or at its new one, and of a directory some objects twice. Callers hold the lock.
 func (v *Volume) moving(n *meta.Node) error {
 	o := v.state.First()
 	if o == nil || o.Kind != meta.Rename || o.Seq != v.inherited && !v.tree.Moving(o.Seq) {
-		return nil
-	}
-	if d := v.state.Node(o.Ino); d == nil || d.Kind != remote.Dir {
 		return nil
 	}
 	for n != nil && n.There && n.Ino != meta.Root {

@@ -71,8 +71,8 @@ type Volume struct {
 	removed  map[uint64]time.Time // nodes without a name that are still known
 	verified map[buffer.Place]bool
 	working  uint64 // operation that is being carried out
-	// inherited is the operation that an earlier process may have begun, where the remote moves
-	// directories file by file.
+	// inherited is the operation that an earlier process or try may have begun: whether the remote has
+	// carried it out is not known.
 	inherited uint64
 	waits     error         // what the drain waits for
 	claim     func() error  // what has to succeed before anything is drained; nil: it has
@@ -127,7 +127,7 @@ func load(o Options) (*Volume, error) {
 		o: o, log: log, tree: tree, state: state, files: map[uint64]*file{}, checked: map[uint64]time.Time{}, removed: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
 		news: make(chan struct{}), wake: make(chan struct{}, 1), sink: tree, cancel: func() {},
 	}
-	if first := state.First(); first != nil && !tree.Traits().Moves {
+	if first := state.First(); first != nil {
 		v.inherited = first.Seq
 	}
 	if o.faults != nil {

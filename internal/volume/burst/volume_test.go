@@ -18,6 +18,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
@@ -31,6 +32,28 @@ type gate struct {
 	drain.Remote
 	mu   sync.Mutex
 	shut error
+	lost error // in place of the answers of moves, which are carried out
+}
+
+func (g *gate) Move(from, to string, seq uint64, ours, expect remote.Version) (remote.Version, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v, err := g.Remote.Move(from, to, seq, ours, expect)
+	return v, errors.Join(err, g.lost)
+}
+
+func (g *gate) MoveDir(from, to string, seq uint64, ours remote.Version, over bool) (map[string]remote.Version, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	v, err := g.Remote.MoveDir(from, to, seq, ours, over)
+	return v, errors.Join(err, g.lost)
+}
+
+// lose has moves carried out whose answers are lost.
+func (g *gate) lose(err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.lost = err
 }
 
 func (g *gate) set(err error) {
@@ -697,4 +720,46 @@ func TestNamesThatAreNoText(t *testing.T) {
 	if name := remote.Conflict(strings.Repeat("ä", 127), "test"); !utf8.ValidString(name) {
 		t.Errorf("%q is no text", name)
 	}
+}
+
+// TestLostAnswers reads what was renamed on the remote while the answer was lost: programs wait.
+func TestLostAnswers(t *testing.T) {
+	b := start(t, Options{})
+	b.foreign("f", "text")
+	b.foreignDir("d")
+	b.foreign("d/f", "text")
+	file, err := b.Lookup(t.Context(), meta.Root, "f")
+	b.must(err)
+	d, err := b.Lookup(t.Context(), meta.Root, "d")
+	b.must(err)
+	inside, err := b.Lookup(t.Context(), d.Ino, "f")
+	b.must(err)
+	for from, ino := range map[string]uint64{"f": file.Ino, "d": inside.Ino} {
+		b.gate.lose(errors.New("the answer is lost"))
+		b.rename(from, from+".new")
+		testkit.Eventually(t, 20*time.Second, func() error {
+			if s := b.Status(); s.Waits == "" {
+				return fmt.Errorf("%+v", s)
+			}
+			return nil
+		})
+		read := func(wait time.Duration) (string, error) {
+			ctx, cancel := context.WithTimeout(t.Context(), wait)
+			defer cancel()
+			if err := b.refresh(ctx, ino, 0); err != nil {
+				return "", err
+			}
+			p, err := b.Read(ctx, ino, 0, 100)
+			return string(p), err
+		}
+		if got, err := read(100 * time.Millisecond); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: %q, %v", from, got, err)
+		}
+		b.gate.lose(nil)
+		if got, err := read(time.Minute); err != nil || got != "text" {
+			t.Errorf("%s: %q, %v", from, got, err)
+		}
+		b.drained()
+	}
+	b.has(map[string]string{"f.new": "text", "d.new": directory, "d.new/f": "text"})
 }

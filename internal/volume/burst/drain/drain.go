@@ -35,7 +35,10 @@ type Remote interface {
 
 // Job is the first operation of a queue, with what is known about its nodes at that time.
 type Job struct {
-	Op     meta.Op
+	Op meta.Op
+	// Moved is whether Commit has asked the remote to move something, whatever it answered.
+	Moved bool
+
 	volume string
 	kind   remote.Kind
 	target string
@@ -226,6 +229,7 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 		}
 	}
 	move := func(to string, expect remote.Version) (err error) {
+		j.Moved = true
 		if j.kind == remote.Dir {
 			c.Versions, err = r.MoveDir(j.place, to, j.Op.Seq, j.v, !expect.None())
 			return err
