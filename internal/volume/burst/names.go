@@ -151,6 +151,9 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if remote.Hidden(name, dirIno == meta.Root) {
 		return calls.Attr{}, syscall.ENOENT
 	}
+	if len(name) > remote.MostName { // FUSE passes longer ones
+		return calls.Attr{}, syscall.ENAMETOOLONG
+	}
 	if !utf8.ValidString(name) { // the journal and the calls of an agent cannot have it
 		return calls.Attr{}, syscall.EILSEQ
 	}

@@ -763,3 +763,26 @@ func TestLostAnswers(t *testing.T) {
 	}
 	b.has(map[string]string{"f.new": "text", "d.new": directory, "d.new/f": "text"})
 }
+
+// TestLongNames refuses names and paths in new directories that no remote accepts.
+func TestLongNames(t *testing.T) {
+	b := start(t, Options{})
+	dir := b.make(remote.Dir, "new", "")
+	q := &calls.Request{Ino: dir, Name: strings.Repeat("n", 256), Mode: 0o755}
+	if _, err := b.Make(t.Context(), who{}, remote.File, q); !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("a long name: %v", err)
+	}
+	q.Name = q.Name[1:]
+	var err error
+	for range 20 {
+		var a calls.Attr
+		if a, err = b.Make(t.Context(), who{}, remote.Dir, q); err != nil {
+			break
+		}
+		q = &calls.Request{Ino: a.Ino, Name: q.Name, Mode: 0o755}
+	}
+	if !errors.Is(err, syscall.ENAMETOOLONG) {
+		t.Errorf("a long path: %v", err)
+	}
+	b.drained()
+}

@@ -379,7 +379,7 @@ func (t *Tree) SetAttr(name string, _ uint64, ours Version, mode uint32, mtime i
 }
 
 // Check implements Remote.
-func (t *Tree) Check(string) error { return nil }
+func (t *Tree) Check(name string) error { return CheckPath(name) }
 
 // Traits implements Remote.
 func (t *Tree) Traits() Traits { return Traits{Keeps: true, Moves: true, Fresh: time.Second} }

@@ -161,6 +161,18 @@ const RecordName = Directory + "/volume.json"
 
 const partialPrefix = ".bee-partial-"
 
+// MostName is the longest name of a file, in bytes.
+const MostName = 255
+
+// CheckPath reports as ENAMETOOLONG a path below a directory that no call of the kernel accepts. Names
+// of conflicts and of what is sent need some of its length.
+func CheckPath(name string) error {
+	if len(name) > syscall.PathMax-2*MostName {
+		return syscall.ENAMETOOLONG
+	}
+	return nil
+}
+
 // Hidden reports whether a name belongs to BEE and is no file of the user's; top is
 // whether it is in the top directory.
 func Hidden(name string, top bool) bool {

@@ -156,7 +156,7 @@ func (f *Far) Space() (total, free int64, err error) {
 }
 
 // Check implements remote.Remote.
-func (f *Far) Check(string) error { return nil }
+func (f *Far) Check(name string) error { return remote.CheckPath(name) }
 
 // Ensure implements remote.Remote.
 func (f *Far) Ensure(dir string) error { return f.do(request{Op: opEnsure, Name: dir}) }
