@@ -43,7 +43,7 @@ func (r *Root) Sync(ctx context.Context, name string) error {
 		}
 		if err == nil && isShut(info) {
 			// Before anything else opens it: who shuts it again must not do so below this walk.
-			if err := r.opened(name, func() error { return r.Sync(ctx, name) }); err != nil {
+			if err := r.Opened(name, 0o500, func() error { return r.Sync(ctx, name) }); err != nil {
 				return err
 			}
 			return fs.SkipDir
@@ -82,7 +82,7 @@ func (r *Root) syncOne(name string) error {
 	err := r.fsync(name)
 	if errors.Is(err, fs.ErrPermission) {
 		opening.Lock()
-		err = r.opened(name, func() error { return r.fsync(name) })
+		err = r.Opened(name, 0o500, func() error { return r.fsync(name) })
 		opening.Unlock()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +112,8 @@ func isShut(info fs.FileInfo) bool {
 	return ok && uid != 0 && int(st.Uid) == uid && info.IsDir() && info.Mode().Perm()&0o500 != 0o500
 }
 
-// opened does something while the owner may read a file or directory that was shut.
-func (r *Root) opened(name string, do func() error) error {
+// Opened does something while a file or directory that was shut has more permissions of its owner.
+func (r *Root) Opened(name string, more uint32, do func() error) error {
 	shut, err := r.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
@@ -124,7 +124,7 @@ func (r *Root) opened(name string, do func() error) error {
 		return r.fail("stat", name, err)
 	}
 	mode := st.Mode & 0o7777
-	if err := chmod(shut, mode|0o500); err != nil {
+	if err := chmod(shut, mode|more&0o700); err != nil {
 		return r.fail("set mode of", name, err)
 	}
 	return errors.Join(do(), r.fail("set mode of", name, chmod(shut, mode)))

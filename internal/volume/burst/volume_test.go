@@ -786,3 +786,20 @@ func TestLongNames(t *testing.T) {
 	}
 	b.drained()
 }
+
+// TestReadOnlyDirectory writes to a file in a directory that was made read-only, as its owner may.
+func TestReadOnlyDirectory(t *testing.T) {
+	b := start(t, Options{})
+	dir := b.make(remote.Dir, "d", "")
+	b.fileIn(dir, "f", "before")
+	_, err := b.SetAttr(t.Context(), who{}, &calls.Request{Ino: dir, Valid: calls.SetMode, Mode: 0o555})
+	b.must(err)
+	t.Cleanup(func() { b.must(os.Chmod(filepath.Join(b.far, "d"), 0o755)) }) // so that it can be removed
+	b.drained()
+	b.fileIn(dir, "f", "after!")
+	b.drained()
+	b.has(map[string]string{"d": directory, "d/f": "after!"})
+	if info, err := os.Stat(filepath.Join(b.far, "d")); err != nil || info.Mode().Perm() != 0o555 {
+		t.Errorf("%v, %v", info, err)
+	}
+}

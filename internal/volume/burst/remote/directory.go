@@ -131,10 +131,14 @@ func (t *Tree) partial(dir string, ino uint64, use string) string {
 // Write implements Remote: the version is written beside the name, and is on the disk.
 func (t *Tree) Write(ctx context.Context, place string, ino uint64, c Content) (name string, v Version, err error) {
 	name = t.partial(path.Dir(place), ino, "")
-	if err := t.root.Unlink(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return name, v, err
-	}
-	f, err := t.root.Create(name, 0o600)
+	var f *os.File
+	err = t.inDir(name, func() error {
+		if err := t.root.Unlink(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		f, err = t.root.Create(name, 0o600)
+		return err
+	})
 	if err != nil {
 		return name, v, err
 	}
@@ -176,14 +180,24 @@ func (t *Tree) Write(ctx context.Context, place string, ino uint64, c Content) (
 	return name, e.Version, err
 }
 
+// inDir changes names in the directory of a name. Programs may write to a file in a directory that was
+// made read-only: one of this user's is writable meanwhile.
+func (t *Tree) inDir(name string, do func() error) error {
+	err := do()
+	if errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0 {
+		err = t.root.Opened(path.Dir(name), 0o700, do)
+	}
+	return err
+}
+
 // Discard implements Remote.
 func (t *Tree) Discard(name string, ino uint64) error {
-	return t.root.Unlink(t.partial(path.Dir(name), ino, ""))
+	return t.inDir(name, func() error { return t.root.Unlink(t.partial(path.Dir(name), ino, "")) })
 }
 
 // Publish implements Remote.
 func (t *Tree) Publish(partial, name string, ours, expect Version) (Version, error) {
-	return ours, t.publish(partial, name, ours, expect)
+	return ours, t.inDir(name, func() error { return t.publish(partial, name, ours, expect) })
 }
 
 func (t *Tree) publish(partial, name string, ours, expect Version) error {
