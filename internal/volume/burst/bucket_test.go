@@ -2,11 +2,14 @@ package burst
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -298,7 +301,22 @@ func TestBucketOpenRemoved(t *testing.T) {
 // bucket cannot have.
 func TestBucketNames(t *testing.T) {
 	server := s3server.StartFound(t)
-	b := startBucket(t, server, Options{})
+	const foreign = "a\x01 b+c%20"
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		q := r.URL.Query()
+		if q.Get("delimiter") != "/" {
+			forward.ServeHTTP(w, r)
+			return
+		}
+		encoding, key := "", q.Get("prefix")+"&#x1;"
+		if q.Get("encoding-type") == "url" {
+			encoding, key = "<EncodingType>url</EncodingType>", url.QueryEscape(q.Get("prefix")+foreign)
+		}
+		if _, err := fmt.Fprintf(w, `<ListBucketResult>%s<Contents><Key>%s</Key><Size>6</Size><ETag>"x"</ETag></Contents></ListBucketResult>`, encoding, key); err != nil {
+			t.Error(err)
+		}
+	})
+	b := startBucket(t, server, Options{At: remote.Place{Endpoint: proxy}})
 	dir := b.make(remote.Dir, strings.Repeat("d", 200), "")
 	var err error
 	for range 6 {
@@ -315,7 +333,17 @@ func TestBucketNames(t *testing.T) {
 	if _, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "\xff", Mode: 0o600}); !errors.Is(err, syscall.EILSEQ) {
 		t.Errorf("a name that is no text: %v", err)
 	}
+	if _, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "a\x01", Mode: 0o600}); !errors.Is(err, syscall.EILSEQ) {
+		t.Errorf("a name with a control character: %v", err)
+	}
 	b.drained()
+	b.object(foreign, "theirs")
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	list, err := b.List(ctx, meta.Root)
+	if err != nil || !slices.ContainsFunc(list, func(e calls.Entry) bool { return e.Name == foreign }) {
+		t.Errorf("%+v, %v", list, err)
+	}
 }
 
 // TestBucketLeavesNoParts ends a process while it sends a large file: the next one completes

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"syscall"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -78,7 +79,7 @@ func (s *S3) Check(name string) error {
 	switch {
 	case len(s.key(name)) > mostKey:
 		return syscall.ENAMETOOLONG
-	case !utf8.ValidString(name):
+	case !utf8.ValidString(name), strings.ContainsFunc(name, unicode.IsControl): // not every server can list it
 		return syscall.EILSEQ
 	}
 	return nil

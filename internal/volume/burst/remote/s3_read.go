@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"path"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sync/errgroup"
 )
@@ -121,7 +123,7 @@ const mostListed = 1 << 20
 func (s *S3) list(dir, delimiter string, most int32) ([]listed, error) {
 	var list []listed
 	below := s.below(dir)
-	in := &s3.ListObjectsV2Input{Bucket: &s.place.Bucket, Prefix: &below}
+	in := &s3.ListObjectsV2Input{Bucket: &s.place.Bucket, Prefix: &below, EncodingType: types.EncodingTypeUrl}
 	if delimiter != "" {
 		in.Delimiter = &delimiter
 	}
@@ -138,12 +140,12 @@ func (s *S3) list(dir, delimiter string, most int32) ([]listed, error) {
 			return nil, err
 		}
 		for _, p := range out.CommonPrefixes {
-			if rest, is := strings.CutPrefix(aws.ToString(p.Prefix), below); is {
+			if rest, is := strings.CutPrefix(plainKey(out, p.Prefix), below); is {
 				list = append(list, listed{name: rest})
 			}
 		}
 		for _, o := range out.Contents {
-			if rest, is := strings.CutPrefix(aws.ToString(o.Key), below); is {
+			if rest, is := strings.CutPrefix(plainKey(out, o.Key), below); is {
 				list = append(list, listed{rest, aws.ToInt64(o.Size), aws.ToString(o.ETag), aws.ToTime(o.LastModified)})
 			}
 		}
@@ -155,6 +157,18 @@ func (s *S3) list(dir, delimiter string, most int32) ([]listed, error) {
 			return nil, &core.Error{Kind: core.Permanent, Op: "list", Object: s.url(dir), Err: fmt.Errorf("it has more than %d objects", mostListed), Remedy: "Use a prefix with fewer of them."}
 		}
 	}
+}
+
+// plainKey gives a key of a list. XML has no control characters, so that a server is asked to escape
+// keys; not every server does.
+func plainKey(out *s3.ListObjectsV2Output, key *string) string {
+	text := aws.ToString(key)
+	if out.EncodingType == types.EncodingTypeUrl {
+		if raw, err := url.QueryUnescape(text); err == nil {
+			return raw
+		}
+	}
+	return text
 }
 
 // atOnce is how many requests are made at a time, where there are many.
