@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 
@@ -290,6 +291,7 @@ func (s *S3) MoveDir(from, to string, seq uint64, _ Version, _ bool) (map[string
 	if len(all) == 0 && !begun {
 		return nil, &fs.PathError{Op: "move", Path: s.url(from), Err: errNoObject}
 	}
+	all = slices.DeleteFunc(all, func(f listed) bool { return !movable(f) })
 	s.setMoving(token)
 	if !begun {
 		meta := metadata(Dir, 0o755, 0, token)
@@ -316,6 +318,21 @@ func (s *S3) MoveDir(from, to string, seq uint64, _ Version, _ bool) (map[string
 		s.setMoving("")
 	}
 	return versions, err
+}
+
+// movable reports whether an object below a directory is a file that has a path, or a marker. Others
+// stay where they are.
+func movable(f listed) bool {
+	name, dir := strings.CutSuffix(f.name, "/")
+	if f.name == "" || dir && f.size > 0 { // the first is the marker of the directory itself
+		return f.name == "" && f.size == 0
+	}
+	for part := range strings.SplitSeq(name, "/") {
+		if part == "" || part == "." || part == ".." || strings.Contains(part, "\x00") {
+			return false
+		}
+	}
+	return true
 }
 
 // Moving implements Remote.
@@ -420,7 +437,7 @@ func (s *S3) movedTo(dir, token string) (map[string]Version, error) {
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for _, f := range all {
-		if f.name == "" || strings.HasSuffix(f.name, "/") {
+		if f.name == "" || strings.HasSuffix(f.name, "/") || !movable(f) {
 			continue
 		}
 		g.Go(func() error {
