@@ -803,3 +803,34 @@ func TestReadOnlyDirectory(t *testing.T) {
 		t.Errorf("%v, %v", info, err)
 	}
 }
+
+// TestMovesAgain makes a move once more after another program has made the old name anew: both
+// files stay where they are.
+func TestMovesAgain(t *testing.T) {
+	dir := t.TempDir()
+	far, err := remote.OpenTree(dir, "test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer far.Close()
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(dir, "log"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("ours")
+	e, err := far.Stat("log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if _, err := far.Move("log", "log.1", 1, e.Version, remote.Version{}); err != nil {
+			t.Error(err)
+		}
+		write("theirs")
+	}
+	if got := tree(t, dir); got["log"] != "theirs" || got["log.1"] != "ours" {
+		t.Errorf("%v", got)
+	}
+}

@@ -238,6 +238,8 @@ func (t *Tree) publish(partial, name string, ours, expect Version) error {
 			}
 		}
 		return t.root.SyncDir(path.Dir(name))
+	case expect.None(): // it was done before, and without an exchange: another program has made this since
+		return t.root.SyncDir(path.Dir(name))
 	}
 	return errors.Join(&fs.PathError{Op: "publish", Path: t.root.Path(name), Err: ErrForeign}, t.root.Exchange(partial, name))
 }

@@ -164,6 +164,10 @@ func lock(ctx context.Context, q request) (func(), error) {
 	for {
 		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
 		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+			if ctx.Err() != nil { // the connection was lost, and the agent of the next one may have done more
+				unix.Close(fd)
+				return nil, ctx.Err()
+			}
 			return func() { unix.Close(fd) }, nil
 		}
 		if err := pause.Wait(ctx); err != nil {
