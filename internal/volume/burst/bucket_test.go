@@ -20,6 +20,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/core"
+	stored "github.com/bee-hpc/bee/internal/remote"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
@@ -430,4 +431,31 @@ func TestBucketMovesAgain(t *testing.T) {
 			t.Errorf("%s: %q instead of %q in %v", key, found, want, got)
 		}
 	}
+}
+
+// TestBucketRefusesToListUploads sends data although a noted upload cannot be looked for: the note
+// stays, and nothing waits for that.
+func TestBucketRefusesToListUploads(t *testing.T) {
+	server := s3server.StartFound(t)
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if r.URL.Query().Has("uploads") && r.Method == http.MethodGet {
+			w.WriteHeader(http.StatusForbidden)
+			if _, err := fmt.Fprint(w, "<Error><Code>AccessDenied</Code></Error>"); err != nil {
+				t.Error(err)
+			}
+			return
+		}
+		forward.ServeHTTP(w, r)
+	})
+	o := Options{At: remote.Place{Endpoint: proxy}}
+	b := startBucket(t, server, o)
+	note := stored.NewNote(b.o.Notes, stored.Upload{Place: stored.Place{Bucket: server.Bucket, Endpoint: proxy}, Key: "k"})
+	b.must(note.Write())
+	b.file("f", "text")
+	b.drained()
+	b.has(map[string]string{"f": "text"})
+	if left, err := stored.Uploads(b.o.Notes); err != nil || len(left) != 1 {
+		t.Errorf("noted: %+v, %v", left, err)
+	}
+	b.must(b.tree.RemoveRecord())
 }

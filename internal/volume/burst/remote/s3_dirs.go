@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -469,8 +470,15 @@ func (s *S3) Record() ([]byte, error) {
 // RecordPath implements Remote.
 func (s *S3) RecordPath() string { return s.url(RecordName) }
 
-// RemoveRecord implements Remote.
-func (s *S3) RemoveRecord() error { return s.delete(RecordName, s.key(RecordName), condition{}) }
+// RemoveRecord implements Remote. Notes of uploads go with it, and so do those uploads before.
+func (s *S3) RemoveRecord() error {
+	if err := s.abortNoted(""); s.ctx.Err() != nil {
+		return context.Canceled
+	} else if err != nil {
+		return away{err}
+	}
+	return s.delete(RecordName, s.key(RecordName), condition{})
+}
 
 // SetRecord implements Remote. The first write is preceded by a look whether the bucket applies
 // conditions.

@@ -12,6 +12,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
+	"github.com/bee-hpc/bee/internal/core"
 	stored "github.com/bee-hpc/bee/internal/remote"
 	"golang.org/x/sync/errgroup"
 )
@@ -91,7 +92,11 @@ func (s *S3) abortNoted(token string) error {
 		return nil
 	}
 	s.upload = nil
-	return stored.Abort(s.ctx, s.notes)
+	err := stored.Abort(s.ctx, s.notes)
+	if err != nil && !core.IsKind(err, core.Transient) && s.ctx.Err() == nil {
+		err = nil // it is not permitted: its note stays, and data are not kept waiting for that
+	}
+	return err
 }
 
 func partLength(size int64) int64 { return max(partSize, (size+mostParts-1)/mostParts) }
@@ -166,6 +171,9 @@ func (s *S3) sendParts(ctx context.Context, name string, u *upload) error {
 		})
 	}
 	err := g.Wait()
+	if want := (u.c.Size + length - 1) / length; err == nil && int64(len(u.tags)) != want {
+		err = context.Canceled
+	}
 	if errors.Is(err, errNoObject) { // another process has aborted the upload
 		s.upload = nil
 	}
@@ -227,8 +235,7 @@ func (s *S3) complete(name string, u *upload, when condition) (Version, error) {
 
 // Discard implements Remote.
 func (s *S3) Discard(string, uint64) error {
-	s.upload = nil
-	return stored.Abort(s.ctx, s.notes)
+	return s.abortNoted("")
 }
 
 // Publish implements Remote. The version is known by its token, here and in the metadata of
