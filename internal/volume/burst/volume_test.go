@@ -834,3 +834,18 @@ func TestMovesAgain(t *testing.T) {
 		t.Errorf("%v", got)
 	}
 }
+
+// TestReplacedDirectoryBesideItsName renames a directory over one that was stored beside its name, as
+// others have a file there.
+func TestReplacedDirectoryBesideItsName(t *testing.T) {
+	b := start(t, Options{})
+	b.gate.set(errors.New("the line is cut"))
+	b.make(remote.Dir, "d", "")
+	b.foreign("d", "theirs")
+	b.gate.set(nil)
+	b.drained()
+	b.make(remote.Dir, "e", "")
+	b.rename("e", "d")
+	b.drained()
+	b.has(map[string]string{"d": "theirs", "d.bee-conflict-test": directory})
+}

@@ -224,7 +224,13 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 	if j.old != nil && j.old.place == to {
 		expect = j.old.v
 	} else if j.old != nil { // it was stored beside its name
-		if err := r.Remove(j.old.place, j.Op.Replaced, j.old.v); err != nil && !errors.Is(err, remote.ErrForeign) {
+		var err error
+		if j.old.kind == remote.Dir {
+			err = r.Rmdir(j.old.place)
+		} else {
+			err = r.Remove(j.old.place, j.Op.Replaced, j.old.v)
+		}
+		if err != nil && !errors.Is(err, remote.ErrForeign) {
 			return err
 		}
 	}
