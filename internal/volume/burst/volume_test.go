@@ -835,6 +835,28 @@ func TestMovesAgain(t *testing.T) {
 	}
 }
 
+// TestTwoVolumesTakeADirectory has two volumes make their record in a directory at the same time: the
+// second one fails, and leaves nothing.
+func TestTwoVolumesTakeADirectory(t *testing.T) {
+	dir := t.TempDir()
+	for i, volume := range []string{"first", "second"} {
+		far, err := remote.OpenTree(dir, volume, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer far.Close()
+		if err := far.SetRecord([]byte(volume)); i == 0 && err != nil || i == 1 && !errors.Is(err, fs.ErrExist) {
+			t.Errorf("%s: %v", volume, err)
+		}
+		if raw, err := far.Record(); err != nil || string(raw) != "first" {
+			t.Errorf("%q, %v", raw, err)
+		}
+	}
+	if all, err := os.ReadDir(filepath.Join(dir, remote.Directory)); err != nil || len(all) != 1 {
+		t.Errorf("%v, %v", all, err)
+	}
+}
+
 // TestReplacedDirectoryBesideItsName renames a directory over one that was stored beside its name, as
 // others have a file there.
 func TestReplacedDirectoryBesideItsName(t *testing.T) {

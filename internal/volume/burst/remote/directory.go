@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"strings"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -411,7 +412,14 @@ func (t *Tree) SetRecord(raw []byte) error {
 	if err := t.root.MkdirAll(Directory, 0o700); err != nil {
 		return err
 	}
-	return t.root.WriteFile(RecordName, raw, 0o600)
+	own := strings.TrimSuffix(RecordName, ".json") + "-" + t.volume + ".json"
+	if err := t.root.WriteFile(own, raw, 0o600); err != nil {
+		return err
+	}
+	if err := t.root.RenameNew(own, t.root, RecordName); err != nil {
+		return errors.Join(err, t.root.Unlink(own))
+	}
+	return t.root.SyncDir(Directory)
 }
 
 // RemoveRecord implements Remote.
