@@ -106,7 +106,7 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 
 // launch rents the machines of a record. That it may have done so is on the disk first.
 func (p *provider) launch(ctx context.Context, dir string, rec *record) error {
-	rec.Asked = true
+	rec.Asked, rec.Gone = true, false
 	if err := rec.write(dir); err != nil {
 		return err
 	}

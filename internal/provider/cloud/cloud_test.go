@@ -246,6 +246,34 @@ func TestCrashAtEachCall(t *testing.T) {
 	}
 }
 
+// TestOtherAccount has another account's credentials, or another region, in use: that nothing is listed there is
+// no proof that the machines are gone.
+func TestOtherAccount(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a, dir := newAccount(), t.TempDir()
+	l, err := newProvider(t, a, dir, time.Minute).Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := newProvider(t, newAccount(), dir, time.Minute)
+	if _, err := other.Recover(t.Context(), l.Handle()); !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
+		t.Errorf("recovered with %v", err)
+	}
+	if err := driver.ReleaseOwned(t.Context(), other, core.Owner{User: "u"}); !core.IsKind(err, core.Transient) {
+		t.Errorf("released with %v", err)
+	}
+	p := newProvider(t, a, dir, time.Minute)
+	if _, err := p.Recover(t.Context(), l.Handle()); err != nil {
+		t.Error(err)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if machines, groups := a.live(); machines != 0 || groups != 0 {
+		t.Errorf("%d machines and %d groups are left", machines, groups)
+	}
+}
+
 // TestSilentMachines are ended, and the error has what they wrote last.
 func TestSilentMachines(t *testing.T) {
 	testkit.RequireTool(t, "ssh-keygen")

@@ -214,7 +214,38 @@ func (p *provider) machines(ctx context.Context, owner core.Owner, r *record) ([
 			all = append(all, m)
 		}
 	}
+	if err == nil && len(all) == 0 {
+		err = p.inAccount(ctx, r)
+	}
 	return all, err
+}
+
+// groupLooks is how often a group is looked for that may be listed late.
+const groupLooks = 3
+
+// inAccount returns an error where nothing of a lease is listed, and neither its group, which stays until the
+// machines are gone: other credentials, or another region, list nothing of it either.
+func (p *provider) inAccount(ctx context.Context, r *record) error {
+	if r.Gone || r.Group == "" || time.Now().After(r.Expires) {
+		return nil
+	}
+	for look := 1; ; look++ {
+		groups, err := p.api.Groups(ctx, r.Owner)
+		if err != nil || len(groups) > 0 {
+			return err
+		}
+		if look == groupLooks {
+			break
+		}
+		if err := core.Sleep(ctx, p.s.Settle); err != nil {
+			return err
+		}
+	}
+	return &core.Error{
+		Kind: core.Transient, Op: "find machines of", Object: r.Owner.String(),
+		Err:    fmt.Errorf("neither they nor their security group %s are in this account and region (%s)", r.Group, r.Offer),
+		Remedy: "Use the credentials and the region with which they were rented; best, write `region:` and `profile:` at the site.",
+	}
 }
 
 // looks returns the pauses between looks at what the cloud does.

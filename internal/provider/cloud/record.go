@@ -46,6 +46,8 @@ type record struct {
 	// Asked is set once machines may have been rented, and Machines has their ids.
 	Asked    bool     `json:"asked,omitempty"`
 	Machines []string `json:"machines,omitempty"`
+	// Gone is set before the group is removed, once the machines were seen to be gone.
+	Gone bool `json:"gone,omitempty"`
 	// Launched is when they were rented: they cost from then on.
 	Launched time.Time `json:"launched,omitzero"`
 	// Addresses, Hosts and Inner are of machines that have answered.

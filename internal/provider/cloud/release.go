@@ -25,6 +25,12 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 	if err := p.endMachines(ctx, owner, r); err != nil {
 		return err
 	}
+	if r != nil && r.Asked && !r.Gone {
+		r.Gone = true
+		if err := r.write(dir); err != nil {
+			return err
+		}
+	}
 	return p.endGroups(ctx, owner, r)
 }
 
