@@ -170,6 +170,9 @@ func TestAnswerIsLost(t *testing.T) {
 	s.Use(t)
 	dir := t.TempDir()
 	s.Fail("RunInstances", "InternalError", http.StatusInternalServerError, true)
+	s.Drop("RunInstances", true)
+	s.Drop("CreateSecurityGroup", false)
+	s.Drop("DescribeInstances", false)
 	l, err := site(t, s, dir, nil).Acquire(t.Context(), driver.Request{Owner: owner("lost"), Nodes: 1})
 	if err != nil {
 		t.Fatal(err)

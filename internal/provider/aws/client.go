@@ -21,6 +21,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go"
+	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
@@ -149,12 +150,12 @@ func (c *client) try(ctx context.Context, body string) ([]byte, error) {
 	}
 	answer, err := c.http().Do(r)
 	if err != nil {
-		return nil, &aws.RequestCanceledError{Err: err}
+		return nil, &smithyhttp.RequestSendError{Err: err}
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	if err != nil {
-		return nil, err
+		return nil, &smithyhttp.RequestSendError{Err: err}
 	}
 	if answer.StatusCode == http.StatusOK {
 		return text, nil

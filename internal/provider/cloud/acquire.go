@@ -200,13 +200,13 @@ func (p *provider) answers(ctx context.Context, dir string, rec *record) ([]answ
 	var last error
 	for begun := time.Now(); ; {
 		machines, err := p.api.Launched(ctx, rec.Token)
-		if err != nil {
+		if err != nil && (!core.IsKind(err, core.Transient) || ctx.Err() != nil) {
 			return nil, err
 		}
 		if err := p.standing(machines, rec); err != nil {
 			return nil, err
 		}
-		if len(machines) == rec.Nodes {
+		if last = err; err == nil && len(machines) == rec.Nodes {
 			rec.Addresses = rec.Addresses[:0]
 			for _, m := range byIndex(machines) {
 				rec.Addresses = append(rec.Addresses, m.Address)

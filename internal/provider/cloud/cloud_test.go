@@ -26,6 +26,8 @@ type account struct {
 	// left is how many calls there are until one crashes; below 0: none does.
 	left  int
 	after bool
+	// unanswered is how many calls of Launched fail for a passing reason.
+	unanswered int
 	// silent machines never answer, and console is what they print.
 	silent  bool
 	console string
@@ -78,6 +80,10 @@ func values(machines []*Machine) (all []Machine) {
 
 func (a *account) Launched(_ context.Context, token string) (machines []Machine, err error) {
 	a.call(func() { machines = values(a.tokens[token]) })
+	if a.unanswered > 0 {
+		a.unanswered--
+		return nil, &core.Error{Kind: core.Transient, Op: "list", Err: errors.New("the connection broke")}
+	}
 	return machines, nil
 }
 
@@ -288,10 +294,12 @@ func TestSilentMachines(t *testing.T) {
 	}
 }
 
-// TestHostsAreNamedAsTheyNameThemselves, and the key of the start script is forgotten.
+// TestHostsAreNamedAsTheyNameThemselves, and the key of the start script is forgotten. A cloud that does not
+// answer for a moment meanwhile costs nothing.
 func TestHostsAreNamedAsTheyNameThemselves(t *testing.T) {
 	testkit.RequireTool(t, "ssh-keygen")
 	a, dir := newAccount(), t.TempDir()
+	a.unanswered = 2
 	l, err := newProvider(t, a, dir, time.Minute).Acquire(t.Context(), request)
 	if err != nil {
 		t.Fatal(err)

@@ -74,6 +74,9 @@ type fault struct {
 	done bool
 }
 
+// dropped is the status of a fault that has no answer: the connection is closed.
+const dropped = 0
+
 // apiError is an error in an answer.
 type apiError struct {
 	Code, Message string
@@ -183,6 +186,9 @@ func (s *Server) Fail(action, code string, status int, done bool) {
 	s.locked(func() { s.faults[action] = append(s.faults[action], fault{code, "as the test wants it", status, done}) })
 }
 
+// Drop closes the connection of the next call of an action without an answer; done: after it was carried out.
+func (s *Server) Drop(action string, done bool) { s.Fail(action, "Dropped", dropped, done) }
+
 // Calls is how often an action was called.
 func (s *Server) Calls(action string) (n int) {
 	s.locked(func() { n = s.calls[action] })
@@ -225,6 +231,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	action := params.Get("Action")
 	reply, err := s.do(action, params)
+	if e, is := err.(*apiError); is && e.status == dropped { //nolint:errorlint // the server's own, bare
+		panic(http.ErrAbortHandler)
+	}
 	answer(w, action, reply, err)
 }
 
