@@ -28,6 +28,8 @@ type account struct {
 	after bool
 	// unanswered is how many calls of Launched fail for a passing reason.
 	unanswered int
+	// unlisted is how many lists of machines there are until the first that has them.
+	unlisted int
 	// silent machines never answer, and console is what they print.
 	silent  bool
 	console string
@@ -79,7 +81,11 @@ func values(machines []*Machine) (all []Machine) {
 }
 
 func (a *account) Launched(_ context.Context, token string) (machines []Machine, err error) {
-	a.call(func() { machines = values(a.tokens[token]) })
+	a.call(func() {
+		if a.unlisted <= 0 {
+			machines = values(a.tokens[token])
+		}
+	})
 	if a.unanswered > 0 {
 		a.unanswered--
 		return nil, &core.Error{Kind: core.Transient, Op: "list", Err: errors.New("the connection broke")}
@@ -89,8 +95,9 @@ func (a *account) Launched(_ context.Context, token string) (machines []Machine,
 
 func (a *account) Owned(_ context.Context, q core.Owner) (machines []Machine, err error) {
 	a.call(func() {
+		a.unlisted--
 		for _, m := range values(a.machines) {
-			if m.Owner.Matches(q) {
+			if m.Owner.Matches(q) && a.unlisted <= 0 {
 				machines = append(machines, m)
 			}
 		}
@@ -129,9 +136,15 @@ func (a *account) Groups(_ context.Context, q core.Owner) (groups []Group, err e
 	return groups, nil
 }
 
-func (a *account) EndGroup(_ context.Context, id string) error {
-	a.call(func() { delete(a.groups, id) })
-	return nil
+func (a *account) EndGroup(_ context.Context, id string) (err error) {
+	a.call(func() {
+		if machines, _ := a.live(); machines > 0 {
+			err = &core.Error{Kind: core.Busy, Op: "end group", Object: id, Err: errors.New("machines use it")}
+			return
+		}
+		delete(a.groups, id)
+	})
+	return err
 }
 
 // live is how many machines cost money, and how many groups there are.
@@ -248,6 +261,28 @@ func TestCrashAtEachCall(t *testing.T) {
 			if left, err := os.ReadDir(filepath.Join(dir, "leases")); err == nil && len(left) > 0 {
 				t.Errorf("after a crash at call %d, %d records are left", n, len(left))
 			}
+		}
+	}
+}
+
+// TestReleaseOfMachinesListedLate ends machines of which nothing is known but that their group is in use, once
+// they are listed; and at once those whose ids are known.
+func TestReleaseOfMachinesListedLate(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	for _, left := range []int{3, -1} { // it crashes while it rents, or not
+		a, dir := newAccount(), t.TempDir()
+		a.left, a.after = left, true
+		p := newProvider(t, a, dir, time.Minute)
+		crashes(t, func() error { _, err := p.Acquire(t.Context(), request); return err })
+		if machines, _ := a.live(); machines != request.Nodes {
+			t.Fatalf("%d machines were rented", machines)
+		}
+		a.left, a.unlisted = -1, 6
+		if err := driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}); err != nil {
+			t.Error(err)
+		}
+		if machines, groups := a.live(); machines != 0 || groups != 0 {
+			t.Errorf("%d machines and %d groups are left", machines, groups)
 		}
 	}
 }

@@ -22,16 +22,31 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 	if err != nil {
 		return err
 	}
-	if err := p.endMachines(ctx, owner, r); err != nil {
-		return err
+	gone := func(is bool) error {
+		if r == nil || !r.Asked || r.Gone == is {
+			return nil
+		}
+		r.Gone = is
+		return r.write(dir)
 	}
-	if r != nil && r.Asked && !r.Gone {
-		r.Gone = true
-		if err := r.write(dir); err != nil {
+	for pause := looks(); ; {
+		if err := p.endMachines(ctx, owner, r); err != nil {
 			return err
 		}
+		if err := gone(true); err != nil {
+			return err
+		}
+		err := p.endGroups(ctx, owner, r)
+		if !core.IsKind(err, core.Busy) {
+			return err
+		}
+		if err := gone(false); err != nil { // machines that are listed late are in the group
+			return err
+		}
+		if werr := pause.Wait(ctx); werr != nil {
+			return waiting(errors.Join(werr, err), "their security group is not in use any more", owner)
+		}
 	}
-	return p.endGroups(ctx, owner, r)
 }
 
 func (p *provider) endMachines(ctx context.Context, owner core.Owner, r *record) error {
@@ -47,6 +62,13 @@ func (p *provider) endMachines(ctx context.Context, owner core.Owner, r *record)
 			gone = gone && m.State == Ended
 			if m.State < Ending {
 				live = append(live, m.ID)
+			}
+		}
+		if r != nil && missed == 0 {
+			for _, id := range r.Machines { // known, and listed late
+				if !slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id }) {
+					live = append(live, id)
+				}
 			}
 		}
 		if len(live) > 0 {
@@ -79,6 +101,7 @@ func accounted(machines []Machine, r *record) bool {
 	})
 }
 
+// endGroups removes the groups of a lease. Busy: machines still use one.
 func (p *provider) endGroups(ctx context.Context, owner core.Owner, r *record) error {
 	groups, err := p.api.Groups(ctx, owner)
 	if err != nil {
@@ -92,17 +115,8 @@ func (p *provider) endGroups(ctx context.Context, owner core.Owner, r *record) e
 		ids = append(ids, r.Group)
 	}
 	for _, id := range ids {
-		for pause := looks(); ; {
-			err := p.api.EndGroup(ctx, id)
-			if err == nil {
-				break
-			}
-			if !core.IsKind(err, core.Busy) {
-				return err
-			}
-			if werr := pause.Wait(ctx); werr != nil {
-				return waiting(errors.Join(werr, err), "their security group is not in use any more", owner)
-			}
+		if err := p.api.EndGroup(ctx, id); err != nil {
+			return err
 		}
 	}
 	return nil
