@@ -379,3 +379,36 @@ func TestStartScript(t *testing.T) {
 		t.Error("a user who is none is taken")
 	}
 }
+
+// TestGuard powers the machine off at its expiry, also where a process cannot be had for a moment before.
+func TestGuard(t *testing.T) {
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, guard, _ := strings.Cut(text, "/etc/bee/guard <<'END'\n")
+	guard, _, found := strings.Cut(guard, "\nEND\n")
+	if !found {
+		t.Fatalf("no guard in %q", text)
+	}
+	bin := t.TempDir()
+	for name, program := range map[string]string{
+		"ip": "echo 169.254.169.254", "grep": "", "sysctl": "", "sync": "", "sleep": "",
+		// Twice there is no process, then the expiry is a moment away, and then it is reached.
+		"date":     `n=$(/bin/cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) >"$0.n"; [ "$n" -gt 1 ] || exit 1; echo $((1800000000 - 3 + n))`,
+		"poweroff": `: >"$0.done"; kill -KILL "$PPID"`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := exec.CommandContext(t.Context(), "/bin/sh", "-c", guard)
+	c.Env = []string{"PATH=" + bin}
+	out, _ := c.CombinedOutput() // poweroff kills it
+	if _, err := os.Stat(filepath.Join(bin, "poweroff.done")); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	if n, err := os.ReadFile(filepath.Join(bin, "date.n")); err != nil || string(n) != "4\n" {
+		t.Errorf("it has looked at the clock %q times, %v", n, err)
+	}
+}

@@ -16,7 +16,14 @@ ip rule list 2>/dev/null | grep -q 169.254.169.254 ||
 for setting in kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0; do
 	sysctl -q -w "$setting" 2>/dev/null || : # not every kernel has these
 done
-while left=$((@EXPIRES@ - $(date +%s))) && [ "$left" -gt 0 ]; do
+while :; do
+	now=$(date +%s) || now=
+	if [ -z "$now" ]; then # no process can be had: neither give up nor power off
+		sleep 5 || :
+		continue
+	fi
+	left=$((@EXPIRES@ - now))
+	[ "$left" -gt 0 ] || break
 	[ "$left" -lt 60 ] || left=60
 	sleep "$left"
 done
@@ -30,14 +37,17 @@ mkdir -p /etc/systemd/system
 cat >/etc/systemd/system/bee-guard.service <<'END'
 [Unit]
 Description=End of this machine at its expiry
+StartLimitIntervalSec=0
 [Service]
 ExecStart=/bin/sh /etc/bee/guard
 Restart=always
+RestartSec=5
+OOMScoreAdjust=-1000
 [Install]
 WantedBy=multi-user.target
 END
 if ! { systemctl daemon-reload && systemctl enable bee-guard.service && systemctl start --no-block bee-guard.service; }; then
-	setsid sh /etc/bee/guard </dev/null &
+	setsid sh -c 'while :; do sh /etc/bee/guard; sleep 5; done' </dev/null &
 fi
 
 mkdir -p /etc/security/limits.d
