@@ -180,6 +180,9 @@ type standInLease struct {
 func (l standInLease) Hosts() []core.Host  { return l.hosts }
 func (l standInLease) Handle() core.Handle { return core.Handle{Driver: "stand-in", Owner: l.owner} }
 func (standInLease) Disconnect()           {}
+func (standInLease) Fetch(context.Context, driver.Transfer) error {
+	return &core.Error{Kind: core.Transient, Op: "fetch", Err: errors.New("nobody answers")}
+}
 
 const someKey = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHAyNTY="
 
@@ -283,6 +286,34 @@ func TestReleaseOfMachinesListedLate(t *testing.T) {
 		}
 		if machines, groups := a.live(); machines != 0 || groups != 0 {
 			t.Errorf("%d machines and %d groups are left", machines, groups)
+		}
+	}
+}
+
+// TestForgottenMachine is one that ended so long ago that the cloud does not list it any more. One that was rented
+// a moment ago is only listed late.
+func TestForgottenMachine(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a := newAccount()
+	held, err := newProvider(t, a, t.TempDir(), time.Minute).Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := held.(*lease)
+	a.machines[1].Owner.Run, a.tokens[l.r.Token] = "none", nil
+	if st, err := l.Status(t.Context()); err != nil || !st.Live {
+		t.Errorf("listed late: %+v, %v", st, err)
+	}
+	if err := l.Fetch(t.Context(), driver.Transfer{Host: 1}); !core.IsKind(err, core.Transient) {
+		t.Errorf("listed late, fetched with %v", err)
+	}
+	l.r.Launched = time.Now().Add(-time.Hour)
+	if st, err := l.Status(t.Context()); err != nil || st.Live || !strings.Contains(st.Reason, l.r.Machines[1]) {
+		t.Errorf("forgotten: %+v, %v", st, err)
+	}
+	for host, kind := range []core.Kind{core.Transient, core.NotFound} {
+		if err := l.Fetch(t.Context(), driver.Transfer{Host: host}); !core.IsKind(err, kind) {
+			t.Errorf("fetched from machine %d with %v", host, err)
 		}
 	}
 }

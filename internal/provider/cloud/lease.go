@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -87,7 +88,31 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 			return driver.Status{Reason: fmt.Sprintf("machine %s is %s%s", m.ID, m.State, ended([]Machine{m}))}, nil
 		}
 	}
+	for _, id := range l.r.Machines {
+		if forgotten, err := l.forgotten(ctx, machines, id); err != nil || forgotten {
+			return driver.Status{Reason: "machine " + id + " is not listed any more"}, err
+		}
+	}
 	return driver.Status{Live: true}, nil
+}
+
+// listedLate bounds how long after their launch machines may be listed late. Clouds list those that have ended
+// for longer.
+const listedLate = 30 * time.Minute
+
+// forgotten reports whether a machine, which the given list may not have, has ended so long ago that the cloud
+// does not list it any more.
+func (l *lease) forgotten(ctx context.Context, machines []Machine, id string) (bool, error) {
+	listed := func() bool { return slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id }) }
+	if listed() || time.Since(l.r.Launched) < listedLate {
+		return false, nil
+	}
+	if err := core.Sleep(ctx, l.p.s.Settle); err != nil {
+		return false, err
+	}
+	var err error
+	machines, err = l.p.machines(ctx, l.owner, l.r)
+	return err == nil && !listed(), err
 }
 
 // Release implements driver.Lease. It needs no connection to the machines.
@@ -154,10 +179,20 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		return err
 	}
 	machines, merr := l.p.machines(ctx, l.owner, l.r)
+	if merr != nil {
+		return err
+	}
+	id := l.r.Machines[t.Host]
+	gone := func(state string) error {
+		return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: fmt.Errorf("machine %s is %s", id, state)}
+	}
 	for _, m := range machines {
-		if merr == nil && m.ID == l.r.Machines[t.Host] && m.State >= Ending {
-			return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: fmt.Errorf("machine %s is %s%s", m.ID, m.State, ended([]Machine{m}))}
+		if m.ID == id && m.State >= Ending {
+			return gone(m.State.String() + ended([]Machine{m}))
 		}
+	}
+	if forgotten, ferr := l.forgotten(ctx, machines, id); ferr == nil && forgotten {
+		return gone("not listed any more")
 	}
 	return err
 }
