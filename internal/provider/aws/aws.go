@@ -19,6 +19,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
@@ -248,7 +249,7 @@ func (a *account) Launch(ctx context.Context, o cloud.Order) ([]cloud.Machine, e
 	var answer struct {
 		Instances []instance `xml:"instancesSet>item"`
 	}
-	if err := a.call(ctx, "RunInstances", params, &answer); err != nil {
+	if err := settled(ctx, func() error { return a.call(ctx, "RunInstances", params, &answer) }); err != nil {
 		return nil, err
 	}
 	machines := make([]cloud.Machine, len(answer.Instances))
@@ -311,6 +312,25 @@ func (a *account) End(ctx context.Context, ids []string) error {
 	return err
 }
 
+// settleTime bounds how long EC2 may not know a group that was just made.
+const settleTime = 20 * time.Second
+
+var errNotListed = errors.New("EC2 does not list it yet") //nolint:gochecknoglobals // a constant
+
+// settled repeats a call while EC2 does not know a group that was just made.
+func settled(ctx context.Context, call func() error) error {
+	pause := fsutil.Backoff{First: 200 * time.Millisecond, Longest: 2 * time.Second}
+	for begun := time.Now(); ; {
+		err := call()
+		if codeOf(err) != "InvalidGroup.NotFound" && !errors.Is(err, errNotListed) || time.Since(begun) > settleTime {
+			return err
+		}
+		if werr := pause.Wait(ctx); werr != nil {
+			return werr
+		}
+	}
+}
+
 // MakeGroup implements cloud.API.
 func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) {
 	params := url.Values{"GroupName": {g.Name}, "GroupDescription": {"machines of bee run " + g.Owner.Run}, "VpcId": {g.Network}}
@@ -323,9 +343,13 @@ func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) 
 	err := a.call(ctx, "CreateSecurityGroup", params, &made)
 	if codeOf(err) == "InvalidGroup.Duplicate" {
 		var groups []cloud.Group
-		if groups, err = a.groups(ctx, filter{"group-name", []string{g.Name}}, filter{"vpc-id", []string{g.Network}}); err == nil && len(groups) != 1 {
-			err = &core.Error{Kind: core.Transient, Op: "find the security group", Object: g.Name, Err: errors.New("EC2 does not list it yet")}
-		}
+		err = settled(ctx, func() error {
+			var err error
+			if groups, err = a.groups(ctx, filter{"group-name", []string{g.Name}}, filter{"vpc-id", []string{g.Network}}); err == nil && len(groups) != 1 {
+				err = &core.Error{Kind: core.Transient, Op: "find the security group", Object: g.Name, Err: errNotListed}
+			}
+			return err
+		})
 		if err == nil {
 			made.ID = groups[0].ID
 		}
@@ -344,7 +368,8 @@ func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) 
 		}
 		rules.Set("IpPermissions.2."+fmt.Sprintf(kind, i+1), from)
 	}
-	if err := a.call(ctx, "AuthorizeSecurityGroupIngress", rules, &struct{}{}); err != nil && codeOf(err) != "InvalidPermission.Duplicate" {
+	err = settled(ctx, func() error { return a.call(ctx, "AuthorizeSecurityGroupIngress", rules, &struct{}{}) })
+	if err != nil && codeOf(err) != "InvalidPermission.Duplicate" {
 		return "", err
 	}
 	return made.ID, nil

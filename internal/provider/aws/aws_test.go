@@ -171,7 +171,10 @@ func TestAnswerIsLost(t *testing.T) {
 	dir := t.TempDir()
 	s.Fail("RunInstances", "InternalError", http.StatusInternalServerError, true)
 	s.Drop("RunInstances", true)
-	s.Drop("CreateSecurityGroup", false)
+	s.Drop("CreateSecurityGroup", true) // the next call finds the group
+	for _, action := range []string{"AuthorizeSecurityGroupIngress", "RunInstances"} {
+		s.Fail(action, "InvalidGroup.NotFound", http.StatusBadRequest, false) // the group is new
+	}
 	s.Drop("DescribeInstances", false)
 	l, err := site(t, s, dir, nil).Acquire(t.Context(), driver.Request{Owner: owner("lost"), Nodes: 1})
 	if err != nil {
