@@ -284,6 +284,29 @@ func TestWrongSecret(t *testing.T) {
 	}
 }
 
+// TestNewLogin has a login tool write new credentials while bee runs.
+func TestNewLogin(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	file := filepath.Join(t.TempDir(), "credentials")
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", file)
+	t.Setenv("AWS_ACCESS_KEY_ID", "")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "")
+	p := site(t, s, t.TempDir(), nil)
+	for _, c := range []struct {
+		token  string
+		usable bool
+	}{{ec2server.Expired, false}, {"of-the-new-login", true}} {
+		text := fmt.Sprintf("[default]\naws_access_key_id = %s\naws_secret_access_key = %s\naws_session_token = %s\n", ec2server.Access, ec2server.Secret, c.token)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := p.Probe(t.Context()); err != nil || f.Usable != c.usable || !f.Usable && (!f.Passing || f.Remedy == "") {
+			t.Errorf("with token %q: %+v, %v", c.token, f, err)
+		}
+	}
+}
+
 // TestLeastPolicy holds the policy of the how-to against what the server knows: all that bee calls, and the
 // right to set tags, which goes with calls that make something.
 func TestLeastPolicy(t *testing.T) {

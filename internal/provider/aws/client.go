@@ -40,10 +40,14 @@ type client struct {
 	profile, region string
 	retryer         aws.Retryer
 
-	once     sync.Once
+	mu       sync.Mutex
+	settings *loaded // nil: not read yet, or to be read again
+}
+
+// loaded is what the user's settings for AWS say.
+type loaded struct {
 	config   aws.Config
 	endpoint string
-	err      error
 }
 
 func newClient(profile, region string) *client {
@@ -54,26 +58,40 @@ func newClient(profile, region string) *client {
 const tries = 5
 
 // load finds credentials, region and endpoint as AWS's own tools do.
-func (c *client) load(ctx context.Context) error {
-	c.once.Do(func() {
-		var options []func(*config.LoadOptions) error
-		if c.region != "" {
-			options = append(options, config.WithRegion(c.region))
-		}
-		if c.profile != "" {
-			options = append(options, config.WithSharedConfigProfile(c.profile))
-		}
-		if c.config, c.err = config.LoadDefaultConfig(context.WithoutCancel(ctx), options...); c.err != nil {
-			c.err = &core.Error{Kind: core.Unsupported, Op: "read the settings for AWS", Err: c.err, Remedy: "Check `profile:` at the site, AWS_PROFILE, ~/.aws/config and ~/.aws/credentials."}
-			return
-		}
-		if c.config.Region == "" {
-			c.err = &core.Error{Kind: core.Unsupported, Op: "find the region of AWS", Err: errors.New("none is set"), Remedy: "Set `region:` at the site, or AWS_REGION."}
-			return
-		}
-		c.endpoint = endpointOf(ctx, c.config)
-	})
-	return c.err
+func (c *client) load(ctx context.Context) (*loaded, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settings != nil {
+		return c.settings, nil
+	}
+	var options []func(*config.LoadOptions) error
+	if c.region != "" {
+		options = append(options, config.WithRegion(c.region))
+	}
+	if c.profile != "" {
+		options = append(options, config.WithSharedConfigProfile(c.profile))
+	}
+	found, err := config.LoadDefaultConfig(context.WithoutCancel(ctx), options...)
+	if err != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "read the settings for AWS", Err: err, Remedy: "Check `profile:` at the site, AWS_PROFILE, ~/.aws/config and ~/.aws/credentials."}
+	}
+	if found.Region == "" {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "find the region of AWS", Err: errors.New("none is set"), Remedy: "Set `region:` at the site, or AWS_REGION."}
+	}
+	if found.HTTPClient == nil { // proxies and certificates are those of the user's configuration
+		found.HTTPClient = awshttp.NewBuildableClient()
+	}
+	c.settings = &loaded{found, endpointOf(ctx, found)}
+	return c.settings, nil
+}
+
+// renew has the settings read again where the given ones are still in use: credentials in files may be newer.
+func (c *client) renew(old *loaded) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.settings == old {
+		c.settings = nil
+	}
 }
 
 // endpointOf returns the address of EC2's API.
@@ -99,22 +117,32 @@ func endpointOf(ctx context.Context, c aws.Config) string {
 
 // call makes a call, and decodes its answer. It is made again where its error passes, with pauses.
 func (c *client) call(ctx context.Context, action string, params url.Values, into any) error {
-	if err := c.load(ctx); err != nil {
+	settings, err := c.load(ctx)
+	if err != nil {
 		return err
 	}
 	params.Set("Action", action)
 	params.Set("Version", version)
 	body := params.Encode()
+	renewed := false
 	for try := 1; ; try++ {
-		answer, err := c.try(ctx, body)
+		answer, err := settings.try(ctx, body)
 		if err == nil {
 			if err = xml.Unmarshal(answer, into); err != nil {
-				err = &core.Error{Kind: core.Transient, Op: "read the answer of", Object: action, Err: err, Remedy: "Does EC2 answer at " + c.endpoint + "?"}
+				err = &core.Error{Kind: core.Transient, Op: "read the answer of", Object: action, Err: err, Remedy: "Does EC2 answer at " + settings.endpoint + "?"}
 			}
 			return err
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if isExpired(codeOf(err)) && !renewed {
+			renewed = true
+			c.renew(settings)
+			if settings, err = c.load(ctx); err != nil {
+				return err
+			}
+			continue
 		}
 		if isCapacity(codeOf(err)) || try >= c.retryer.MaxAttempts() || !c.retryer.IsErrorRetryable(err) {
 			return explain(action, err)
@@ -129,26 +157,26 @@ func (c *client) call(ctx context.Context, action string, params url.Values, int
 	}
 }
 
-func (c *client) try(ctx context.Context, body string) ([]byte, error) {
+func (s *loaded) try(ctx context.Context, body string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(c.endpoint, "/")+"/", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(s.endpoint, "/")+"/", strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
-	if c.config.Credentials == nil {
+	if s.config.Credentials == nil {
 		return nil, errNoCredentials
 	}
-	credentials, err := c.config.Credentials.Retrieve(ctx)
+	credentials, err := s.config.Credentials.Retrieve(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoCredentials, err)
 	}
 	sum := sha256.Sum256([]byte(body))
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), service, c.config.Region, time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), service, s.config.Region, time.Now()); err != nil {
 		return nil, err
 	}
-	answer, err := c.http().Do(r)
+	answer, err := s.config.HTTPClient.Do(r)
 	if err != nil {
 		return nil, &smithyhttp.RequestSendError{Err: err}
 	}
@@ -161,14 +189,6 @@ func (c *client) try(ctx context.Context, body string) ([]byte, error) {
 		return text, nil
 	}
 	return nil, failure(answer, text)
-}
-
-// http returns what carries calls: proxies and certificates are those of the user's configuration.
-func (c *client) http() aws.HTTPClient {
-	if c.config.HTTPClient != nil {
-		return c.config.HTTPClient
-	}
-	return awshttp.NewBuildableClient()
 }
 
 var errNoCredentials = errors.New("no credentials for AWS were found") //nolint:gochecknoglobals // a constant

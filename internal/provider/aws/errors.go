@@ -32,6 +32,9 @@ func isCapacity(code string) bool {
 	return false
 }
 
+// isExpired reports whether a code is that credentials have expired.
+func isExpired(code string) bool { return code == "ExpiredToken" || code == "ExpiredTokenException" }
+
 // explain gives an error of EC2's API a kind and a remedy.
 func explain(action string, err error) error {
 	e := &core.Error{Kind: core.Permanent, Op: "EC2", Object: action, Err: err}

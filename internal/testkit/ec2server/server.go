@@ -35,6 +35,8 @@ const Region = "us-test-1"
 const (
 	Access = "AKIDBEETESTACCESS"
 	Secret = "bee-test-secret-of-ec2"
+	// Expired is a session token that has expired.
+	Expired = "bee-test-session-over"
 )
 
 // Server is a running server.

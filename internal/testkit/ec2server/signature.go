@@ -37,6 +37,8 @@ func verify(r *http.Request, now time.Time) ([]byte, error) {
 	switch {
 	case err != nil || len(scope) != 5 || scope[0] != Access:
 		return refuse("AuthFailure", "AWS was not able to validate the provided access credentials")
+	case r.Header.Get("X-Amz-Security-Token") == Expired:
+		return refuse("ExpiredToken", "The provided token has expired.")
 	case at.Sub(now).Abs() > 5*time.Minute:
 		return refuse("RequestExpired", "Request has expired.")
 	case scope[1] != date[:8] || scope[2] != Region || scope[3] != "ec2" || scope[4] != "aws4_request":
