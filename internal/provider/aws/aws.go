@@ -227,9 +227,16 @@ func (a *account) order(o cloud.Offer, nodes int) url.Values {
 		"NetworkInterface.1.DeviceIndex": {"0"}, "NetworkInterface.1.SubnetId": {o.Subnet},
 		"NetworkInterface.1.AssociatePublicIpAddress": {"true"}, "NetworkInterface.1.DeleteOnTermination": {"true"},
 	}
+	disks := o.Others
 	if o.Disk != "" {
-		params.Set("BlockDeviceMapping.1.DeviceName", o.Disk)
-		params.Set("BlockDeviceMapping.1.Ebs.DeleteOnTermination", "true")
+		disks = append([]string{o.Disk}, disks...)
+	}
+	for i, name := range disks { // else a volume may outlive its machine
+		at := fmt.Sprintf("BlockDeviceMapping.%d.", i+1)
+		params.Set(at+"DeviceName", name)
+		params.Set(at+"Ebs.DeleteOnTermination", "true")
+	}
+	if o.Disk != "" {
 		if a.s.Disk > 0 {
 			params.Set("BlockDeviceMapping.1.Ebs.VolumeSize", strconv.FormatInt((a.s.Disk+1<<30-1)>>30, 10))
 		}

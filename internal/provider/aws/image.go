@@ -16,7 +16,21 @@ type image struct {
 	Disk  string `xml:"rootDeviceName"`
 	State string `xml:"imageState"`
 	Made  string `xml:"creationDate"`
-	user  string
+	Disks []struct {
+		Name   string    `xml:"deviceName"`
+		Volume *struct{} `xml:"ebs"` // nil: a disk of the machine itself
+	} `xml:"blockDeviceMapping>item"`
+	user string
+}
+
+// others are the names of the image's volumes beside its first disk.
+func (i image) others() (names []string) {
+	for _, d := range i.Disks {
+		if d.Volume != nil && d.Name != i.Disk {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // Accounts of AWS that publish images.

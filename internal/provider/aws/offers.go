@@ -76,7 +76,7 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 			}
 			offers = append(offers, cloud.Offer{
 				Type: t.Name, Zone: s.Zone, Image: i.ID, User: i.user, Arch: arch, Cores: t.Cores, Memory: t.Memory << 20, GPUs: t.gpus(),
-				Network: s.VPC, Subnet: s.ID, Disk: i.Disk,
+				Network: s.VPC, Subnet: s.ID, Disk: i.Disk, Others: i.others(),
 			})
 		}
 	}

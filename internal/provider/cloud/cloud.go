@@ -64,6 +64,8 @@ type Offer struct {
 	Subnet  string `json:"subnet,omitempty"`
 	// Disk is the name of the image's first disk.
 	Disk string `json:"disk,omitempty"`
+	// Others are the names of its other disks, which end with the machine as well.
+	Others []string `json:"others,omitempty"`
 }
 
 // String names an offer in messages.

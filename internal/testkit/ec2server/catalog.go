@@ -105,15 +105,22 @@ type imageItem struct {
 	Disk  string `xml:"rootDeviceName"`
 	State string `xml:"imageState"`
 	Made  string `xml:"creationDate"`
+	// Disks are made for each machine, and outlive it where the call does not want otherwise.
+	Disks []diskItem `xml:"blockDeviceMapping>item"`
+}
+
+type diskItem struct {
+	Name string `xml:"deviceName"`
+	Size int    `xml:"ebs>volumeSize"`
 }
 
 func images() []imageItem {
 	return []imageItem{
-		{Image, "own", "111111111111", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z"},
-		{ImageArm, "own-arm", "111111111111", "arm64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z"},
-		{"ami-debian-old", "debian-12-amd64-20260101-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z"},
-		{"ami-debian-new", "debian-12-amd64-20260901-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-09-01T00:00:00.000Z"},
-		{"ami-debian-fake", "debian-12-amd64-20270101-1", "666666666666", "x86_64", "/dev/xvda", "available", "2027-01-01T00:00:00.000Z"},
+		{Image, "own", "111111111111", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z", []diskItem{{"/dev/xvda", 8}, {"/dev/sdf", 100}}},
+		{ImageArm, "own-arm", "111111111111", "arm64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z", nil},
+		{"ami-debian-old", "debian-12-amd64-20260101-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z", nil},
+		{"ami-debian-new", "debian-12-amd64-20260901-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-09-01T00:00:00.000Z", nil},
+		{"ami-debian-fake", "debian-12-amd64-20270101-1", "666666666666", "x86_64", "/dev/xvda", "available", "2027-01-01T00:00:00.000Z", nil},
 	}
 }
 

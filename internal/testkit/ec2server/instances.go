@@ -96,12 +96,28 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 			id: s.id("i"), state: pending, index: i, token: token, group: group, kind: kind, zone: zone,
 			tags: tagsFor(params, "instance"), made: time.Now(), launch: l,
 		}
+		for _, d := range images()[imageAt].Disks {
+			if !endsWithMachine(params, d.Name) {
+				s.volumes = append(s.volumes, s.id("vol")+" "+d.Name+" of "+in.id)
+			}
+		}
 		in.address = fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250)
 		l.machines, s.instances = append(l.machines, in), append(s.instances, in)
 	}
 	s.launches[token] = l
 	s.worlds.Go(func() { s.world(l, string(script)) })
 	return reservation(l.machines), nil
+}
+
+// endsWithMachine reports whether a call wants a disk of the image to end with its machine.
+func endsWithMachine(params url.Values, disk string) bool {
+	for i := 1; params.Has(fmt.Sprintf("BlockDeviceMapping.%d.DeviceName", i)); i++ {
+		at := fmt.Sprintf("BlockDeviceMapping.%d.", i)
+		if params.Get(at+"DeviceName") == disk {
+			return params.Get(at+"Ebs.DeleteOnTermination") == "true"
+		}
+	}
+	return false
 }
 
 type instanceItem struct {

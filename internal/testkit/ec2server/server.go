@@ -48,6 +48,7 @@ type Server struct {
 	mu        sync.Mutex
 	instances []*instance
 	groups    map[string]*group
+	volumes   []string // that outlive their machine
 	launches  map[string]*launch
 	denied    map[string]bool
 	faults    map[string][]fault
@@ -197,7 +198,8 @@ func (s *Server) Calls(action string) (n int) {
 	return n
 }
 
-// Left lists what costs money or is in the way: machines that have not ended, and groups.
+// Left lists what costs money or is in the way: machines that have not ended, groups, and volumes that outlive
+// their machine.
 func (s *Server) Left() (left []string) {
 	s.locked(func() {
 		for _, i := range s.instances {
@@ -208,6 +210,7 @@ func (s *Server) Left() (left []string) {
 		for id := range s.groups {
 			left = append(left, id)
 		}
+		left = append(left, s.volumes...)
 	})
 	slices.Sort(left)
 	return left
