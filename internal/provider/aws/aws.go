@@ -364,22 +364,38 @@ func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	rules := url.Values{"GroupId": {made.ID}, "IpPermissions.1.IpProtocol": {"-1"}, "IpPermissions.1.Groups.1.GroupId": {made.ID}}
-	rules.Set("IpPermissions.2.IpProtocol", "tcp")
-	rules.Set("IpPermissions.2.FromPort", "22")
-	rules.Set("IpPermissions.2.ToPort", "22")
-	for i, from := range g.From {
-		kind := "IpRanges.%d.CidrIp"
-		if strings.Contains(from, ":") {
-			kind = "Ipv6Ranges.%d.CidrIpv6"
-		}
-		rules.Set("IpPermissions.2."+fmt.Sprintf(kind, i+1), from)
-	}
-	err = settled(ctx, func() error { return a.call(ctx, "AuthorizeSecurityGroupIngress", rules, &struct{}{}) })
-	if err != nil && codeOf(err) != "InvalidPermission.Duplicate" {
+	among := url.Values{"IpPermissions.1.IpProtocol": {"-1"}, "IpPermissions.1.Groups.1.GroupId": {made.ID}}
+	if err := a.admit(ctx, made.ID, among); err != nil {
 		return "", err
 	}
-	return made.ID, nil
+	return made.ID, a.Admit(ctx, made.ID, g.From)
+}
+
+// Admit implements cloud.API by a call for each range: EC2 refuses all of a call of which it has one.
+func (a *account) Admit(ctx context.Context, group string, from []string) error {
+	for _, f := range from {
+		kind := "IpPermissions.1.IpRanges.1.CidrIp"
+		if strings.Contains(f, ":") {
+			kind = "IpPermissions.1.Ipv6Ranges.1.CidrIpv6"
+		}
+		err := a.admit(ctx, group, url.Values{
+			"IpPermissions.1.IpProtocol": {"tcp"}, "IpPermissions.1.FromPort": {"22"}, "IpPermissions.1.ToPort": {"22"}, kind: {f},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit adds a rule to a group, which may have it.
+func (a *account) admit(ctx context.Context, group string, rule url.Values) error {
+	rule.Set("GroupId", group)
+	err := settled(ctx, func() error { return a.call(ctx, "AuthorizeSecurityGroupIngress", rule, &struct{}{}) })
+	if codeOf(err) == "InvalidPermission.Duplicate" {
+		return nil
+	}
+	return err
 }
 
 // Groups implements cloud.API.

@@ -172,6 +172,7 @@ func TestAnswerIsLost(t *testing.T) {
 	s.Fail("RunInstances", "InternalError", http.StatusInternalServerError, true)
 	s.Drop("RunInstances", true)
 	s.Drop("CreateSecurityGroup", true) // the next call finds the group
+	s.Drop("AuthorizeSecurityGroupIngress", true)
 	for _, action := range []string{"AuthorizeSecurityGroupIngress", "RunInstances"} {
 		s.Fail(action, "InvalidGroup.NotFound", http.StatusBadRequest, false) // the group is new
 	}
@@ -182,6 +183,9 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 	if left := s.Left(); len(left) != 2 {
 		t.Errorf("rented were %v, expected one machine and its group", left)
+	}
+	if rules := s.Rules(); !slices.Contains(rules, "tcp 22-22 203.0.113.7/32") || len(rules) != 2 {
+		t.Errorf("what is let in: %q", rules)
 	}
 	// The record is lost with this machine: the tags are enough.
 	if err := os.RemoveAll(dir); err != nil {

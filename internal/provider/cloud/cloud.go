@@ -41,6 +41,8 @@ type API interface {
 	// MakeGroup makes the group that shields the machines: everything is open among its members,
 	// ssh to the given ranges of addresses, and nothing else. It is idempotent in name.
 	MakeGroup(ctx context.Context, g Group) (id string, err error)
+	// Admit has a group admit ssh from further ranges of addresses. Those that it admits are no error.
+	Admit(ctx context.Context, group string, from []string) error
 	// Groups returns the groups with an owner's tags.
 	Groups(ctx context.Context, q core.Owner) ([]Group, error)
 	// EndGroup removes a group. One that is gone is no error. Busy: machines still use it.

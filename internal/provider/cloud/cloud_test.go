@@ -125,6 +125,11 @@ func (a *account) MakeGroup(_ context.Context, g Group) (string, error) {
 	return g.ID, nil
 }
 
+func (a *account) Admit(_ context.Context, group string, from []string) error {
+	a.call(func() { g := a.groups[group]; g.From = append(g.From, from...); a.groups[group] = g })
+	return nil
+}
+
 func (a *account) Groups(_ context.Context, q core.Owner) (groups []Group, err error) {
 	a.call(func() {
 		for _, g := range a.groups {
@@ -287,6 +292,27 @@ func TestReleaseOfMachinesListedLate(t *testing.T) {
 		if machines, groups := a.live(); machines != 0 || groups != 0 {
 			t.Errorf("%d machines and %d groups are left", machines, groups)
 		}
+	}
+}
+
+// TestNewAddress has this machine in another network than at the launch.
+func TestNewAddress(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a := newAccount()
+	p := newProvider(t, a, t.TempDir(), time.Minute)
+	l, err := p.Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const now = "198.51.100.9/32"
+	p.(*provider).s.From = func(context.Context) ([]string, error) { return []string{now}, nil }
+	for range 2 { // the second is too soon
+		if st, err := l.Status(t.Context()); err != nil || !st.Live {
+			t.Errorf("got %+v, %v", st, err)
+		}
+	}
+	if got := a.groups[l.(*lease).r.Group].From; len(got) != 2 || got[1] != now {
+		t.Errorf("ssh is admitted from %q", got)
 	}
 }
 

@@ -24,6 +24,10 @@ type lease struct {
 
 	mu    sync.Mutex
 	inner driver.Lease
+
+	// admitted is when this machine's address was last looked for.
+	admitting sync.Mutex
+	admitted  time.Time
 }
 
 // reach returns the lease behind ssh.
@@ -93,7 +97,28 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 			return driver.Status{Reason: "machine " + id + " is not listed any more"}, err
 		}
 	}
+	l.admit(ctx)
 	return driver.Status{Live: true}, nil
+}
+
+// admitPause is the time between two looks for this machine's address.
+const admitPause = time.Minute
+
+// admit has ssh admitted from the address that this machine has now, as its network may be another one than at the
+// launch. An error shows as machines that do not answer.
+func (l *lease) admit(ctx context.Context) {
+	l.admitting.Lock()
+	due := l.r.Group != "" && time.Since(l.admitted) > admitPause
+	if due {
+		l.admitted = time.Now()
+	}
+	l.admitting.Unlock()
+	if !due {
+		return
+	}
+	if from, err := l.p.s.From(ctx); err == nil {
+		_ = l.p.api.Admit(ctx, l.r.Group, from)
+	}
 }
 
 // listedLate bounds how long after their launch machines may be listed late. Clouds list those that have ended
