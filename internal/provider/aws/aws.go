@@ -19,7 +19,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
@@ -326,13 +325,13 @@ var errNotListed = errors.New("EC2 does not list it yet") //nolint:gochecknoglob
 
 // settled repeats a call while EC2 does not know a group that was just made.
 func settled(ctx context.Context, call func() error) error {
-	pause := fsutil.Backoff{First: 200 * time.Millisecond, Longest: 2 * time.Second}
-	for begun := time.Now(); ; {
+	pause := 200 * time.Millisecond
+	for begun := time.Now(); ; pause = min(2*pause, 2*time.Second) {
 		err := call()
 		if codeOf(err) != "InvalidGroup.NotFound" && !errors.Is(err, errNotListed) || time.Since(begun) > settleTime {
 			return err
 		}
-		if werr := pause.Wait(ctx); werr != nil {
+		if werr := core.Sleep(ctx, pause); werr != nil {
 			return werr
 		}
 	}

@@ -21,7 +21,6 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go"
-	smithyhttp "github.com/aws/smithy-go/transport/http"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
@@ -178,12 +177,12 @@ func (s *loaded) try(ctx context.Context, body string) ([]byte, error) {
 	}
 	answer, err := s.config.HTTPClient.Do(r)
 	if err != nil {
-		return nil, &smithyhttp.RequestSendError{Err: err}
+		return nil, sendError{err}
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(answer.Body, mostAnswer))
 	if err != nil {
-		return nil, &smithyhttp.RequestSendError{Err: err}
+		return nil, sendError{err}
 	}
 	if answer.StatusCode == http.StatusOK {
 		return text, nil
@@ -204,6 +203,15 @@ func failure(answer *http.Response, text []byte) error {
 	}
 	return &statusError{smithy.GenericAPIError{Code: e.Code, Message: core.Printable(e.Message, 1000)}, answer.StatusCode}
 }
+
+// sendError is an error of a connection. The SDK's retries go by its method.
+type sendError struct{ error }
+
+// ConnectionError reports that it is one.
+func (sendError) ConnectionError() bool { return true }
+
+// Unwrap returns its cause.
+func (e sendError) Unwrap() error { return e.error }
 
 // statusError is an error of EC2. The SDK's retries go by its code and its status.
 type statusError struct {
