@@ -102,12 +102,23 @@ func (a *app) ps(ctx context.Context, o psOptions) error {
 	return s.warnUnsupervised(ctx, func(string) bool { return true })
 }
 
-// listed returns the runs that are asked for, newest first.
+// listed returns the runs that are asked for, newest first. Of those with a limit, only so
+// many are read as it takes.
 func (s *session) listed(ctx context.Context, o psOptions) ([]runView, error) {
-	runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver()})
-	if err != nil {
-		return nil, err
+	for most := o.limit; ; most *= 8 {
+		runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver(), Limit: most})
+		if err != nil {
+			return nil, err
+		}
+		views, err := s.passing(ctx, runs, o)
+		if err != nil || len(views) == o.limit || len(runs) < most || most == 0 {
+			return views, err
+		}
 	}
+}
+
+// passing returns those of the runs that pass the filter, up to the limit.
+func (s *session) passing(ctx context.Context, runs []state.Run, o psOptions) ([]runView, error) {
 	views := []runView{}
 	for _, r := range runs {
 		if o.limit > 0 && len(views) == o.limit {

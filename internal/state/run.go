@@ -157,8 +157,8 @@ type Filter struct {
 // Runs lists runs, newest first.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	where := "ORDER BY created DESC"
-	if f.Active {
-		where = "WHERE state IN ('queued','running','suspended','set aside') " + where
+	if f.Active { // by the index of states, not in the order of all runs: few are active
+		where = "WHERE state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
 	}
 	if f.Limit > 0 {
 		where += fmt.Sprintf(" LIMIT %d", f.Limit)
@@ -182,8 +182,8 @@ func (s *Store) Suspended(ctx context.Context) ([]Run, error) {
 // Unfinished gives the ids of all runs that a controller has to continue, also of those that
 // their user wants to continue or to end.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
-	return s.ids(ctx, `SELECT id FROM runs WHERE state IN ('queued','running')
-OR state IN ('suspended','set aside') AND EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result='')`)
+	return s.ids(ctx, `SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside')
+AND (state IN ('queued','running') OR EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result=''))`)
 }
 
 // RemoveRun forgets a run that is over. What it has not released belongs to no run from
