@@ -66,7 +66,7 @@ func (a *app) info(ctx context.Context) (infoView, error) {
 		return infoView{}, err
 	}
 	defer s.close()
-	v := infoView{Version: Version, Commit: commit(), Go: runtime.Version(), Platform: platform, Sites: []infoSite{}, Runs: map[state.RunState]int{}}
+	v := infoView{Version: Version, Commit: commit(), Go: runtime.Version(), Platform: platform, Sites: []infoSite{}}
 	v.State, v.Cache = useOf(ctx, a.stateDir), useOf(ctx, a.cacheDir)
 	sites, err := a.findSites()
 	if err != nil {
@@ -76,10 +76,7 @@ func (a *app) info(ctx context.Context) (infoView, error) {
 	for _, site := range sites.Sites {
 		v.Sites = append(v.Sites, infoSite{site.Name, site.Provider})
 	}
-	runs, err := s.Store.Runs(ctx, state.Filter{})
-	for _, r := range runs {
-		v.Runs[r.State]++
-	}
+	v.Runs, err = s.Store.CountRuns(ctx)
 	return v, err
 }
 

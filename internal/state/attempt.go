@@ -178,10 +178,14 @@ func (s *Store) Attempts(ctx context.Context, run string) ([]Attempt, error) {
 	return s.attempts(ctx, "WHERE run=? ORDER BY n", run)
 }
 
+// unreleased are the attempts that Unreleased gives. They are found by their index and then
+// sorted (+): in the order of runs, all attempts there ever were would be read.
+const unreleased = "WHERE state<>'closed' AND run NOT IN (SELECT id FROM runs WHERE state='set aside') ORDER BY +run, n"
+
 // Unreleased gives every attempt that may still hold something on a site, but for those of
 // runs that are set aside.
 func (s *Store) Unreleased(ctx context.Context) ([]Attempt, error) {
-	return s.attempts(ctx, "WHERE state<>'closed' AND run NOT IN (SELECT id FROM runs WHERE state='set aside') ORDER BY run, n")
+	return s.attempts(ctx, unreleased)
 }
 
 func (s *Store) attempts(ctx context.Context, where string, args ...any) ([]Attempt, error) {

@@ -154,11 +154,15 @@ type Filter struct {
 	Limit int
 }
 
+// active are the runs that are not over. They are found by their index and then sorted (+): in
+// the order of creation, all runs would be read.
+const active = "WHERE state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
+
 // Runs lists runs, newest first.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	where := "ORDER BY created DESC"
-	if f.Active { // by the index of states, not in the order of all runs: few are active
-		where = "WHERE state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
+	if f.Active {
+		where = active
 	}
 	if f.Limit > 0 {
 		where += fmt.Sprintf(" LIMIT %d", f.Limit)
@@ -172,6 +176,26 @@ func (s *Store) runs(ctx context.Context, where string, args ...any) ([]Run, err
 		return nil, fmt.Errorf("list runs: %w", err)
 	}
 	return list, nil
+}
+
+// CountRuns returns how many runs are in which state.
+func (s *Store) CountRuns(ctx context.Context) (map[RunState]int, error) {
+	type count struct {
+		state RunState
+		runs  int
+	}
+	list, err := rows(ctx, s.db, func(scan func(...any) error) (c count, err error) {
+		err = scan(&c.state, &c.runs)
+		return c, err
+	}, "SELECT state, COUNT(*) FROM runs GROUP BY state")
+	if err != nil {
+		return nil, fmt.Errorf("count runs: %w", err)
+	}
+	counts := map[RunState]int{}
+	for _, c := range list {
+		counts[c.state] = c.runs
+	}
+	return counts, nil
 }
 
 // Suspended lists the runs that wait for a site, or for their user, oldest first.

@@ -1,0 +1,37 @@
+package state
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestWhatIsNotOverIsFoundByItsIndex: commands that list it read nothing of the runs and
+// attempts that are over, which may be 100,000.
+func TestWhatIsNotOverIsFoundByItsIndex(t *testing.T) {
+	s := open(t, t.TempDir())
+	for table, where := range map[string]string{"runs": active, "attempts": unreleased} {
+		plan, err := rows(t.Context(), s.db, func(scan func(...any) error) (step string, err error) {
+			err = scan(new(int), new(int), new(int), &step)
+			return step, err
+		}, "EXPLAIN QUERY PLAN SELECT * FROM "+table+" "+where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(plan) == 0 || !strings.Contains(plan[0], " USING INDEX ") || strings.Contains(plan[0], "runs_by_created") {
+			t.Errorf("%s: %q", table, plan)
+		}
+	}
+}
+
+func TestRunsAreCounted(t *testing.T) {
+	s := open(t, t.TempDir())
+	for id, in := range map[string]RunState{"run1": Succeeded, "run2": Succeeded, "run3": Queued} {
+		if err := s.PutRun(t.Context(), Run{ID: id, State: in, Submission: []byte("{}")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got, err := s.CountRuns(t.Context())
+	if err != nil || len(got) != 2 || got[Succeeded] != 2 || got[Queued] != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+}
