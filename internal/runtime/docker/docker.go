@@ -66,15 +66,25 @@ func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
 	})
 }
 
-// explain says what to do about a daemon that does not answer.
+// explain says what to do about a daemon that does not answer, or that may not look into a
+// directory of the user's. Docker's command line has only its text for either.
 func explain(err error) error {
-	if err == nil || !strings.Contains(err.Error(), "docker daemon") {
-		return err
+	if err == nil {
+		return nil
 	}
-	return &core.Error{
-		Kind: core.Unsupported, Op: "use docker", Err: err,
-		Remedy: "Start the docker daemon, and have the administrator add you to the group docker; or choose another runtime.",
+	switch text := err.Error(); {
+	case strings.Contains(text, "docker daemon"):
+		return &core.Error{
+			Kind: core.Unsupported, Op: "use docker", Err: err,
+			Remedy: "Start the docker daemon, and have the administrator add you to the group docker; or choose another runtime.",
+		}
+	case strings.Contains(text, "invalid mount config") && strings.Contains(text, "permission denied"):
+		return &core.Error{
+			Kind: core.Unsupported, Op: "use docker", Err: err,
+			Remedy: "The docker daemon runs as root, who may not look into that directory here (as on NFS with root_squash); choose the runtime rootless or charliecloud.",
+		}
 	}
+	return err
 }
 
 // teardown is ample: on a busy host, a daemon that is asked to remove what it is

@@ -170,7 +170,9 @@ func (p *Prefix) variables() (vars []string) {
 		}
 		lib := filepath.Join(p.dir, "lib", name)
 		if _, is := p.dirIn("/usr/lib/" + name + "/pmix2"); is {
-			vars = append(vars, "PMIX_INSTALL_PREFIX="+lib+"/pmix2", "PMIX_PREFIX="+lib+"/pmix2")
+			// Debian's library has its directories by whole paths, so the prefix alone is not enough.
+			at := lib + "/pmix2"
+			vars = append(vars, "PMIX_INSTALL_PREFIX="+at, "PMIX_PREFIX="+at, "PMIX_LIBDIR="+at+"/lib", "PMIX_DATADIR="+at+"/share")
 		}
 		if _, is := p.dirIn("/usr/lib/" + name + "/hwloc"); is {
 			vars = append(vars, "HWLOC_PLUGINS_PATH="+lib+"/hwloc")
