@@ -362,7 +362,7 @@ func (b *bench) same(ctx context.Context, p *record.Plan) error {
 	return nil
 }
 
-// changed says what differs between the jobs of a plan and those of now.
+// changed returns what differs between the jobs of a plan and those of now.
 func (b *bench) changed(p *record.Plan) (string, error) {
 	for _, e := range p.Environments {
 		now, err := keyDigests(p, b.taker, e.Name)

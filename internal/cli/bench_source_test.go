@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// TestSourcesAreTheSame: a study goes on with the sources that it began with, and no others.
+// TestSourcesAreTheSame: a study continues with the sources that it began with, and no others.
 func TestSourcesAreTheSame(t *testing.T) {
 	a, dir := &app{stateDir: t.TempDir(), cacheDir: t.TempDir()}, t.TempDir()
 	commit := strings.Repeat("ab", 20)

@@ -11,7 +11,7 @@ import (
 // may read them.
 const powercap = "/sys/class/powercap"
 
-// A counter is the energy that a processor has used, in microjoules. It begins again at most.
+// A counter is the energy that a processor has used, in microjoules. It continues at 0 after most.
 type counter struct{ used, most float64 }
 
 type energy map[string]counter

@@ -223,7 +223,7 @@ func (t *Taker) doubts(o Outcome) []string {
 		flags = append(flags, "nothing verified that files were read from the disk and not from memory")
 	}
 	if t.Study.Method.Reuse != "none" {
-		flags = append(flags, "each measurement started anew, although the study asks to reuse what was started")
+		flags = append(flags, "nothing was reused between measurements, although the study asks for it")
 	}
 	if o.Energy == 0 && slices.ContainsFunc(t.Study.MetricNames, func(name string) bool { return t.Study.Metrics[name].Builtin == "energy" }) {
 		flags = append(flags, "the energy could not be read here")

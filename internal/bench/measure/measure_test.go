@@ -119,7 +119,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestEnergy reads counters as the kernel has them: of whole processors, and of one that began again.
+// TestEnergy reads counters as the kernel has them: of whole processors, and of one that continued at 0.
 func TestEnergy(t *testing.T) {
 	dir := t.TempDir()
 	write := func(zone, used string) {

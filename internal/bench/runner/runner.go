@@ -33,7 +33,7 @@ type Measurer interface {
 	Measure(ctx context.Context, m Measurement) (record.Row, error)
 }
 
-// Scant says that a budget is too small for a verdict.
+// Scant is a budget that is too small for a verdict.
 type Scant struct {
 	Budget time.Duration
 	// Blocks likely fit, Least are needed, and Needs is the time of those.
