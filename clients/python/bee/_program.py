@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, AsyncIterator, Callable, Dict, Generic, Iterator, List, Mapping, Optional, Tuple, TypeVar
+from typing import Any, AsyncIterator, Callable, Dict, Generic, Iterator, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 from ._errors import CODES, KINDS, BeeError, PermanentError, ProgramNotFoundError, VersionError
 
@@ -125,23 +125,12 @@ VERSION = Call(("version", "--json"), lambda answer: answer)
 
 
 class Program:
-    """Calls of one program with one set of directories."""
+    """Calls of one program with the same flags, which precede all others."""
 
-    def __init__(
-        self,
-        program: Optional[str] = None,
-        *,
-        state: Optional[str] = None,
-        cache: Optional[str] = None,
-        sites: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-    ) -> None:
-        self._given = program
-        self._flags: List[str] = []
-        for flag, value in (("--state", state), ("--cache", cache), ("--sites", sites)):
-            if value is not None:
-                self._flags += [flag, os.fspath(value)]
-        self._env = dict(env or {})
+    def __init__(self, path: Optional[str], flags: Sequence[str], env: Mapping[str, str]) -> None:
+        self._given = path
+        self._flags = flags
+        self._env = env
         self._path = ""
         self.version = ""
 
@@ -271,6 +260,25 @@ class Program:
                     await process.wait()
             assert process.returncode is not None
             _raise_for(arguments, process.returncode, errors)
+
+
+class Client:
+    """What both kinds of clients, sync and async, have: the program that they call."""
+
+    def __init__(
+        self,
+        program: Optional[str] = None,
+        *,
+        state: Optional[str] = None,
+        cache: Optional[str] = None,
+        sites: Optional[str] = None,
+        env: Optional[Mapping[str, str]] = None,
+    ) -> None:
+        flags: List[str] = []
+        for flag, value in (("--state", state), ("--cache", cache), ("--sites", sites)):
+            if value is not None:
+                flags += [flag, os.fspath(value)]
+        self._program = Program(program, flags, dict(env or {}))
 
 
 def _unstarted(path: str, err: OSError) -> BeeError:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 from ._errors import BeeError, error_of_run
+from ._program import Program
 
 
 def time_of(text: Optional[str]) -> Optional[datetime]:
@@ -128,7 +129,8 @@ def piece_of(record: Mapping[str, Any]) -> Piece:
 class RunRecord:
     """What both kinds of runs, sync and async, have: the newest record that was read."""
 
-    def __init__(self, record: Dict[str, Any]) -> None:
+    def __init__(self, program: Program, record: Dict[str, Any]) -> None:
+        self._program = program
         self._record = record
 
     @property

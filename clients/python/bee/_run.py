@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, Iterator, List, Mapping, Optional, Sequence, Union
 
 from . import _calls
 from ._calls import Command, Job
-from ._program import Program
+from ._program import Client
 from ._records import Event, Piece, RunRecord, event_of, piece_of
 
 
@@ -16,10 +16,6 @@ class Run(RunRecord):
     ``wait`` and ``reload`` read it. An interrupt of ``wait``, such as Ctrl-C in a cell,
     leaves the run alone.
     """
-
-    def __init__(self, program: Program, record: Dict[str, Any]) -> None:
-        super().__init__(record)
-        self._program = program
 
     def reload(self) -> Run:
         """Read the record of the run."""
@@ -83,23 +79,12 @@ class Run(RunRecord):
         show(self)
 
 
-class Bee:
+class Bee(Client):
     """A client of one program bee, with its own directories if they are given.
 
     ``program`` is the path of bee, ``state``, ``cache`` and ``sites`` are as for its flags,
     ``env`` is added to the environment.
     """
-
-    def __init__(
-        self,
-        program: Optional[str] = None,
-        *,
-        state: Optional[str] = None,
-        cache: Optional[str] = None,
-        sites: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-    ) -> None:
-        self._program = Program(program, state=state, cache=cache, sites=sites, env=env)
 
     def version(self) -> str:
         """Return the version of the program."""

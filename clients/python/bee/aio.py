@@ -8,11 +8,11 @@ A task that is cancelled while it waits leaves the run alone.
 
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
 
 from . import _calls
 from ._calls import Command, Job
-from ._program import Program
+from ._program import Client
 from ._records import Event, Piece, RunRecord, event_of, piece_of
 
 __all__ = ["Bee", "Run", "get", "run", "runs", "version"]
@@ -20,10 +20,6 @@ __all__ = ["Bee", "Run", "get", "run", "runs", "version"]
 
 class Run(RunRecord):
     """The async twin of bee.Run."""
-
-    def __init__(self, program: Program, record: Dict[str, Any]) -> None:
-        super().__init__(record)
-        self._program = program
 
     async def reload(self) -> Run:
         self._record = await self._program.do_async(_calls.show(self.id))
@@ -67,19 +63,8 @@ class Run(RunRecord):
             yield event_of(line)
 
 
-class Bee:
+class Bee(Client):
     """The async twin of bee.Bee."""
-
-    def __init__(
-        self,
-        program: Optional[str] = None,
-        *,
-        state: Optional[str] = None,
-        cache: Optional[str] = None,
-        sites: Optional[str] = None,
-        env: Optional[Mapping[str, str]] = None,
-    ) -> None:
-        self._program = Program(program, state=state, cache=cache, sites=sites, env=env)
 
     async def version(self) -> str:
         await self._program.checked_async()
