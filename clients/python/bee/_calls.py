@@ -53,10 +53,8 @@ def name_of_image(word: str) -> str:
 
 def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], pull: Optional[str], trust: bool, keys: Mapping[str, Any]) -> Call[Record]:
     """Submit a run: a Beefile, a mapping with its keys, or an image and a command."""
-    arguments = ["run", "-d", "-q", "--json"]
+    arguments = ["run", "-d", "-q", "--json", *_site_flags(sites)]
     keys = {k: v for k, v in keys.items() if v is not None}
-    for site in [sites] if isinstance(sites, str) else sites or ():
-        arguments += ["--site", site]
     if pull is not None:
         arguments += ["--pull", pull]
     if isinstance(job, Mapping):
@@ -114,13 +112,24 @@ def _flags(keys: Mapping[str, Any]) -> List[str]:
     return flags
 
 
+def _site_flags(sites: Union[str, Sequence[str], None]) -> List[str]:
+    flags: List[str] = []
+    for site in [sites] if isinstance(sites, str) else sites or ():
+        flags += ["--site", site]
+    return flags
+
+
 def show(run: str) -> Call[Record]:
     return Call(("show", "--json", "--", run), _checked)
 
 
-def _checked(answer: Answer) -> Any:
+def _succeeded(answer: Answer) -> None:
     if answer.code != 0:
         raise answer.error()
+
+
+def _checked(answer: Answer) -> Any:
+    _succeeded(answer)
     return answer.json()
 
 
@@ -152,24 +161,16 @@ def wait(run: str, timeout: Optional[float]) -> Call[Record]:
 
 def stop(run: str, without_outputs: bool) -> Call[None]:
     more = ("--without-outputs",) if without_outputs else ()
-    return Call(("stop", "--json", *more, "--", run), _listed)
+    return Call(("stop", "--json", *more, "--", run), _succeeded)
 
 
 def remove(run: str, force: bool) -> Call[None]:
-    return Call(("rm", "--json", *(("--force",) if force else ()), "--", run), _listed, finish=True)
-
-
-def _listed(answer: Answer) -> None:
-    if answer.code != 0:
-        raise answer.error()
+    return Call(("rm", "--json", *(("--force",) if force else ()), "--", run), _succeeded, finish=True)
 
 
 def asked(command: str, run: str, sites: Union[str, Sequence[str], None] = None) -> Call[Record]:
     """Ask for a checkpoint, a move or to continue."""
-    more: List[str] = []
-    for site in [sites] if isinstance(sites, str) else sites or ():
-        more += ["--site", site]
-    return Call((command, "--json", *more, "--", run), _checked, finish=True)
+    return Call((command, "--json", *_site_flags(sites), "--", run), _checked, finish=True)
 
 
 def events(run: str, follow: bool) -> Tuple[str, ...]:
