@@ -242,11 +242,12 @@ func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o bench
 	defer unlock()
 	b := a.newBench(session, s, o)
 	defer b.end()
+	var before evaluate.Series
 	if o.baseline != "" {
 		if o.baseline, err = filepath.Abs(o.baseline); err != nil {
 			return err
 		}
-		if _, err := former(o.baseline); err != nil { // before anything is measured
+		if before, err = former(o.baseline); err != nil { // before anything is measured
 			return err
 		}
 	}
@@ -255,10 +256,6 @@ func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o bench
 		return err
 	}
 	if plan.Command, plan.ComparedWith = o.command, o.baseline; o.baseline != "" {
-		before, err := former(o.baseline)
-		if err != nil {
-			return err
-		}
 		if c := evaluate.Compare(before, evaluate.Series{Name: s.Name, Plan: plan}); len(c.Differences) > 0 {
 			return differ(&c, "Measure without --baseline, and use `bee bench compare --allow-different`.")
 		}
