@@ -3,11 +3,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
-	"hash"
 	"maps"
 	"math"
 	"slices"
@@ -59,58 +54,6 @@ func claimsOf(s *study.Study, points []study.Point, mapped map[string]string) []
 		all = append(all, r)
 	}
 	return all
-}
-
-// jobsDigest is the digest of the jobs of a plan, whose outputs have no place yet.
-func jobsDigest(p *record.Plan, taker *measure.Taker) (string, error) {
-	h := sha256.New()
-	for _, point := range p.Points {
-		for _, e := range point.Environments {
-			job, err := taker.Job(point, e, "")
-			if err != nil {
-				return "", err
-			}
-			text, err := json.Marshal(job)
-			if err != nil {
-				return "", fmt.Errorf("digest the job of %s: %w", e, err)
-			}
-			h.Write(text)
-		}
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
-}
-
-// keyDigests are the digests of the keys of an environment's jobs.
-func keyDigests(p *record.Plan, taker *measure.Taker, environment string) (map[string]string, error) {
-	all := map[string]hash.Hash{}
-	for _, point := range p.Points {
-		if !slices.Contains(point.Environments, environment) {
-			continue
-		}
-		job, err := taker.Job(point, environment, "")
-		if err != nil {
-			return nil, err
-		}
-		text, err := json.Marshal(job)
-		if err != nil {
-			return nil, fmt.Errorf("digest the job of %s: %w", environment, err)
-		}
-		var keys map[string]json.RawMessage
-		if err := json.Unmarshal(text, &keys); err != nil {
-			return nil, fmt.Errorf("digest the job of %s: %w", environment, err)
-		}
-		for key, value := range keys {
-			if all[key] == nil {
-				all[key] = sha256.New()
-			}
-			all[key].Write(value)
-		}
-	}
-	sums := map[string]string{}
-	for key, h := range all {
-		sums[strings.ToLower(key)] = hex.EncodeToString(h.Sum(nil))
-	}
-	return sums, nil
 }
 
 // scalesOf are the comparisons of a study along variables.
