@@ -44,11 +44,9 @@ func (a *app) metrics(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		prices := map[string]float64{}
+		var prices map[string]float64
 		if sub, err := control.SubmissionOf(r); err == nil {
-			for _, site := range sub.Sites {
-				prices[site.Name] = site.Price
-			}
+			prices = sub.Prices()
 		}
 		m.Add(r, attempts, prices)
 	}

@@ -134,12 +134,10 @@ func (s *session) summary(ctx context.Context, r state.Run) (runView, error) {
 		ID: r.ID, Name: r.Name, State: r.State, Suspended: r.Suspended, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
 		Ended: timePointer(r.Ended), Error: errorOf(r.Kind, r.Message, r.Remedy), Attempts: []attemptView{},
 	}
-	prices := map[string]float64{}
+	var prices map[string]float64
 	if sub, err := control.SubmissionOf(r); err == nil {
 		v.Nodes, v.ImageName, v.Labels = sub.Job.Nodes, sub.Job.Image, sub.Job.Labels
-		for _, site := range sub.Sites {
-			prices[site.Name] = site.Price
-		}
+		prices = sub.Prices()
 	}
 	attempts, err := s.Store.Attempts(ctx, r.ID)
 	if err != nil {

@@ -110,6 +110,15 @@ func (c *Controller) submit(ctx context.Context, op string, s Submission, fill f
 	return run, lock, nil
 }
 
+// Prices returns the price of a host for an hour by site.
+func (s *Submission) Prices() map[string]float64 {
+	prices := map[string]float64{}
+	for _, site := range s.Sites {
+		prices[site.Name] = site.Price
+	}
+	return prices
+}
+
 // SubmissionOf reads the submission of a run's record.
 func SubmissionOf(run state.Run) (Submission, error) {
 	var s Submission
