@@ -104,7 +104,7 @@ func (a *app) showInfo(v infoView) error {
 	for _, s := range v.Sites {
 		sites = append(sites, s.Name+" ("+s.Provider+")")
 	}
-	for _, s := range runStates() {
+	for _, s := range state.RunStates() {
 		if n := v.Runs[s]; n > 0 {
 			runs = append(runs, fmt.Sprintf("%d %s", n, s))
 		}

@@ -28,16 +28,11 @@ func (f *psFilter) flags(c *cobra.Command) {
 	c.Flags().Var(&f.since, "since", "only runs that were submitted in this last `time`, such as 24h or 7d")
 }
 
-// runStates are all states of runs.
-func runStates() []state.RunState {
-	return []state.RunState{state.Queued, state.Running, state.Suspended, state.SetAside, state.Succeeded, state.Failed, state.Stopped}
-}
-
 func (f *psFilter) check() error {
 	for _, word := range f.states {
-		if !slices.Contains(runStates(), state.RunState(word)) {
+		if !slices.Contains(state.RunStates(), state.RunState(word)) {
 			var all []string
-			for _, s := range runStates() {
+			for _, s := range state.RunStates() {
 				all = append(all, string(s))
 			}
 			return &core.Error{Kind: core.Invalid, Op: "read", Object: "--status " + word, Err: errors.New("no run has that state"), Remedy: "The states are " + strings.Join(all, ", ") + "."}
@@ -53,7 +48,7 @@ func (f *psFilter) check() error {
 // or nil.
 func noDirectoryOfState(given string) error {
 	for word := range strings.SplitSeq(given, ",") {
-		if !slices.Contains(runStates(), state.RunState(strings.ToLower(word))) {
+		if !slices.Contains(state.RunStates(), state.RunState(strings.ToLower(word))) {
 			return nil
 		}
 	}

@@ -54,7 +54,7 @@ func NewMetrics(version string, sites []string, now time.Time) *Metrics {
 		f.values = map[string]float64{}
 	}
 	m.add(metricBuild, 1, version)
-	for _, s := range []state.RunState{state.Queued, state.Running, state.Suspended, state.SetAside, state.Succeeded, state.Failed, state.Stopped} {
+	for _, s := range state.RunStates() {
 		m.add(metricRuns, 0, string(s))
 	}
 	for _, u := range Uses() {

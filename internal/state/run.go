@@ -26,6 +26,11 @@ const (
 	Stopped   RunState = "stopped"
 )
 
+// RunStates returns all states in their order.
+func RunStates() []RunState {
+	return []RunState{Queued, Running, Suspended, SetAside, Succeeded, Failed, Stopped}
+}
+
 // Final reports whether a run in this state is over.
 func (s RunState) Final() bool { return s == Succeeded || s == Failed || s == Stopped }
 
