@@ -63,7 +63,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if !named {
 				job.Store = "" // that of the sites file
 			}
-			a.allow(args[0], "", reachesOf(job, job.Dir, strangerOf(args[0])), trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
+			a.allow(args[0], "", reachesOf(job, strangerOf(args[0])), trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
 			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
 			return err
 		},

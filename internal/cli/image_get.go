@@ -121,7 +121,7 @@ machine builds it. Nothing of that needs root.`,
 			}
 			of := spec.Job{Dir: job.Dir, Image: job.Image, Build: job.Build} // nothing else of it is used
 			strange := strangerOf(args[0])
-			if err := a.allow(args[0], strange, reachesOf(&of, job.Dir, strange), t, false); err != nil {
+			if err := a.allow(args[0], strange, reachesOf(&of, strange), t, false); err != nil {
 				return err
 			}
 			policy := "missing"

@@ -40,7 +40,7 @@ func (a *app) submission(from jobSource, o runOptions) (control.Submission, erro
 	}
 	shown.Mounts = job.Mounts[:len(job.Mounts)-len(o.docker.volumes)]
 	strange := from.strange
-	reaches := reachesOf(&shown, job.Dir, strange)
+	reaches := reachesOf(&shown, strange)
 	if !o.begins { // only the store is tried
 		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
 	}

@@ -61,10 +61,10 @@ func (a *app) allow(what, strange string, reaches []spec.Reach, t trust, quiet b
 
 // reachesOf are those of a job, as they count where its Beefile may be another user's, or is
 // the user's own.
-func reachesOf(job *spec.Job, dir, strange string) []spec.Reach {
-	reaches := job.Reaches(dir)
+func reachesOf(job *spec.Job, strange string) []spec.Reach {
+	reaches := job.Reaches(job.Dir)
 	if strange == "" {
-		return spec.OfOwn(dir, reaches)
+		return spec.OfOwn(job.Dir, reaches)
 	}
 	return reaches
 }
