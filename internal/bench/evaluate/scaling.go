@@ -34,9 +34,12 @@ func scaling(p *record.Plan, x *table) []Scaling {
 	for _, s := range p.Scales {
 		for _, e := range p.Environments {
 			for _, m := range p.Metrics {
+				if !m.Primary || m.Sweep {
+					continue
+				}
 				for _, at := range s.Points {
 					pairs := x.between(side{at.Point, e.Name, m.Name, ""}, side{at.Against, e.Name, m.Name, ""})
-					if len(pairs) == 0 || !m.Primary || m.Sweep {
+					if len(pairs) == 0 {
 						continue
 					}
 					f := stats.Judge([]stats.Contrast{{Better: stats.Direction(m.Better), Pairs: pairs}}, p.Margin)[0]

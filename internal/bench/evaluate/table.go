@@ -131,10 +131,10 @@ func (x *table) keys(point string, m record.Metric) []string {
 	}
 	found := map[string]bool{}
 	for at, cells := range x.order {
+		if at.point != point {
+			continue
+		}
 		for _, c := range cells {
-			if at.point != point {
-				break
-			}
 			for _, f := range x.cells[c].Metrics[m.Name] {
 				found[f.Key] = true
 			}
