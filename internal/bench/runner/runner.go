@@ -258,9 +258,14 @@ func (r *Runner) spent() time.Duration {
 	return time.Duration(seconds * float64(time.Second))
 }
 
+// budget is the most time to measure; 0: no limit.
+func (r *Runner) budget() time.Duration {
+	return time.Duration(r.Journal.Plan.BudgetSeconds * float64(time.Second))
+}
+
 // overBudget reports whether one more block would not fit into the budget.
 func (r *Runner) overBudget(block int) bool {
-	budget := time.Duration(r.Journal.Plan.BudgetSeconds * float64(time.Second))
+	budget := r.budget()
 	if budget == 0 || block < 2 {
 		return false
 	}
@@ -271,7 +276,7 @@ func (r *Runner) overBudget(block int) bool {
 // foresee calls Scant where the first block was too long for the budget.
 func (r *Runner) foresee() {
 	plan := &r.Journal.Plan
-	budget, block := time.Duration(plan.BudgetSeconds*float64(time.Second)), r.warmUp()
+	budget, block := r.budget(), r.warmUp()
 	least := min(max(plan.Least, stats.LeastBlocks(r.Family)), plan.Most)
 	if budget == 0 || block <= 0 || r.Scant == nil {
 		return
