@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -108,12 +109,7 @@ func archive(files map[string][]byte, record string, at time.Time) ([]byte, erro
 		}
 		return err
 	}
-	var paths []string
-	for path := range files {
-		paths = append(paths, path)
-	}
-	slices.Sort(paths)
-	for _, path := range paths {
+	for _, path := range slices.Sorted(maps.Keys(files)) {
 		sum := sha256.Sum256(files[path])
 		fmt.Fprintf(&sums, "%s,sha256=%s,%d\n", path, base64.RawURLEncoding.EncodeToString(sum[:]), len(files[path]))
 		if err := add(path, files[path]); err != nil {
