@@ -66,6 +66,14 @@ func (o *benchOptions) choice(f *pflag.FlagSet) {
 	f.StringVar(&o.better, "better", "lower", "with --metric: whether lower or higher is better")
 }
 
+// series are the flags of a series of measurements, whether new or continued.
+func (o *benchOptions) series(f *pflag.FlagSet) {
+	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
+	f.BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
+	f.BoolVar(&o.asJSON, "json", false, "write the report as JSON")
+	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+}
+
 // sourceHelp is the text of --source.
 const sourceHelp = "sources of a program of the study, as `NAME=DIR` or NAME=https://…#sha256=DIGEST"
 

@@ -56,10 +56,7 @@ func (a *app) newBenchResumeCommand() *cobra.Command {
 			return b.measure(c.Context(), j)
 		},
 	}
-	c.Flags().StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
-	c.Flags().BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
-	c.Flags().BoolVar(&o.asJSON, "json", false, "write the report as JSON")
-	c.Flags().DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+	o.series(c.Flags())
 	return c
 }
 

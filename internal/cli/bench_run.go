@@ -48,10 +48,7 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 	o.choice(f)
 	f.StringVar(&o.baseline, "baseline", "", "`directory` of former results of the study, to compare the new ones with")
 	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
-	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
-	f.BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
-	f.BoolVar(&o.asJSON, "json", false, "write the report as JSON")
-	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+	o.series(f)
 	o.trust.flag(f, "the study")
 	return c
 }
