@@ -111,7 +111,7 @@ func (s *session) listed(ctx context.Context, o psOptions) ([]runView, error) {
 			return nil, err
 		}
 		views, err := s.passing(ctx, runs, o)
-		if err != nil || len(views) == o.limit || len(runs) < most || most == 0 {
+		if err != nil || len(views) == o.limit || len(runs) < most || most <= 0 {
 			return views, err
 		}
 	}
