@@ -188,7 +188,7 @@ func TestBucketWithoutConditions(t *testing.T) {
 }
 
 // TestBucketCredentials replaces credentials that the bucket refuses while a volume drains:
-// they are read anew.
+// they are read again.
 func TestBucketCredentials(t *testing.T) {
 	server := s3server.StartFound(t)
 	b := startBucket(t, server, Options{})
@@ -219,7 +219,7 @@ func TestBucketCredentials(t *testing.T) {
 }
 
 // TestBucketStaleWriter has a process that was thought dead carry out what it was about to: a
-// newer version stays, and so does what somebody else has written.
+// newer version stays, and so does what another program has written.
 func TestBucketStaleWriter(t *testing.T) {
 	server := s3server.StartFound(t)
 	open := func(volume string) *remote.S3 {

@@ -125,7 +125,7 @@ func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
 	if err != nil {
 		return err
 	}
-	// After a crash this says that what is at the name is ours.
+	// After a crash this record shows that what is at the name is ours.
 	return v.log.Sync(seq)
 }
 
@@ -151,7 +151,7 @@ func (v *Volume) commit(j *drain.Job) error {
 	}
 	c.Time = now()
 	if c.Conflict {
-		v.o.Log.Warn("somebody else has changed the remote", "change", j.Op.Kind, "name", j.Op.Name, "stored as", c.Name)
+		v.o.Log.Warn("another program has changed the remote", "change", j.Op.Kind, "name", j.Op.Name, "stored as", c.Name)
 	}
 	delete(v.checked, j.Op.Ino)
 	_, err = v.change(c)

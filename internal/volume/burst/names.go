@@ -83,7 +83,7 @@ func (v *Volume) found(ino, dir uint64, name string, e remote.Entry) error {
 	return err
 }
 
-// reconcile notes what the remote says of a node that it has all of. Callers hold the lock.
+// reconcile notes what the remote has of a node that it has all of. Callers hold the lock.
 func (v *Volume) reconcile(n *meta.Node, e remote.Entry, err error) error {
 	switch {
 	case !n.Clean() || n.Ino == meta.Root && err != nil:

@@ -178,7 +178,7 @@ func take(r remote.Remote, c Config, undrained bool) error {
 	case undrained:
 		return &core.Error{
 			Kind: core.Transient, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s has undrained data for it, and its record %s is missing", c.ID, r.RecordPath()),
-			Remedy: "Mount the file system of that directory. If somebody has removed the record, make it again: `" + again(r.RecordPath(), c) + "`.",
+			Remedy: "Mount the file system of that directory. If the record was removed, make it again: `" + again(r.RecordPath(), c) + "`.",
 		}
 	}
 	host, _ := os.Hostname() // for messages only

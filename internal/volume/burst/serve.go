@@ -197,7 +197,7 @@ func (s *server) files(ctx context.Context, _ rpc.Caller, hello calls.Hello, a r
 	return s.v.Adopt(nil)
 }
 
-// Adopt makes what a client says of its open files what is open. What nobody has open any
+// Adopt makes the files open that a client reports as open. What nobody has open any
 // more is published, or forgotten.
 func (v *Volume) Adopt(open []calls.OpenFile) error {
 	v.mu.Lock()

@@ -262,7 +262,7 @@ func (v *Volume) drained() bool {
 	return v.state.Drained()
 }
 
-// Describe is what a state says of itself.
+// Describe summarizes a state.
 func Describe(state *meta.State) calls.Status {
 	queue := state.Queue()
 	s := calls.Status{

@@ -306,7 +306,7 @@ func (b *bench) sees(name string) string {
 	}
 }
 
-// TestForeign changes the remote while changes of ours are undrained: what somebody else
+// TestForeign changes the remote while changes of ours are undrained: what another program
 // wrote is never replaced nor removed, ours is beside it, and both are reported.
 func TestForeign(t *testing.T) {
 	foreign(t, func(t *testing.T) *bench { return start(t, Options{}) })
@@ -590,7 +590,7 @@ func TestRemoteRetry(t *testing.T) {
 	}
 }
 
-// TestReadsNew sees what somebody else does to the remote, once attributes are compared
+// TestReadsNew sees what another program does to the remote, once attributes are compared
 // again, and at each open.
 func TestReadsNew(t *testing.T) {
 	b := start(t, Options{})
@@ -804,7 +804,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	}
 }
 
-// TestMovesAgain makes a move once more after another program has made the old name anew: both
+// TestMovesAgain makes a move once more after another program has used the old name again: both
 // files stay where they are.
 func TestMovesAgain(t *testing.T) {
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 // programs on this host do, it knows at once.
 const validFor = time.Second
 
-// files answers the kernel with what the I/O process says.
+// files answers the kernel with what the I/O process replies.
 type files struct {
 	fuse.RawFileSystem
 	l *link

@@ -191,7 +191,7 @@ func (l *link) call(cancel <-chan struct{}, thread int, q *calls.Request) (*call
 			l.mu.Lock()
 			w.left = true
 			l.mu.Unlock()
-			return &calls.Reply{}, syscall.EINTR // there is no I/O process to say whether it was done
+			return &calls.Reply{}, syscall.EINTR // there is no I/O process to report whether it was done
 		}
 	}
 }

@@ -116,7 +116,7 @@ type Content struct {
 var ErrAway = errors.New("the remote is away")
 
 // ErrForeign is the cause where another program has changed what is at a name.
-var ErrForeign = errors.New("somebody else has changed it")
+var ErrForeign = errors.New("another program has changed it")
 
 // Kind is what is at a name.
 type Kind uint8

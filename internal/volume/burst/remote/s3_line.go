@@ -14,7 +14,7 @@ const (
 	piece  = 16 << 10
 )
 
-// line is a client for requests whose bytes pass through rate. A server that says nothing for
+// line is a client for requests whose bytes pass through rate. A server that sends nothing for
 // that long is away.
 func line(ctx context.Context, rate *Rate) *http.Client {
 	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
