@@ -38,6 +38,7 @@ type faulty struct {
 	left  int // changes until the crash
 	after bool
 	dead  bool
+	died  func()
 	seen  func()
 }
 
@@ -49,6 +50,7 @@ func (f *faulty) change(do func() error) error {
 	}
 	if f.left--; f.left == 0 {
 		f.dead = true
+		f.died()
 		if !f.after {
 			return errCrash
 		}
@@ -123,6 +125,8 @@ type world struct {
 	at      int                 // the newest of past that the remote is known to have
 	mu      sync.Mutex
 	v       *Volume
+	alive   context.Context // ends when the process of v no longer drains
+	held    []calls.OpenFile
 	broken  string
 	calm    bool // nothing dies any more
 	request uint64
@@ -197,10 +201,13 @@ func (w *world) fits(got map[string]string, k int) bool {
 }
 
 func (w *world) open() {
+	var died context.CancelFunc
+	w.alive, died = context.WithCancel(context.Background())
+	w.t.Cleanup(died)
 	v, err := Open(context.Background(), Options{
 		ID: "test", Remote: w.far, At: w.where, Far: w.opener, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
 		faults: func(r drain.Remote) drain.Remote {
-			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, seen: w.ordered}
+			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, died: died, seen: w.ordered}
 			if w.calm || w.where.Bucket != "" {
 				f.left = 0
 			}
@@ -221,6 +228,21 @@ func (w *world) crash() {
 	w.v.log.Close()
 	w.v.tree.Close()
 	w.open()
+	if len(w.held) > 0 {
+		w.must(w.v.Adopt(w.held), "adopt open files")
+	}
+}
+
+// ask makes a request. One that waits for a process that no longer drains is sent again to the
+// next process, as clients do.
+func (w *world) ask(what string, do func(ctx context.Context) error) {
+	w.t.Helper()
+	err := do(w.alive)
+	for errors.Is(err, context.Canceled) {
+		w.crash()
+		err = do(w.alive)
+	}
+	w.must(err, what)
 }
 
 func (w *world) must(err error, what string) {
@@ -237,9 +259,13 @@ func (w *world) find(name string) uint64 {
 		return ino
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		a, err := w.v.Lookup(context.Background(), ino, part)
-		w.must(err, "look up "+name)
-		ino = a.Ino
+		w.ask("look up "+name, func(ctx context.Context) error {
+			a, err := w.v.Lookup(ctx, ino, part)
+			if err == nil {
+				ino = a.Ino
+			}
+			return err
+		})
 	}
 	return ino
 }
@@ -274,7 +300,6 @@ func (w *world) fresh() string {
 }
 
 func (w *world) step(i int) {
-	ctx := context.Background()
 	next := maps.Clone(w.now)
 	w.request++
 	if w.cut != nil && w.r.IntN(12) == 0 {
@@ -291,13 +316,17 @@ func (w *world) step(i int) {
 		}
 		next[name] = directory
 		w.publish(next)
-		_, err := w.v.Make(ctx, id, remote.Dir, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Mode: 0o755})
-		w.must(err, "mkdir "+name)
+		q := &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Mode: 0o755}
+		w.ask("mkdir "+name, func(ctx context.Context) error {
+			_, err := w.v.Make(ctx, id, remote.Dir, q)
+			return err
+		})
 	case 2: // remove a file
 		if name, is := w.pick(false); is {
 			delete(next, name)
 			w.publish(next)
-			w.must(w.v.Remove(ctx, id, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name)}), "remove "+name)
+			q := &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name)}
+			w.ask("remove "+name, func(ctx context.Context) error { return w.v.Remove(ctx, id, q) })
 		}
 	case 3: // remove a directory, if it is empty
 		if name, is := w.pick(true); is {
@@ -308,7 +337,8 @@ func (w *world) step(i int) {
 			}
 			delete(next, name)
 			w.publish(next)
-			w.must(w.v.Remove(ctx, id, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Flags: calls.Directory}), "rmdir "+name)
+			q := &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Flags: calls.Directory}
+			w.ask("rmdir "+name, func(ctx context.Context) error { return w.v.Remove(ctx, id, q) })
 		}
 	case 4, 5: // rename
 		from, is := w.pick(w.r.IntN(3) == 0)
@@ -325,7 +355,8 @@ func (w *world) step(i int) {
 			}
 		}
 		w.publish(next)
-		w.must(w.v.Rename(ctx, id, &calls.Request{Ino: w.find(path.Dir(from)), Name: path.Base(from), ToDir: w.find(path.Dir(to)), ToName: path.Base(to)}), from+" -> "+to)
+		q := &calls.Request{Ino: w.find(path.Dir(from)), Name: path.Base(from), ToDir: w.find(path.Dir(to)), ToName: path.Base(to)}
+		w.ask(from+" -> "+to, func(ctx context.Context) error { return w.v.Rename(ctx, id, q) })
 	default: // write
 		name := w.fresh()
 		if w.now[name] == directory {
@@ -347,20 +378,27 @@ func (w *world) step(i int) {
 			next[name] = text
 		}
 		// Made and written, it is published once it is closed.
-		var a calls.Attr
-		var err error
+		var ino uint64
 		if !there {
-			a, err = w.v.Make(ctx, id, remote.File, &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Mode: 0o644})
-			w.must(err, "create "+name)
+			q := &calls.Request{Ino: w.find(path.Dir(name)), Name: path.Base(name), Mode: 0o644}
+			w.ask("create "+name, func(ctx context.Context) error {
+				a, err := w.v.Make(ctx, id, remote.File, q)
+				ino = a.Ino
+				return err
+			})
 		} else {
-			a.Ino = w.find(name)
+			ino = w.find(name)
 		}
-		_, err = w.v.OpenFile(ctx, a.Ino, there && next[name] == text)
-		w.must(err, "open "+name)
-		w.must(w.v.Write(ctx, a.Ino, int64(off), []byte(text)), "write "+name)
+		w.ask("open "+name, func(ctx context.Context) error {
+			_, err := w.v.OpenFile(ctx, ino, there && next[name] == text)
+			return err
+		})
+		w.held = []calls.OpenFile{{Ino: ino, Count: 1}}
+		w.ask("write "+name, func(ctx context.Context) error { return w.v.Write(ctx, ino, int64(off), []byte(text)) })
 		w.publish(next)
-		w.must(w.v.Flush(a.Ino), "flush "+name)
-		w.must(w.v.Release(a.Ino, 1), "close "+name)
+		w.must(w.v.Flush(ino), "flush "+name)
+		w.must(w.v.Release(ino, 1), "close "+name)
+		w.held = nil
 	}
 }
 
@@ -369,8 +407,11 @@ func (w *world) look() {
 	got := map[string]string{}
 	var walk func(ino uint64, name string)
 	walk = func(ino uint64, name string) {
-		list, err := w.v.List(context.Background(), ino)
-		w.must(err, "list "+name)
+		var list []calls.Entry
+		w.ask("list "+name, func(ctx context.Context) (err error) {
+			list, err = w.v.List(ctx, ino)
+			return err
+		})
 		for _, e := range list {
 			full := path.Join(name, e.Name)
 			if e.Attr.Mode&0o170000 == 0o040000 {
@@ -378,9 +419,11 @@ func (w *world) look() {
 				walk(e.Attr.Ino, full)
 				continue
 			}
-			data, err := w.v.Read(context.Background(), e.Attr.Ino, 0, 1<<16)
-			w.must(err, "read "+full)
-			got[full] = string(data)
+			w.ask("read "+full, func(ctx context.Context) error {
+				data, err := w.v.Read(ctx, e.Attr.Ino, 0, 1<<16)
+				got[full] = string(data)
+				return err
+			})
 		}
 	}
 	walk(meta.Root, ".")
