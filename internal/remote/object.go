@@ -53,7 +53,7 @@ func (o *object) open(ctx context.Context, from int64, have version) (answer, er
 	}
 	out, err := o.client.GetObject(ctx, in)
 	if err != nil {
-		if code := status(err); from > 0 && (code == http.StatusPreconditionFailed || code == http.StatusRequestedRangeNotSatisfiable) {
+		if code := s3client.Status(err); from > 0 && (code == http.StatusPreconditionFailed || code == http.StatusRequestedRangeNotSatisfiable) {
 			return answer{}, errGone
 		} else if code == http.StatusPreconditionFailed {
 			return answer{}, changedObject(o.file)

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/bee-hpc/bee/internal/s3client"
@@ -138,7 +137,7 @@ type condition struct {
 // condition looks at what is there. fs.ErrExist: it is another user's.
 func (s *sending) condition(ctx context.Context) (condition, error) {
 	there, err := s.client.HeadObject(ctx, &s3.HeadObjectInput{Bucket: &s.bucket, Key: &s.key})
-	if status(err) == http.StatusNotFound {
+	if s3client.Status(err) == http.StatusNotFound {
 		return condition{none: aws.String("*")}, nil
 	}
 	if err != nil {
@@ -152,15 +151,8 @@ func (s *sending) condition(ctx context.Context) (condition, error) {
 
 // changed reports whether an object was changed since it was looked at.
 func changed(err error) bool {
-	code := status(err)
+	code := s3client.Status(err)
 	return code == http.StatusPreconditionFailed || code == http.StatusConflict
-}
-
-func status(err error) int {
-	if response, is := errors.AsType[*awshttp.ResponseError](err); is {
-		return response.HTTPStatusCode()
-	}
-	return 0
 }
 
 func (s *sending) explain(op string, err error) error {
@@ -189,7 +181,7 @@ func (s *sending) storeParts(ctx context.Context, when condition) (err error) {
 	}
 	upload, err := s.client.CreateMultipartUpload(ctx, &s3.CreateMultipartUploadInput{Bucket: &s.bucket, Key: &s.key, Metadata: s.meta})
 	if err != nil {
-		if code := status(err); 400 <= code && code < 500 { // nothing was begun
+		if code := s3client.Status(err); 400 <= code && code < 500 { // nothing was begun
 			s.note.Remove()
 		}
 		return err

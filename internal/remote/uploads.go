@@ -89,7 +89,7 @@ func (n *Note) Abort(ctx context.Context, client *s3.Client) error {
 	}
 	for _, id := range ids {
 		_, err := client.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &n.Place.Bucket, Key: &n.Key, UploadId: &id})
-		if err != nil && status(err) != http.StatusNotFound {
+		if err != nil && s3client.Status(err) != http.StatusNotFound {
 			return s3client.Explain("remove parts from", n.Place.Bucket, err)
 		}
 	}

@@ -81,12 +81,9 @@ func Explain(op, bucket string, err error) error {
 		return nil
 	}
 	e := &core.Error{Kind: core.Permanent, Op: op + " the bucket", Object: bucket, Err: brief(err)}
-	code, status := "", 0
+	code, status := "", Status(err)
 	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		code = api.ErrorCode()
-	}
-	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
-		status = response.HTTPStatusCode()
 	}
 	switch {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -109,6 +106,14 @@ func Explain(op, bucket string, err error) error {
 		e.Kind, e.Remedy = core.Transient, "Does the endpoint answer (AWS_ENDPOINT_URL)?"
 	}
 	return e
+}
+
+// Status is the code of an answer; 0: there is none.
+func Status(err error) int {
+	if response, ok := errors.AsType[*awshttp.ResponseError](err); ok {
+		return response.HTTPStatusCode()
+	}
+	return 0
 }
 
 // brief takes away what the client puts around the cause.

@@ -17,7 +17,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
-	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
 	"github.com/bee-hpc/bee/internal/core"
@@ -133,14 +132,6 @@ func (s *S3) call(op, name string, do func(*s3.Client) error) error {
 	return s.explain(op, name, do(client))
 }
 
-// status is the code of an answer; 0: there is none.
-func status(err error) int {
-	if response, is := errors.AsType[*awshttp.ResponseError](err); is {
-		return response.HTTPStatusCode()
-	}
-	return 0
-}
-
 // explain gives an error of a request its kind: what the bucket does not have, conditions that
 // did not hold, what is not permitted, and what passes.
 func (s *S3) explain(op, name string, err error) error {
@@ -155,7 +146,7 @@ func (s *S3) explain(op, name string, err error) error {
 		code = api.ErrorCode()
 	}
 	at := func(err error) error { return &fs.PathError{Op: op, Path: s.url(name), Err: err} }
-	switch status(err) {
+	switch s3client.Status(err) {
 	case http.StatusPreconditionFailed:
 		return at(errCondition)
 	case http.StatusNotFound:
@@ -181,7 +172,7 @@ func (s *S3) explain(op, name string, err error) error {
 		return away{s3client.Explain("use", s.place.Bucket, err)}
 	}
 	err = s3client.Explain("use", s.place.Bucket, err)
-	if core.IsKind(err, core.Transient) || status(err) == 0 {
+	if core.IsKind(err, core.Transient) || s3client.Status(err) == 0 {
 		err = away{err}
 	}
 	return err
