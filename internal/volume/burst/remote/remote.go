@@ -164,6 +164,11 @@ const partialPrefix = ".bee-partial-"
 // MostName is the longest name of a file, in bytes.
 const MostName = 255
 
+// Plain reports whether a file can have a name.
+func Plain(name string) bool {
+	return name != "" && name != "." && name != ".." && len(name) <= MostName && !strings.ContainsAny(name, "/\x00")
+}
+
 // CheckPath reports as ENAMETOOLONG a path below a directory that no call of the kernel accepts. Names
 // of conflicts and of what is sent need some of its length.
 func CheckPath(name string) error {
@@ -182,7 +187,7 @@ func Hidden(name string, top bool) bool {
 // Conflict is the name beside which a version is stored that must not replace another.
 func Conflict(name, volume string) string {
 	suffix := ".bee-conflict-" + volume
-	return strings.ToValidUTF8(name[:min(len(name), 255-len(suffix))], "") + suffix
+	return strings.ToValidUTF8(name[:min(len(name), MostName-len(suffix))], "") + suffix
 }
 
 func describe(name string, info fs.FileInfo) (Entry, error) {

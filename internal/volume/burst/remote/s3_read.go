@@ -194,7 +194,7 @@ func (s *S3) List(dir string) ([]Entry, error) {
 	g.SetLimit(atOnce)
 	for i, f := range found {
 		name, dirToo := strings.CutSuffix(f.name, "/")
-		if !plain(name) || !utf8.ValidString(name) || Hidden(name, dir == ".") || !dirToo && isDir[name] {
+		if !Plain(name) || !utf8.ValidString(name) || Hidden(name, dir == ".") || !dirToo && isDir[name] {
 			continue
 		}
 		g.Go(func() (err error) {
@@ -220,11 +220,6 @@ func (s *S3) List(dir string) ([]Entry, error) {
 		}
 	}
 	return list, nil
-}
-
-// plain reports whether a file can have a name.
-func plain(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= 255 && !strings.ContainsAny(name, "/\x00")
 }
 
 // file describes a file that was listed.

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -216,9 +215,4 @@ func read(ctx context.Context, t *remote.Tree, q request) ([]byte, error) {
 	p := make([]byte, q.Size)
 	n, err := f.Read(ctx, p, q.Off)
 	return p[:n], err
-}
-
-// plain reports whether a file can have a name.
-func plain(name string) bool {
-	return name != "" && name != "." && name != ".." && len(name) <= 255 && !strings.ContainsAny(name, "/\x00")
 }

@@ -142,7 +142,7 @@ func (f *Far) List(dir string) ([]remote.Entry, error) {
 	}
 	list := r.List[:0]
 	for _, e := range r.List {
-		if plain(e.Name) && !remote.Hidden(e.Name, dir == ".") {
+		if remote.Plain(e.Name) && !remote.Hidden(e.Name, dir == ".") {
 			list = append(list, e)
 		}
 	}
