@@ -115,6 +115,14 @@ type Content struct {
 // ErrAway is a cause of errors that pass once the remote answers again.
 var ErrAway = errors.New("the remote is away")
 
+// Away returns an error that passes once the remote, or the credentials for it, are back.
+func Away(err error) error { return away{err} }
+
+type away struct{ error }
+
+// Unwrap returns the cause.
+func (a away) Unwrap() []error { return []error{a.error, ErrAway} }
+
 // ErrForeign is the cause where another program has changed what is at a name.
 var ErrForeign = errors.New("another program has changed it")
 

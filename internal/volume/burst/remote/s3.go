@@ -169,20 +169,14 @@ func (s *S3) explain(op, name string, err error) error {
 		s.mu.Lock()
 		s.client = nil
 		s.mu.Unlock()
-		return away{s3client.Explain("use", s.place.Bucket, err)}
+		return Away(s3client.Explain("use", s.place.Bucket, err))
 	}
 	err = s3client.Explain("use", s.place.Bucket, err)
 	if core.IsKind(err, core.Transient) || s3client.Status(err) == 0 {
-		err = away{err}
+		err = Away(err)
 	}
 	return err
 }
-
-// away is an error that passes once the remote, or its credentials, are back.
-type away struct{ error }
-
-// Unwrap returns the cause.
-func (a away) Unwrap() []error { return []error{a.error, ErrAway} }
 
 // Names of metadata, as s3fs and rclone have them, and of BEE's own.
 const (

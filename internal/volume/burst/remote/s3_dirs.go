@@ -475,7 +475,7 @@ func (s *S3) RemoveRecord() error {
 	if err := s.abortNoted(""); s.ctx.Err() != nil {
 		return context.Canceled
 	} else if err != nil {
-		return away{err}
+		return Away(err)
 	}
 	return s.delete(RecordName, s.key(RecordName), condition{})
 }

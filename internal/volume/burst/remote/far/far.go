@@ -57,12 +57,6 @@ func (f *Far) Close() error {
 // Traits implements remote.Remote. A file that is open goes with its connection.
 func (f *Far) Traits() remote.Traits { return remote.Traits{Moves: true, Fresh: 2 * time.Second} }
 
-// away is an error that passes once the host answers again.
-type away struct{ error }
-
-// Unwrap returns the cause.
-func (a away) Unwrap() []error { return []error{a.error, remote.ErrAway} }
-
 // connected gives the connection to the host, made again where it broke.
 func (f *Far) connected() (*sshlink.Link, error) {
 	f.mu.Lock()
@@ -82,7 +76,7 @@ func (f *Far) ask(q request, send func(io.Writer) error) (reply, []byte, error) 
 	case f.ctx.Err() != nil:
 		return r, nil, context.Canceled
 	case err != nil:
-		return r, nil, away{err}
+		return r, nil, remote.Away(err)
 	case r.Fault != nil:
 		return r, data, r.Fault.err(q.Op, f.at(q.Name))
 	}
