@@ -11,7 +11,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"strconv"
 
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -172,22 +171,13 @@ func (j *Job) put(r Remote, c *meta.Change) error {
 	return err
 }
 
-// mostConflicts is how many names are tried for what conflicts.
-const mostConflicts = 1000
-
 // aside stores what must not replace something at a name beside it, which is free.
 func (j *Job) aside(c *meta.Change, dir string, store func(name string) error) error {
 	c.Conflict = true
-	err := error(remote.ErrForeign)
-	for i := 1; i <= mostConflicts && errors.Is(err, remote.ErrForeign); i++ {
-		volume := j.volume
-		if i > 1 {
-			volume += "-" + strconv.Itoa(i)
-		}
-		c.Name = remote.Conflict(j.Op.Name, volume)
-		err = store(path.Join(dir, c.Name))
-	}
-	return err
+	return remote.Beside(j.Op.Name, j.volume, func(name string) error {
+		c.Name = name
+		return store(path.Join(dir, name))
+	})
 }
 
 func (j *Job) make(r Remote, c *meta.Change) error {

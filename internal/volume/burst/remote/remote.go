@@ -9,6 +9,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -190,6 +191,23 @@ func CheckPath(name string) error {
 // whether it is in the top directory.
 func Hidden(name string, top bool) bool {
 	return strings.HasPrefix(name, partialPrefix) || top && name == Directory
+}
+
+// mostConflicts is how many names are tried for what conflicts.
+const mostConflicts = 1000
+
+// Beside stores what must not replace another version beside a name: at the first name of
+// conflicts at which store does not return ErrForeign.
+func Beside(name, volume string, store func(name string) error) error {
+	err := error(ErrForeign)
+	for i := 1; i <= mostConflicts && errors.Is(err, ErrForeign); i++ {
+		of := volume
+		if i > 1 {
+			of += "-" + strconv.Itoa(i)
+		}
+		err = store(Conflict(name, of))
+	}
+	return err
 }
 
 // Conflict is the name beside which a version is stored that must not replace another.

@@ -400,14 +400,14 @@ func (s *S3) copyBelow(from, to, name, token string) (of string, err error) {
 	if err != nil {
 		return "", err
 	}
+	store := func(place string) (err error) {
+		_, of, err = s.copied(path.Join(from, name), o, place, token, Version{})
+		return err
+	}
 	place := path.Join(to, name)
-	_, of, err = s.copied(path.Join(from, name), o, place, token, Version{})
-	for i := 1; errors.Is(err, ErrForeign) && i <= 1000; i++ { // another user writes there
-		volume := s.volume
-		if i > 1 {
-			volume += fmt.Sprint("-", i)
-		}
-		_, of, err = s.copied(path.Join(from, name), o, path.Join(path.Dir(place), Conflict(path.Base(place), volume)), token, Version{})
+	err = store(place)
+	if errors.Is(err, ErrForeign) { // another user writes there
+		err = Beside(path.Base(place), s.volume, func(name string) error { return store(path.Join(path.Dir(place), name)) })
 	}
 	return of, err
 }
