@@ -62,14 +62,8 @@ func (s *S3) Mkdir(name string, mode uint32) error {
 
 // Rmdir implements Remote.
 func (s *S3) Rmdir(name string) error {
-	found, err := s.list(name, "", 2)
-	if err != nil {
+	if err := s.empty("remove directory", name); err != nil {
 		return err
-	}
-	for _, f := range found {
-		if f.name != "" {
-			return &fs.PathError{Op: "remove directory", Path: s.url(name), Err: ErrForeign}
-		}
 	}
 	if err := s.mark(name); err != nil {
 		return err
@@ -354,13 +348,18 @@ func (s *S3) vacant(name string) error {
 	if _, err := s.head(name, s.key(name)); !errors.Is(err, errNoObject) {
 		return orForeign(err, "move", s.url(name))
 	}
-	found, err := s.list(name, "", 2)
+	return s.empty("move", name)
+}
+
+// empty reports as ErrForeign what is in a directory.
+func (s *S3) empty(op, dir string) error {
+	found, err := s.list(dir, "", 2)
 	if err != nil {
 		return err
 	}
 	for _, f := range found {
 		if f.name != "" {
-			return &fs.PathError{Op: "move", Path: s.url(name), Err: ErrForeign}
+			return &fs.PathError{Op: op, Path: s.url(dir), Err: ErrForeign}
 		}
 	}
 	return nil
