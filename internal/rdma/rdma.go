@@ -45,9 +45,7 @@ type Device struct {
 	// Driver is the kernel's; "" where sysfs does not show it.
 	Driver string
 	// Node is the path of its device node; "" where the kernel has none for it.
-	Node string
-	// ABI is the version of the driver's interface for programs; 0: not known.
-	ABI   int
+	Node  string
 	Ports []Port
 }
 
@@ -58,9 +56,6 @@ type Port struct {
 	Link   string // InfiniBand or Ethernet
 	// Rate is in bits per second.
 	Rate int64
-	LID  int
-	// GIDs are those that are set.
-	GIDs []string
 }
 
 // Node is a device node.
@@ -72,11 +67,8 @@ type Node struct {
 	Err error
 }
 
-// Bounds of what is read of a host.
-const (
-	maxValue = 4 << 10
-	maxGIDs  = 1 << 10
-)
+// maxValue bounds what is read of a file of one line, in bytes.
+const maxValue = 4 << 10
 
 // active is the state of a port that carries data.
 const active = "ACTIVE"
@@ -87,7 +79,7 @@ func (h Host) Look() Inventory {
 	uverbs := h.uverbs()
 	for _, name := range h.names("/sys/class/infiniband") {
 		d := h.device(name)
-		d.Node, d.ABI = uverbs[name].node, uverbs[name].abi
+		d.Node = uverbs[name]
 		i.Devices = append(i.Devices, d)
 	}
 	return i
@@ -124,19 +116,13 @@ func (i Inventory) Report() []core.RDMADevice {
 	return list
 }
 
-// verbsNode is the device node of a device with verbs.
-type verbsNode struct {
-	node string
-	abi  int
-}
-
-// uverbs gives the nodes by the names of their devices.
-func (h Host) uverbs() map[string]verbsNode {
+// uverbs returns the device nodes by the names of their devices.
+func (h Host) uverbs() map[string]string {
 	const class = "/sys/class/infiniband_verbs"
-	nodes := map[string]verbsNode{}
+	nodes := map[string]string{}
 	for _, name := range h.names(class) {
 		if of := h.value(class, name, "ibdev"); of != "" {
-			nodes[of] = verbsNode{"/dev/infiniband/" + name, h.number(class, name, "abi_version")}
+			nodes[of] = "/dev/infiniband/" + name
 		}
 	}
 	return nodes
@@ -153,18 +139,12 @@ func (h Host) device(name string) Device {
 		d.Driver = "rdma_rxe"
 	}
 	for _, number := range h.names(at + "/ports") {
-		p := Port{Link: h.value(at, "ports", number, "link_layer"), Rate: rate(h.value(at, "ports", number, "rate")), LID: h.number(at, "ports", number, "lid")}
+		p := Port{Link: h.value(at, "ports", number, "link_layer"), Rate: rate(h.value(at, "ports", number, "rate"))}
 		var err error
 		if p.Number, err = strconv.Atoi(number); err != nil {
 			continue
 		}
 		_, p.State, _ = strings.Cut(h.value(at, "ports", number, "state"), ": ")
-		gids := at + "/ports/" + number + "/gids"
-		for _, index := range h.names(gids) {
-			if gid := h.value(gids, index); strings.Trim(gid, "0:") != "" && len(p.GIDs) < maxGIDs {
-				p.GIDs = append(p.GIDs, gid)
-			}
-		}
 		d.Ports = append(d.Ports, p)
 	}
 	return d
@@ -225,15 +205,6 @@ func (h Host) value(path ...string) string {
 		return ""
 	}
 	return core.Printable(strings.TrimSpace(string(raw)), maxValue)
-}
-
-// number reads a file with one number, in any base; 0: there is none.
-func (h Host) number(path ...string) int {
-	n, err := strconv.ParseInt(h.value(path...), 0, 32)
-	if err != nil {
-		return 0
-	}
-	return int(n)
 }
 
 // locked reads the soft limit of locked memory, which programs start with.

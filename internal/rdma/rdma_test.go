@@ -48,25 +48,25 @@ func TestLook(t *testing.T) {
 	for name, want := range map[string]Inventory{
 		"mlx5": {
 			Devices: []Device{
-				{"mlx5_0", "mlx5_core", "/dev/infiniband/uverbs0", 1, []Port{{1, "ACTIVE", "InfiniBand", 200e9, 43, []string{"fe80:0000:0000:0000:b859:9f03:00a1:b2c2"}}}},
-				{"mlx5_1", "mlx5_core", "/dev/infiniband/uverbs1", 1, []Port{{1, "DOWN", "InfiniBand", 10e9, 0xffff, nil}}},
+				{"mlx5_0", "mlx5_core", "/dev/infiniband/uverbs0", []Port{{1, "ACTIVE", "InfiniBand", 200e9}}},
+				{"mlx5_1", "mlx5_core", "/dev/infiniband/uverbs1", []Port{{1, "DOWN", "InfiniBand", 10e9}}},
 			},
 			Nodes: []Node{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/uverbs1"}, {Path: "/dev/infiniband/rdma_cm"}, {Path: "/dev/xpmem"}},
 		},
 		"irdma": {
-			Devices: []Device{{"rocep1s0f0", "ice", "/dev/infiniband/uverbs0", 5, []Port{{1, "ACTIVE", "Ethernet", 100e9, 1, []string{"fe80:0000:0000:0000:669d:99ff:feff:ff5a", "0000:0000:0000:0000:0000:ffff:0a00:0001"}}}}},
+			Devices: []Device{{"rocep1s0f0", "ice", "/dev/infiniband/uverbs0", []Port{{1, "ACTIVE", "Ethernet", 100e9}}}},
 			Nodes:   []Node{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/rdma_cm"}},
 		},
 		"hfi1": {
-			Devices: []Device{{"hfi1_0", "hfi1", "/dev/infiniband/uverbs0", 2, []Port{{1, "ACTIVE", "InfiniBand", 100e9, 4, nil}}}},
+			Devices: []Device{{"hfi1_0", "hfi1", "/dev/infiniband/uverbs0", []Port{{1, "ACTIVE", "InfiniBand", 100e9}}}},
 			Nodes:   []Node{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/hfi1_0"}},
 		},
 		"efa": {
-			Devices: []Device{{"rdmap0s6", "efa", "/dev/infiniband/uverbs0", 1, []Port{{1, "ACTIVE", "Unspecified", 100e9, 0, nil}}}},
+			Devices: []Device{{"rdmap0s6", "efa", "/dev/infiniband/uverbs0", []Port{{1, "ACTIVE", "Unspecified", 100e9}}}},
 			Nodes:   []Node{{Path: "/dev/infiniband/uverbs0"}},
 		},
 		"rxe": {
-			Devices: []Device{{"rxe0", "rdma_rxe", "/dev/infiniband/uverbs0", 2, []Port{{1, "ACTIVE", "Ethernet", 25e8, 0, []string{"fe80:0000:0000:0000:5054:00ff:fe12:3456", "0000:0000:0000:0000:0000:ffff:0a00:020f"}}}}},
+			Devices: []Device{{"rxe0", "rdma_rxe", "/dev/infiniband/uverbs0", []Port{{1, "ACTIVE", "Ethernet", 25e8}}}},
 			Nodes:   []Node{{Path: "/dev/infiniband/uverbs0"}, {Path: "/dev/infiniband/rdma_cm"}},
 		},
 	} {
