@@ -255,18 +255,42 @@ func (s RuntimeSuite) spec(t testing.TB) driver.ContainerSpec {
 
 func (s RuntimeSuite) start(t testing.TB, c driver.ContainerSpec) driver.Container {
 	t.Helper()
+	box, err := s.try(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+// startUnlessRefused is start for a container that a runtime may refuse with a remedy; nil: it does.
+func (s RuntimeSuite) startUnlessRefused(t testing.TB, c driver.ContainerSpec) driver.Container {
+	t.Helper()
+	box, err := s.try(t, c)
+	if core.IsKind(err, core.Unsupported) && core.Remedy(err) != "" {
+		t.Logf("refused, with a remedy: %v", err)
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return box
+}
+
+// try starts a container, which ends with the test.
+func (s RuntimeSuite) try(t testing.TB, c driver.ContainerSpec) (driver.Container, error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), suiteTimeout)
 	defer cancel()
 	box, err := s.New(t).Start(ctx, c)
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
 	t.Cleanup(func() {
 		if err := box.Stop(context.Background(), 2*time.Second); err != nil {
 			t.Error(err)
 		}
 	})
-	return box
+	return box, nil
 }
 
 // sleeper is a process in a container that does not end by itself.

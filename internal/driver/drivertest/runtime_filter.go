@@ -8,10 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 	"unsafe"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"golang.org/x/sys/unix"
 )
@@ -107,15 +105,10 @@ func (s RuntimeSuite) filter(t *testing.T) {
 	}
 	c = s.spec(t)
 	c.Seccomp = true
-	box, err = s.New(t).Start(t.Context(), c)
-	if core.IsKind(err, core.Unsupported) && core.Remedy(err) != "" {
-		t.Logf("refused, with a remedy: %v", err)
+	box = s.startUnlessRefused(t, c)
+	if box == nil {
 		return
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer box.Stop(t.Context(), time.Second) //nolint:errcheck // idempotent; checked elsewhere
 	if got := want(t, box, ask); got != filtered {
 		t.Errorf("%s where a filter was asked for", got)
 	}
