@@ -181,29 +181,37 @@ func (i instance) machine() cloud.Machine {
 // pages is how many pages of an answer are read at most.
 const pages = 1000
 
-func (a *account) instances(ctx context.Context, filters ...filter) ([]cloud.Machine, error) {
-	var machines []cloud.Machine
-	next := ""
+// list returns what all pages of an answer have. read returns what a page has, and the token of the next; "": it
+// is the last.
+func list[Page, Item any](ctx context.Context, a *account, action string, filters []filter, read func(Page) (items []Item, next string)) ([]Item, error) {
+	params := filtered(url.Values{"MaxResults": {"1000"}}, filters...)
+	var all []Item
 	for range pages {
-		var answer struct {
-			Instances []instance `xml:"reservationSet>item>instancesSet>item"`
-			Next      string     `xml:"nextToken"`
-		}
-		params := filtered(url.Values{"MaxResults": {"1000"}}, filters...)
-		if next != "" {
-			params.Set("NextToken", next)
-		}
-		if err := a.call(ctx, "DescribeInstances", params, &answer); err != nil {
+		var page Page
+		if err := a.call(ctx, action, params, &page); err != nil {
 			return nil, err
 		}
-		for _, i := range answer.Instances {
-			machines = append(machines, i.machine())
-		}
-		if next = answer.Next; next == "" {
+		items, next := read(page)
+		all = append(all, items...)
+		if next == "" {
 			break
 		}
+		params.Set("NextToken", next)
 	}
-	return machines, nil
+	return all, nil
+}
+
+func (a *account) instances(ctx context.Context, filters ...filter) ([]cloud.Machine, error) {
+	type page struct {
+		Instances []instance `xml:"reservationSet>item>instancesSet>item"`
+		Next      string     `xml:"nextToken"`
+	}
+	return list(ctx, a, "DescribeInstances", filters, func(p page) (machines []cloud.Machine, next string) {
+		for _, i := range p.Instances {
+			machines = append(machines, i.machine())
+		}
+		return machines, p.Next
+	})
 }
 
 // Launched implements cloud.API.
@@ -403,32 +411,20 @@ func (a *account) Groups(ctx context.Context, q core.Owner) ([]cloud.Group, erro
 }
 
 func (a *account) groups(ctx context.Context, filters ...filter) ([]cloud.Group, error) {
-	var groups []cloud.Group
-	next := ""
-	for range pages {
-		var answer struct {
-			Groups []struct {
-				ID   string `xml:"groupId"`
-				Name string `xml:"groupName"`
-				Tags []tag  `xml:"tagSet>item"`
-			} `xml:"securityGroupInfo>item"`
-			Next string `xml:"nextToken"`
-		}
-		params := filtered(url.Values{"MaxResults": {"1000"}}, filters...)
-		if next != "" {
-			params.Set("NextToken", next)
-		}
-		if err := a.call(ctx, "DescribeSecurityGroups", params, &answer); err != nil {
-			return nil, err
-		}
-		for _, g := range answer.Groups {
+	type page struct {
+		Groups []struct {
+			ID   string `xml:"groupId"`
+			Name string `xml:"groupName"`
+			Tags []tag  `xml:"tagSet>item"`
+		} `xml:"securityGroupInfo>item"`
+		Next string `xml:"nextToken"`
+	}
+	return list(ctx, a, "DescribeSecurityGroups", filters, func(p page) (groups []cloud.Group, next string) {
+		for _, g := range p.Groups {
 			groups = append(groups, cloud.Group{ID: g.ID, Name: g.Name, Owner: ownerOf(g.Tags)})
 		}
-		if next = answer.Next; next == "" {
-			break
-		}
-	}
-	return groups, nil
+		return groups, p.Next
+	})
 }
 
 // EndGroup implements cloud.API.
