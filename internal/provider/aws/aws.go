@@ -4,7 +4,6 @@
 package aws
 
 import (
-	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -78,10 +77,8 @@ func ownerTags(o core.Owner) map[string]string {
 
 // tagged adds tags to the parameters of a call for each type of object that it makes.
 func (a *account) tagged(params url.Values, tags map[string]string, types ...string) {
-	all := maps.Clone(a.s.Tags)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, a.s.Tags)
 	maps.Copy(all, tags)
 	for i, t := range types {
 		at := fmt.Sprintf("TagSpecification.%d.", i+1)
@@ -243,10 +240,8 @@ func (a *account) order(o cloud.Offer, nodes int) url.Values {
 		params.Set(at+"DeviceName", name)
 		params.Set(at+"Ebs.DeleteOnTermination", "true")
 	}
-	if o.Disk != "" {
-		if a.s.Disk > 0 {
-			params.Set("BlockDeviceMapping.1.Ebs.VolumeSize", strconv.FormatInt((a.s.Disk+1<<30-1)>>30, 10))
-		}
+	if o.Disk != "" && a.s.Disk > 0 {
+		params.Set("BlockDeviceMapping.1.Ebs.VolumeSize", strconv.FormatInt((a.s.Disk+1<<30-1)>>30, 10))
 	}
 	return params
 }
@@ -434,12 +429,4 @@ func (a *account) EndGroup(ctx context.Context, id string) error {
 		return nil
 	}
 	return err
-}
-
-// order of preference of zones: as they are written.
-func rank(list []string, word string) int {
-	if i := slices.Index(list, word); i >= 0 {
-		return i
-	}
-	return cmp.Or(len(list), 1)
 }

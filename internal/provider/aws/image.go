@@ -40,32 +40,31 @@ const (
 	ofAmazon = "137112412989"
 )
 
-// archName is how images of a GOARCH are called in names, and by EC2.
-func archName(arch string) (inNames, byEC2 string) {
-	if arch == "arm64" {
-		return "arm64", "arm64"
+// archName returns EC2's name of a GOARCH.
+func archName(arch string) string {
+	if arch == "amd64" {
+		return "x86_64"
 	}
-	return "amd64", "x86_64"
+	return arch
 }
 
 // published returns the account that publishes the images of a name, the pattern of their
 // names, and their login user; "" of a name that has none.
 func published(name, arch string) (owner, pattern, user string) {
-	in, ec2 := archName(arch)
 	switch {
 	case strings.HasPrefix(name, "debian-"):
-		return ofDebian, name + "-" + in + "-*", "admin"
+		return ofDebian, name + "-" + arch + "-*", "admin"
 	case strings.HasPrefix(name, "ubuntu-"):
-		return ofUbuntu, "ubuntu/images/hvm-ssd*/ubuntu-*-" + strings.TrimPrefix(name, "ubuntu-") + "-" + in + "-server-*", "ubuntu"
+		return ofUbuntu, "ubuntu/images/hvm-ssd*/ubuntu-*-" + strings.TrimPrefix(name, "ubuntu-") + "-" + arch + "-server-*", "ubuntu"
 	case name == "al2023":
-		return ofAmazon, "al2023-ami-2023.*-" + ec2, "ec2-user"
+		return ofAmazon, "al2023-ami-2023.*-" + archName(arch), "ec2-user"
 	}
 	return "", "", ""
 }
 
 // image finds the image of the site for an architecture: of a name, the newest.
 func (a *account) image(ctx context.Context, arch string) (image, error) {
-	_, ec2 := archName(arch)
+	ec2 := archName(arch)
 	params, user := url.Values{}, a.s.User
 	if strings.HasPrefix(a.s.Image, "ami-") {
 		filtered(params, filter{"image-id", []string{a.s.Image}})

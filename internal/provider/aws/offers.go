@@ -188,3 +188,11 @@ func (a *account) subnets(ctx context.Context) ([]subnet, error) {
 	}
 	return answer.Subnets, nil
 }
+
+// rank returns the place of a word in a list; of one that is not there, the place behind it.
+func rank(list []string, word string) int {
+	if i := slices.Index(list, word); i >= 0 {
+		return i
+	}
+	return len(list)
+}
