@@ -51,10 +51,8 @@ func reach(s spec.Site, o Options) cloud.Reach {
 // pinned returns the options of connections to rented machines: of the user's keys and known hosts none
 // is used, and none is changed.
 func pinned(options map[string]string, c cloud.Connection) map[string]string {
-	all := maps.Clone(options)
-	if all == nil {
-		all = map[string]string{}
-	}
+	all := map[string]string{}
+	maps.Copy(all, options)
 	maps.Copy(all, map[string]string{
 		"IdentityFile": `"` + c.Key + `"`, "IdentitiesOnly": "yes", "IdentityAgent": "none", "PreferredAuthentications": "publickey",
 		"UserKnownHostsFile": `"` + c.KnownHosts + `"`, "GlobalKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "yes",
