@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"sync"
 	"time"
 
@@ -128,16 +127,14 @@ const listedLate = 30 * time.Minute
 // forgotten reports whether a machine, which the given list may not have, has ended so long ago that the cloud
 // does not list it any more.
 func (l *lease) forgotten(ctx context.Context, machines []Machine, id string) (bool, error) {
-	listed := func() bool { return slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id }) }
-	if listed() || time.Since(l.r.Launched) < listedLate {
+	if lists(machines, id) || time.Since(l.r.Launched) < listedLate {
 		return false, nil
 	}
 	if err := core.Sleep(ctx, l.p.s.Settle); err != nil {
 		return false, err
 	}
-	var err error
-	machines, err = l.p.machines(ctx, l.owner, l.r)
-	return err == nil && !listed(), err
+	again, err := l.p.machines(ctx, l.owner, l.r)
+	return err == nil && !lists(again, id), err
 }
 
 // Release implements driver.Lease. It needs no connection to the machines.

@@ -210,7 +210,7 @@ func (p *provider) machines(ctx context.Context, owner core.Owner, r *record) ([
 	}
 	launched, err := p.api.Launched(ctx, r.Token)
 	for _, m := range launched {
-		if !slices.ContainsFunc(all, func(o Machine) bool { return o.ID == m.ID }) {
+		if !lists(all, m.ID) {
 			all = append(all, m)
 		}
 	}
@@ -218,6 +218,11 @@ func (p *provider) machines(ctx context.Context, owner core.Owner, r *record) ([
 		err = p.inAccount(ctx, r)
 	}
 	return all, err
+}
+
+// lists reports whether a machine is among those that the cloud lists.
+func lists(machines []Machine, id string) bool {
+	return slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id })
 }
 
 // groupLooks is how often a group is looked for that may be listed late.

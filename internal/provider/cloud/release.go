@@ -66,7 +66,7 @@ func (p *provider) endMachines(ctx context.Context, owner core.Owner, r *record)
 		}
 		if r != nil && missed == 0 {
 			for _, id := range r.Machines { // known, and listed late
-				if !slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id }) {
+				if !lists(machines, id) {
 					live = append(live, id)
 				}
 			}
@@ -96,9 +96,7 @@ func accounted(machines []Machine, r *record) bool {
 	if r == nil || !r.Asked {
 		return true
 	}
-	return len(r.Machines) > 0 && !slices.ContainsFunc(r.Machines, func(id string) bool {
-		return !slices.ContainsFunc(machines, func(m Machine) bool { return m.ID == id })
-	})
+	return len(r.Machines) > 0 && !slices.ContainsFunc(r.Machines, func(id string) bool { return !lists(machines, id) })
 }
 
 // endGroups removes the groups of a lease. Busy: machines still use one.
