@@ -81,15 +81,8 @@ func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, err
 	if err != nil {
 		return nil, err
 	}
-	argv := sshCommand(host, p.configs.options(ctx, p.s.Program, host, p.s.Options), bootScript(binaries, doubt))
-	c := exec.Command(p.s.Program, argv[1:]...) //nolint:noctx // the link outlives the call
-	// Ctrl-C is ours to handle. And what ssh starts for a jump knows nothing of
-	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
-	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	c.Env = append(os.Environ(), "SSH_ASKPASS_REQUIRE=never")
-	l := &Link{host: host, cmd: c, errs: &lastWords{}, adding: make(chan struct{}, 1)}
-	c.Stderr = l.errs
-	c.WaitDelay = lingers // a ProxyCommand on a dead line has its standard error open when ssh has given up
+	c, words := p.command(ctx, host, bootScript(binaries, doubt))
+	l := &Link{host: host, cmd: c, errs: words, adding: make(chan struct{}, 1)}
 	stdin, err := c.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -98,8 +91,8 @@ func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, err
 	if err != nil {
 		return nil, err
 	}
-	if err := c.Start(); err != nil {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "start", Object: p.s.Program, Err: err, Remedy: "Install the OpenSSH client."}
+	if err := p.start(c); err != nil {
+		return nil, err
 	}
 	widen(stdin)
 	widen(stdout)
@@ -124,6 +117,28 @@ func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, err
 		return nil, err
 	}
 	return l, nil
+}
+
+// command returns a process of the OpenSSH client that runs a command on a host, and keeps the end of what
+// it writes to its standard error. It never asks the user anything. It outlives ctx.
+func (p *Client) command(ctx context.Context, host, remote string) (c *exec.Cmd, words *lastWords) {
+	argv := sshCommand(host, p.configs.options(ctx, p.s.Program, host, p.s.Options), remote)
+	c, words = exec.Command(p.s.Program, argv[1:]...), &lastWords{} //nolint:noctx // a link outlives the call
+	// Ctrl-C is ours to handle. And what ssh starts for a jump knows nothing of
+	// BatchMode: without a terminal and a window it cannot ask, and wait, either.
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	c.Env = append(os.Environ(), "SSH_ASKPASS_REQUIRE=never")
+	c.Stderr = words
+	c.WaitDelay = lingers // a ProxyCommand on a dead line has its standard error open when ssh has given up
+	return c, words
+}
+
+// start starts the OpenSSH client.
+func (p *Client) start(c *exec.Cmd) error {
+	if err := c.Start(); err != nil {
+		return &core.Error{Kind: core.Unsupported, Op: "start", Object: p.s.Program, Err: err, Remedy: "Install the OpenSSH client."}
+	}
+	return nil
 }
 
 // greet waits for the script's word, sends the binary where it is wanted, and waits
