@@ -123,6 +123,15 @@ type Device struct {
 	Target string `json:"target"`
 }
 
+// SameDevices returns device nodes that have the same paths in a container.
+func SameDevices(paths []string) []Device {
+	devices := make([]Device, len(paths))
+	for i, path := range paths {
+		devices[i] = Device{Source: path, Target: path}
+	}
+	return devices
+}
+
 // Mount binds a host directory or file into a container.
 type Mount struct {
 	Source   string `json:"source"`

@@ -37,9 +37,7 @@ func (n *node) addRDMA(ctx context.Context, p *plan.Plan, rt driver.Runtime, b *
 		}
 		b.notes = b.notes[:min(len(b.notes), maxNotes)]
 	}
-	for _, path := range host.Paths() {
-		s.Devices = append(s.Devices, driver.Device{Source: path, Target: path})
-	}
+	s.Devices = append(s.Devices, driver.SameDevices(host.Paths())...)
 	if b.rdma = host.Report(); core.CheckRDMA(b.rdma) != nil { // no record has room for that
 		b.rdma = nil
 	}

@@ -55,10 +55,7 @@ func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	if err != nil {
 		return s, h, err
 	}
-	h.Devices = slices.Clone(s.Devices)
-	for _, d := range gpus.Devices {
-		h.Devices = append(h.Devices, driver.Device{Source: d, Target: d})
-	}
+	h.Devices = slices.Concat(s.Devices, driver.SameDevices(gpus.Devices))
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(unix.RLIMIT_MEMLOCK, &limit); err != nil {
 		return s, h, fmt.Errorf("read limit of locked memory: %w", err)

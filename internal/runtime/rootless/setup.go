@@ -76,14 +76,11 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		}
 		out.Mounts = append(out.Mounts, bind{Mount: m})
 	}
-	out.Devices = slices.Clone(s.Devices)
 	gpus, gerr := devices.Host{}.Find(s.GPUs)
 	if gerr != nil {
 		return out, gerr
 	}
-	for _, d := range gpus.Devices {
-		out.Devices = append(out.Devices, driver.Device{Source: d, Target: d})
-	}
+	out.Devices = slices.Concat(s.Devices, driver.SameDevices(gpus.Devices))
 	for inside, path := range gpus.Files {
 		out.Mounts = append(out.Mounts, bind{Mount: driver.Mount{Source: abs(path), Target: inside, ReadOnly: true}})
 	}
