@@ -48,6 +48,12 @@ type nodeAnswer struct {
 // standInWords are what a stand-in node says to its log.
 const standInWords = "stand-in node: here I am"
 
+// NodeArg makes the test binary of a provider StandInNode.
+const NodeArg = "stand-in-node"
+
+// NodeArgv is the command line of StandInNode in the test binary.
+func NodeArgv() []string { return []string{"/proc/self/exe", NodeArg} }
+
 // StandInNode plays `bee node` in the suite for providers: it takes a
 // configuration from its standard input, answers on a socket, and ends on
 // SIGTERM or SIGINT. A driver's TestMain calls it in the process that Launch starts.

@@ -28,9 +28,6 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/ec2server"
 )
 
-// nodeArg makes the test binary a stand-in node.
-const nodeArg = "stand-in-node"
-
 // TestMain lets the test binary be what the bee binary is on a machine: the agent, and a node.
 func TestMain(m *testing.M) {
 	if code, meant := ec2server.Main(os.Args); meant {
@@ -38,13 +35,13 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case nodeArg:
+		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case sshlink.RemoteArg:
 			os.Exit(ssh.Agent{
 				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
-					s := local.Settings{NodeArgv: []string{"/proc/self/exe", nodeArg}, HasImage: func(_, id string) bool { return id == "here" }}
+					s := local.Settings{NodeArgv: drivertest.NodeArgv(), HasImage: func(_, id string) bool { return id == "here" }}
 					if err := json.Unmarshal(raw, &s); err != nil {
 						return nil, err
 					}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
@@ -29,7 +30,7 @@ const actArg = "act"
 
 func act(args []string) int {
 	hosts, _ := strconv.Atoi(args[1])
-	p, err := New(Settings{Name: "lab", Scratch: args[0], EmulatedHosts: hosts, NodeArgv: []string{"/proc/self/exe", nodeArg}})
+	p, err := New(Settings{Name: "lab", Scratch: args[0], EmulatedHosts: hosts, NodeArgv: drivertest.NodeArgv()})
 	for attempt := 1; err == nil; attempt++ {
 		err = actOnce(p, core.Owner{User: "actor", Run: "run", Attempt: attempt}, max(1, hosts))
 	}

@@ -13,15 +13,12 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// nodeArg makes the test binary a stand-in node.
-const nodeArg = "stand-in-node"
-
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
 		case emulate.HolderArg:
 			os.Exit(emulate.HolderMain(os.Args[2:]))
-		case nodeArg:
+		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case actArg:
 			os.Exit(act(os.Args[2:]))
@@ -47,7 +44,7 @@ func scratch(t testing.TB) string {
 
 func newProvider(t testing.TB, s Settings) driver.Provider {
 	t.Helper()
-	s.NodeArgv = []string{"/proc/self/exe", nodeArg}
+	s.NodeArgv = drivertest.NodeArgv()
 	p, err := New(s)
 	if err != nil {
 		t.Fatal(err)

@@ -25,9 +25,6 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
-// nodeArg makes the test binary a stand-in node.
-const nodeArg = "stand-in-node"
-
 // impatientArg makes it an agent that waits for its node for four seconds only.
 const impatientArg = "impatient-host"
 
@@ -39,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case nodeArg, "node": // as a launch names it, or as an agent does by itself
+		case drivertest.NodeArg, "node": // as a launch names it, or as an agent does by itself
 			os.Exit(drivertest.StandInNode())
 		case impatientArg:
 			os.Exit(hostMain(os.Args[2:], drivertest.StandInStarter, 4*time.Second, 2*time.Second))
@@ -83,7 +80,7 @@ func siteAmong(t testing.TB, f *slurmfarm.Farm, s Settings, logins *sshlink.Logi
 	if s.Scratch == "" {
 		s.Scratch = filepath.Join(f.Dir, "scratch")
 	}
-	s.NodeArgv = []string{self, nodeArg}
+	s.NodeArgv = []string{self, drivertest.NodeArg}
 	if s.HostArgv == nil {
 		s.HostArgv = []string{self, HostArg}
 	}

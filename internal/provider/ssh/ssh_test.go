@@ -26,9 +26,6 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
-// nodeArg makes the test binary a stand-in node.
-const nodeArg = "stand-in-node"
-
 // TestMain lets the test binary be what the bee binary is in real use: the
 // agent on a host, and there a node.
 func TestMain(m *testing.M) {
@@ -37,14 +34,14 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
-		case nodeArg:
+		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case sshlink.RemoteArg:
 			os.Exit(Agent{
 				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					s := local.Settings{
-						NodeArgv: []string{"/proc/self/exe", nodeArg}, TryRuntime: standInRuntime,
+						NodeArgv: drivertest.NodeArgv(), TryRuntime: standInRuntime,
 						HasImage: func(_, id string) bool { return id == "here" },
 					}
 					if err := json.Unmarshal(raw, &s); err != nil {
