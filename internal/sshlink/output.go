@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"strings"
 )
 
 // mostOutput bounds what Output reads, in bytes.
@@ -33,5 +32,5 @@ func (p *Client) Output(ctx context.Context, host, command string) (string, erro
 	if ctx.Err() != nil {
 		return "", context.Cause(ctx)
 	}
-	return "", p.explain(host, strings.TrimSpace(words.String()), err)
+	return "", p.explain(host, words.String(), err)
 }
