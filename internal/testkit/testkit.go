@@ -111,3 +111,12 @@ func Eventually(t testing.TB, within time.Duration, check func() error) {
 		pause = min(2*pause, max(100*time.Millisecond, time.Since(begun)/40), 500*time.Millisecond)
 	}
 }
+
+// Setenv sets variables, KEY=VALUE, of this process for a test.
+func Setenv(t testing.TB, variables []string) {
+	t.Helper()
+	for _, v := range variables {
+		key, value, _ := strings.Cut(v, "=")
+		t.Setenv(key, value)
+	}
+}

@@ -390,10 +390,7 @@ func TestVolumeBucket(t *testing.T) {
 		}
 		forward.ServeHTTP(w, r)
 	})
-	for _, e := range server.EnvAt(proxy) {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
+	testkit.Setenv(t, server.EnvAt(proxy))
 	far := "s3://" + server.Bucket + "/run7"
 	b.Must("volume", "mount", far, near)
 	large := bytes.Repeat([]byte("large"), 2_000_000)

@@ -138,10 +138,7 @@ func (s *Server) Env() []string {
 // Use has this process find the server by its variables, as users set theirs.
 func (s *Server) Use(t testing.TB) {
 	t.Helper()
-	for _, e := range s.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
+	testkit.Setenv(t, s.Env())
 }
 
 // User is the login user of the machines: the user of the tests.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -57,10 +56,7 @@ func (s *Server) Client() *s3.Client {
 func StartFound(t testing.TB) *Server {
 	t.Helper()
 	s := Start(t)
-	for _, e := range s.Env() {
-		key, value, _ := strings.Cut(e, "=")
-		t.Setenv(key, value)
-	}
+	testkit.Setenv(t, s.Env())
 	return s
 }
 
