@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -161,12 +162,7 @@ func TestLibraries(t *testing.T) {
 	made := func(files map[string]string) string {
 		t.Helper()
 		tree := t.TempDir()
-		for name, text := range files {
-			at := filepath.Join(tree, name)
-			if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text), 0o644)); err != nil {
-				t.Fatal(err)
-			}
-		}
+		testkit.WriteFiles(t, tree, files)
 		return tree
 	}
 	link := func(tree, name, target string) string {

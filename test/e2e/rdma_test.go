@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -20,10 +19,7 @@ func TestRDMADevicesOfAHost(t *testing.T) {
 	host := t.TempDir()
 	class := func(path, text string) {
 		t.Helper()
-		at := filepath.Join(host, "class", path)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(at), 0o755), os.WriteFile(at, []byte(text+"\n"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFiles(t, host, map[string]string{filepath.Join("class", path): text + "\n"})
 	}
 	const port = "infiniband/mlx5_0/ports/1/"
 	class(port+"state", "4: ACTIVE")
