@@ -210,7 +210,7 @@ func (p *provider) submit(ctx context.Context, dir string, step []string, r driv
 	// A site's own sbatch prints what it likes: the job has the lease's directory.
 	list, err := jobsIn(context.WithoutCancel(ctx), dir)
 	if err != nil || len(list) == 0 {
-		return "", errors.Join(fmt.Errorf("sbatch said %q, not the job's number", out), err)
+		return "", errors.Join(fmt.Errorf("sbatch printed %q, not the job's number", out), err)
 	}
 	return list[len(list)-1].id, nil
 }

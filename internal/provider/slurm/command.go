@@ -178,7 +178,7 @@ func parseJobs(out string) ([]job, error) {
 		}
 		f := strings.SplitN(line, "|", 10)
 		if len(f) != 10 {
-			return nil, fmt.Errorf("squeue said %q", line)
+			return nil, fmt.Errorf("squeue printed %q", line)
 		}
 		nodes, _ := strconv.Atoi(f[6])
 		list = append(list, job{

@@ -288,7 +288,7 @@ func (a *agent) hopeful() (bool, error) {
 		return false, err
 	}
 	if err := fsutil.WriteFile(sign, nil, 0o600); err != nil {
-		a.log.Error("the other agents cannot be told to wait", "err", err)
+		a.log.Error("the other agents cannot be asked to wait", "err", err)
 	}
 	return true, nil
 }

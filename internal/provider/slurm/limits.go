@@ -147,7 +147,7 @@ func (p *provider) config(ctx context.Context, age time.Duration) (map[string]st
 		}
 	}
 	if set["ClusterName"] == "" {
-		return nil, fmt.Errorf("scontrol said %q", out)
+		return nil, fmt.Errorf("scontrol printed %q", out)
 	}
 	return set, nil
 }

@@ -100,7 +100,7 @@ func (l *lease) look() (*terms, error) {
 func (l *lease) lost(why string) error {
 	words := l.words(why)
 	if printed := lastOf(filepath.Join(l.dir, logName)); printed != "" && !l.judged() {
-		words += "; it said: " + printed
+		words += "; it printed: " + printed
 	}
 	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(words)}
 }

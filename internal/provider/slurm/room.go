@@ -210,7 +210,7 @@ func parseRooms(out string, partitions []string) ([]room, error) {
 	for line := range strings.Lines(out) {
 		f := strings.Split(strings.TrimSpace(line), "|")
 		if len(f) != 6 {
-			return nil, fmt.Errorf("sinfo said %q", line)
+			return nil, fmt.Errorf("sinfo printed %q", line)
 		}
 		name, standard := strings.CutSuffix(f[0], "*")
 		if len(partitions) > 0 && !slices.Contains(partitions, name) || len(partitions) == 0 && !standard {
@@ -221,7 +221,7 @@ func parseRooms(out string, partitions []string) ([]room, error) {
 		memory, err3 := strconv.ParseInt(strings.TrimSuffix(f[5], "+"), 10, 64)
 		limit, err4 := parseSpan(f[2])
 		if err := errors.Join(err1, err2, err3, err4); err != nil {
-			return nil, fmt.Errorf("sinfo said %q: %w", line, err)
+			return nil, fmt.Errorf("sinfo printed %q: %w", line, err)
 		}
 		i := slices.IndexFunc(list, func(r room) bool { return r.partition == name })
 		if i < 0 {

@@ -191,7 +191,7 @@ func TestAJobWithoutALaunchSpecIsReleased(t *testing.T) {
 	if w, err := l.Queue().Ready(t.Context()); !core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "nobody brought more of it for 4s") {
 		t.Errorf("%+v, %v", w, err)
 	} else if !w.Missed {
-		t.Error("it is not said that the nodes were there")
+		t.Error("it is not reported that the nodes were there")
 	}
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)

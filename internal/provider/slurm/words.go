@@ -34,7 +34,7 @@ func (j *job) still() bool { return j.state == "SUSPENDED" || j.state == "STOPPE
 
 // standing says so in plain words.
 func (j *job) standing() string {
-	return "Slurm has suspended the job: its processes stand still, and go on when Slurm resumes it (`scontrol resume`, or the end of jobs that come first)"
+	return "Slurm has suspended the job: its processes stand still, and continue when Slurm resumes it (`scontrol resume`, or the end of jobs that come first)"
 }
 
 // ending says in plain words how a job ended.
