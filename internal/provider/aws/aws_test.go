@@ -260,8 +260,8 @@ func TestWhatIsRefused(t *testing.T) {
 		if err != nil || f.Usable || f.Remedy == "" {
 			t.Errorf("%s: %+v, %v", name, f, err)
 		}
-		if said := errors.New(f.Reason + f.Remedy); !errorsName(said, c.words...) {
-			t.Errorf("%s: %v, expected words %q", name, said, c.words)
+		if reported := errors.New(f.Reason + f.Remedy); !errorsName(reported, c.words...) {
+			t.Errorf("%s: %v, expected words %q", name, reported, c.words)
 		}
 		if strings.Contains(f.Reason, ec2server.Secret) {
 			t.Errorf("%s: the reason has the secret key", name)

@@ -252,7 +252,7 @@ func TestCrashAtEachCall(t *testing.T) {
 			a.left, a.after = n, after
 			crashed = crashes(t, acquire(newProvider(t, a, dir, time.Minute)))
 			a.left = -1
-			if n%2 == 0 { // every other time the run goes on
+			if n%2 == 0 { // every other time the run is continued
 				crashes(t, acquire(newProvider(t, a, dir, time.Minute)))
 				if machines, groups := a.live(); machines != request.Nodes || groups != 1 {
 					t.Errorf("after a crash at call %d, %d machines in %d groups were rented", n, machines, groups)
