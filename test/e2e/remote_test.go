@@ -308,8 +308,8 @@ func webOfASite(t *testing.T, farm *sshfarm.Farm, trusted, name, text string) (f
 	testkit.Eventually(t, 30*time.Second, func() error {
 		c, err := farm.Dial(t.Context(), address)
 		if err != nil {
-			said, _ := os.ReadFile(log)
-			return fmt.Errorf("%w: %s", err, said)
+			printed, _ := os.ReadFile(log)
+			return fmt.Errorf("%w: %s", err, printed)
 		}
 		return c.Close()
 	})
