@@ -35,7 +35,7 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 		t.Fatalf("installed: %v", first)
 	}
 	if all == 0 || progress != all {
-		t.Errorf("told of %d of %d bytes", progress, all)
+		t.Errorf("reported were %d of %d bytes", progress, all)
 	}
 	progress, all = 0, 0
 	before, err := os.Stat(first[0])

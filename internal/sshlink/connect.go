@@ -195,12 +195,12 @@ func (p *Client) greet(c *pipes, host string) error {
 	}
 }
 
-// loginEnded says that a login ran no command, and what it printed instead.
+// loginEnded returns the error of a login that ran no command, with what it printed instead.
 func loginEnded(printed string) error {
 	if printed == "" {
-		return errors.New("the login ended without running a command, and said nothing")
+		return errors.New("the login ended without running a command, and printed nothing")
 	}
-	return errors.New("the login ended without running a command, and said: " + printed)
+	return errors.New("the login ended without running a command, and printed: " + printed)
 }
 
 // architectures are those that there are bee binaries for.

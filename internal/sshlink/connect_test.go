@@ -103,8 +103,8 @@ func TestLoginsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	for _, c := range []struct{ name, line, says, remedy string }{
-		{"no login", "echo This account is not available.; exit 1", "said: This account is not available.", "ssh h true"},
-		{"nothing said", "exit 3", "said nothing", "ssh h true"},
+		{"no login", "echo This account is not available.; exit 1", "printed: This account is not available.", "ssh h true"},
+		{"nothing printed", "exit 3", "printed nothing", "ssh h true"},
 		{"other architecture", "PATH=" + bin + "/uname.d:$PATH", "it is Linux-ppc64le", "x86_64"},
 		// What is not executable is so by its mode or by its file system's.
 		{"no programs in the cache", "PATH=" + bin + "/chmod.d:$PATH; export XDG_CACHE_HOME=" + t.TempDir(), "no programs may be run", "XDG_CACHE_HOME"},

@@ -38,7 +38,7 @@ func (p *Client) explain(host, words string, err error) error {
 	switch {
 	case has("REMOTE HOST IDENTIFICATION HAS CHANGED"):
 		e.Kind, e.Remedy = core.Permanent, "If whoever runs the host confirms the new key, remove the old one by `"+removal(words, host)+"` and run `"+login+"` once by hand."
-		e.Err = errors.New("the host's key is not the known one any more: it was made anew, or somebody else answers in the host's place")
+		e.Err = errors.New("the host's key is not the known one any more: it was made again, or another machine answers in the host's place")
 	case has("Host key verification failed", "No matching host key", "host key is known"):
 		e.Kind, e.Remedy = core.Permanent, "The host's key is not known: run `"+login+"` once by hand, compare and accept it."
 	case has(noexec):
