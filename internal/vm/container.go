@@ -121,7 +121,7 @@ func (c *container) Login() string { return c.login }
 
 // Ended implements driver.Guest.
 func (c *container) Ended() string {
-	printed := cmp.Or(c.machine.LastOutput(), "it said nothing")
+	printed := cmp.Or(c.machine.LastOutput(), "it printed nothing")
 	if c.machine.Over() {
 		printed = fmt.Sprintf("its QEMU ended (%v): %s", c.machine.State(), printed)
 	}

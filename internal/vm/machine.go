@@ -288,7 +288,7 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	case strings.Contains(text, "SMP CPUs"):
 		e.Kind, e.Remedy = core.Unsupported, "Set `vm: {cpus: …}` to fewer."
 	case over && text == "":
-		e.Remedy = "QEMU said nothing: `" + strings.Join(vm.made.Program, " ") + " --version` on that host tells whether it runs there at all."
+		e.Remedy = "QEMU printed nothing: `" + strings.Join(vm.made.Program, " ") + " --version` on that host shows whether it runs there at all."
 	case over && vm.made.Accel == KVM && strings.Contains(strings.ToLower(text), "kvm"):
 		e.Kind, e.Remedy = core.Unsupported, "`vm: {accel: auto}` uses KVM only where it works; `bee doctor` tells why it does not."
 	}

@@ -42,6 +42,6 @@ func TestAGuestOfAQEMUWithoutSeccomp(t *testing.T) {
 		t.Error("this QEMU has a sandbox")
 	}
 	if !slices.ContainsFunc(reported, func(message string) bool { return strings.Contains(message, "seccomp") }) {
-		t.Errorf("told: %q", reported)
+		t.Errorf("reported: %q", reported)
 	}
 }

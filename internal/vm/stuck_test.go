@@ -83,6 +83,6 @@ exec sleep 600
 	s.Only = []string{"Codes"}
 	s.Run(t)
 	if len(reported) < 2 || !strings.Contains(reported[0], "the guest is stuck: soft lockup") {
-		t.Errorf("told: %q", reported)
+		t.Errorf("reported: %q", reported)
 	}
 }

@@ -115,7 +115,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 	b.config.Fabric = &api.Interface{MAC: "02:be:e0:00:00:01", Address: "10.77.0.1/16", MTU: 9000}
 	templated, third := up(t, b, "bash -c 'echo here > /dev/udp/10.77.0.2/9'; timeout 60 sh -c 'until ip neigh show 10.77.0.2 | grep -q lladdr; do sleep 0.1; done'; "+script)
 	if !templated || len(second) != 7 || len(third) != 7 {
-		t.Fatalf("from a template: %v; they say %q and %q; told: %q", templated, second, third, reported)
+		t.Fatalf("from a template: %v; they say %q and %q; reported: %q", templated, second, third, reported)
 	}
 	for i, what := range []string{"boot ID", "machine ID", "random numbers"} {
 		if second[i] == third[i] || len(strings.TrimSpace(third[i])) < 32 {
@@ -146,7 +146,7 @@ func TestGuestsFromATemplate(t *testing.T) {
 	reported = nil
 	templated, fourth := up(t, b, "hostname")
 	if templated || fourth[0] != "third" || len(reported) != 1 || !strings.Contains(reported[0], "it is damaged") {
-		t.Errorf("from a damaged template: %v; it says %q; told: %q", templated, fourth, reported)
+		t.Errorf("from a damaged template: %v; it says %q; reported: %q", templated, fourth, reported)
 	}
 	if _, err := os.Stat(memory[0]); err == nil {
 		t.Error("the damaged template is still there")
@@ -238,6 +238,6 @@ func TestAGuestThatCannotBootIsToldOfOnce(t *testing.T) {
 		}
 	}
 	if len(reported) != 1 || !strings.HasPrefix(reported[0], "making a template") {
-		t.Errorf("told beside the error: %q", reported)
+		t.Errorf("reported beside the error: %q", reported)
 	}
 }

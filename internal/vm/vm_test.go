@@ -137,7 +137,7 @@ func TestAStuckGuestIsReplaced(t *testing.T) {
 	s.Only = []string{"Codes"}
 	s.Run(t)
 	if len(reported) < 4 || !strings.Contains(reported[1], "the guest is stuck") || !strings.Contains(reported[1], "console") {
-		t.Errorf("told: %q", reported)
+		t.Errorf("reported: %q", reported)
 	}
 }
 
