@@ -158,7 +158,7 @@ func RemoveBy(ctx context.Context, line string, remove func(ctx context.Context)
 		argv := strings.Fields(line)
 		return &core.Error{
 			Kind: core.Transient, Op: "remove container", Object: argv[len(argv)-1], Err: fmt.Errorf("`%s` did not end within %v", line, removal),
-			Remedy: "Its processes have been told to end. Restart " + argv[0] + "'s daemon, then run `" + line + "`.",
+			Remedy: "Its processes were asked to end. Restart " + argv[0] + "'s daemon, then run `" + line + "`.",
 		}
 	}
 	return err
