@@ -82,7 +82,7 @@ func openInside(tree, path string) (*os.File, error) {
 	}
 	info, err := f.Stat()
 	if err == nil && !info.Mode().IsRegular() {
-		err = &core.Error{Kind: core.Invalid, Op: "find the image's USER in", Object: path, Err: errors.New("that is no file"), Remedy: "Build the image anew, or set `user: caller` to have your own uid inside."}
+		err = &core.Error{Kind: core.Invalid, Op: "find the image's USER in", Object: path, Err: errors.New("that is no file"), Remedy: "Build the image again, or set `user: caller` to have your own uid inside."}
 	}
 	if err != nil {
 		f.Close()

@@ -21,7 +21,7 @@ func (s *Store) Remove(id string) error {
 	}
 	if run, ok := s.Needed[r.ID]; ok {
 		return &core.Error{
-			Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("run " + run + " goes on with it"),
+			Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("run " + run + " continues with it"),
 			Remedy: "`bee show " + run + "` tells where it is, `bee stop " + run + "` ends it.",
 		}
 	}
