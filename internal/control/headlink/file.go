@@ -56,24 +56,3 @@ func FetchFile(ctx context.Context, l driver.Lease, t driver.Transfer, limit int
 	}
 	return errors.Join(err, fsutil.RemoveAll(t.Local))
 }
-
-// ReadLast reads the last bytes of a plain file of ours, most at most.
-func ReadLast(path string, most int64) ([]byte, error) {
-	root, err := fsutil.OpenRoot(filepath.Dir(path))
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.Open(filepath.Base(path))
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	raw := make([]byte, min(info.Size(), most))
-	n, err := f.ReadAt(raw, info.Size()-int64(len(raw)))
-	return raw[:n], err
-}

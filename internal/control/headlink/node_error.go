@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
@@ -32,7 +34,8 @@ func (f *Files) WithNodeError(ctx context.Context, cause error) error {
 	if failure, is := f.NodeError(ctx); is {
 		return byNodeError(cause, f.Site, failure, remedy)
 	}
-	raw, _ := ReadLast(NodeLog(f.Dir, f.Attempt, 0), 64<<10) // a log that is not there ends nowhere
+	name := NodeLog(f.Dir, f.Attempt, 0)
+	raw, _ := fsutil.Tail(filepath.Dir(name), filepath.Base(name), 64<<10) // a log that is not there ends nowhere
 	log := strings.TrimSpace(core.Printable(string(raw), 10*len(raw)+3))
 	if last := log[strings.LastIndexByte(log, '\n')+1:]; last != "" {
 		return &core.Error{
