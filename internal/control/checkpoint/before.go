@@ -36,14 +36,29 @@ func (c *Copier) fromBefore(store driver.Checkpoints) driver.Checkpoints {
 	if before == nil || *before.Left == "" {
 		return store
 	}
+	lent := lentStore{store, c, before}
 	if volumeReuse, is := before.volumeReuse(c.Site.Lease); is {
-		return reusedStore{store, c, before, volumeReuse}
+		return reusedStore{lent, volumeReuse}
 	}
 	from, to := before.Lease.DirectTransfer(), c.Site.Lease.DirectTransfer()
 	if from == nil || to == nil || c.Job.Store != "" { // which has ways of its own
 		return store
 	}
-	return passedOn{store, c, before, transfer.Route{From: from, To: to, FromName: before.Site, ToName: c.Site.Name}}
+	return passedOn{lent, transfer.Route{From: from, To: to, FromName: before.Site, ToName: c.Site.Name}}
+}
+
+// lentStore is a store whose newest checkpoint the attempt before has still, too.
+type lentStore struct {
+	driver.Checkpoints
+	c      *Copier
+	before *Before
+}
+
+// fromStore restores the checkpoint from the store alone. The hosts of the attempt before are
+// released first: both copies may be on one disk.
+func (s lentStore) fromStore(ctx context.Context, k driver.Checkpoint, t transfer.Tree) error {
+	<-s.before.Release(ctx)
+	return s.Checkpoints.Restore(ctx, k, t)
 }
 
 // volumeReuse returns how the volume of the attempt before is reused by a lease, and whether

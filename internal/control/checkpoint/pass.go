@@ -12,10 +12,8 @@ import (
 
 // passedOn is a store whose newest checkpoint is on another site, too.
 type passedOn struct {
-	driver.Checkpoints
-	c      *Copier
-	before *Before
-	route  transfer.Route
+	lentStore
+	route transfer.Route
 }
 
 // Restore implements driver.Checkpoints.
@@ -26,14 +24,14 @@ func (s passedOn) Restore(ctx context.Context, k driver.Checkpoint, to driver.Si
 	}
 	return s.c.Site.Transfer(ctx, s.route, t, t.Restoring(), func(t transfer.Tree) error {
 		if t.Direct() == nil {
-			return s.fromHome(ctx, k, t)
+			return s.fromStore(ctx, k, t)
 		}
 		err := s.pass(ctx, k, t)
 		if err == nil || core.IsKind(err, core.Lost) || ctx.Err() != nil {
 			return err
 		}
 		s.c.Site.Record(ctx, event.DirectFailed{From: s.route.FromName, To: s.route.ToName, Cause: event.CauseOf(err)})
-		return s.fromHome(ctx, k, t.Relayed())
+		return s.fromStore(ctx, k, t.Relayed())
 	})
 }
 
@@ -49,17 +47,4 @@ func (s passedOn) pass(ctx context.Context, k driver.Checkpoint, t transfer.Tree
 		return err
 	}
 	return s.c.same(ctx, k, t.Remote)
-}
-
-// fromHome has it come by the way of all others. What the attempt before still has goes
-// first: both may be on one disk.
-func (s passedOn) fromHome(ctx context.Context, k driver.Checkpoint, t transfer.Tree) error {
-	<-s.before.Release(ctx)
-	return s.Checkpoints.Restore(ctx, k, t)
-}
-
-// interrupted reports whether a transfer has ended for the connection, or for the user:
-// another route does not help then.
-func interrupted(ctx context.Context, err error) bool {
-	return core.IsKind(err, core.Lost) || core.IsKind(err, core.Transient) || ctx.Err() != nil
 }

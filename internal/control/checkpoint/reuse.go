@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/bee-hpc/bee/internal/control/transfer"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -11,9 +12,7 @@ import (
 // reusedStore is a store whose newest checkpoint is still on the attempt's own machine,
 // where the one before has left it (ADR 26).
 type reusedStore struct {
-	driver.Checkpoints
-	c           *Copier
-	before      *Before
+	lentStore
 	volumeReuse driver.VolumeReuse
 }
 
@@ -37,6 +36,11 @@ func (s reusedStore) Restore(ctx context.Context, k driver.Checkpoint, to driver
 		return err
 	}
 	s.c.Site.Record(ctx, event.VolumeNotReused{Of: k.Attempt, Cause: event.CauseOf(err)})
-	<-s.before.Release(ctx)
-	return s.Checkpoints.Restore(ctx, k, t)
+	return s.fromStore(ctx, k, t)
+}
+
+// interrupted reports whether a transfer has ended for the connection, or for the user:
+// another route does not help then.
+func interrupted(ctx context.Context, err error) bool {
+	return core.IsKind(err, core.Lost) || core.IsKind(err, core.Transient) || ctx.Err() != nil
 }
