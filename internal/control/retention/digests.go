@@ -61,26 +61,19 @@ func (c *Checkpoints) Elsewhere() bool { return c.store != "" }
 // may have it whole, and its digest is not known. The digest of one that was kept before, and
 // that the store has damaged, is not that of the copy which the store now makes.
 func (c *Checkpoints) ExpectKeep(ctx context.Context, store driver.Checkpoints, g driver.Generation) error {
-	if !c.Elsewhere() {
-		return nil
-	}
-	s, _, err := c.digests(c.run.ID)
-	if err != nil {
-		return err
-	}
-	if s.Kept[g.String()] != "" {
-		damaged, err := isDamaged(ctx, store, g)
-		if err != nil {
-			return c.Failed("keep a checkpoint of run", err)
-		}
-		if !damaged {
-			return nil
-		}
-	}
-	return c.changeDigests(func(s *digests) bool {
+	return c.changeDigests(func(s *digests) (bool, error) {
 		digest, known := s.Kept[g.String()]
+		if digest != "" {
+			damaged, err := isDamaged(ctx, store, g)
+			if err != nil {
+				return false, c.Failed("keep a checkpoint of run", err)
+			}
+			if !damaged {
+				return false, nil
+			}
+		}
 		s.Kept[g.String()] = ""
-		return !known || digest != ""
+		return !known || digest != "", nil
 	})
 }
 
@@ -103,29 +96,30 @@ func isDamaged(ctx context.Context, store driver.Checkpoints, g driver.Generatio
 
 // NoteDigest notes what has been kept, before the site's copy may go.
 func (c *Checkpoints) NoteDigest(g driver.Generation, m driver.Manifest) error {
-	return c.changeDigests(func(s *digests) bool {
+	return c.changeDigests(func(s *digests) (bool, error) {
 		is := m.Digest()
 		changed := s.Kept[g.String()] != is
 		s.Kept[g.String()] = is
-		return changed
+		return changed, nil
 	})
 }
 
 // Believe notes what a store has of a run that is new here: it is not known whether it is
 // what the other installation kept.
 func (c *Checkpoints) Believe(list []driver.Checkpoint) error {
-	return c.changeDigests(func(s *digests) bool {
+	return c.changeDigests(func(s *digests) (bool, error) {
 		for _, k := range list {
 			if !k.Broken {
 				s.Kept[k.String()] = k.Manifest.Digest()
 			}
 		}
-		return true
+		return true, nil
 	})
 }
 
-// changeDigests changes the note where the run's checkpoints lie elsewhere.
-func (c *Checkpoints) changeDigests(change func(*digests) bool) error {
+// changeDigests changes the note where the run's checkpoints lie elsewhere. change reports
+// whether the note has changed.
+func (c *Checkpoints) changeDigests(change func(*digests) (bool, error)) error {
 	if !c.Elsewhere() {
 		return nil
 	}
@@ -138,8 +132,8 @@ func (c *Checkpoints) changeDigests(change func(*digests) bool) error {
 	if s.Kept == nil {
 		s.Kept = map[string]string{}
 	}
-	if !change(&s) {
-		return nil
+	if changed, err := change(&s); err != nil || !changed {
+		return err
 	}
 	return c.putDigests(c.run.ID, s)
 }
