@@ -51,7 +51,7 @@ func TestWhatIsOnAnotherMachineIsNotHeldForReleased(t *testing.T) {
 }
 
 // TestARunOfAnotherVersionOfBee is not ended by this one: its job may be computing, and
-// that version can go on with it.
+// that version can continue it.
 func TestARunOfAnotherVersionOfBee(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submit(t)

@@ -81,8 +81,8 @@ func (c *Controller) setAside(ctx context.Context, id string, why error) (state.
 		}
 	}
 	run.State = state.SetAside
-	run.Kind, run.Message = core.Permanent.String(), core.Printable("its controller cannot carry it on: "+why.Error(), maxText)
-	run.Remedy = fmt.Sprintf("What it has on its site is left there. `bee resume %s` tries again, such as with another version of bee; `bee stop %s` ends it, and what has not been brought home is removed. The stack is in %s: please report it.",
+	run.Kind, run.Message = core.Permanent.String(), core.Printable("its controller cannot continue it: "+why.Error(), maxText)
+	run.Remedy = fmt.Sprintf("What it has on its site is left there. `bee resume %s` tries again, such as with another version of bee; `bee stop %s` ends it, and what was not collected is removed. The stack is in %s: please report it.",
 		id, id, StackPath(c.Store.RunDir(id)))
 	return run, c.Store.PutRun(ctx, run)
 }
@@ -145,6 +145,6 @@ func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, 
 	}
 	return c.finish(ctx, run, outcome{state: state.Stopped, err: &core.Error{
 		Kind: core.Stopped, Err: errors.New("stopped by its user after " + run.Message),
-		Remedy: "What was not at home then is removed, as no controller could bring it.",
+		Remedy: "What was not collected then is removed, as no controller could collect it.",
 	}})
 }

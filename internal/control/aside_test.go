@@ -140,7 +140,7 @@ func (s panickingSite) Recover(context.Context, core.Handle) (driver.Lease, erro
 	panic("no such lease")
 }
 
-// TestARecordThatDoesNotParse sets its run aside; the other runs are listed and go on, and
+// TestARecordThatDoesNotParse sets its run aside; the other runs are listed and continue, and
 // it can be ended and forgotten.
 func TestARecordThatDoesNotParse(t *testing.T) {
 	for _, damage := range []string{"record='{'", "lease='{\"driver\":7}'", "record='{\"hosts\":{}}'", "started='soon', record=x'00ff'"} {
@@ -154,7 +154,7 @@ func TestARecordThatDoesNotParse(t *testing.T) {
 					cancel()
 				}
 			}
-			w.Drive(ctx, run.ID, nil) //nolint:errcheck // its controller ends, and it goes on
+			w.Drive(ctx, run.ID, nil) //nolint:errcheck // its controller ends, and it continues
 			w.Report = func(protocol.Event) {}
 			if err := w.Store.Exec(t.Context(), "UPDATE attempts SET "+damage); err != nil {
 				t.Fatal(err)

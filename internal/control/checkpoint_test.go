@@ -174,7 +174,7 @@ func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 	}
 }
 
-// TestAJobThatIsTooSlowToSaveItself: the run goes on from the checkpoint before or, where
+// TestAJobThatIsTooSlowToSaveItself: the run continues from the checkpoint before or, where
 // there is none, fails, with what the job has written kept at home.
 func TestAJobThatIsTooSlowToSaveItself(t *testing.T) {
 	killed := &fakeHead{events: []protocol.Event{
@@ -266,7 +266,7 @@ func TestManyLostAttempts(t *testing.T) {
 
 // TestHostsThatAreLostAgainAndAgain: a job that brings down its host each time, perhaps by
 // all of its memory, comes to rest, though a copy is kept of each attempt, where those hold
-// nothing new; with progress the run goes on.
+// nothing new; with progress the run continues.
 func TestHostsThatAreLostAgainAndAgain(t *testing.T) {
 	for name, c := range map[string]struct {
 		writes   func(try int) string
@@ -383,7 +383,7 @@ func TestALineThatBreaksCostsNoCheckpoint(t *testing.T) {
 	}
 }
 
-// TestNoSiteIsLeft suspends a run that has done something, and goes on later.
+// TestNoSiteIsLeft suspends a run that has done something, and continues later.
 func TestNoSiteIsLeft(t *testing.T) {
 	w, run := savedWithNowhereToGo(t)
 	got := w.drive(t, run, nil)
@@ -392,7 +392,7 @@ func TestNoSiteIsLeft(t *testing.T) {
 	}
 	w.nothingHeld(t)
 	if again := w.drive(t, run, nil); again.State != state.Suspended {
-		t.Errorf("it went on by itself: %+v", again)
+		t.Errorf("it continued by itself: %+v", again)
 	}
 	w.sites["b"].probe = driver.Facts{Usable: true}
 	resumed, err := w.Resume(t.Context(), got, []spec.Site{{Name: "b", Provider: "fake"}})
@@ -413,7 +413,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		leave func(t *testing.T, w *world, a *state.Attempt)
-		keeps bool // it had brought the checkpoint home
+		keeps bool // it had collected the checkpoint
 	}{
 		{"before the checkpoint was at home", func(_ *testing.T, w *world, a *state.Attempt) { w.sites["a"].head = saving() }, false},
 		{"with a copy that was cut short", func(t *testing.T, w *world, a *state.Attempt) {

@@ -268,7 +268,7 @@ func TestSweepSparesTheLiving(t *testing.T) {
 
 func TestCancelledControllingLeavesTheRun(t *testing.T) {
 	w := newWorld(t, "a")
-	w.sites["a"].head = events(protocol.Result{Kind: core.Stopped.String()}) // goes on until it is stopped
+	w.sites["a"].head = events(protocol.Result{Kind: core.Stopped.String()}) // runs until it is stopped
 	run := w.submit(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

@@ -33,8 +33,8 @@ const (
 	maxStumbles = 20
 )
 
-// conclude watches the attempt to its end, brings the outputs home, releases
-// the lease and says what it means for the run.
+// conclude watches the attempt to its end, collects the outputs, releases the lease and
+// returns what it means for the run.
 func (a *attempt) conclude(ctx context.Context, offset int64) (outcome, error) {
 	out, err := a.finish(ctx, offset)
 	if errors.Is(err, errAway) {
@@ -143,7 +143,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 // into that of a lost attempt. The run can then continue elsewhere, also where it is not
 // known whether its command ran.
 func (a *attempt) unasked(result *protocol.Result) {
-	result.Kind, result.Message = core.Lost.String(), "its nodes were told to end, and not by the run's user"
+	result.Kind, result.Message = core.Lost.String(), "its nodes were asked to end, and not by the run's user"
 	result.Remedy = fmt.Sprintf("`bee logs --node 0 %s` shows what they wrote.", a.run.ID)
 	if dead := a.dead.Load(); dead != nil {
 		result.Message, result.Remedy = dead.Error(), dead.Remedy
@@ -199,7 +199,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if err != nil {
 			if core.IsKind(err, core.Transient) && ctx.Err() == nil {
 				if pause == 0 {
-					a.c.say("", fmt.Sprintf("lost contact with %s; the run goes on there, and this process waits for the line", a.lease.Hosts()[0].Name))
+					a.c.say("", fmt.Sprintf("lost contact with %s; the run continues there, and this process waits for the connection", a.lease.Hosts()[0].Name))
 				}
 				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
 					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
@@ -279,7 +279,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			stumbles = 0
 		}
 		if stumbles > maxStumbles {
-			return nil, a.headFiles().Invalid(fmt.Errorf("it has answered %d times, and told nothing: %w", stumbles, err))
+			return nil, a.headFiles().Invalid(fmt.Errorf("it has answered %d times, and reported nothing: %w", stumbles, err))
 		}
 		if stumbles > 1 {
 			pause = min(max(2*pause, 50*time.Millisecond), longestPause/4)
@@ -298,7 +298,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 			// Without an answer it is not known whether the head has received
 			// the request: it is sent again on another connection.
 			if err := head.Stop(ctx, launch.DefaultGrace); err != nil && core.Sleep(ctx, time.Second) == nil {
-				a.c.Log.Debug("the head was not told to stop", "run", a.run.ID, "err", err)
+				a.c.Log.Debug("the head was not asked to stop", "run", a.run.ID, "err", err)
 				head.Close()
 			}
 		case <-ctx.Done():
@@ -329,7 +329,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 		defer close(bringing)
 		for kept := range snapshots {
 			if err := a.bringSnapshot(ctx, head, kept); err != nil && ctx.Err() == nil {
-				a.c.say(core.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be brought home: %v", err))
+				a.c.say(core.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be collected: %v", err))
 			}
 		}
 	})

@@ -72,7 +72,7 @@ func (a *attempt) reportEnd(ctx context.Context, head Head) {
 		return
 	}
 	if err := head.Extend(ctx, a.ends); err != nil {
-		a.c.Log.Debug("the head was not told when its slot ends", "run", a.run.ID, "err", err)
+		a.c.Log.Debug("the end of its slot was not reported to the head", "run", a.run.ID, "err", err)
 		return
 	}
 	a.ends = time.Time{}

@@ -55,7 +55,7 @@ func noHosts(run state.Run) error {
 		e.Err = errors.New("it is over (" + string(run.State) + ")")
 		e.Remedy = "`bee logs " + run.ID + "` shows what it has printed, and `bee show " + run.ID + "` how it ended."
 	case run.State == state.Suspended:
-		e.Err, e.Remedy = errors.New("it is suspended"), "`bee resume "+run.ID+"` goes on with it from its checkpoint."
+		e.Err, e.Remedy = errors.New("it is suspended"), "`bee resume "+run.ID+"` continues it from its checkpoint."
 	}
 	return e
 }

@@ -23,7 +23,7 @@ type modelHead struct {
 	plan  *protocol.Plan
 	skew  time.Duration // of its clock
 	count int
-	// lived is since when it is there, and its slot goes on; begun, since when its
+	// lived is since when it is there, and its slot runs; begun, since when its
 	// command, if it has begun.
 	lived, begun time.Time
 	// nodes tells what became of the others, by rank, and all is closed once they are
@@ -247,7 +247,7 @@ func (h *modelHead) live() {
 	}()
 }
 
-// hostFull is why an attempt ends that does not go on elsewhere.
+// hostFull is why an attempt ends that does not continue elsewhere.
 const hostFull = "the disk of the host is full"
 
 // endEarly is an early end.
@@ -334,7 +334,7 @@ func (h *modelHead) result(r *protocol.Result) {
 	if h.ended {
 		return
 	}
-	if r.Continue && !h.l.unsure { // only who hears of it can bring it home
+	if r.Continue && !h.l.unsure { // only who hears of it can collect it
 		h.l.saved = readCount(protocol.VolumeDir(h.l.dir))
 	}
 	r.SetupDone = h.setUp

@@ -70,7 +70,7 @@ func (l *modelLease) LendVolume(context.Context) error {
 }
 
 // ReuseVolume moves a tree from another lease to this one, or does so and is not heard of,
-// or cannot do it; and somebody may still write there.
+// or cannot do it; and a process may still write there.
 func (l *modelLease) ReuseVolume(_ context.Context, from, to string) error {
 	m := l.s.m
 	m.step()

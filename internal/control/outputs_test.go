@@ -186,7 +186,7 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	if raw, _ := os.ReadFile(filepath.Join(results, "b")); string(raw) != "b" {
 		t.Errorf("the other holds %q", raw)
 	}
-	if text := history(t, w, run.ID); !strings.Contains(text, "bring home the outputs") {
+	if text := history(t, w, run.ID); !strings.Contains(text, "collect the outputs") {
 		t.Errorf("its history: %s", text)
 	}
 	if err := os.Remove(filepath.Join(results, "blocked")); err != nil {

@@ -34,7 +34,7 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 	if n := len(attempts); n > 0 && !attempts[n-1].Released() {
 		switch last := attempts[n-1]; {
 		case last.Launched():
-			return refuse("it runs on site "+last.Site, "`bee move "+run.ID+"` has a job save itself that can, and go on elsewhere. Where that site is gone for good, `bee resume --site-lost "+run.ID+"` has the run go on without it.")
+			return refuse("it runs on site "+last.Site, "`bee move "+run.ID+"` has a job that can write a checkpoint do so, and continue elsewhere. Where that site is gone for good, `bee resume --site-lost "+run.ID+"` continues the run without it.")
 		case last.Site == sites[0].Name:
 			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
 		}

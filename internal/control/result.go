@@ -62,7 +62,7 @@ func (a *attempt) showProgress(ctx context.Context, e protocol.Event) {
 		return
 	}
 	if err := a.write(ctx, false); err != nil {
-		a.c.Log.Debug("record how the attempt goes on", "run", a.run.ID, "err", err)
+		a.c.Log.Debug("record how the attempt continues", "run", a.run.ID, "err", err)
 	}
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// TestANewSiteContinuesASuspendedRun: one that waits for a site goes on as soon as its
+// TestANewSiteContinuesASuspendedRun: one that waits for a site continues as soon as its
 // sites file has a new one for it, and no other does.
 func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 	const other = "  - {name: c, provider: local}\n"

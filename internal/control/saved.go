@@ -273,7 +273,7 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 			return e.write(dir)
 		})
 	}
-	return fail(&core.Error{Kind: core.NotFound, Op: opRestore, Object: dir, Err: errors.New("there is none that is whole"), Remedy: "`bee vm snapshot` did not end well there: have it save the machines again, while their run goes on, or name another directory."})
+	return fail(&core.Error{Kind: core.NotFound, Op: opRestore, Object: dir, Err: errors.New("there is none that is whole"), Remedy: "`bee vm snapshot` did not end well there: run it again while their run continues, or name another directory."})
 }
 
 // mostMachines bounds what is looked at of saved machines.

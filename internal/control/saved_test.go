@@ -61,7 +61,7 @@ func TestMachinesGoOnOnTheNextSite(t *testing.T) {
 	w.nothingHeld(t)
 }
 
-// TestMachinesKeepTheirDevice: what was saved goes on with what it had, not with
+// TestMachinesKeepTheirDevice: what was saved continues with what it had, not with
 // what is the default now.
 func TestMachinesKeepTheirDevice(t *testing.T) {
 	for _, c := range []struct {
@@ -134,7 +134,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Errorf("they left a directory that has none: %v", err)
 	}
 	if _, _, err := w.Import(t.Context(), dir, anywhere); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), run.ID) {
-		t.Errorf("machines of a run that goes on: %v", err)
+		t.Errorf("machines of a run that continues: %v", err)
 	}
 	run.State = state.Stopped
 	if err := w.Store.PutRun(t.Context(), run); err != nil {
@@ -176,7 +176,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Fatalf("the new run has %+v, %v", own, err)
 	}
 	if raw, err := os.ReadFile(memory(own[0].Dir)); err != nil || string(raw) != "1" {
-		t.Errorf("the new run goes on from %q, %v", raw, err)
+		t.Errorf("the new run continues from %q, %v", raw, err)
 	}
 	// What the first run was made of may be gone: it is in the machines.
 	w.Images = fakeImages{err: errors.New("the tag means nothing any more")}

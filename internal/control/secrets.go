@@ -46,7 +46,7 @@ func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
 	}
 	r.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})
 	return nil, unread{&core.Error{
-		Kind: core.Transient, Op: "go on with run", Object: r.run.ID, Err: err,
+		Kind: core.Transient, Op: "continue run", Object: r.run.ID, Err: err,
 		Remedy: "Nothing is lost. `bee supervise`, where its secrets can be read, continues it; `bee stop " + r.run.ID + "` ends it.",
 	}}
 }

@@ -44,7 +44,7 @@ func TestARunWhoseSecretsCannotBeReadIsLeftAlone(t *testing.T) {
 			}
 			d.cannotRead(t)
 			if needed() {
-				t.Error("it is tried anew at once")
+				t.Error("it is tried again at once")
 			}
 			past := time.Now().Add(-2 * retrySecrets)
 			if err := os.Chtimes(d.unreadPath(), past, past); err != nil {
@@ -58,7 +58,7 @@ func TestARunWhoseSecretsCannotBeReadIsLeftAlone(t *testing.T) {
 			}
 			c.mend(t)
 			if needed() == c.rests {
-				t.Errorf("once they can be read, it goes on at once: %t", c.rests)
+				t.Errorf("once they can be read, it continues at once: %t", c.rests)
 			}
 			if _, err := d.secrets(t.Context()); err != nil {
 				t.Fatal(err)
@@ -95,7 +95,7 @@ func TestARunThatIsOverNeedsNoSecrets(t *testing.T) {
 }
 
 // takenOver is a run with a secret that another controller has begun with and left, and
-// whether a command has one go on with it.
+// whether a command continues one.
 func (w *world) takenOver(t *testing.T, from spec.Secret) (d *drive, needed func() bool) {
 	t.Helper()
 	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Secrets: map[string]spec.Secret{"S": from}})

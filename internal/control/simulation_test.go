@@ -61,7 +61,7 @@ type model struct {
 	spoilt  bool          // its setup has failed
 	farTo   time.Time     // until when nobody gets through to it
 	aways   int           // how often that was so
-	size    time.Duration // of the volume: what it takes to bring it home
+	size    time.Duration // of the volume: what it takes to collect it
 	target  int           // what the job counts to
 	reached int           // the highest count of any checkpoint that was good at home
 	homed   int           // checkpoints that came home and have not been damaged since
@@ -455,7 +455,7 @@ func (m *model) judgeEnd(run state.Run) {
 			m.wrong("it failed without a reason")
 		}
 		if own := strings.Contains(run.Message, hostFull) || m.spoilt; m.good() > 0 && !own {
-			m.wrong("it failed (%s), and could go on from its checkpoint", run.Kind)
+			m.wrong("it failed (%s), and could continue from its checkpoint", run.Kind)
 		}
 	case state.Suspended:
 		if m.good() < m.reached {

@@ -47,7 +47,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	}
 	last := attempts[len(attempts)-1]
 	if slices.ContainsFunc(sites, func(s spec.Site) bool { return s.Name == last.Site }) {
-		return refuse("it cannot go on on "+last.Site+", which is the one", "Name other sites with --site.")
+		return refuse("it cannot continue on "+last.Site+", which is the one", "Name other sites with --site.")
 	}
 	if c.answers(ctx, run) {
 		return refuse("site "+last.Site+" answers", "`bee stop "+run.ID+"` ends the run, and `bee move "+run.ID+"` moves it.")
@@ -161,18 +161,18 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 	if err != nil {
 		return outcome{}, err
 	}
-	from := "from its checkpoint, which is " + a.checkpoints().Text()
+	next := "continues from its checkpoint, which is " + a.checkpoints().Text()
 	if len(list) == 0 {
-		from = "anew, as no checkpoint is " + a.checkpoints().Text()
+		next = "starts again, as no checkpoint is " + a.checkpoints().Text()
 	}
 	switch {
 	case !is && a.lost == nil: // as dispensable holds: never
-		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to go on from")}
+		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to continue from")}
 	case !is:
 		out = outcome{moved: true}
 	}
 	if out.moved {
-		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run goes on %s", why, from)}
+		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run %s", why, next)}
 	}
 	return out, nil
 }

@@ -96,7 +96,7 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 		kept  bool
 		lives time.Duration // of each controller; 0: the first stays
 		boots bool          // the controller's machine is switched off meanwhile
-		after time.Duration // the run goes on, by itself; 0: never
+		after time.Duration // the run continues, by itself; 0: never
 		says  string
 	}{
 		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, `site_unneeded {"cause"`},
@@ -111,7 +111,7 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 				began := time.Now()
 				w.sites["b"].onAcquire = func() error {
 					if at := time.Since(began); c.after == 0 || at < c.after || at > c.after+2*time.Minute {
-						t.Errorf("it goes on after %v", at)
+						t.Errorf("it continues after %v", at)
 					}
 					return nil
 				}
@@ -149,7 +149,7 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 	}
 }
 
-// TestWhoseSiteIsHeldForLost: the run ends, or goes on elsewhere, as its user says,
+// TestWhoseSiteIsHeldForLost: the run ends, or continues elsewhere, as its user asks,
 // and what is left there is released once the site answers.
 func TestWhoseSiteIsHeldForLost(t *testing.T) {
 	for _, c := range []struct {
@@ -162,9 +162,9 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 		on    string
 		says  string
 	}{
-		{"it goes on from its checkpoint", true, false, false, nil, state.Succeeded, "b", "its work there since the checkpoint of"},
+		{"it continues from its checkpoint", true, false, false, nil, state.Succeeded, "b", "its work there since the checkpoint of"},
 		{"and the controller has died", true, false, true, nil, state.Succeeded, "b", "its work there since the checkpoint of"},
-		{"it begins anew", false, false, false, nil, state.Succeeded, "b", "all work of the run is lost"},
+		{"it starts again", false, false, false, nil, state.Succeeded, "b", "all work of the run is lost"},
 		{"on a site of its user's choice", true, false, false, []spec.Site{{Name: "c", Provider: "fake"}}, state.Succeeded, "c", "may still compute on f0"},
 		{"it ends", true, true, false, nil, state.Stopped, "", "may still compute on f0"},
 		{"it ends, and the controller has died", true, true, true, nil, state.Stopped, "", "may still compute on f0"},
@@ -200,7 +200,7 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 				if err != nil || got.State != c.state || !gaveUp(t, w, list[0]) || list[0].Released() || len(list) != len(strings.Fields("a "+c.on)) || c.on != "" && list[1].Site != c.on {
 					t.Errorf("got %+v, %v, after %+v\n%s", got, err, list, history(t, w, run.ID))
 				}
-				if from := map[bool]string{true: "goes on from its checkpoint", false: "goes on anew"}[c.kept]; c.on != "" && !strings.Contains(list[0].Message, from) {
+				if from := map[bool]string{true: "continues from its checkpoint", false: "starts again"}[c.kept]; c.on != "" && !strings.Contains(list[0].Message, from) {
 					t.Errorf("the attempt ended as %q, which says nothing of %q", list[0].Message, from)
 				}
 				if _, err := os.Lstat(arrivedHalf(t, run)); err == nil {
@@ -230,7 +230,7 @@ func TestASiteThatAnswersIsNotLost(t *testing.T) {
 		}
 		refused("it waits for no site")
 		time.AfterFunc(5*time.Minute, func() { refused("site a answers") })
-		time.AfterFunc(15*time.Minute, func() { refused("it cannot go on on a", spec.Site{Name: "a"}) })
+		time.AfterFunc(15*time.Minute, func() { refused("it cannot continue on a", spec.Site{Name: "a"}) })
 		if got, err := w.driveFor(t, run, 10*time.Hour); err == nil || len(w.attempts(t, run)) != 1 {
 			t.Errorf("got %+v, %v", got, err)
 		}
@@ -266,7 +266,7 @@ func TestSetupIsRunAgainWhereItsWorkIsLost(t *testing.T) {
 	}
 }
 
-// gaveUp reports whether a run went on without what an attempt had on its site.
+// gaveUp reports whether a run continued without what an attempt had on its site.
 func gaveUp(t *testing.T, w *world, a state.Attempt) bool {
 	t.Helper()
 	without := []machinery.Event{machinery.GivenUp, machinery.SiteLost, machinery.TimeOver}

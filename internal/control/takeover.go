@@ -49,7 +49,7 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 	if _, err := c.Store.Run(ctx, run.ID); !core.IsKind(err, core.NotFound) {
 		return run, errors.Join(err, &core.Error{
 			Kind: core.Invalid, Op: opTakeOver, Object: run.ID, Err: errors.New("it is known here already"),
-			Remedy: "`bee resume " + run.ID + "` goes on with it.",
+			Remedy: "`bee resume " + run.ID + "` continues it.",
 		})
 	}
 	list, err := place.Run(name).List(ctx)

@@ -64,7 +64,7 @@ func TestALostSiteTakesItsVerdictAlong(t *testing.T) {
 		out  outcome
 		want state.Verdict
 	}{
-		"it goes on":     {outcome{moved: true}, state.ContinuesLost},
+		"it continues":   {outcome{moved: true}, state.ContinuesLost},
 		"it was stopped": {outcome{state: state.Stopped, err: errStopped()}, state.StoppedByUser},
 	} {
 		rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: state.Collecting, Result: state.Exited, Verdict: state.Completed, Started: time.Now()}

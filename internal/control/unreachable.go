@@ -136,7 +136,7 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 	}
 	home := a.c.kept().OpenDir(a.c.kept().Dir(a.run.ID))
 	if err == nil && !slices.ContainsFunc(list, func(k driver.Checkpoint) bool { return home.Check(ctx, k) == nil }) {
-		err = &core.Error{Kind: core.Transient, Op: "go on without site", Object: a.site.Name, Err: errors.New("the checkpoint at home is damaged, and the only good copy is there")}
+		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: a.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there")}
 	}
 	return err
 }

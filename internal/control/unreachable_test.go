@@ -40,7 +40,7 @@ func dying(t *testing.T) (*world, state.Run) {
 }
 
 // TestASiteThatDiesAfterTheCheckpointIsAtHome is waited for, and then given up:
-// the run goes on elsewhere, and what is left there is released when it answers.
+// the run continues elsewhere, and what is left there is released when it answers.
 func TestASiteThatDiesAfterTheCheckpointIsAtHome(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -52,7 +52,7 @@ func TestASiteThatDiesAfterTheCheckpointIsAtHome(t *testing.T) {
 		{"with a controller that dies meanwhile", time.Minute, 0, "b"},
 		{"with one that dies and a site that comes back in time", time.Minute, 3 * time.Minute, "a"},
 		{"for a moment", 0, 3 * time.Minute, "a"},
-		{"until the run goes on elsewhere", 0, 6 * time.Minute, "b"},
+		{"until the run continues elsewhere", 0, 6 * time.Minute, "b"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,7 +107,7 @@ func TestASiteThatDiesWithTheCheckpoint(t *testing.T) {
 		a.onFetch = func(string) { a.silence(errSilent) }
 		for range 3 {
 			if got, err := w.Drive(t.Context(), run.ID, nil); err == nil {
-				t.Fatalf("it went on without its checkpoint: %+v", got)
+				t.Fatalf("it continued without its checkpoint: %+v", got)
 			}
 			time.Sleep(2 * unreachableLimit) // in virtual time, as all here
 		}
@@ -125,7 +125,7 @@ func TestASiteThatDiesWithTheCheckpoint(t *testing.T) {
 }
 
 // TestASiteThatDiesAndACheckpointThatRots: what is at home is damaged by the time
-// that the run would go on from it.
+// that the run would continue from it.
 func TestASiteThatDiesAndACheckpointThatRots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, run := dying(t)
@@ -149,7 +149,7 @@ func TestASiteThatDiesAndACheckpointThatRots(t *testing.T) {
 	})
 }
 
-// TestASiteThatDiesBeforeAnotherControllerComes: whether the run goes on without
+// TestASiteThatDiesBeforeAnotherControllerComes: whether the run continues without
 // it depends on whether it may still compute there, and on what is there.
 func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 	failed := 3
@@ -302,7 +302,7 @@ func TestADeadSiteAfterManyLostAttempts(t *testing.T) {
 }
 
 // TestASiteThatDiesAfterAHostWasLost: an attempt that has lost a host has ended,
-// too, and the run goes on from the checkpoint before it.
+// too, and the run continues from the checkpoint before it.
 func TestASiteThatDiesAfterAHostWasLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, run := dying(t)

@@ -31,7 +31,7 @@ func lostImage(t *testing.T) *world {
 }
 
 // The outputs are taken out of what a lost head left. The image itself is kept
-// at home where the run goes on from checkpoints, of which it may be the newest.
+// at home where the run continues from checkpoints, of which it may be the newest.
 func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 	for name, checkpoint := range map[string]*spec.Checkpoint{"no checkpoints": nil, "checkpoints": {Paths: []string{"/data/kept/*"}}} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestTheImageOfALostHeadIsKept(t *testing.T) {
 }
 
 // Where the machines were saved with their volume, that of a lost attempt is left where
-// it is: the run goes on from the one that was saved, and of the other nothing comes home.
+// it is: the run continues from the one that was saved, and of the other nothing comes home.
 func TestAVolumeThatWasSavedComesOnce(t *testing.T) {
 	w, out := newWorld(t, "a", "b"), t.TempDir()
 	a := w.sites["a"]

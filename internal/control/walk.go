@@ -190,9 +190,9 @@ func (d *drive) noSite(none []passed) outcome {
 	}
 	switch {
 	case d.moved: // what it has done is not given up
-		e.Remedy = "`bee resume " + d.run.ID + "` goes on, on another site with --site."
+		e.Remedy = "`bee resume " + d.run.ID + "` continues the run, on another site with --site."
 		if list, err := d.c.Checkpoints(d.during, d.run.ID); err == nil && len(list) > 0 {
-			e.Remedy = "Its checkpoint is " + d.checkpoints().Text() + ". `bee resume " + d.run.ID + "` goes on from it, on another site with --site."
+			e.Remedy = "Its checkpoint is " + d.checkpoints().Text() + ". `bee resume " + d.run.ID + "` continues from it, on another site with --site."
 		}
 		return outcome{state: state.Suspended, suspended: state.ReasonNoSite, err: e}
 	case len(d.sub.Sites) == 1:

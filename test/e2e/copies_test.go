@@ -96,13 +96,13 @@ func TestARunWhoseOutputsCannotComeHome(t *testing.T) {
 	b, job := busyboxJob(t, "workdir: /work", "outputs: [{from: /work/end, to: ./taken/below}]", doneOnceBlocked)
 	id := blocked(t, b, job, "taken")
 	testkit.Eventually(t, time.Minute, func() error {
-		if text := b.Must("show", id); !strings.Contains(text, "bring home the outputs") {
+		if text := b.Must("show", id); !strings.Contains(text, "collect the outputs") {
 			return errors.New("it shows " + text)
 		}
 		return nil
 	})
 	r := b.Try("stop", id)
-	if r.Code == 0 || !strings.Contains(r.Stderr, "bring home the outputs") || !strings.Contains(r.Stderr, "what it has made is kept") {
+	if r.Code == 0 || !strings.Contains(r.Stderr, "collect the outputs") || !strings.Contains(r.Stderr, "what it has made is kept") {
 		t.Errorf("%d: %s", r.Code, r.Stderr)
 	}
 	if err := os.Remove(filepath.Join(b.Work, "taken")); err != nil {

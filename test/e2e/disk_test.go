@@ -98,7 +98,7 @@ func TestOutputsThatCanNeverComeHome(t *testing.T) {
 	os.Remove(b.Work + "/results")
 	id := blocked(t, b, job, "results")
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if got := b.Must("show", id); !strings.Contains(got, "bring home the outputs") {
+		if got := b.Must("show", id); !strings.Contains(got, "collect the outputs") {
 			return errors.New(got)
 		}
 		return nil

@@ -246,7 +246,7 @@ func TestALostSlurmNodeMovesTheRun(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "laptop" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
-	if shown := b.Must("show", id); !strings.Contains(shown, "h2") || !strings.Contains(shown, "begins anew") {
+	if shown := b.Must("show", id); !strings.Contains(shown, "h2") || !strings.Contains(shown, "starts again") {
 		t.Errorf("its history does not say why: %s", shown)
 	}
 }

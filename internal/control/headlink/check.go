@@ -9,7 +9,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 )
 
-// InvalidReport is the error of words that no head of ours says: whatever follows is not
+// InvalidReport is the error of a report that no head of ours sends. Later reports are not
 // believed either, and the attempt is lost.
 type InvalidReport struct{ error }
 
@@ -23,7 +23,7 @@ func (f *Files) Invalid(err error) error {
 	}
 	return InvalidReport{&core.Error{
 		Kind: core.Lost, Op: "believe the head on site", Object: f.Site, Err: err,
-		Remedy: fmt.Sprintf("Its host is damaged, or somebody else answers in its place. `bee logs --node 0 %s` shows what it wrote.", f.Run),
+		Remedy: fmt.Sprintf("Its host is damaged, or another process answers in its place. `bee logs --node 0 %s` shows what it wrote.", f.Run),
 	}}
 }
 

@@ -56,7 +56,7 @@ func SecureByKey(ctx context.Context, conn net.Conn, key []byte, rank int) (net.
 	case wire.NotProven(err):
 		return nil, &core.Error{
 			Kind: core.Lost, Op: "reach node", Object: protocol.NodeName(rank), Err: err,
-			Remedy: "Somebody else answers in its place: nothing of what is said there is believed. Look at the processes on that host.",
+			Remedy: "Another process answers in its place, and its reports are ignored. Look at the processes on that host.",
 		}
 	case err != nil:
 		return nil, err

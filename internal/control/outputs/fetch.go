@@ -40,7 +40,7 @@ func (c *Collector) KeepVolume(ctx context.Context, head, to string) error {
 // Failed keeps the run open: its outputs are still on the site.
 func (c *Collector) Failed(err error) error {
 	return &core.Error{
-		Kind: core.KindOf(err), Op: "bring home the outputs of run", Object: c.Run.ID, Err: err,
+		Kind: core.KindOf(err), Op: "collect the outputs of run", Object: c.Run.ID, Err: err,
 		Remedy: "They are safe on site " + c.Site.Name + ". Put the cause right, then run `bee supervise`: it collects them and ends the run. `bee stop --without-outputs " + c.Run.ID + "` ends it without them.",
 	}
 }

@@ -53,7 +53,7 @@ func TestWhatIsLeftOfAnAllocation(t *testing.T) {
 		left  time.Duration
 		words string // or none
 	}{
-		"granted anew":          {saves, 0, ""},
+		"granted again":         {saves, 0, ""},
 		"enough":                {saves, 2 * time.Minute, ""},
 		"time to save itself":   {saves, 70 * time.Second, "job 7 ends in 1m10s, which leaves no time to compute: the job is asked to save itself 1m10s before it ends (`grace` of 1m0s"},
 		"over":                  {saves, 1, "job 7 ends in 0s"},

@@ -98,7 +98,7 @@ func (a *Attempt) continued(ctx context.Context, r *protocol.Result) (*Continuat
 	case last == 0 && (lost > placement.MostLost || !a.Record.CheckpointAsked.IsZero()): // it was asked for a checkpoint, and could not write it
 		return nil, nil //nolint:nilnil // it does not continue
 	case last == 0:
-		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run begins anew, for it has no checkpoint yet")}, nil
+		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run starts again, as it has no checkpoint yet")}, nil
 	case lost > placement.MostLost:
 		return &Continuation{Suspended: state.ReasonLostTooOften, Err: &core.Error{
 			Kind: core.Lost, Op: "continue from the checkpoint of run", Object: a.Run,
@@ -106,7 +106,7 @@ func (a *Attempt) continued(ctx context.Context, r *protocol.Result) (*Continuat
 			Remedy: "Its checkpoint is " + a.Kept.Text() + ". `bee show " + a.Run + "` shows how each was lost; `bee resume " + a.Run + "` continues the run.",
 		}}, nil
 	}
-	return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run goes on from its last checkpoint")}, nil
+	return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run continues from its last checkpoint")}, nil
 }
 
 // onward is the continuation after an attempt that has written a checkpoint. The run waits
@@ -124,7 +124,7 @@ func (a *Attempt) onward(ctx context.Context, r *protocol.Result) (*Continuation
 		e.Remedy = "Does the job write its checkpoint on the signal, within `checkpoint.grace`, and does `resume:` read it? Is the site's slot long enough? `bee resume " + a.Run + "` continues the run."
 	case placement.Short(before) >= placement.MostShort:
 		reason = state.ReasonTooShort
-		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be gone on with", placement.MostShort, placement.ShortAttempt)
+		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be continued", placement.MostShort, placement.ShortAttempt)
 		e.Remedy = "Exit code 85 means that the job has written its checkpoint, to continue on another site. Does the job use it so? `bee resume " + a.Run + "` continues the run."
 	default:
 		return &Continuation{Moved: true, Err: errors.New(LeftBehind(a.Job, r) + "; the run continues from there")}, nil

@@ -145,7 +145,7 @@ func (c *Checkpoints) KeptText(m driver.Manifest) string {
 // Text is the store, for people.
 func (c *Checkpoints) Text() string {
 	if c.store == "" {
-		return "at home"
+		return "on the submitting machine"
 	}
 	return "in the store " + c.store
 }

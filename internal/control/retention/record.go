@@ -52,7 +52,7 @@ func (c *Checkpoints) CheckHolder(ctx context.Context, store driver.Checkpoints)
 		return nil
 	}
 	return &core.Error{
-		Kind: core.Permanent, Op: "go on with run", Object: c.run.ID, Err: ErrTaken,
+		Kind: core.Permanent, Op: "continue run", Object: c.run.ID, Err: ErrTaken,
 		Remedy: "Follow it there; here, `bee stop " + c.run.ID + "` gives it up.",
 	}
 }
@@ -69,4 +69,4 @@ func Holder(raw []byte) string {
 }
 
 // ErrTaken is the error where another installation has adopted the run.
-var ErrTaken = errors.New("another installation of bee has gone on with it from the store") //nolint:gochecknoglobals // a constant
+var ErrTaken = errors.New("another installation of bee has continued it from the store") //nolint:gochecknoglobals // a constant
