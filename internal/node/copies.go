@@ -78,12 +78,12 @@ func (h *head) keepAsked(ctx, running context.Context) (int, error) {
 	if err == nil {
 		return n, nil
 	}
-	e := &core.Error{Kind: core.KindOf(err), Op: "take a checkpoint", Err: err, Remedy: "The job goes on. `bee logs --node 0 " + h.n.config.Owner.Run + "` may tell more."}
+	e := &core.Error{Kind: core.KindOf(err), Op: "take a checkpoint", Err: err, Remedy: "The job continues. `bee logs --node 0 " + h.n.config.Owner.Run + "` may show more."}
 	if cause := context.Cause(ctx); cause != nil {
 		e.Err = cause
 	}
 	if errors.Is(err, errNothingYet) || errors.Is(err, errRestless) {
-		e.Kind, e.Remedy = core.Transient, "The job goes on. Try again later; `bee move "+h.n.config.Owner.Run+"` asks it to save itself and to end, and has it go on from there."
+		e.Kind, e.Remedy = core.Transient, "The job continues. Try again later; `bee move "+h.n.config.Owner.Run+"` asks it to write a checkpoint and to end, and the run continues from there."
 	}
 	if running.Err() != nil { // it may have been why
 		e.Kind, e.Err, e.Remedy = core.Transient, errEnded, "`bee show "+h.n.config.Owner.Run+"` tells how it has ended."
@@ -117,9 +117,9 @@ func (h *head) keepSnapshot(ctx context.Context, timeout time.Duration) (int, er
 }
 
 var (
-	errNothingYet = errors.New("nothing is there yet of what a checkpoint consists of (`checkpoint.paths`)")                                                                                   //nolint:gochecknoglobals // a constant
-	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to go on, and have it write that now and then, not always") //nolint:gochecknoglobals // a constant
-	errEnded      = errors.New("the attempt has come to its end meanwhile")                                                                                                                    //nolint:gochecknoglobals // a constant
+	errNothingYet = errors.New("nothing is there yet of what a checkpoint consists of (`checkpoint.paths`)")                                                                                      //nolint:gochecknoglobals // a constant
+	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to continue, and have it write that now and then, not always") //nolint:gochecknoglobals // a constant
+	errEnded      = errors.New("the attempt has come to its end meanwhile")                                                                                                                       //nolint:gochecknoglobals // a constant
 )
 
 // snapshotVolume copies the volume as it is, with the files of a checkpoint, of all

@@ -131,7 +131,7 @@ func (h *head) refuse(err error) {
 func (h *head) carryOut(ctx context.Context) {
 	started := time.Now()
 	stop := context.AfterFunc(ctx, func() {
-		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("the node was told to end")}, h.plan.Grace)
+		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("the node was asked to end")}, h.plan.Grace)
 	})
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
@@ -193,11 +193,11 @@ func (h *head) saveGrace() time.Duration {
 
 // errSlotEnds is why an attempt ends that has used up its time.
 var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended before the job"), //nolint:gochecknoglobals // a constant
-	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run goes on elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/how-to/checkpoints.md has recipes, also for programs that cannot save themselves."}
+	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run continues elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/how-to/checkpoints.md has recipes, also for programs that cannot save themselves."}
 
 // errTakenBack is the same for a site that takes its hosts back before.
 var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has taken its hosts back"), //nolint:gochecknoglobals // a constant
-	Remedy: "Its batch job was cancelled, preempted, or at the end of its time. With `checkpoint:` in the Beefile a run goes on elsewhere."}
+	Remedy: "Its batch job was cancelled, preempted, or at the end of its time. With `checkpoint:` in the Beefile a run continues elsewhere."}
 
 // watchNotice ends the attempt when the site gives notice.
 func (h *head) watchNotice(ctx context.Context) {

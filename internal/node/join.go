@@ -76,7 +76,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 func (n *node) leaveHead(head *rpc.Peer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Second)
 	defer cancel()
-	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was told to end", n.config.Host.Name)}
+	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was asked to end", n.config.Host.Name)}
 	rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(why)}) //nolint:errcheck // our end reports it as well
 }
 

@@ -70,7 +70,7 @@ func (n *node) chooseRuntime(ctx context.Context, p *plan.Plan, name string) (rt
 		return rt, why, func() {}, err
 	}
 	m := Machine{VM: *p.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: plan.InputsDir(n.config.Host.Dir), Report: func(text string) {
-		n.Log.Info("of the virtual machine", "said", text)
+		n.Log.Info("of the virtual machine", "report", text)
 		if n.head != nil { // those of the others take as long
 			n.head.journal.say(core.PhaseStart, text)
 		}

@@ -82,7 +82,7 @@ func (h *head) checkpointAsked(ctx context.Context, p driver.Process) (exit core
 		exit, err = p.Wait(ctx)
 	case late:
 		h.journal.begin(core.PhaseRun)
-		h.journal.remark(core.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it goes on, and once it ends, the run goes on from what it has saved", grace))
+		h.journal.remark(core.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it continues, and once it ends, the run continues from what it has saved", grace))
 		if exit, err = p.Wait(ctx); err == nil && exit.Code != 0 { // perhaps as a host was lost
 			err = h.complete(ctx)
 		}
@@ -120,7 +120,7 @@ func (h *head) hasAnswered(ctx context.Context, exit core.Exit) {
 func unanswered(cause error, grace time.Duration) error {
 	return &core.Error{
 		Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job had not ended within its `grace` of %v after it was asked to save itself", cause, grace),
-		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies brought home, and the run goes on from the last of them: docs/how-to/checkpoints.md.",
+		Remedy: "Raise `grace` of `checkpoint:`, or have the job look more often whether it was asked. Where it writes its state now and then in any case, `every:` has copies collected, and the run continues from the last of them: docs/how-to/checkpoints.md.",
 	}
 }
 
@@ -187,7 +187,7 @@ func (h *head) askCheckpoint(ctx context.Context, move bool) (int, error) {
 		return 0, &core.Error{Kind: core.Transient, Op: op, Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
 	}
 	if asked {
-		return 0, &core.Error{Kind: core.Busy, Op: op, Err: errors.New("the job was asked to save itself before, and has not ended yet"), Remedy: "Once it ends, the run goes on from what it has saved."}
+		return 0, &core.Error{Kind: core.Busy, Op: op, Err: errors.New("the job was asked to save itself before, and has not ended yet"), Remedy: "Once it ends, the run continues from what it has saved."}
 	}
 	if !move && h.goesOn() {
 		return h.keepAsked(ctx, running)

@@ -205,7 +205,7 @@ func (h *head) resume(ctx context.Context) error {
 	errs := h.holdEach(ctx, holdRequest{Do: holdResume})
 	for rank, err := range errs {
 		if err != nil {
-			h.fail(rank, &core.Error{Kind: core.Lost, Err: fmt.Errorf("a virtual machine could not go on after it was saved: %w", err)})
+			h.fail(rank, &core.Error{Kind: core.Lost, Err: fmt.Errorf("a virtual machine could not continue after it was saved: %w", err)})
 			break
 		}
 	}
@@ -367,6 +367,6 @@ func (h *head) goOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	h.journal.say(core.PhaseStart, "the virtual machines go on where they were saved")
+	h.journal.say(core.PhaseStart, "the virtual machines continue where they were saved")
 	return h.run(ctx, nil)
 }

@@ -110,7 +110,7 @@ func TestASnapshotThatFails(t *testing.T) {
 	}
 	m.going = errors.New("QEMU has ended")
 	if _, err := h.keepSnapshot(t.Context(), 0); err == nil || !core.IsKind(context.Cause(h.over), core.Lost) {
-		t.Errorf("with a machine that does not go on: %v, the attempt %v", err, context.Cause(h.over))
+		t.Errorf("with a machine that does not continue: %v, the attempt %v", err, context.Cause(h.over))
 	}
 }
 

@@ -187,7 +187,7 @@ func (n *node) importStaged(ctx context.Context, what string, image core.Image) 
 	if errors.Is(err, os.ErrNotExist) {
 		return &core.Error{
 			Kind: core.NotFound, Op: "find image", Object: image.Ref,
-			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent anew.",
+			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent again.",
 		}
 	}
 	if err != nil {

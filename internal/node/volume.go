@@ -134,7 +134,7 @@ func (h *head) fillVolume(ctx context.Context, tools dataimage.Tools) (size int6
 	digest, err := dataimage.DigestOf(ctx, fresh)
 	if err == nil && digest != h.plan.VM.VolumeFrom {
 		err = &core.Error{
-			Kind: core.Permanent, Op: "fill the volume from", Object: file, Err: fmt.Errorf("it holds %s, and held %s at home", digest, h.plan.VM.VolumeFrom),
+			Kind: core.Permanent, Op: "fill the volume from", Object: file, Err: fmt.Errorf("it holds %s, and held %s on the submitting machine", digest, h.plan.VM.VolumeFrom),
 			Remedy: "Was the image of `volume: {from: …}` changed while it was copied? Run the job again.",
 		}
 	}

@@ -221,7 +221,7 @@ func TestAVolumeOfADataImage(t *testing.T) {
 	}
 	write(t, plan.VolumeDir(dir), map[string]string{"in": "input's", "deep/more": "2"})
 	h.plan.VM.VolumeSize, h.plan.VM.VolumeFrom = 0, "sha256:other"
-	if err := h.makeImage(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other at home") {
+	if err := h.makeImage(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other on the submitting machine") {
 		t.Fatalf("another digest: %v", err)
 	}
 	var err error

@@ -264,7 +264,7 @@ func TestACheckpointThatItsJobForestalls(t *testing.T) {
 		return nil
 	})
 	r := b.Try("checkpoint", id)
-	if r.Code != 205 || !strings.Contains(r.Stderr, "has come to its end meanwhile") || strings.Contains(r.Stderr, "goes on") {
+	if r.Code != 205 || !strings.Contains(r.Stderr, "has come to its end meanwhile") || strings.Contains(r.Stderr, "The job continues") {
 		t.Errorf("got %+v", r)
 	}
 }

@@ -186,7 +186,7 @@ socat TCP-LISTEN:PORT,bind=127.0.0.1,fork EXEC:'sh /tmp/serve' </dev/null >/dev/
 	if err != nil {
 		t.Fatal(err)
 	}
-	if v.State != "failed" || !bytes.Contains(raw, []byte("ended by itself: its QEMU ended (signal: killed)")) || !bytes.Contains(raw, []byte("A run with `checkpoint:` goes on")) {
+	if v.State != "failed" || !bytes.Contains(raw, []byte("ended by itself: its QEMU ended (signal: killed)")) || !bytes.Contains(raw, []byte("A run with `checkpoint:` continues")) {
 		t.Errorf("the run of a killed machine: %s", raw)
 	}
 	testkit.Eventually(t, 20*time.Second, func() error {
