@@ -21,7 +21,7 @@ func transferText(e event.Event) string {
 	case event.CheckpointChanged:
 		return fmt.Sprintf("warning: %s is not the checkpoint that was kept there, and is not used", f.Place)
 	case event.CheckpointsDamaged:
-		return "warning: no checkpoint is undamaged; the run begins anew"
+		return "warning: no checkpoint is undamaged; the run starts again"
 	case event.CheckpointsRemoved:
 		return fmt.Sprintf("removed %d checkpoints of %d MB %s: all outputs are here (`checkpoint: {keep: true}` keeps them)", f.Count, f.Bytes/1e6, storeText(f.Store))
 	case event.CheckpointsStay:
