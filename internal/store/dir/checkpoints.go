@@ -99,7 +99,7 @@ func (d Checkpoints) plain(g driver.Generation) error {
 func displaced(dir string) error {
 	return &core.Error{
 		Kind: core.Permanent, Op: "use the directory", Object: dir, Err: unix.ENOTDIR,
-		Remedy: "Somebody has put something else in its place. See what it is, and who may write to the store.",
+		Remedy: "Another user or program has put something else in its place. See what it is, and who may write to the store.",
 	}
 }
 

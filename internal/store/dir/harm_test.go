@@ -126,7 +126,7 @@ func useHarmed(t *testing.T, store rooted, tree string) {
 	}
 	if _, _, err := store.Keep(t.Context(), driver.Generation{Attempt: 2}, "s", localTree(tree)); err == nil {
 		if list, lerr := store.List(t.Context()); lerr != nil || len(list) != 2 || store.Check(t.Context(), list[1]) != nil {
-			t.Errorf("it was kept anew, and there are %v, %v", list, lerr)
+			t.Errorf("it was kept again, and there are %v, %v", list, lerr)
 		}
 	}
 	for i := 3; i <= 5; i++ {
