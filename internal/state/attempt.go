@@ -89,7 +89,7 @@ type Record struct {
 	Margin    time.Duration `json:"margin,omitempty"`
 	MarginWhy string        `json:"margin_why,omitempty"`
 	// Saving is how long its checkpoint took on the site, from asking for it,
-	// and Bringing how long the way home.
+	// and Bringing how long its transfer to the store.
 	Saving   time.Duration `json:"saving,omitempty"`
 	Bringing time.Duration `json:"bringing,omitempty"`
 	// Answer is how the job ended after it was asked to write its checkpoint.
