@@ -41,13 +41,20 @@ type Continuation struct {
 
 // Continue reports what the result of an attempt means; nil: the run does not continue by it.
 func (a *Attempt) Continue(ctx context.Context, r *protocol.Result) (*Continuation, error) {
-	next, err := a.continued(ctx, r)
-	if err != nil || next == nil || !next.Moved {
-		return next, err
+	if !r.Continue && (core.KindNamed(r.Kind) != core.Lost || r.Exit != nil) {
+		return nil, nil //nolint:nilnil // it does not continue
+	}
+	list, err := a.Kept.Whole(ctx)
+	if err != nil {
+		return nil, err
 	}
 	attempts, err := a.Attempts(ctx)
 	if err != nil {
 		return nil, err
+	}
+	next := a.continued(r, list, attempts)
+	if next == nil || !next.Moved {
+		return next, nil
 	}
 	before, most := placement.Continued(attempts, a.Record.N), cmp.Or(a.Most, placement.MostContinued)
 	if before == 0 || before%most != 0 {
@@ -60,63 +67,40 @@ func (a *Attempt) Continue(ctx context.Context, r *protocol.Result) (*Continuati
 	}}, nil
 }
 
-// continued is Continue without a bound on the number of attempts.
-func (a *Attempt) continued(ctx context.Context, r *protocol.Result) (*Continuation, error) {
+// continued is Continue without a bound on the number of attempts, for the checkpoints and
+// the attempts of the run.
+func (a *Attempt) continued(r *protocol.Result, list []driver.Checkpoint, attempts []state.Attempt) *Continuation {
 	if r.Continue {
-		further, err := a.progressed(ctx)
-		if err != nil {
-			return nil, err
-		}
 		// Without `paths` a log that grew looks like progress.
-		a.Record.NoProgress = !further || r.Answer == core.AnswerDied && len(a.Job.Checkpoint.Paths) == 0
-		return a.onward(ctx, r)
-	}
-	if core.KindNamed(r.Kind) != core.Lost || r.Exit != nil {
-		return nil, nil //nolint:nilnil // it does not continue
-	}
-	list, err := a.Kept.Whole(ctx)
-	if err != nil {
-		return nil, err
+		a.Record.NoProgress = !a.progressed(list) || r.Answer == core.AnswerDied && len(a.Job.Checkpoint.Paths) == 0
+		return a.onward(r, attempts)
 	}
 	last := 0
 	if len(list) > 0 {
 		last = list[len(list)-1].Attempt
 	}
-	further := last == a.Record.N // by a copy that was made while it ran
-	if further {
-		if further, err = a.progressed(ctx); err != nil {
-			return nil, err
-		}
-	}
+	further := last == a.Record.N && a.progressed(list) // by a copy that was made while it ran
 	a.Record.NoProgress = !further
-	attempts, err := a.Attempts(ctx)
-	if err != nil {
-		return nil, err
-	}
 	lost := placement.LaunchedSince(attempts, *a.Record, last)
 	switch {
 	case last == 0 && (lost > placement.MostLost || !a.Record.CheckpointAsked.IsZero()): // it was asked for a checkpoint, and could not write it
-		return nil, nil //nolint:nilnil // it does not continue
+		return nil
 	case last == 0:
-		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run starts again, as it has no checkpoint yet")}, nil
+		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run starts again, as it has no checkpoint yet")}
 	case lost > placement.MostLost:
 		return &Continuation{Suspended: state.ReasonLostTooOften, Err: &core.Error{
 			Kind: core.Lost, Op: "continue from the checkpoint of run", Object: a.Run,
 			Err:    fmt.Errorf("%d attempts were lost since, the last one so: %s", placement.MostLost, r.Message),
 			Remedy: "Its checkpoint is " + a.Kept.Text() + ". `bee show " + a.Run + "` shows how each was lost; `bee resume " + a.Run + "` continues the run.",
-		}}, nil
+		}}
 	}
-	return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run continues from its last checkpoint")}, nil
+	return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run continues from its last checkpoint")}
 }
 
 // onward is the continuation after an attempt that has written a checkpoint. The run waits
 // for its user where it makes no progress.
-func (a *Attempt) onward(ctx context.Context, r *protocol.Result) (*Continuation, error) {
-	all, err := a.Attempts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	before := append(slices.DeleteFunc(all, func(rec state.Attempt) bool { return rec.N >= a.Record.N }), *a.Record)
+func (a *Attempt) onward(r *protocol.Result, attempts []state.Attempt) *Continuation {
+	before := append(slices.DeleteFunc(slices.Clone(attempts), func(rec state.Attempt) bool { return rec.N >= a.Record.N }), *a.Record)
 	e, reason := &core.Error{Kind: core.Permanent, Op: "continue from the checkpoint of run", Object: a.Run}, state.ReasonNoProgress
 	switch {
 	case placement.Unchanged(before) >= placement.MostUnchanged:
@@ -127,9 +111,9 @@ func (a *Attempt) onward(ctx context.Context, r *protocol.Result) (*Continuation
 		e.Err = fmt.Errorf("the last %d attempts ended within %s each, and asked to be continued", placement.MostShort, placement.ShortAttempt)
 		e.Remedy = "Exit code 85 means that the job has written its checkpoint, to continue on another site. Does the job use it so? `bee resume " + a.Run + "` continues the run."
 	default:
-		return &Continuation{Moved: true, Err: errors.New(LeftBehind(a.Job, r) + "; the run continues from there")}, nil
+		return &Continuation{Moved: true, Err: errors.New(LeftBehind(a.Job, r) + "; the run continues from there")}
 	}
-	return &Continuation{Suspended: reason, Err: e}, nil
+	return &Continuation{Suspended: reason, Err: e}
 }
 
 // LeftBehind is the text of why a job ended that continues elsewhere, and of what it left.
@@ -151,17 +135,13 @@ func LeftBehind(job *spec.Job, r *protocol.Result) string {
 // progressed reports whether this attempt's checkpoint differs from the newest of
 // the attempts before it in what a checkpoint consists of. A job that only
 // writes the same again would go round for ever.
-func (a *Attempt) progressed(ctx context.Context) (bool, error) {
-	list, err := a.Kept.Whole(ctx)
-	if err != nil {
-		return true, err
-	}
+func (a *Attempt) progressed(list []driver.Checkpoint) bool {
 	before := slices.DeleteFunc(slices.Clone(list), func(k driver.Checkpoint) bool { return k.Attempt >= a.Record.N })
 	files := func(of []driver.Checkpoint) map[string]string {
 		return placement.CheckpointFiles(of[len(of)-1].Manifest.Files, a.Job)
 	}
 	if len(before) == 0 { // copies that were made meanwhile may have taken their places
-		return len(list) == 0 || placement.Fingerprint(files(list)) != a.Record.From, nil
+		return len(list) == 0 || placement.Fingerprint(files(list)) != a.Record.From
 	}
-	return !maps.Equal(files(before), files(list)), nil
+	return !maps.Equal(files(before), files(list))
 }
