@@ -78,8 +78,8 @@ func (f *Files) Journal(ctx context.Context, enough func(protocol.Event) bool) e
 // MaxNodeError bounds the file of a node's error, in bytes.
 const MaxNodeError = 64 << 10
 
-// NodeError returns the error that the head has left, and whether there is one.
-func (f *Files) NodeError(ctx context.Context) (failure rpc.Failure, is bool) {
+// nodeError returns the error that the head has left, and whether there is one.
+func (f *Files) nodeError(ctx context.Context) (failure rpc.Failure, is bool) {
 	const name = "node-error.json"
 	t := driver.Transfer{Remote: protocol.NodeErrorPath(f.Lease.Hosts()[0].Dir, 0), Local: filepath.Join(f.Dir, name)}
 	if FetchFile(ctx, f.Lease, t, MaxNodeError) != nil {

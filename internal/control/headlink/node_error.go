@@ -31,7 +31,7 @@ func (f *Files) WithNodeError(ctx context.Context, cause error) error {
 		return cause
 	}
 	remedy := fmt.Sprintf("`bee logs --node 0 %s` shows what it wrote.", f.Run)
-	if failure, is := f.NodeError(ctx); is {
+	if failure, is := f.nodeError(ctx); is {
 		return byNodeError(cause, f.Site, failure, remedy)
 	}
 	name := NodeLog(f.Dir, f.Attempt, 0)

@@ -10,11 +10,11 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// Counting returns progress, which is called with how much of a file or directory has been
+// counting returns progress, which is called with how much of a file or directory has been
 // copied, and passes that and the total size to say. A directory is counted only while it
 // is copied, if that takes long: nothing waits for the count. end is to be called after the
 // last call of progress.
-func Counting(ctx context.Context, local string, say func(what string, done, total int64)) (progress func(done int64), end func()) {
+func counting(ctx context.Context, local string, say func(what string, done, total int64)) (progress func(done int64), end func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var total atomic.Int64
 	var count sync.Once

@@ -19,22 +19,22 @@ func TestALargeInputIsCountedWhileItIsCopied(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		var totals []int64
-		told, end := Counting(t.Context(), dir, func(_ string, _, total int64) { totals = append(totals, total) })
+		report, end := counting(t.Context(), dir, func(_ string, _, total int64) { totals = append(totals, total) })
 		for i := range int64(4) {
-			told(i)
+			report(i)
 			synctest.Wait()
 			time.Sleep(600 * time.Millisecond)
 		}
 		end()
 		if want := []int64{0, 0, 0, 7}; !slices.Equal(totals, want) {
-			t.Errorf("totals were told as %d, want %d", totals, want)
+			t.Errorf("totals were reported as %d, want %d", totals, want)
 		}
-		told, end = Counting(t.Context(), filepath.Join(dir, "b"), func(_ string, _, total int64) {
+		report, end = counting(t.Context(), filepath.Join(dir, "b"), func(_ string, _, total int64) {
 			if total != 4 {
-				t.Errorf("of a file %d is told, want its size", total)
+				t.Errorf("of a file %d is reported, want its size", total)
 			}
 		})
-		told(1)
+		report(1)
 		end()
 	})
 }

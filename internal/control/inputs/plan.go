@@ -48,7 +48,7 @@ func Plan(job *spec.Job) ([]Copy, map[string]string, error) {
 	return copies, binds, err
 }
 
-// PlanAt is planInputs of a job with given binds: they are those of all its inputs,
+// PlanAt is Plan of a job with given binds: they are those of all its inputs,
 // also where some are in its checkpoint.
 func PlanAt(job *spec.Job, binds map[string]string) ([]Copy, error) {
 	var copies []Copy
@@ -64,11 +64,11 @@ func PlanAt(job *spec.Job, binds map[string]string) ([]Copy, error) {
 			// in place of a copy, or nothing.
 			local, err := filepath.EvalSymlinks(local)
 			if err != nil {
-				return nil, Error(in, err)
+				return nil, inputError(in, err)
 			}
 			info, err := os.Stat(local)
 			if err != nil {
-				return nil, Error(in, err)
+				return nil, inputError(in, err)
 			}
 			target := Target(job, in, name, isGlob, info.IsDir())
 			copies = append(copies, Copy{Local: local, Remote: Place(job, binds, in, target), Input: i})
@@ -116,15 +116,16 @@ func Binds(job *spec.Job) map[string]string {
 func matches(in spec.Input) ([]string, error) {
 	matches, err := spec.LocalMatches(in.From)
 	if err != nil {
-		return nil, Error(in, err)
+		return nil, inputError(in, err)
 	}
 	if len(matches) == 0 {
-		return nil, Error(in, errors.New("no such file or directory"))
+		return nil, inputError(in, errors.New("no such file or directory"))
 	}
 	return matches, nil
 }
 
-func Error(in spec.Input, err error) error {
+// inputError returns the error of an input that cannot be read.
+func inputError(in spec.Input, err error) error {
 	return &core.Error{
 		Kind: core.Invalid, Op: "read input", Object: in.From, Err: err,
 		Remedy: "Check `inputs:` in the Beefile; relative paths start at the Beefile's directory.",

@@ -41,7 +41,7 @@ func RemoteDir(runDir string) string { return filepath.Join(runDir, "remote") }
 func (r *Remote) file(in spec.Input) (string, error) {
 	from, _, err := spec.ParseRemote(in.From)
 	if err != nil {
-		return "", Error(in, err)
+		return "", inputError(in, err)
 	}
 	return filepath.Join(r.Dir, DirName(in.From+"\n"+in.SHA256), from.Name()), nil
 }

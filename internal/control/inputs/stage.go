@@ -46,7 +46,7 @@ func (s *Stager) Stage(ctx context.Context, head core.Host, copies []Copy) error
 		if err != nil {
 			return err
 		}
-		progress, end := Counting(ctx, c.Local, s.Progress)
+		progress, end := counting(ctx, c.Local, s.Progress)
 		t := driver.Transfer{Local: local, Remote: path.Join(head.Dir, c.Remote), Progress: progress}
 		err = s.Site.Retry(ctx, func() error { return s.Site.Lease.Stage(ctx, t) })
 		end()
