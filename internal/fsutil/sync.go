@@ -104,8 +104,8 @@ func (r *Root) fsync(name string) error {
 // other's mode for its own.
 var opening sync.Mutex
 
-// isShut says that something is a directory of this user's that its own mode keeps them from
-// reading.
+// isShut reports whether something is a directory of this user's that its own mode keeps them
+// from reading.
 func isShut(info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	uid := os.Geteuid()
