@@ -60,31 +60,46 @@ func lookOutside(dir string) string {
 }
 
 // playWithLinks swaps a file, a directory and everything in it for links to outside, FIFOs
-// and links that lead in a circle, for ever. What others make of these places is removed.
+// and links that lead in a circle, for ever. What others make of these places is removed. It
+// follows no link itself: transfers may leave one where it has just had a directory.
 func playWithLinks(volume, outside string) {
-	up := strings.Repeat("../", 30) + strings.TrimPrefix(outside, "/")
 	for round := 0; ; round++ {
 		os.MkdirAll(volume, 0o700) //nolint:errcheck // the next round does it
-		for name, inside := range map[string]string{"deep": "secret", "deep/d": "secret", "secret": ""} {
-			place := filepath.Join(volume, name)
-			for _, target := range []string{outside, up, filepath.Base(name), outside + "/secret", outside + "/deep"} {
-				fsutil.RemoveAll(place)
-				if inside != "" {
-					os.Mkdir(place, 0o700)                                                     //nolint:errcheck // the next round removes what others made there
-					os.WriteFile(filepath.Join(place, inside), []byte("own"), 0o600)           //nolint:errcheck // the next round removes what others made there
-					os.Symlink(filepath.Join(outside, "secret"), filepath.Join(place, "link")) //nolint:errcheck // the next round removes what others made there
-				} else {
-					os.WriteFile(place, []byte("own"), 0o600) //nolint:errcheck // the next round removes what others made there
-				}
-				time.Sleep(time.Millisecond) // a copy comes in between, now and then
-				fsutil.RemoveAll(place)
-				os.Symlink(target, place)    //nolint:errcheck // the next round removes what others made there
-				time.Sleep(time.Millisecond) // as above
-			}
-			fsutil.RemoveAll(place)
-			syscall.Mkfifo(place, 0o600) //nolint:errcheck // the next round removes what others made there
+		if root, err := fsutil.OpenRoot(volume); err == nil {
+			playRound(root, outside)
+			root.Close()
 		}
-		os.WriteFile("rounds", fmt.Append(nil, round), 0o600) //nolint:errcheck // the next round removes what others made there
+		os.WriteFile("rounds", fmt.Append(nil, round), 0o600) //nolint:errcheck // the next round does it
+	}
+}
+
+// playRound is a round of playWithLinks.
+//
+//nolint:errcheck // what fails, as others work there too, the next round does
+func playRound(root *fsutil.Root, outside string) {
+	up := strings.Repeat("../", 30) + strings.TrimPrefix(outside, "/")
+	root.RemoveAll("deep")
+	root.Mkdir("deep", 0o700)
+	for _, place := range []string{"secret", "deep/d", "deep"} {
+		for _, target := range []string{outside, up, filepath.Base(place), outside + "/secret", outside + "/deep"} {
+			root.RemoveAll(place)
+			if place == "secret" {
+				root.WriteFile(place, []byte("own"), 0o600)
+			} else {
+				root.Mkdir(place, 0o700)
+				root.WriteFile(place+"/secret", []byte("own"), 0o600)
+				root.Symlink(outside+"/secret", place+"/link")
+			}
+			time.Sleep(time.Millisecond) // a copy comes in between, now and then
+			root.RemoveAll(place)
+			root.Symlink(target, place)
+			time.Sleep(time.Millisecond) // as above
+		}
+		root.RemoveAll(place)
+		if parent, err := root.Sub(filepath.Dir(place)); err == nil {
+			syscall.Mkfifo(filepath.Join(parent.Pinned(), filepath.Base(place)), 0o600)
+			parent.Close()
+		}
 	}
 }
 
