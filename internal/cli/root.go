@@ -85,7 +85,7 @@ A Beefile describes the job, a sites file your machines:
 			root.AddCommand(c)
 		}
 	}
-	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newLogsCommand(), a.newExecCommand(), a.newCpCommand(), a.newForwardCommand(), a.newStatsCommand(), a.newSSHCommand(),
+	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newReportCommand(), a.newLogsCommand(), a.newExecCommand(), a.newCpCommand(), a.newForwardCommand(), a.newStatsCommand(), a.newSSHCommand(),
 		a.newStopCommand(), a.newWaitCommand(), a.newEventsCommand(), a.newCheckpointCommand(), a.newMoveCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newSuperviseCommand(), a.newRmCommand(), a.newSweepCommand())
 	group("files", a.newInitCommand(), a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newBenchCommand(), a.newBurstCommand(), a.newImageCommand(), a.newDataCommand(), a.newVolumeCommand())
 	group("machine", a.newDoctorCommand(), a.newInfoCommand(), a.newMetricsCommand(), a.newVMCommand(), a.newFabricCommand(), a.newEmulateCommand())

@@ -236,6 +236,18 @@ func (a *app) newShowCommand() *cobra.Command {
 
 func (a *app) showRun(v runView) error {
 	w := a.on(a.stdout).Prose()
+	writeRun(w, v)
+	return w.Flush()
+}
+
+// rows takes names with their values, in blocks with a gap between them.
+type rows interface {
+	Row(values ...any)
+	Gap()
+}
+
+// writeRun writes what there is to show of a run.
+func writeRun(w rows, v runView) {
 	row := func(name, format string, args ...any) { w.Row(name, fmt.Sprintf(format, args...)) }
 	row("run", "%s", v.ID)
 	row("name", "%s", v.Name)
@@ -316,7 +328,6 @@ func (a *app) showRun(v runView) error {
 	for _, n := range history {
 		row("  "+n.Time.Local().Format(time.DateTime), "%s", n.Text)
 	}
-	return w.Flush()
 }
 
 func showError(row func(string, string, ...any), indent string, e *errorView) {
