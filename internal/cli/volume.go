@@ -28,7 +28,7 @@ directory, host or bucket in the background, in order. Writes are as fast as the
 however slow the remote is. What was closed or synced survives a crash of this host.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.newVolumeMountCommand(), a.newVolumeUmountCommand(), a.newVolumeStatusCommand(), a.newVolumeDrainCommand())
+	c.AddCommand(a.newVolumeMountCommand(), a.newVolumeUmountCommand(), a.newVolumeStatusCommand(), a.newVolumeDrainCommand(), a.newVolumeLsCommand(), a.newVolumeRecoverCommand())
 	return c
 }
 
@@ -179,17 +179,22 @@ draining continues in the background.`,
 				}
 				return err
 			}
-			s, err := a.volumeDrain(ctx, v)
-			if err != nil {
-				return err
-			}
-			a.printConflicts(s)
-			_, err = mount.Clean(ctx, v, true)
-			return err
+			return a.volumeEnd(ctx, v)
 		},
 	}
 	c.Flags().BoolVar(&noWait, "no-wait", false, "leave draining to the background")
 	return c
+}
+
+// volumeEnd waits until a volume is drained, and removes what it has left on this host.
+func (a *app) volumeEnd(ctx context.Context, v burst.Config) error {
+	s, err := a.volumeDrain(ctx, v)
+	if err != nil {
+		return err
+	}
+	a.printConflicts(s)
+	_, err = mount.Clean(ctx, v, true)
+	return err
 }
 
 func (a *app) newVolumeDrainCommand() *cobra.Command {

@@ -81,6 +81,7 @@ func processes(b *testkit.Bee, which string) []int {
 
 type volumeStatus struct {
 	ID, Remote, Mount, Waits string
+	Place                    string
 	Undrained, Published     int64
 	Changes                  int
 	Drained, Running         bool
@@ -301,7 +302,8 @@ func TestVolumeKilled(t *testing.T) {
 }
 
 // TestVolumeLeft unmounts without waiting: draining continues in the background. A remote
-// that another volume uses is refused meanwhile.
+// that another volume uses is refused meanwhile. The I/O process is killed, and another
+// installation drains the buffer from its disk.
 func TestVolumeLeft(t *testing.T) {
 	b, far, near := mounted(t, "--rate", "4mbit")
 	for i := range 4 {
@@ -312,6 +314,12 @@ func TestVolumeLeft(t *testing.T) {
 	if r := b.Try("volume", "umount", "--no-wait", near); r.Code != 0 || !strings.Contains(r.Stderr, "undrained") {
 		t.Errorf("umount: %+v", r)
 	}
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if len(contents(t, far)) == 0 {
+			return errors.New("nothing is drained in the background")
+		}
+		return nil
+	})
 	other := testkit.NewBee(t)
 	if err := os.Mkdir(filepath.Join(other.Work, "near"), 0o755); err != nil {
 		t.Fatal(err)
@@ -323,11 +331,40 @@ func TestVolumeLeft(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(other.Dir, "*", "volumes", "*")); err != nil || len(left) > 0 {
 		t.Errorf("a refused mount has left %v, %v", left, err)
 	}
-	b.CheckNothingLeft(time.Minute)
+	var list []volumeStatus
+	b.JSON(&list, "volume", "ls", "--json")
+	if len(list) != 1 || !list[0].Running || list[0].Drained {
+		t.Fatalf("ls: %+v", list)
+	}
+	if r := other.Try("volume", "recover", list[0].Place); r.Code != 203 {
+		t.Errorf("recovered while it is drained: %+v", r)
+	}
+	for _, pid := range processes(b, "volume-io ") {
+		testkit.Kill(pid)
+	}
+	if got := b.Must("volume", "ls"); !strings.Contains(got, list[0].Place) || !strings.Contains(got, "dead") {
+		t.Errorf("ls: %s", got)
+	}
+	rescued := filepath.Join(other.Work, "rescued")
+	if err := os.Rename(list[0].Place, rescued); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.Must("volume", "ls"); !strings.Contains(got, "missing") {
+		t.Errorf("ls: %s", got)
+	}
+	other.Must("volume", "recover", "rescued")
 	if got := contents(t, far); len(got) != 4 {
 		t.Errorf("the remote has %d files", len(got))
 	}
-	b.Must("volume", "drain", far)
+	if left, err := filepath.Glob(filepath.Join(other.Dir, "*", "volumes", "*")); err != nil || len(left) > 0 {
+		t.Errorf("a recovered volume has left %v, %v", left, err)
+	}
+	if _, err := os.Lstat(rescued); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the recovered buffer: %v", err)
+	}
+	for _, of := range []*testkit.Bee{b, other} {
+		of.CheckNothingLeft(time.Minute)
+	}
 }
 
 // TestVolumeSemantics runs go-fuse's tests of POSIX file systems in a volume.

@@ -1,6 +1,7 @@
 package burst
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -46,9 +47,14 @@ const (
 	notesName  = "uploads"
 )
 
+const (
+	idBytes    = 4
+	mostConfig = 1 << 20 // bytes of a record
+)
+
 // NewID gives the id of a new volume.
 func NewID() string {
-	var b [4]byte
+	var b [idBytes]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
 }
@@ -63,6 +69,46 @@ func (c Config) Save() error {
 		return err
 	}
 	return fsutil.WriteFile(filepath.Join(c.Dir, configName), raw, 0o600)
+}
+
+// mark writes the record into the directory of the journal, too: from that disk alone the
+// volume can be recovered.
+func (c Config) mark() error {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	there, err := fsutil.ReadFile(c.Place, configName, mostConfig)
+	if err == nil && bytes.Equal(there, raw) {
+		return nil
+	}
+	return fsutil.WriteFile(filepath.Join(c.Place, configName), raw, 0o600)
+}
+
+// Left reads the record of the volume whose journal is in a directory. Its Place is that
+// directory, wherever its disk was mounted before; it is in no installation yet.
+func Left(place string) (Config, error) {
+	dir, err := fsutil.OpenOwn(place) // nobody else has written what it names
+	if err != nil {
+		return Config{}, err
+	}
+	defer dir.Close()
+	var c Config
+	raw, err := dir.ReadFile(configName, mostConfig)
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err == nil && !isID(c.ID) {
+		err = fmt.Errorf("it names %q, which is no volume", c.ID)
+	}
+	c.Place, c.Mount, c.Dir = place, "", ""
+	return c, err
+}
+
+// isID reports whether a text is an id as NewID makes them.
+func isID(id string) bool {
+	raw, err := hex.DecodeString(id)
+	return err == nil && len(raw) == idBytes
 }
 
 // Forget removes the record.
@@ -81,7 +127,7 @@ func (c Config) Forget() error {
 // Load reads the record in a directory.
 func Load(dir string) (Config, error) {
 	var c Config
-	raw, err := fsutil.ReadFile(dir, configName, 1<<20)
+	raw, err := fsutil.ReadFile(dir, configName, mostConfig)
 	if err == nil {
 		err = json.Unmarshal(raw, &c)
 	}

@@ -57,6 +57,9 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	if err != nil {
 		return err
 	}
+	if err := c.mark(); err != nil {
+		return errors.Join(err, v.Close())
+	}
 	// A remote that is away keeps no volume from its journal, but one that is new.
 	claim := func() error { return take(v.tree, c, !v.drained()) }
 	err = claim()

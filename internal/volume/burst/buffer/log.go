@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,8 @@ import (
 // Log is the journal in a directory that its user alone can read. One process has it open.
 type Log struct {
 	dir  *fsutil.Root
-	most int64 // bytes of a segment, after which another one begins
+	lock *fsutil.Lock // no process of another installation has it open, either
+	most int64        // bytes of a segment, after which another one begins
 
 	mu       sync.Mutex
 	segments map[uint64]*segment
@@ -44,7 +46,10 @@ type segment struct {
 // SegmentSize is the usual size of a segment.
 const SegmentSize = 64 << 20
 
-const indexName = "index"
+const (
+	indexName = "index"
+	lockName  = "lock"
+)
 
 // Options of a Log.
 type Options struct {
@@ -66,7 +71,11 @@ func Open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Log{dir: root, most: o.SegmentSize, segments: map[uint64]*segment{}}
+	lock, err := fsutil.TryLock(filepath.Join(dir, lockName))
+	if err != nil {
+		return nil, errors.Join(err, root.Close())
+	}
+	l := &Log{dir: root, lock: lock, most: o.SegmentSize, segments: map[uint64]*segment{}}
 	if l.most == 0 {
 		l.most = SegmentSize
 	}
@@ -314,5 +323,5 @@ func (l *Log) Close() error {
 	for _, s := range l.segments {
 		errs = append(errs, s.f.Close())
 	}
-	return errors.Join(append(errs, l.dir.Close())...)
+	return errors.Join(append(errs, l.dir.Close(), l.lock.Unlock())...)
 }

@@ -242,6 +242,62 @@ func Find(volumes, word string) (burst.Config, error) {
 	return burst.Config{}, &core.Error{Kind: core.NotFound, Op: "find volume", Object: fmt.Sprintf("%q", word), Err: errors.New("no volume of yours on this host is mounted there, or has that remote"), Remedy: "`bee volume status` lists them."}
 }
 
+// Recover gives the volume of a dead attempt: its directory, its remote, its id, or the directory of
+// its buffer, of whatever installation that was. A volume that a living client has mounted is Busy.
+func Recover(ctx context.Context, volumes, word string) (burst.Config, error) {
+	c, err := Find(volumes, word)
+	if core.IsKind(err, core.NotFound) {
+		return left(volumes, word, err)
+	}
+	if err != nil {
+		return c, err
+	}
+	at, err := mountedAt(c)
+	if err != nil || at == "" {
+		return c, err
+	}
+	if _, err := os.Stat(at); err == nil || !gone(err) {
+		return c, &core.Error{Kind: core.Busy, Op: "recover volume", Object: c.Remote, Err: fmt.Errorf("it is in use at %s", at), Remedy: "Nothing of it is dead: `bee volume drain " + at + "` waits until it is drained."}
+	}
+	return c, Unmount(ctx, at)
+}
+
+// left makes a volume of this installation of the buffer in a directory. otherwise is the error where
+// none is there.
+func left(volumes, dir string, otherwise error) (burst.Config, error) {
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return burst.Config{}, otherwise
+	}
+	place, err := directory("recover volume", dir)
+	if err != nil {
+		return burst.Config{}, err
+	}
+	c, err := burst.Left(place)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = refuse("recover volume", place, errors.New("it is no buffer of a volume"), "Name the directory of a buffer, such as bee-volume-1a2b3c4d: `bee volume ls` prints where buffers are.")
+	}
+	if err != nil {
+		return c, err
+	}
+	all, err := burst.All(volumes)
+	if err != nil {
+		return c, err
+	}
+	for _, known := range all {
+		if known.ID != c.ID {
+			continue
+		}
+		if there, err := fsutil.Exists(known.Place); err != nil || there && known.Place != place {
+			return c, errors.Join(err, &core.Error{Kind: core.Busy, Op: "recover volume", Object: place, Err: fmt.Errorf("volume %s has its buffer at %s", c.ID, known.Place), Remedy: "This one is a copy. Keep it until `bee volume drain " + known.Remote + "` has succeeded."})
+		}
+	}
+	if _, err := burst.Inspect(place); err != nil { // a process of the other installation may have it open
+		return c, err
+	}
+	c.Dir = filepath.Join(volumes, c.ID)
+	return c, c.Save()
+}
+
 // Clean removes what a drained volume has left on this host: its record and its buffer.
 // It reports whether that was so. One with conflicts stays unless they were reported.
 func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
