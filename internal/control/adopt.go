@@ -25,12 +25,12 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider, rec: rec}
+	a := attemptOf(d.controlled, d, site, provider, rec)
 	if rec.State == state.InQueue && rec.Autostart == state.Enabled { // each controller sees to that once
 		a.rec.Autostart = state.Enabling
 	}
 	if rec.State != state.Acquiring { // else it is known only later what is there
-		a.on(machinery.ControllerStarted)
+		a.rec.on(machinery.ControllerStarted)
 	}
 	if a.rec.Phases == nil {
 		a.rec.Phases = map[core.Phase]time.Duration{}
@@ -50,7 +50,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		}
 	}
 	// A lease without hosts is one whose making or releasing was cut short.
-	gone := a.lease == nil || len(a.lease.Hosts()) == 0
+	gone := a.at.lease == nil || len(a.at.lease.Hosts()) == 0
 	switch a.rec.State {
 	case state.Lending, state.Releasing, state.Closed: // everything that is wanted is collected
 		return a.resumeRelease(ctx)
@@ -73,8 +73,8 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 
 // resumeRelease continues the release of an attempt whose verdict is on record.
 func (a *attempt) resumeRelease(ctx context.Context) (outcome, error) {
-	out := remembered(a.rec)
-	if a.cancelled() {
+	out := remembered(a.rec.Attempt)
+	if a.rec.cancelled() {
 		return a.abandoned(ctx, out)
 	}
 	return out, a.letGo(ctx, out)
@@ -94,17 +94,17 @@ func (a *attempt) cancels() outcome {
 func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
 	out := outcome{again: true}
 	switch {
-	case a.autostarted() && !gone:
-		a.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", a.run.ID, a.site.Name))
+	case a.rec.autostarted() && !gone:
+		a.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", a.run.ID, a.at.site.Name))
 		return a.rejoin(ctx)
 	case a.stopAsked():
 		out = outcome{state: state.Stopped, err: errStopped()}
-	case a.autostarted(): // it may have run there
+	case a.rec.autostarted(): // it may have run there
 		return a.hostsGone(ctx)
 	case a.rec.State == state.Acquiring:
-		a.on(machinery.ControllerStarted)
-	case !gone && a.lease.Queue() != nil: // its place in the queue is kept
-		a.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", a.run.ID, a.site.Name))
+		a.rec.on(machinery.ControllerStarted)
+	case !gone && a.at.lease.Queue() != nil: // its place in the queue is kept
+		a.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", a.run.ID, a.at.site.Name))
 		// Also while nobody looked. That the image took may lie before the attempt.
 		a.rec.Phases[core.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[core.PhaseImage])
 		work, cancel := a.untilStop(ctx)
@@ -120,7 +120,7 @@ func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
 // hostsGone is the outcome of an attempt whose hosts are gone, with all that was on them.
 func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 	out := outcome{state: state.Failed, err: &core.Error{
-		Kind: core.Lost, Op: "recover site", Object: a.site.Name,
+		Kind: core.Lost, Op: "recover site", Object: a.at.site.Name,
 		Err: errors.New("its hosts are gone, and no result came back"), Remedy: "Run the job again.",
 	}}
 	if on, is, err := a.moved(ctx, &protocol.Result{Kind: core.Lost.String(), Message: "its hosts are gone"}); err != nil {
@@ -130,7 +130,7 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 	} else if a.stopAsked() {
 		out = outcome{state: state.Stopped, err: errStopped()}
 	}
-	a.blame(out)
+	a.rec.blame(out)
 	return out, a.letGo(ctx, out)
 }
 
@@ -140,25 +140,25 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
 	begun := time.Now()
 	for pause := firstLook; ; pause = min(2*pause, laterLook) {
-		a.lease, err = a.provider.Recover(ctx, *a.rec.Lease)
+		a.at.lease, err = a.at.provider.Recover(ctx, *a.rec.Lease)
 		if err == nil || core.IsKind(err, core.NotFound) {
-			a.runner.connected(a.lease)
-			if a.lease == nil || err != nil {
+			a.runner.connected(a.at.lease)
+			if a.at.lease == nil || err != nil {
 				return false, nil
 			}
-			if err := core.CheckHosts(a.lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
-				a.event(ctx, event.SiteInvalid{Site: a.site.Name, Cause: event.CauseOf(err)})
-				a.lease = nil
-			} else if len(a.lease.Hosts()) == 0 { // it was half made
-				a.lease = nil
+			if err := core.CheckHosts(a.at.lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
+				a.rec.event(ctx, event.SiteInvalid{Site: a.at.site.Name, Cause: event.CauseOf(err)})
+				a.at.lease = nil
+			} else if len(a.at.lease.Hosts()) == 0 { // it was half made
+				a.at.lease = nil
 			}
 			return false, nil
 		}
-		a.lease = nil
+		a.at.lease = nil
 		if a.rec.Decided() || ctx.Err() != nil {
 			return false, err
 		}
-		if a.declaredLost(ctx) {
+		if a.rec.declaredLost(ctx) {
 			return true, nil
 		}
 		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
@@ -182,7 +182,7 @@ func (a *attempt) begun(ctx context.Context) bool {
 		return true
 	}
 	is := false
-	err := a.headFiles().Journal(ctx, func(e protocol.Event) bool {
+	err := a.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
 		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
 		a.rec.TaskBegan = a.rec.TaskBegan || a.mayHaveEffects(e)
 		return a.rec.TaskBegan
@@ -198,13 +198,13 @@ func (a *attempt) begun(ctx context.Context) bool {
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is
 // recorded first, so that not every command tries again.
 func (d *drive) cleanUpNow(ctx context.Context, rec state.Attempt) error {
-	a := &attempt{controlled: d.controlled, runner: d, rec: rec}
-	a.on(machinery.RunOver)
-	a.rec.ReleaseTried = time.Now()
-	if err := a.put(ctx); err != nil {
+	own := &record{of: d.controlled, Attempt: rec}
+	own.on(machinery.RunOver)
+	own.ReleaseTried = time.Now()
+	if err := own.put(ctx); err != nil {
 		return err
 	}
-	return d.cleanUp(ctx, a.rec)
+	return d.cleanUp(ctx, own.Attempt)
 }
 
 // cleanUp releases what an attempt still holds whose run continues without it, or is over.
@@ -220,8 +220,8 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 	if err != nil {
 		return err
 	}
-	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider, rec: rec}
-	a.on(machinery.RunOver)
+	own := &record{of: d.controlled, Attempt: rec}
+	own.on(machinery.RunOver)
 	if rec.Lease != nil { // of another machine's, a list of what is here says nothing
 		lease, err := provider.Recover(ctx, *rec.Lease)
 		disconnect(lease)
@@ -229,11 +229,11 @@ func (d *drive) cleanUp(ctx context.Context, rec state.Attempt) error {
 			return err
 		}
 	}
-	if err := driver.ReleaseOwned(ctx, provider, a.owner()); err != nil {
+	if err := driver.ReleaseOwned(ctx, provider, own.owner()); err != nil {
 		return err
 	}
-	a.on(machinery.Released)
-	return a.put(ctx)
+	own.on(machinery.Released)
+	return own.put(ctx)
 }
 
 // site gives the site of an earlier attempt as it was at submission.

@@ -91,9 +91,10 @@ func TestALongLineOfAJournal(t *testing.T) {
 	long := `{"seq":2,"remark":true,"result":{"outputs":[` + strings.TrimSuffix(strings.Repeat(`{"index":0,"path":"volume/x"},`, 1e5), ",") + `]}}`
 	sub := Submission{Job: movable()}
 	sub.Job.Outputs = []spec.Output{{}}
-	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, sub), lease: keptJournal{text: "{\"seq\":1,\"message\":\"first\"}\n" + long + "\n{\"seq\":3,\"message\":\"last\"}\n{\"mess"}}
+	a := attemptOf(control(w.Controller, run, sub), &drive{}, spec.Site{}, nil, state.Attempt{})
+	a.at.lease = keptJournal{text: "{\"seq\":1,\"message\":\"first\"}\n" + long + "\n{\"seq\":3,\"message\":\"last\"}\n{\"mess"}
 	var lengths []int
-	if err := a.headFiles().Journal(t.Context(), func(e protocol.Event) bool {
+	if err := a.at.headFiles().Journal(t.Context(), func(e protocol.Event) bool {
 		n := len(e.Message)
 		if e.Result != nil {
 			n = len(e.Result.Outputs)

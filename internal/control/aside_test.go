@@ -94,7 +94,7 @@ func TestAnImpossiblePairSetsTheRunAside(t *testing.T) {
 	w := newWorld(t, "a")
 	w.reached = func(s state.AttemptState, _ state.Autostart, e machinery.Event) {
 		if s == state.Starting && e == machinery.TaskBegins {
-			(&attempt{runner: &drive{}, controlled: control(w.Controller, state.Run{}, Submission{}), rec: state.Attempt{State: s}}).on(machinery.Collected)
+			(&record{of: control(w.Controller, state.Run{}, Submission{}), Attempt: state.Attempt{State: s}}).on(machinery.Collected)
 		}
 	}
 	w.sites["a"].head = events(protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{}})
@@ -104,7 +104,7 @@ func TestAnImpossiblePairSetsTheRunAside(t *testing.T) {
 		t.Fatalf("got %+v, want one that is set aside and names both", got)
 	}
 	stack, err := os.ReadFile(StackPath(w.Store.RunDir(run.ID)))
-	if err != nil || !strings.Contains(string(stack), "(*attempt).on") {
+	if err != nil || !strings.Contains(string(stack), "(*record).on") {
 		t.Errorf("the stack: %s, %v", stack, err)
 	}
 	if attempts := w.attempts(t, run); len(attempts) != 1 || attempts[0].State != state.Starting {

@@ -9,10 +9,8 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
-	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/checkpoint"
 	"github.com/bee-hpc/bee/internal/control/placement"
-	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -24,17 +22,10 @@ import (
 // attempt is one stretch of a run on one lease, as this controller sees it.
 type attempt struct {
 	*controlled
-	runner   runner
-	site     spec.Site
-	provider driver.Provider
-	lease    driver.Lease
-	rec      state.Attempt
-	// changes are those of its state that are to be written.
-	changes []event.Event
-	answers []state.Request // of which the change is the result
-	// lost is the request that declares its site lost, once this controller has read it.
-	lost  *siteLost
-	reach reachability
+	runner runner
+	rec    *record
+	at     *siteLease
+	reach  reachability
 
 	// What follows is found again by each controller that continues the attempt. None of it
 	// decides the attempt's course.
@@ -72,10 +63,6 @@ type attempt struct {
 	ends time.Time
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
-	// breaks are those of the connection over which files travel.
-	breaks transfer.Breaks
-	// declaredLostAsked is when the run's record was last asked for that.
-	declaredLostAsked time.Time
 	// passed are the phases of its head so far.
 	passed durations
 	// remarks counts those of its head that went into the history.
@@ -84,17 +71,23 @@ type attempt struct {
 	lies string
 }
 
+// attemptOf returns an attempt of a run by its record, which may be empty.
+func attemptOf(r *controlled, by runner, site spec.Site, provider driver.Provider, rec state.Attempt) *attempt {
+	own := &record{of: r, Attempt: rec}
+	return &attempt{controlled: r, runner: by, rec: own, at: &siteLease{rec: own, site: site, provider: provider}}
+}
+
 // attempt makes one attempt on a site, to its end.
 func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	provider, err := d.c.Provider(site)
 	if err != nil {
 		return d.siteFailed(ctx, err)
 	}
-	a := &attempt{controlled: d.controlled, runner: d, site: site, provider: provider}
+	a := attemptOf(d.controlled, d, site, provider, state.Attempt{})
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
 	// A site that cannot do it is skipped before any image is built.
-	facts, mounts, err := a.candidate().Check(work, a.first(), func(ctx context.Context) ([]state.Attempt, error) { return d.c.Store.Attempts(ctx, d.run.ID) })
+	facts, mounts, err := a.at.candidate().Check(work, a.first(), func(ctx context.Context) ([]state.Attempt, error) { return d.c.Store.Attempts(ctx, d.run.ID) })
 	if err != nil {
 		return a.abandon(ctx, err)
 	}
@@ -124,7 +117,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 // when the user asks for it.
 func (a *attempt) execute(ctx, work context.Context) (outcome, error) {
 	if err := a.begin(work); err != nil {
-		if a.autostarted() && a.rec.Launched() { // it runs, whatever went wrong on the submitting machine
+		if a.rec.autostarted() && a.rec.Launched() { // it runs, whatever went wrong on the submitting machine
 			return outcome{}, err
 		}
 		return a.abandon(ctx, err)
@@ -148,27 +141,27 @@ func (a *attempt) warnOfPreemption(ctx context.Context) {
 	if left == 0 {
 		return
 	}
-	if _, warned := a.noted.LoadOrStore("preemption on "+a.site.Name, true); warned {
+	if _, warned := a.noted.LoadOrStore("preemption on "+a.at.site.Name, true); warned {
 		return
 	}
-	a.record(ctx, event.Preemption{Site: a.site.Name, Notice: event.Seconds(left), Grace: event.Seconds(placement.CheckpointGrace(&a.sub.Job))})
+	a.record(ctx, event.Preemption{Site: a.at.site.Name, Notice: event.Seconds(left), Grace: event.Seconds(placement.CheckpointGrace(&a.sub.Job))})
 }
 
 // acquire writes the intent, gets the lease and writes its handle.
 func (a *attempt) acquire(ctx context.Context) error {
-	a.rec = a.runner.newAttempt(a.site)
+	a.rec.Attempt = a.runner.newAttempt(a.at.site)
 	a.run.State = state.Running
-	if err := a.put(ctx); err != nil { // the intent
+	if err := a.rec.put(ctx); err != nil { // the intent
 		return err
 	}
 	if err := recorded(a.c.Store.PutRun(ctx, a.run)); err != nil {
 		return err
 	}
 	a.c.say(core.PhaseAcquire, a.choice())
-	return a.timed(ctx, core.PhaseAcquire, func() error {
-		lease, err := a.provider.Acquire(ctx, a.candidate().Request(a.owner()))
+	return a.rec.timed(ctx, core.PhaseAcquire, func() error {
+		lease, err := a.at.provider.Acquire(ctx, a.at.candidate().Request(a.rec.owner()))
 		if core.IsKind(err, core.Busy) { // another run may have come first since the site was asked
-			err = cmp.Or(a.candidate().Occupied(ctx, a.first()), err)
+			err = cmp.Or(a.at.candidate().Occupied(ctx, a.first()), err)
 		}
 		if err != nil {
 			return err
@@ -179,19 +172,14 @@ func (a *attempt) acquire(ctx context.Context) error {
 
 // choice says in one line where the run goes, and why there.
 func (a *attempt) choice() string {
-	text := fmt.Sprintf("site %s (%s): %s", a.site.Name, a.provider.Info().Summary, a.rec.Why)
-	if a.site.Slot > 0 {
-		text += fmt.Sprintf("; %s", placement.SlotText(a.site, &a.sub.Job))
+	text := fmt.Sprintf("site %s (%s): %s", a.at.site.Name, a.at.provider.Info().Summary, a.rec.Why)
+	if a.at.site.Slot > 0 {
+		text += fmt.Sprintf("; %s", placement.SlotText(a.at.site, &a.sub.Job))
 		if a.sub.Job.Checkpoint == nil {
 			text += ", and the job, which has no `checkpoint:`, is ended if it is not done then"
 		}
 	}
 	return text
-}
-
-// candidate is the attempt's site as one that may take the run.
-func (a *attempt) candidate() *candidate.Site {
-	return &candidate.Site{Spec: a.site, Provider: a.provider, Job: &a.sub.Job, Binary: a.c.Binary, Submitted: a.run.Created}
 }
 
 // first is the owner as which a site is asked of the run.
@@ -201,12 +189,12 @@ func (r *controlled) first() core.Owner {
 
 // hold writes the handle of the attempt's lease.
 func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
-	a.lease = lease
+	a.at.lease = lease
 	a.runner.connected(lease)
 	if len(lease.Hosts()) > 0 {
-		a.on(machinery.Acquired)
+		a.rec.on(machinery.Acquired)
 	} else {
-		a.on(machinery.AcquiredLater)
+		a.rec.on(machinery.AcquiredLater)
 	}
 	return a.holdSince(ctx, time.Time{})
 }
@@ -214,7 +202,7 @@ func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
 // holdSince writes it again when the hosts are there: since a time by the
 // site's clock, or just now.
 func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
-	lease := a.lease
+	lease := a.at.lease
 	if err := core.CheckHosts(lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil {
 		return err
 	}
@@ -224,35 +212,18 @@ func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
 	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
 		a.rec.Hosts = hosts
 	}
-	if a.rec.Granted = since; since.IsZero() || !a.autostarted() {
+	if a.rec.Granted = since; since.IsZero() || !a.rec.autostarted() {
 		a.rec.Granted = time.Now()
 	} else { // also while nobody looked
 		a.rec.Phases[core.PhaseQueue] = max(0, since.Sub(a.rec.AutostartAt))
 	}
-	return a.put(context.WithoutCancel(ctx))
-}
-
-func (a *attempt) owner() core.Owner {
-	return core.Owner{User: a.c.Store.User(), Run: a.run.ID, Attempt: a.rec.N}
-}
-
-// timed runs one phase of the controller's own and notes how long it took.
-func (a *attempt) timed(ctx context.Context, p core.Phase, do func() error) error {
-	begun := time.Now()
-	a.c.Report(protocol.Event{Time: begun, Phase: p, Begin: true, Rank: -1})
-	err := do()
-	a.rec.Phases[p] += time.Since(begun)
-	a.c.Report(protocol.Event{Time: time.Now(), Phase: p, End: true, Rank: -1})
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return err
+	return a.rec.put(context.WithoutCancel(ctx))
 }
 
 // abandon ends an attempt whose task was never started, as far as we know.
 func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
-	if a.lease != nil && a.rec.Launched() && ctx.Err() == nil {
-		cause = a.headFiles().WithNodeError(ctx, cause)
+	if a.at.lease != nil && a.rec.Launched() && ctx.Err() == nil {
+		cause = a.at.headFiles().WithNodeError(ctx, cause)
 	}
 	by, _ := errors.AsType[endsBy](cause)
 	if by.error != nil {
@@ -267,7 +238,7 @@ func (a *attempt) abandon(ctx context.Context, cause error) (outcome, error) {
 }
 
 func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
-	if a.autostarted() && !a.rec.Launched() {
+	if a.rec.autostarted() && !a.rec.Launched() {
 		began, err := a.cancelAutostart(ctx, out)
 		switch {
 		case errors.Is(err, errAway):
@@ -280,18 +251,11 @@ func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
 			return out, nil
 		}
 	}
-	a.blame(out)
+	a.rec.blame(out)
 	if err := a.letGo(ctx, out); err != nil {
 		return outcome{}, err
 	}
 	return out, nil
-}
-
-func (a *attempt) blame(out outcome) {
-	if out.err != nil {
-		a.rec.Kind, a.rec.Message, a.rec.Remedy = core.KindOf(out.err).String(), out.err.Error(), core.Remedy(out.err)
-	}
-	a.rec.ExitCode = out.exit
 }
 
 // letGo releases what the attempt holds. Where a host cannot be reached now,
@@ -299,15 +263,15 @@ func (a *attempt) blame(out outcome) {
 // again while the run continues and by later controllers. Before another attempt
 // begins, though, it is tried for longer where this one may still compute there.
 func (a *attempt) letGo(ctx context.Context, out outcome) error {
-	a.decide(out)
-	if len(a.changes) > 0 {
-		if err := a.put(ctx); err != nil {
+	a.rec.decide(out)
+	if len(a.rec.changes) > 0 {
+		if err := a.rec.put(ctx); err != nil {
 			return err
 		}
 	}
 	begun, limit := time.Now(), time.Duration(0)
 	further := out.again || out.next || out.moved
-	if further && !a.harmless(ctx) {
+	if further && !a.rec.harmless(ctx) {
 		limit = releaseLimit
 	}
 	for try := 1; ; try++ {
@@ -315,11 +279,11 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return err
-		case further && a.harmless(ctx) && core.IsKind(err, core.Transient), // the next site is tried meanwhile
+		case further && a.rec.harmless(ctx) && core.IsKind(err, core.Transient), // the next site is tried meanwhile
 			try >= releaseTries && time.Since(begun) >= limit:
 			return a.leave(ctx, err)
 		case try == 1 && limit > 0:
-			a.event(ctx, event.ReleaseDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(limit)})
+			a.rec.event(ctx, event.ReleaseDeferred{Site: a.at.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(limit)})
 		}
 		core.Sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
 	}
@@ -329,22 +293,14 @@ func (a *attempt) letGo(ctx context.Context, out outcome) error {
 func (a *attempt) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
-	if a.lease == nil { // only an intent: whatever it made is found by its owner
-		if err := driver.ReleaseOwned(ctx, a.provider, a.owner()); err != nil {
+	if a.at.lease == nil { // only an intent: whatever it made is found by its owner
+		if err := driver.ReleaseOwned(ctx, a.at.provider, a.rec.owner()); err != nil {
 			return err
 		}
-	} else if err := a.timed(ctx, core.PhaseRelease, func() error { return a.lease.Release(ctx) }); err != nil {
-		return fmt.Errorf("release site %s: %w", a.site.Name, err)
+	} else if err := a.rec.timed(ctx, core.PhaseRelease, func() error { return a.at.lease.Release(ctx) }); err != nil {
+		return fmt.Errorf("release site %s: %w", a.at.site.Name, err)
 	}
-	a.on(machinery.Released)
-	a.ended()
-	return a.put(ctx)
-}
-
-// ended notes since when no site has had the run for the attempt, however late that is.
-func (a *attempt) ended() {
-	if !a.rec.Ended.IsZero() {
-		return
-	}
-	a.rec.Ended = time.Now()
+	a.rec.on(machinery.Released)
+	a.rec.ended()
+	return a.rec.put(ctx)
 }

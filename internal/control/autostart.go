@@ -25,21 +25,21 @@ func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*l
 		return nil, err
 	}
 	job := &a.sub.Job
-	m := placement.LearnMargin(job, a.site, earlier, a.lease.KeepsFiles())
+	m := placement.LearnMargin(job, a.at.site, earlier, a.at.lease.KeepsFiles())
 	plan, err := launch.MakePlan(job, a.run, a.theirs, secrets, a.binds, a.resumed, m)
 	if err != nil {
 		return nil, err
 	}
-	if job.Checkpoint != nil && (a.site.Slot > 0 || !a.lease.Deadline().IsZero() || a.awaited()) {
+	if job.Checkpoint != nil && (a.at.site.Slot > 0 || !a.at.lease.Deadline().IsZero() || a.at.awaited()) {
 		a.rec.Margin, a.rec.MarginWhy = m.Total, m.Why
 	}
 	if a.mounts == nil { // another controller has found them
-		if a.mounts, err = a.candidate().Mounts(ctx); err != nil {
+		if a.mounts, err = a.at.candidate().Mounts(ctx); err != nil {
 			return nil, err
 		}
 	}
 	plan.Mounts = a.mounts
-	plan.VM, plan.Slot, plan.InGuest = a.vm, a.site.Slot, a.sub.InGuest
+	plan.VM, plan.Slot, plan.InGuest = a.vm, a.at.site.Slot, a.sub.InGuest
 	plan.Input, plan.Terminal = a.sub.Input, a.sub.Terminal
 	if plan.Restore = a.saved != nil; plan.Restore {
 		plan.Setup = nil
@@ -49,22 +49,17 @@ func (a *attempt) launchSpec(ctx context.Context, secrets map[string]string) (*l
 	}
 	return &launch.Spec{
 		Shared:  a.rec.Key,
-		Version: protocol.Version, Owner: a.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
-		Runtime: launch.RuntimeFor(job, a.site), Network: launch.First(job.Network, a.site.Network),
+		Version: protocol.Version, Owner: a.rec.owner(), Plan: plan, Nodes: job.Nodes, PerHost: job.NodesPerHost(),
+		Runtime: launch.RuntimeFor(job, a.at.site), Network: launch.First(job.Network, a.at.site.Network),
 	}, nil
 }
-
-// awaited reports whether the attempt's hosts are still to come.
-func (a *attempt) awaited() bool { return a.lease.Hosts()[0].Name == "" }
-
-func (a *attempt) autostarted() bool { return a.rec.Autostart.MayStart() }
 
 // stageAutostart leaves a staged attempt with its site, where the site can start it by
 // itself. From the record on, it counts as one that may run: the launch spec is
 // enabled at the next status check, by this controller or by another.
 func (a *attempt) stageAutostart(ctx context.Context) error {
-	u := a.lease.Autostart()
-	if u == nil || !a.awaited() {
+	u := a.at.lease.Autostart()
+	if u == nil || !a.at.awaited() {
 		return nil
 	}
 	if len(a.sub.Job.Secrets) > 0 {
@@ -83,14 +78,14 @@ func (a *attempt) stageAutostart(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	a.on(machinery.Enabling)
+	a.rec.on(machinery.Enabling)
 	a.rec.Autostart, a.rec.AutostartAt = state.Enabling, time.Now()
-	return a.put(ctx)
+	return a.rec.put(ctx)
 }
 
 // attend reports to a site, and to the user, that it cannot start a staged attempt by itself.
 func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
-	if a.site.Granted() { // the hosts are there, and go with us
+	if a.at.site.Granted() { // the hosts are there, and go with us
 		return nil
 	}
 	if err := u.Attend(ctx); core.IsKind(err, core.Unsupported) {
@@ -99,7 +94,7 @@ func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 		return err
 	}
 	a.rec.Autostart = state.Attended
-	a.event(ctx, event.Attendance{Site: a.site.Name})
+	a.rec.event(ctx, event.Attendance{Site: a.at.site.Name})
 	return nil
 }
 
@@ -107,21 +102,21 @@ func (a *attempt) attend(ctx context.Context, u driver.Autostart) error {
 // come first.
 func (a *attempt) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiting, error) {
 	if a.rec.Autostart == state.Enabling {
-		err := a.lease.Autostart().EnableSpec(ctx)
+		err := a.at.lease.Autostart().EnableSpec(ctx)
 		if core.IsKind(err, core.NotFound) {
-			err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("what was left there is gone: %w", err)}
+			err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.at.site.Name, Err: fmt.Errorf("what was left there is gone: %w", err)}
 		}
 		if err != nil {
 			return driver.Waiting{}, err
 		}
-		a.on(machinery.Enabled)
+		a.rec.on(machinery.Enabled)
 		a.rec.Autostart = state.Enabled
-		if err := a.put(ctx); err != nil {
+		if err := a.rec.put(ctx); err != nil {
 			return driver.Waiting{}, err
 		}
 		w, err := ready(ctx, q)
-		if err == nil && !w.Ready && !a.site.Granted() { // what was granted may end with us
-			a.event(ctx, event.Autostart{Site: a.site.Name})
+		if err == nil && !w.Ready && !a.at.site.Granted() { // what was granted may end with us
+			a.rec.event(ctx, event.Autostart{Site: a.at.site.Name})
 		}
 		return w, err
 	}
@@ -174,14 +169,14 @@ func (d *drive) missedBefore(ctx context.Context) (times int) {
 
 // launchedThere records that the site has started the nodes, or does just now.
 func (a *attempt) launchedThere(ctx context.Context) error {
-	a.on(machinery.StartedBySite)
-	a.rec.Span, a.rec.Begun = a.span(), a.c.moment()
-	return a.put(context.WithoutCancel(ctx))
+	a.rec.on(machinery.StartedBySite)
+	a.rec.Span, a.rec.Begun = a.at.timeLimit(), a.c.moment()
+	return a.rec.put(context.WithoutCancel(ctx))
 }
 
 // rejoin continues an attempt that its site starts, or has started, by itself.
 func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
-	q := a.lease.Queue()
+	q := a.at.lease.Queue()
 	w, err := a.look(ctx, q)
 	if core.IsKind(err, core.Transient) {
 		return outcome{}, err // whether it runs is not known
@@ -214,9 +209,9 @@ func (a *attempt) rejoin(ctx context.Context) (outcome, error) {
 // only once it is certain that it has not begun here, however long that takes.
 func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error) {
 	if a.rec.State == state.InQueue {
-		a.on(endsOn(out))
-		a.blame(out)
-		if err := a.put(ctx); err != nil {
+		a.rec.on(endsOn(out))
+		a.rec.blame(out)
+		if err := a.rec.put(ctx); err != nil {
 			return false, err
 		}
 	}
@@ -238,27 +233,27 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 		if ctx.Err() != nil {
 			return false, context.Cause(ctx)
 		}
-		if err != nil && a.declaredLost(ctx) {
+		if err != nil && a.rec.declaredLost(ctx) {
 			return false, errAway
 		}
 		if err == nil || a.stopAsked() || !core.IsKind(err, core.Transient) {
-			a.decide(out)
-			a.blame(out)
-			if err := a.put(ctx); err != nil {
+			a.rec.decide(out)
+			a.rec.blame(out)
+			if err := a.rec.put(ctx); err != nil {
 				return false, err
 			}
-			if err = a.release(ctx); err == nil || a.stopAsked() || a.declaredLost(ctx) {
+			if err = a.release(ctx); err == nil || a.stopAsked() || a.rec.declaredLost(ctx) {
 				return false, nil // what could not be released is so by later commands
 			}
 		}
 		if !recorded {
 			recorded = true
-			called := event.Cancelling{Site: a.site.Name}
+			called := event.Cancelling{Site: a.at.site.Name}
 			if err != nil {
 				c := event.CauseOf(err)
 				called.Cause = &c
 			}
-			a.event(ctx, called)
+			a.rec.event(ctx, called)
 		}
 		work, cancel := a.untilStop(ctx)
 		core.Sleep(work, pause) //nolint:errcheck // why it ended is seen above
@@ -270,10 +265,10 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 // record of that fail. Nothing that can be used has begun where there is no lease,
 // or one whose hosts are not what was asked for: its release ends what is there.
 func (a *attempt) beganThere(ctx context.Context) (bool, error) {
-	if a.lease == nil {
+	if a.at.lease == nil {
 		return false, nil
 	}
-	w, err := ready(ctx, a.lease.Queue())
+	w, err := ready(ctx, a.at.lease.Queue())
 	if err != nil || !w.Ready {
 		return false, err
 	}

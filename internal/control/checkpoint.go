@@ -19,9 +19,9 @@ import (
 // store as a checkpoint. It waits for a store that cannot be reached now: until it has the volume, the
 // site holds the only copy.
 func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
-	remote := protocol.VolumeDir(a.lease.Hosts()[0].Dir)
+	remote := protocol.VolumeDir(a.at.lease.Hosts()[0].Dir)
 	if r.Snapshot > 0 {
-		remote = protocol.SnapshotDir(a.lease.Hosts()[0].Dir, r.Snapshot)
+		remote = protocol.SnapshotDir(a.at.lease.Hosts()[0].Dir, r.Snapshot)
 	}
 	work, cancel := a.untilStop(ctx)
 	defer cancel()
@@ -34,10 +34,10 @@ func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
 			return err
 		}
 		if !a.storeAway(ctx) {
-			a.event(ctx, event.CheckpointStuck{Site: a.site.Name, Cause: event.CauseOf(err)})
+			a.rec.event(ctx, event.CheckpointStuck{Site: a.at.site.Name, Cause: event.CauseOf(err)})
 			return err
 		}
-		a.event(ctx, event.CheckpointDeferred{Site: a.site.Name, Cause: event.CauseOf(err), Until: time.Now().Add(pause)})
+		a.rec.event(ctx, event.CheckpointDeferred{Site: a.at.site.Name, Cause: event.CauseOf(err), Until: time.Now().Add(pause)})
 		begun := time.Now()
 		if core.Sleep(work, pause) != nil {
 			return err
@@ -60,17 +60,17 @@ func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
 	took := time.Since(begun) - a.waited
 	switch {
 	case err == nil:
-		a.on(machinery.Kept)
+		a.rec.on(machinery.Kept)
 		a.rec.Bringing = max(a.rec.Bringing, took)
 	case core.IsKind(err, core.Lost) || core.IsKind(err, core.NotFound):
 		a.rec.Bringing = max(a.rec.Bringing, 2*took)
 	}
-	return errors.Join(err, a.put(context.WithoutCancel(ctx)))
+	return errors.Join(err, a.rec.put(context.WithoutCancel(ctx)))
 }
 
 // keepSnapshot does the same with a snapshot that the head has taken meanwhile, and reported.
 func (a *attempt) keepSnapshot(ctx context.Context, kept protocol.Event) error {
-	return a.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(a.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
+	return a.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(a.at.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
 }
 
 // bringSnapshot is keepSnapshot while the head keeps others. One that has made way for
@@ -95,13 +95,13 @@ func (a *attempt) bringSnapshot(ctx context.Context, head Head, kept protocol.Ev
 // for another reason are no error, and nothing is once the run shall end.
 func (a *attempt) lastSnapshot(ctx context.Context) error {
 	c := a.sub.Job.Checkpoint
-	if c == nil || len(a.lease.Hosts()) == 0 {
+	if c == nil || len(a.at.lease.Hosts()) == 0 {
 		return nil
 	}
 	var err error
 	var newest protocol.Event
 	if c.Every > 0 || c.Command != nil || a.sub.Job.SavesVM() {
-		err = a.headFiles().Journal(ctx, func(e protocol.Event) bool {
+		err = a.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
 			if e.Snapshot > newest.Snapshot {
 				newest = e
 			}
@@ -117,7 +117,7 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	if err == nil || core.IsKind(err, core.NotFound) {
 		return nil
 	}
-	a.c.say(core.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.site.Name, err))
+	a.c.say(core.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.at.site.Name, err))
 	if unreached(err) && !a.stopAsked() {
 		return err
 	}
@@ -135,10 +135,10 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 		return err
 	}
 	volume := retention.UnsavedVolume(a.c.Store.RunDir(a.run.ID))
-	if err := a.collector().KeepVolume(ctx, a.lease.Hosts()[0].Dir, volume); err != nil {
+	if err := a.at.collector().KeepVolume(ctx, a.at.lease.Hosts()[0].Dir, volume); err != nil {
 		return err
 	}
-	a.event(ctx, event.VolumeKept{Path: volume})
+	a.rec.event(ctx, event.VolumeKept{Path: volume})
 	return nil
 }
 
@@ -166,7 +166,7 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 // copier returns what copies the attempt's checkpoints.
 func (a *attempt) copier() *checkpoint.Copier {
 	return &checkpoint.Copier{
-		Site: a.transfers(), Kept: a.checkpoints(), Job: &a.sub.Job, Attempt: a.rec.N, Dir: a.c.Store.RunDir(a.run.ID),
+		Site: a.at.transfers(), Kept: a.checkpoints(), Job: &a.sub.Job, Attempt: a.rec.N, Dir: a.c.Store.RunDir(a.run.ID),
 		Compared: &a.compared, Before: a.before, ReuseFrom: a.c.reuseFrom, Say: a.c.say,
 	}
 }
@@ -177,5 +177,5 @@ func (a *attempt) before() *checkpoint.Before {
 	if b == nil {
 		return nil
 	}
-	return &checkpoint.Before{Attempt: b.rec.N, Site: b.site.Name, Lease: b.lease, Left: &b.lies, Release: a.runner.releaseBefore}
+	return &checkpoint.Before{Attempt: b.rec.N, Site: b.at.site.Name, Lease: b.at.lease, Left: &b.lies, Release: a.runner.releaseBefore}
 }

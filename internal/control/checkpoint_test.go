@@ -138,7 +138,7 @@ func TestASetupThatWasCutShortIsBegunAnew(t *testing.T) {
 func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submitJob(t, movable())
-	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
+	a := attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{Name: "a"}, nil, state.Attempt{Run: run.ID, N: 1})
 	for range 2 {
 		if err := a.handleEvent(t.Context(), protocol.Event{Phase: core.PhaseRun, Message: "nothing is kept", Remark: true}); err != nil {
 			t.Fatal(err)
@@ -153,7 +153,7 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submitJob(t, movable())
-	a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), site: spec.Site{Name: "a"}, rec: state.Attempt{Run: run.ID, N: 1}}
+	a := attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{Name: "a"}, nil, state.Attempt{Run: run.ID, N: 1})
 	const none, one = "0 of 2 ready", "1 of 2 ready"
 	for _, step := range []struct {
 		e    protocol.Event
@@ -442,7 +442,8 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
 			rec.State = state.Computing
 			if c.keeps {
-				a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), lease: &fakeLease{w.sites["a"], owner}, rec: rec}
+				a := attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{}, nil, rec)
+				a.at.lease = &fakeLease{w.sites["a"], owner}
 				if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
 					t.Fatal(err)
 				}
@@ -470,7 +471,8 @@ func TestDamagedCheckpoints(t *testing.T) {
 	for n := 1; n <= 3; n++ {
 		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: n}
 		leaveVolume(t, w.sites["a"].dir, string(rune('0'+n)))
-		a = &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{Job: movable()}), lease: driver.Lease(&fakeLease{w.sites["a"], owner}), rec: state.Attempt{Run: run.ID, N: n}}
+		a = attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{}, nil, state.Attempt{Run: run.ID, N: n})
+		a.at.lease = &fakeLease{w.sites["a"], owner}
 		if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
 			t.Fatal(err)
 		}
@@ -485,7 +487,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 			want = list[whole-1].Dir
 		}
 		w.sites["a"].staged = driver.Transfer{}
-		if is, err := a.restore(t.Context(), a.lease.Hosts()[0]); err != nil || is != (whole > 0) || whole > 0 && w.sites["a"].staged.Local != want {
+		if is, err := a.restore(t.Context(), a.at.lease.Hosts()[0]); err != nil || is != (whole > 0) || whole > 0 && w.sites["a"].staged.Local != want {
 			t.Errorf("with %d undamaged: %v, %q, %v", whole, is, w.sites["a"].staged.Local, err)
 		}
 		if whole == 0 {

@@ -23,27 +23,27 @@ import (
 // when it has succeeded may the lease be released: until then the site holds
 // the only copy. absent is why the run fails by outputs that were not there.
 func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core.Error, err error) {
-	err = a.timed(ctx, core.PhaseCollect, func() error {
+	err = a.rec.timed(ctx, core.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
-		logs.Go(func() { a.guard(func() { a.headFiles().Logs(ctx) }) })
+		logs.Go(func() { a.guard(func() { a.at.headFiles().Logs(ctx) }) })
 		defer logs.Wait()
-		head := a.lease.Hosts()[0].Dir
+		head := a.at.lease.Hosts()[0].Dir
 		log := driver.Transfer{Remote: protocol.OutputPath(head), Local: OutputLog(home, a.rec.N)}
-		if err := a.transfers().Retry(ctx, func() error { return headlink.FetchFile(ctx, a.lease, log, 0) }); err == nil {
+		if err := a.at.transfers().Retry(ctx, func() error { return headlink.FetchFile(ctx, a.at.lease, log, 0) }); err == nil {
 			if err := fsutil.SyncTree(ctx, log.Local); err != nil {
-				return a.collector().Failed(err)
+				return a.at.collector().Failed(err)
 			}
 		} else if !errors.As(err, new(headlink.InvalidReport)) && !core.IsKind(err, core.NotFound) {
-			return a.collector().Failed(err)
+			return a.at.collector().Failed(err)
 		}
 		a.rec.Outputs, absent = nil, nil // an earlier try may have brought some
-		if a.doesWithout(ctx) {
+		if a.rec.doesWithout(ctx) {
 			a.c.clearArrivals(&a.sub, a.run.ID)
-			a.event(ctx, event.OutputsSkipped{})
+			a.rec.event(ctx, event.OutputsSkipped{})
 			return nil
 		}
-		found := a.collector()
+		found := a.at.collector()
 		collect := func() (err error) { absent, err = found.Collect(ctx, head, r); return err }
 		if r.Outputs == nil && r.Exit == nil {
 			collect = func() error { return found.Salvage(ctx, head) }
@@ -56,21 +56,21 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 	})
 	if err != nil {
 		if ctx.Err() == nil {
-			a.event(ctx, event.CollectFailed{Cause: event.CauseOf(err)})
+			a.rec.event(ctx, event.CollectFailed{Cause: event.CauseOf(err)})
 		}
 		return nil, err
 	}
 	if a.lends(ctx) {
-		a.on(machinery.Lent)
+		a.rec.on(machinery.Lent)
 	} else {
-		a.on(machinery.Collected)
+		a.rec.on(machinery.Collected)
 	}
 	if absent != nil {
-		a.blame(outcome{err: absent})
+		a.rec.blame(outcome{err: absent})
 		a.rec.Verdict = state.NotContinued
 	}
 	// On a site of this machine, too: what it has is removed next.
-	return absent, a.write(context.WithoutCancel(ctx), true)
+	return absent, a.rec.write(context.WithoutCancel(ctx), true)
 }
 
 // waitForSite calls bring, which collects something, until that succeeds or fails for
@@ -84,11 +84,11 @@ func (a *attempt) waitForSite(ctx context.Context, bring func() error) error {
 		if err == nil || ctx.Err() != nil || !unreached(err) { // what is wrong may be here
 			return err
 		}
-		_, serr := a.lease.Status(ctx)
+		_, serr := a.at.lease.Status(ctx)
 		if serr == nil {
 			return err
 		}
-		if a.declaredLost(ctx) {
+		if a.rec.declaredLost(ctx) {
 			return errAway
 		}
 		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
@@ -125,14 +125,6 @@ func (c *Controller) clearArrivals(sub *Submission, run string) {
 // UnnamedVolume is the directory on the submitting machine with the volume of a run that
 // succeeded, and of which its outputs have named nothing.
 func UnnamedVolume(runDir string) string { return retention.UnnamedVolume(runDir) }
-
-// collector returns what collects the attempt's outputs.
-func (a *attempt) collector() *outputs.Collector {
-	return &outputs.Collector{
-		Run: a.run, User: a.c.Store.User(), Dir: a.c.Store.RunDir(a.run.ID), Job: &a.sub.Job, Within: a.sub.confined(), InGuest: a.sub.InGuest,
-		Site: a.transfers(), Attempt: &a.rec, Records: a.c.Store, Remote: a.c.Remote,
-	}
-}
 
 // OutputLog is the file on the submitting machine with the output of an attempt that is over.
 func OutputLog(runDir string, attempt int) string { return headlink.OutputLog(runDir, attempt) }

@@ -52,7 +52,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 			return outcome{}, context.Cause(ctx)
 		}
 		if u, is := errors.AsType[*unreadError](err); is {
-			return outcome{}, a.collector().Failed(u.err)
+			return outcome{}, a.at.collector().Failed(u.err)
 		}
 		if errors.Is(err, errAway) {
 			return outcome{}, err
@@ -63,12 +63,12 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		a.unasked(result)
 	}
 	if result.TakenBack {
-		a.timed(ctx, core.PhaseRelease, func() error { return a.whyTakenBack(ctx, result) }) //nolint:errcheck // then the result has no reason
+		a.rec.timed(ctx, core.PhaseRelease, func() error { return a.at.whyTakenBack(ctx, result) }) //nolint:errcheck // then the result has no reason
 	}
 	if err == nil {
-		a.report(result)
+		a.rec.report(result)
 	} else {
-		a.on(machinery.HeadGone)
+		a.rec.on(machinery.HeadGone)
 	}
 	a.rec.Answer = result.Answer
 	a.account(ctx, result)
@@ -78,22 +78,22 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	a.measure(result)
 	out := a.judge(result)
 	if result.Continue && !a.stopAsked() { // what is wrong with it is nothing to mend
-		a.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(progress.LeftBehind(&a.sub.Job, result) + "; its checkpoint is being fetched")}})
+		a.rec.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(progress.LeftBehind(&a.sub.Job, result) + "; its checkpoint is being fetched")}})
 	} else {
-		a.blame(out)
+		a.rec.blame(out)
 	}
 	if result.Continue {
-		a.on(machinery.CheckpointOwed)
+		a.rec.on(machinery.CheckpointOwed)
 	} else if a.rec.State == state.Keeping { // the head reports another result now
-		a.on(machinery.NotKept)
+		a.rec.on(machinery.NotKept)
 	}
-	if err := a.put(ctx); err != nil { // for a controller that continues after this one
+	if err := a.rec.put(ctx); err != nil { // for a controller that continues after this one
 		return outcome{}, err
 	}
 	if result.Continue {
-		err := a.timed(ctx, core.PhaseCollect, func() error { return a.bring(ctx, result) })
+		err := a.rec.timed(ctx, core.PhaseCollect, func() error { return a.bring(ctx, result) })
 		if err != nil && a.sub.Job.Store != "" && a.stopAsked() && ctx.Err() == nil { // its user does not wait for the store
-			a.on(machinery.NotKept)
+			a.rec.on(machinery.NotKept)
 			a.c.say(core.PhaseCollect, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
 		} else if err != nil {
 			return outcome{}, err
@@ -111,20 +111,20 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 	switch {
 	case is:
 		out = on
-		a.blame(out)
+		a.rec.blame(out)
 		if out.moved {
-			a.event(ctx, event.Moved{Site: a.site.Name, Cause: event.CauseOf(out.err)})
+			a.rec.event(ctx, event.Moved{Site: a.at.site.Name, Cause: event.CauseOf(out.err)})
 		} else {
-			a.event(ctx, event.Suspended{Site: a.site.Name, Reason: string(out.suspended), Cause: event.CauseOf(out.err)})
+			a.rec.event(ctx, event.Suspended{Site: a.at.site.Name, Reason: string(out.suspended), Cause: event.CauseOf(out.err)})
 		}
-	case a.stopAsked() && (result.Exit == nil || a.doesWithout(ctx)): // while the checkpoint was collected, or cannot be
+	case a.stopAsked() && (result.Exit == nil || a.rec.doesWithout(ctx)): // while the checkpoint was collected, or cannot be
 		out = outcome{state: state.Stopped, exit: out.exit, err: errStopped()}
-		a.blame(out)
+		a.rec.blame(out)
 	}
-	a.rec.Verdict = a.verdictOf(out)
+	a.rec.Verdict = a.rec.verdictOf(out)
 	if a.rec.State == state.Ended {
-		a.on(machinery.OutputsOwed)
-		if err := a.put(ctx); err != nil {
+		a.rec.on(machinery.OutputsOwed)
+		if err := a.rec.put(ctx); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -199,10 +199,10 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if err != nil {
 			if core.IsKind(err, core.Transient) && ctx.Err() == nil {
 				if pause == 0 {
-					a.c.say("", fmt.Sprintf("lost contact with %s; the run continues there, and this process waits for the connection", a.lease.Hosts()[0].Name))
+					a.c.say("", fmt.Sprintf("lost contact with %s; the run continues there, and this process waits for the connection", a.at.lease.Hosts()[0].Name))
 				}
-				if status, err := a.lease.Status(ctx); err == nil && !status.Live {
-					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: a.site.Name, Err: errors.New(status.Reason)}
+				if status, err := a.at.lease.Status(ctx); err == nil && !status.Live {
+					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: a.at.site.Name, Err: errors.New(status.Reason)}
 					if result, err := a.lastResult(ctx, lost, &after); result != nil || err != nil { // files may outlive their hosts
 						if a.rec.Ended.IsZero() { // since then no site has the run, however late this is seen
 							a.rec.Ended = a.lastSeen
@@ -243,14 +243,14 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 		if stumbles == 0 {
 			pause = 0
 		}
-		head = a.headFiles().Checked(head)
+		head = a.at.headFiles().Checked(head)
 		if headlink.Hangs(ctx, head) {
 			head.Close()
 			if silent++; silent == 1 {
-				a.c.say("", fmt.Sprintf("the node on %s does not answer: is it stopped, or its host overloaded? Waiting for it", a.lease.Hosts()[0].Name))
+				a.c.say("", fmt.Sprintf("the node on %s does not answer: is it stopped, or its host overloaded? Waiting for it", a.at.lease.Hosts()[0].Name))
 			}
 			if silent == headlink.SilentTries {
-				return nil, headlink.Hung(a.lease.Hosts()[0].Name, headlink.SilentTries*headlink.AnswerTimeout)
+				return nil, headlink.Hung(a.at.lease.Hosts()[0].Name, headlink.SilentTries*headlink.AnswerTimeout)
 			}
 			continue
 		}
@@ -279,7 +279,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			stumbles = 0
 		}
 		if stumbles > maxStumbles {
-			return nil, a.headFiles().Invalid(fmt.Errorf("it has answered %d times, and reported nothing: %w", stumbles, err))
+			return nil, a.at.headFiles().Invalid(fmt.Errorf("it has answered %d times, and reported nothing: %w", stumbles, err))
 		}
 		if stumbles > 1 {
 			pause = min(max(2*pause, 50*time.Millisecond), longestPause/4)
@@ -370,12 +370,12 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 // watchJoin looks, until all nodes have joined, whether each still lives: the
 // head cannot miss one that it has never seen, and would wait for it without success.
 func (a *attempt) watchJoin(ctx context.Context, head Head) {
-	if len(a.lease.Hosts()) == 1 {
+	if len(a.at.lease.Hosts()) == 1 {
 		return
 	}
 	for pause := joinCheck; core.Sleep(ctx, pause) == nil; pause = min(2*pause, longestPause) {
-		for _, host := range a.lease.Hosts()[1:] {
-			alive, err := a.lease.NodeAlive(ctx, host.Index)
+		for _, host := range a.at.lease.Hosts()[1:] {
+			alive, err := a.at.lease.NodeAlive(ctx, host.Index)
 			if err != nil || alive || ctx.Err() != nil {
 				continue
 			}
@@ -392,13 +392,13 @@ func (a *attempt) watchJoin(ctx context.Context, head Head) {
 // connect dials the head until it listens, unless it has ended.
 func (a *attempt) connect(ctx context.Context) (Head, error) {
 	timeout := headlink.Timeout
-	if a.autostarted() {
+	if a.rec.autostarted() {
 		timeout = thereTimeout
 	}
-	return headlink.Reach(ctx, a.lease, timeout, headlink.Connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
-		if _, err := a.headFiles().Result(ctx); err == nil {
+	return headlink.Reach(ctx, a.at.lease, timeout, headlink.Connecting(a.c.Secure, a.c.Connect, a.rec.Key), func(ctx context.Context) (bool, string) {
+		if _, err := a.at.headFiles().Result(ctx); err == nil {
 			return true, "it has ended"
 		}
-		return headlink.Gone(ctx, a.lease)
+		return headlink.Gone(ctx, a.at.lease)
 	})
 }

@@ -13,9 +13,6 @@ import (
 // record adds an event to the run's history, and prints it.
 func (r *controlled) record(ctx context.Context, f event.Fields) { r.recordOf(ctx, 0, f) }
 
-// event adds an event of the attempt to the run's history, and prints it.
-func (a *attempt) event(ctx context.Context, f event.Fields) { a.recordOf(ctx, a.rec.N, f) }
-
 func (r *controlled) recordOf(ctx context.Context, attempt int, f event.Fields) {
 	e := event.Event{Run: r.run.ID, Time: time.Now(), Attempt: attempt, Fields: f}
 	r.c.say(core.PhaseQueue, report.Sentence(e))

@@ -5,9 +5,7 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -23,8 +21,8 @@ func (a *attempt) stand(ctx context.Context, why string) {
 	a.reach.silent, a.reach.unneeded = time.Time{}, time.Time{}
 	if !a.reach.suspended {
 		a.reach.suspended = true
-		a.on(machinery.HostsSuspended)
-		a.event(ctx, event.HostsSuspended{Site: a.site.Name, Reason: why})
+		a.rec.on(machinery.HostsSuspended)
+		a.rec.event(ctx, event.HostsSuspended{Site: a.at.site.Name, Reason: why})
 	}
 }
 
@@ -34,25 +32,25 @@ func (a *attempt) proceed(ctx context.Context, status driver.Status) {
 		return
 	}
 	a.reach.suspended = false
-	a.on(machinery.HostsResumed)
-	resumed := event.HostsResumed{Site: a.site.Name}
+	a.rec.on(machinery.HostsResumed)
+	resumed := event.HostsResumed{Site: a.at.site.Name}
 	if a.lengthen(ctx, status.Ends) {
 		resumed.Ends = status.Ends
 	}
-	a.event(ctx, resumed)
+	a.rec.event(ctx, resumed)
 }
 
 // lengthen has the attempt take as much longer as its site now takes the hosts back
 // later. The head is notified only once that is recorded: else the attempt might be taken
 // for ended while it computes.
 func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
-	first, span := a.lease.Deadline(), a.span()
+	first, span := a.at.lease.Deadline(), a.at.timeLimit()
 	if first.IsZero() || !ends.After(first) || a.rec.Span > 0 && span == 0 {
 		return false
 	}
 	if a.rec.Span > 0 {
 		a.rec.Span = max(a.rec.Span, span+ends.Sub(first))
-		if err := a.put(ctx); err != nil {
+		if err := a.rec.put(ctx); err != nil {
 			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
 			return false
 		}
@@ -64,7 +62,7 @@ func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
 // reportEnd reports the later end of its slot to a head that answers again.
 func (a *attempt) reportEnd(ctx context.Context, head Head) {
 	if a.reach.suspended {
-		if status, err := a.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
+		if status, err := a.at.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
 			a.proceed(ctx, status)
 		}
 	}
@@ -76,23 +74,4 @@ func (a *attempt) reportEnd(ctx context.Context, head Head) {
 		return
 	}
 	a.ends = time.Time{}
-}
-
-// whyTakenBack adds to the result why the site has taken the hosts back, if the site
-// reports that within reasonWithin.
-func (a *attempt) whyTakenBack(ctx context.Context, result *protocol.Result) error {
-	ctx, cancel := context.WithTimeout(ctx, reasonWithin)
-	defer cancel()
-	for {
-		switch status, err := a.lease.Status(ctx); {
-		case err != nil || status.Live:
-			return err
-		case !status.Ending:
-			result.Message += " (" + status.Reason + ")"
-			return nil
-		}
-		if err := core.Sleep(ctx, reasonWithin/20); err != nil {
-			return err
-		}
-	}
 }

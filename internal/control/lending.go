@@ -22,8 +22,8 @@ func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
 	if a.rec.State != state.Lending || !a.passes(ctx) {
 		return a.letGo(ctx, out)
 	}
-	a.ended()
-	if err := a.put(context.WithoutCancel(ctx)); err != nil {
+	a.rec.ended()
+	if err := a.rec.put(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
 	a.runner.lend(a)
@@ -32,13 +32,13 @@ func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
 
 // lends reports whether the attempt may leave its checkpoint on its site for the next one.
 func (a *attempt) lends(ctx context.Context) bool {
-	return a.rec.Verdict.Goes() && a.lies != "" && a.lease.VolumeReuse() != nil && a.harmless(ctx)
+	return a.rec.Verdict.Goes() && a.lies != "" && a.at.lease.VolumeReuse() != nil && a.rec.harmless(ctx)
 }
 
 // passes reports whether the attempt can pass its checkpoint on to the next one. Its hosts
 // are not needed any more then.
 func (a *attempt) passes(ctx context.Context) bool {
-	site := a.lease.VolumeReuse()
+	site := a.at.lease.VolumeReuse()
 	list, err := a.checkpoints().Whole(ctx)
 	if err != nil || len(list) == 0 {
 		return false
@@ -48,11 +48,11 @@ func (a *attempt) passes(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	in, is := inputs.Below(a.lease.Hosts()[0].Dir, a.lies)
-	if !is || a.timed(ctx, core.PhaseRelease, func() error { return site.LendVolume(ctx) }) != nil {
+	in, is := inputs.Below(a.at.lease.Hosts()[0].Dir, a.lies)
+	if !is || a.rec.timed(ctx, core.PhaseRelease, func() error { return site.LendVolume(ctx) }) != nil {
 		return false
 	}
-	a.lies = path.Join(a.lease.Hosts()[0].Dir, in)
+	a.lies = path.Join(a.at.lease.Hosts()[0].Dir, in)
 	return true
 }
 
@@ -70,16 +70,16 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 			defer close(over)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 			defer cancel()
-			b.on(machinery.LendingOver)
-			if err := b.put(ctx); err != nil {
+			b.rec.on(machinery.LendingOver)
+			if err := b.rec.put(ctx); err != nil {
 				return // it is released again
 			}
-			if err := b.lease.Release(ctx); err != nil {
+			if err := b.at.lease.Release(ctx); err != nil {
 				b.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
 				return
 			}
-			b.on(machinery.Released)
-			b.put(ctx) //nolint:errcheck // see above
+			b.rec.on(machinery.Released)
+			b.rec.put(ctx) //nolint:errcheck // see above
 		})
 	})
 	return over

@@ -56,11 +56,9 @@ func TestTheErrorOfAHeadIsTheReason(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			a := &attempt{
-				controlled: control(w.Controller, run, Submission{Job: spec.Job{Nodes: 1}}), site: spec.Site{Name: "a"},
-				lease: w.sites["a"].lease(core.Owner{Run: run.ID, Attempt: 1}), rec: state.Attempt{Run: run.ID, N: 1},
-			}
-			err := a.headFiles().WithNodeError(t.Context(), gone)
+			a := attemptOf(control(w.Controller, run, Submission{Job: spec.Job{Nodes: 1}}), &drive{}, spec.Site{Name: "a"}, nil, state.Attempt{Run: run.ID, N: 1})
+			a.at.lease = w.sites["a"].lease(core.Owner{Run: run.ID, Attempt: 1})
+			err := a.at.headFiles().WithNodeError(t.Context(), gone)
 			if !strings.Contains(err.Error(), c.message) || !strings.Contains(core.Remedy(err), c.remedy) || core.KindOf(err) != c.kind || strings.Contains(err.Error(), "\x1b") {
 				t.Errorf("%v (%v): %s", err, core.KindOf(err), core.Remedy(err))
 			}

@@ -37,7 +37,7 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (out outcome, i
 		return out, false, nil
 	}
 	next, err := (&progress.Attempt{
-		Run: a.run.ID, Job: &a.sub.Job, Record: &a.rec, Kept: a.checkpoints(), Most: a.c.maxMoves,
+		Run: a.run.ID, Job: &a.sub.Job, Record: &a.rec.Attempt, Kept: a.checkpoints(), Most: a.c.maxMoves,
 		Attempts: func(ctx context.Context) ([]state.Attempt, error) { return a.c.Store.Attempts(ctx, a.run.ID) },
 	}).Continue(ctx, r)
 	if err != nil || next == nil {

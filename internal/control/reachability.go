@@ -47,7 +47,7 @@ func (r *reachability) report(over bool) {
 // unreachable notes that the site does not answer, at one of the two times.
 func (a *attempt) unreachable(since *time.Time) {
 	if !a.reach.away() {
-		a.on(machinery.Unreachable)
+		a.rec.on(machinery.Unreachable)
 	}
 	if since.IsZero() {
 		*since = time.Now()
@@ -57,7 +57,7 @@ func (a *attempt) unreachable(since *time.Time) {
 // reachable notes that the site answers.
 func (a *attempt) reachable() {
 	if a.reach.away() {
-		a.on(machinery.Reachable)
+		a.rec.on(machinery.Reachable)
 	}
 	a.reach = reachability{suspended: a.reach.suspended}
 }

@@ -20,9 +20,9 @@ import (
 func (a *attempt) handleEvent(ctx context.Context, e protocol.Event) error {
 	switch {
 	case a.mayHaveEffects(e):
-		a.on(machinery.TaskBegins)
+		a.rec.on(machinery.TaskBegins)
 	case e.Begin && e.Phase == core.PhaseCheckpoint:
-		a.on(machinery.CheckpointAsked)
+		a.rec.on(machinery.CheckpointAsked)
 	}
 	switch {
 	case e.Begin && e.Phase == core.PhaseCheckpoint:
@@ -61,7 +61,7 @@ func (a *attempt) showProgress(ctx context.Context, e protocol.Event) {
 		a.passed.add(e)
 		return
 	}
-	if err := a.write(ctx, false); err != nil {
+	if err := a.rec.write(ctx, false); err != nil {
 		a.c.Log.Debug("record how the attempt continues", "run", a.run.ID, "err", err)
 	}
 }
@@ -91,7 +91,7 @@ const maxRemarks = 100
 // remark records in the run's history what the head wants its user to know, once:
 // another controller receives the same event again.
 func (a *attempt) remark(ctx context.Context, e protocol.Event) {
-	remark := event.Event{Run: a.run.ID, Attempt: a.rec.N, Fields: event.Remark{Site: a.site.Name, Message: core.Printable(e.Message, event.MaxText)}}
+	remark := event.Event{Run: a.run.ID, Attempt: a.rec.N, Fields: event.Remark{Site: a.at.site.Name, Message: core.Printable(e.Message, event.MaxText)}}
 	known, _ := a.c.Store.HasEvent(ctx, remark) // else it is recorded twice
 	if known {
 		return
@@ -100,7 +100,7 @@ func (a *attempt) remark(ctx context.Context, e protocol.Event) {
 		a.c.say("", report.Sentence(remark))
 		return
 	}
-	a.event(ctx, remark.Fields)
+	a.rec.event(ctx, remark.Fields)
 }
 
 // mayHaveEffects reports whether an event means that the attempt may have done what another
@@ -137,7 +137,7 @@ func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*pro
 	case errors.As(err, new(headlink.InvalidReport)):
 		return nil, err
 	case kind == core.NotFound || kind == core.Lost || torn:
-		if a.autostarted() {
+		if a.rec.autostarted() {
 			a.catchUp(ctx, after)
 		}
 		return nil, why
@@ -150,7 +150,7 @@ func (a *attempt) lastResult(ctx context.Context, why error, after *int64) (*pro
 // left gives the result that a head has left, and takes note of what happened
 // after the events that this controller has seen.
 func (a *attempt) left(ctx context.Context, after *int64) (*protocol.Result, error) {
-	result, err := a.headFiles().Result(ctx)
+	result, err := a.at.headFiles().Result(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +165,7 @@ func (a *attempt) left(ctx context.Context, after *int64) (*protocol.Result, err
 
 // catchUp takes note of the events in the journal of a head that has ended.
 func (a *attempt) catchUp(ctx context.Context, after *int64) {
-	err := a.headFiles().Journal(ctx, func(e protocol.Event) bool {
+	err := a.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
 		a.lastSeen = e.Time
 		if e.Seq > *after {
 			*after = e.Seq
@@ -202,7 +202,7 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 	if _, is := a.rec.Phases[core.PhaseUnattended]; !is && !a.rec.Ended.IsZero() {
 		a.rec.Phases[core.PhaseUnattended] = max(0, time.Since(a.rec.Ended))
 	}
-	if !a.autostarted() || r.Started.IsZero() {
+	if !a.rec.autostarted() || r.Started.IsZero() {
 		return
 	}
 	begun := a.rec.Granted
@@ -211,15 +211,7 @@ func (a *attempt) account(ctx context.Context, r *protocol.Result) {
 	}
 	a.rec.Phases[core.PhaseLaunch] = max(0, r.Started.Sub(begun))
 	if a.unseen {
-		a.event(ctx, event.RanUnattended{Site: a.site.Name, Started: r.Started, Ended: r.Ended})
-	}
-}
-
-// headFiles returns the files that the attempt's head leaves.
-func (a *attempt) headFiles() *headlink.Files {
-	return &headlink.Files{
-		Lease: a.lease, Site: a.site.Name, Run: a.run.ID, Dir: a.c.Store.RunDir(a.run.ID), Attempt: a.rec.N, NodesPerHost: a.sub.Job.NodesPerHost(), Guard: a.guard,
-		Asked: protocol.Asked{Nodes: a.sub.Job.Nodes, Outputs: len(a.sub.Job.Outputs), Checkpoint: a.sub.Job.Checkpoint != nil},
+		a.rec.event(ctx, event.RanUnattended{Site: a.at.site.Name, Started: r.Started, Ended: r.Ended})
 	}
 }
 

@@ -116,10 +116,10 @@ func TestNothingElseFillsADisk(t *testing.T) {
 	testkit.RequireRoot(t)
 	for name, fetch := range map[string]func(a *attempt, to string) error{
 		"a checkpoint": func(a *attempt, to string) error {
-			return transfer.Tree{Site: a.transfers()}.Fetch(t.Context(), to, "")
+			return transfer.Tree{Site: a.at.transfers()}.Fetch(t.Context(), to, "")
 		},
 		"output": func(a *attempt, to string) error {
-			return headlink.FetchFile(t.Context(), a.lease, driver.Transfer{Local: to}, 0)
+			return headlink.FetchFile(t.Context(), a.at.lease, driver.Transfer{Local: to}, 0)
 		},
 	} {
 		dir := t.TempDir()
@@ -127,7 +127,8 @@ func TestNothingElseFillsADisk(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { unix.Unmount(dir, 0) })
-		a := &attempt{runner: &drive{}, controlled: control(&Controller{Report: func(protocol.Event) {}}, state.Run{}, Submission{}), lease: filling{}}
+		a := attemptOf(control(&Controller{Report: func(protocol.Event) {}}, state.Run{}, Submission{}), &drive{}, spec.Site{}, nil, state.Attempt{})
+		a.at.lease = filling{}
 		if err := fetch(a, filepath.Join(dir, "x")); !errors.Is(err, transfer.ErrScarce) {
 			t.Errorf("%s: %v", name, err)
 		}

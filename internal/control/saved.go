@@ -32,13 +32,13 @@ func (a *attempt) readSaved(ctx context.Context, k driver.Checkpoint, remote str
 	} else {
 		dir = a.c.Store.RunDir(a.run.ID)
 		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
-		if err := headlink.FetchFile(ctx, a.lease, t, mostSaved); err != nil {
-			return nil, a.headFiles().Invalid(err)
+		if err := headlink.FetchFile(ctx, a.at.lease, t, mostSaved); err != nil {
+			return nil, a.at.headFiles().Invalid(err)
 		}
 	}
 	s, err := parseSaved(dir)
-	if err == nil && s.Nodes != len(a.lease.Hosts()) {
-		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(a.lease.Hosts()))
+	if err == nil && s.Nodes != len(a.at.lease.Hosts()) {
+		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(a.at.lease.Hosts()))
 	}
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "read checkpoint of run", Object: a.run.ID, Err: err}

@@ -73,7 +73,8 @@ func TestMachinesKeepTheirDevice(t *testing.T) {
 		{&protocol.Saved{}, "", "socket"}, // before it was noted
 		{&protocol.Saved{}, "vhost", "vhost"},
 	} {
-		a := &attempt{runner: &drive{}, controlled: control(&Controller{}, state.Run{}, Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}), saved: c.saved}
+		a := attemptOf(control(&Controller{}, state.Run{}, Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}), &drive{}, spec.Site{}, nil, state.Attempt{})
+		a.saved = c.saved
 		if p, err := a.guests().Plan(t.Context()); err != nil || p.NIC != c.want {
 			t.Errorf("saved with %q, the Beefile says %q: %+v, %v", c.saved.NIC, c.has, p, err)
 		}

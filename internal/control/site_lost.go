@@ -58,7 +58,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	}
 	r := control(c, run, sub)
 	defer r.checkpoints().Close()
-	loss := (&attempt{controlled: r, rec: last}).loss(ctx)
+	loss := (&record{of: r, Attempt: last}).loss(ctx)
 	_, err = c.ask(ctx, run.ID, attempts, state.RequestSiteLost, sites)
 	return report.Loss(last.N, loss), err
 }
@@ -85,28 +85,28 @@ const declaredLostLook = 30 * time.Second
 
 // declaredLost reports whether the run's user has declared this attempt's site lost: the
 // run shall not wait for it.
-func (a *attempt) declaredLost(ctx context.Context) bool {
-	if a.lost != nil {
+func (rec *record) declaredLost(ctx context.Context) bool {
+	if rec.lost != nil {
 		return true
 	}
-	if !a.declaredLostAsked.IsZero() && time.Since(a.declaredLostAsked) < cmp.Or(a.c.requestLook, declaredLostLook) {
+	if !rec.declaredLostAsked.IsZero() && time.Since(rec.declaredLostAsked) < cmp.Or(rec.of.c.requestLook, declaredLostLook) {
 		return false
 	}
-	a.declaredLostAsked = time.Now()
-	r, err := a.c.Store.OpenRequest(ctx, a.run.ID, state.RequestSiteLost)
-	if err != nil || r == nil || r.Attempt != a.rec.N {
+	rec.declaredLostAsked = time.Now()
+	r, err := rec.of.c.Store.OpenRequest(ctx, rec.of.run.ID, state.RequestSiteLost)
+	if err != nil || r == nil || r.Attempt != rec.N {
 		return false
 	}
 	s := siteLost{request: r.ID}
 	if len(r.Sites) > 0 && json.Unmarshal(r.Sites, &s.Sites) != nil {
 		return false
 	}
-	run, err := a.c.Store.Run(ctx, a.run.ID)
+	run, err := rec.of.c.Store.Run(ctx, rec.of.run.ID)
 	if err != nil {
 		return false
 	}
 	s.stop = run.StopAsked // which this controller may not have heard yet
-	a.lost = &s
+	rec.lost = &s
 	return true
 }
 
@@ -114,21 +114,21 @@ func (a *attempt) declaredLost(ctx context.Context) bool {
 // dispensable, after unreachableLimit, or one that its user has declared lost.
 func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", unreachableLimit), event.SiteLost{Site: a.rec.Site, Limit: event.Seconds(unreachableLimit)}
-	if a.lost != nil {
+	if a.rec.lost != nil {
 		why, gone.Limit = "does not answer, and was declared lost by the run's user", 0
 	}
 	out := outcome{state: state.Stopped, err: errStopped()}
-	if !a.stopAsked() && (a.lost == nil || !a.lost.stop) {
+	if !a.stopAsked() && (a.rec.lost == nil || !a.rec.lost.stop) {
 		var err error
 		if out, err = a.withoutSiteFrom(ctx, why); err != nil {
 			return outcome{}, err
 		}
 	}
-	gone.Loss = a.loss(ctx)
-	a.event(ctx, gone)
-	a.blame(out)
-	a.forsake(out)
-	if err := a.put(ctx); err != nil {
+	gone.Loss = a.rec.loss(ctx)
+	a.rec.event(ctx, gone)
+	a.rec.blame(out)
+	a.rec.forsake(out)
+	if err := a.rec.put(ctx); err != nil {
 		return outcome{}, err
 	}
 	a.c.clearArrivals(&a.sub, a.run.ID)
@@ -139,8 +139,8 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 // from its last checkpoint or, where its user wants it to and there is none, from
 // its beginning.
 func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, error) {
-	if a.lost != nil && len(a.lost.Sites) > 0 {
-		if err := a.reroute(ctx, a.lost.Sites, a.rec.Site); err != nil {
+	if a.rec.lost != nil && len(a.rec.lost.Sites) > 0 {
+		if err := a.reroute(ctx, a.rec.lost.Sites, a.rec.Site); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -166,7 +166,7 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 		next = "starts again, as no checkpoint is " + a.checkpoints().Text()
 	}
 	switch {
-	case !is && a.lost == nil: // as dispensable holds: never
+	case !is && a.rec.lost == nil: // as dispensable holds: never
 		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to continue from")}
 	case !is:
 		out = outcome{moved: true}
@@ -179,18 +179,18 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 
 // loss returns what may continue on a site that is given up, and what the run loses
 // with it.
-func (a *attempt) loss(ctx context.Context) event.Loss {
-	l := event.Loss{Store: a.sub.Job.Store}
-	if !a.harmless(ctx) {
+func (rec *record) loss(ctx context.Context) event.Loss {
+	l := event.Loss{Store: rec.of.sub.Job.Store}
+	if !rec.harmless(ctx) {
 		l.Computes = true
-		for _, h := range a.rec.Hosts {
+		for _, h := range rec.Hosts {
 			l.Hosts = append(l.Hosts, h.Name)
 		}
-		if left, bounded := a.canComputeFor(ctx); bounded {
+		if left, bounded := rec.canComputeFor(ctx); bounded {
 			l.Until = time.Now().Add(left)
 		}
 	}
-	if list, err := a.checkpoints().Whole(ctx); err != nil {
+	if list, err := rec.of.checkpoints().Whole(ctx); err != nil {
 		l.CheckpointUnknown = true
 	} else if len(list) > 0 {
 		l.Checkpoint = list[len(list)-1].Manifest.Taken

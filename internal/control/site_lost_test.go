@@ -246,8 +246,8 @@ func TestAWordAboutOneAttemptIsNotAboutTheNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for n, want := range []bool{false, true, false} {
-		a := &attempt{runner: &drive{}, controlled: control(w.Controller, run, Submission{}), rec: state.Attempt{Run: run.ID, N: n}}
-		if got := a.declaredLost(t.Context()); got != want {
+		rec := &record{of: control(w.Controller, run, Submission{}), Attempt: state.Attempt{Run: run.ID, N: n}}
+		if got := rec.declaredLost(t.Context()); got != want {
 			t.Errorf("attempt %s: %v", strconv.Itoa(n), got)
 		}
 	}

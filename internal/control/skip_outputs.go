@@ -19,14 +19,14 @@ func (c *Controller) DoWithout(ctx context.Context, run state.Run) error {
 }
 
 // doesWithout reports whether the run's user has asked for that.
-func (a *attempt) doesWithout(ctx context.Context) bool {
-	if !a.stopAsked() {
+func (rec *record) doesWithout(ctx context.Context) bool {
+	if !rec.of.stopAsked() {
 		return false
 	}
-	r, err := a.c.Store.OpenRequest(ctx, a.run.ID, state.RequestWithoutOutputs)
-	if err != nil || r == nil || r.Attempt != a.rec.N {
+	r, err := rec.of.c.Store.OpenRequest(ctx, rec.of.run.ID, state.RequestWithoutOutputs)
+	if err != nil || r == nil || r.Attempt != rec.N {
 		return false
 	}
-	a.answers = append(a.answers, state.Request{ID: r.ID, Run: r.Run, Result: state.RequestDone})
+	rec.answers = append(rec.answers, state.Request{ID: r.ID, Run: r.Run, Result: state.RequestDone})
 	return true
 }

@@ -21,7 +21,7 @@ import (
 // has a queue, files are brought there while we wait in it; where it can start
 // the nodes by itself, it is left to do so.
 func (a *attempt) begin(ctx context.Context) error {
-	early := len(a.lease.Hosts()) > 0
+	early := len(a.at.lease.Hosts()) > 0
 	if early {
 		if err := a.stage(ctx); err != nil {
 			return err
@@ -33,11 +33,11 @@ func (a *attempt) begin(ctx context.Context) error {
 	if err := a.await(ctx); err != nil {
 		return err
 	}
-	if a.autostarted() {
+	if a.rec.autostarted() {
 		return a.launchedThere(ctx)
 	}
 	if !early {
-		a.on(machinery.HostsReady)
+		a.rec.on(machinery.HostsReady)
 		if err := a.stage(ctx); err != nil {
 			return err
 		}
@@ -47,9 +47,9 @@ func (a *attempt) begin(ctx context.Context) error {
 
 // stage brings image, inputs and checkpoint to the head's host.
 func (a *attempt) stage(ctx context.Context) error {
-	hosts := a.lease.Hosts()
+	hosts := a.at.lease.Hosts()
 	if len(hosts) == 0 {
-		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: a.site.Name, Err: fmt.Errorf("there are none, expected %d", a.sub.Job.Hosts())}
+		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: a.at.site.Name, Err: fmt.Errorf("there are none, expected %d", a.sub.Job.Hosts())}
 	}
 	a.theirs = a.runner.jobImage()
 	if want := launch.WantArch(hosts); a.theirs.Arch != "" && a.theirs.Arch != want && a.sub.Job.Platform == "" {
@@ -71,7 +71,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	var err error
 	a.resumed, a.saved, a.binds = false, nil, nil
 	if a.sub.Job.Checkpoint != nil {
-		err := a.timed(ctx, core.PhaseStage, func() error {
+		err := a.rec.timed(ctx, core.PhaseStage, func() error {
 			var err error
 			a.resumed, err = a.restore(ctx, hosts[0])
 			return err
@@ -110,8 +110,8 @@ func (a *attempt) stage(ctx context.Context) error {
 	if a.vm != nil { // saved machines continue with this very one
 		a.rec.Guest = a.vm.Guest.ID
 	}
-	err = a.timed(ctx, core.PhaseStage, func() error {
-		leave, err := a.c.Routes.Enter(ctx, a.site.Name)
+	err = a.rec.timed(ctx, core.PhaseStage, func() error {
+		leave, err := a.c.Routes.Enter(ctx, a.at.site.Name)
 		if err != nil {
 			return err
 		}
@@ -126,7 +126,7 @@ func (a *attempt) stage(ctx context.Context) error {
 	if err != nil || len(left) == 0 {
 		return err
 	}
-	return a.timed(ctx, core.PhaseStage, func() error { return files.Download(ctx, hosts[0], left) })
+	return a.rec.timed(ctx, core.PhaseStage, func() error { return files.Download(ctx, hosts[0], left) })
 }
 
 // missing is the job without those inputs that its checkpoint has: their sources on the
@@ -142,17 +142,17 @@ func (a *attempt) missing() *spec.Job {
 // guests returns what plans the attempt's virtual machines.
 func (a *attempt) guests() *launch.Guests {
 	return &launch.Guests{
-		Lease: a.lease, Site: a.site, Job: &a.sub.Job, VolumeFrom: a.missing().Volume.From, Saved: a.saved, Pull: a.sub.Pull,
-		Images: a.c.Images, Progress: a.c.Progress(core.PhaseImage), Say: a.c.say, Record: a.event,
+		Lease: a.at.lease, Site: a.at.site, Job: &a.sub.Job, VolumeFrom: a.missing().Volume.From, Saved: a.saved, Pull: a.sub.Pull,
+		Images: a.c.Images, Progress: a.c.Progress(core.PhaseImage), Say: a.c.say, Record: a.rec.event,
 	}
 }
 
 // stager returns what sends files to the head's host.
 func (a *attempt) stager() *inputs.Stager {
 	return &inputs.Stager{
-		Site: a.transfers(), Remote: a.remote(), Images: a.c.Images, Within: a.sub.confined(), Progress: a.c.Progress(core.PhaseStage), Reuse: func(ctx context.Context, head core.Host, c inputs.Copy) {
+		Site: a.at.transfers(), Remote: a.remote(), Images: a.c.Images, Within: a.sub.confined(), Progress: a.c.Progress(core.PhaseStage), Reuse: func(ctx context.Context, head core.Host, c inputs.Copy) {
 			if b := a.before(); b != nil {
-				b.ReuseInput(ctx, a.lease, head, c.Local, c.Remote)
+				b.ReuseInput(ctx, a.at.lease, head, c.Local, c.Remote)
 			}
 		},
 	}
@@ -175,16 +175,16 @@ func longestLook(since time.Time) time.Duration {
 // await waits in the site's queue until its hosts are there, for as long as
 // the site's `wait` says.
 func (a *attempt) await(ctx context.Context) error {
-	q := a.lease.Queue()
+	q := a.at.lease.Queue()
 	if q == nil {
 		return nil
 	}
 	w, err := a.look(ctx, q)
 	if err == nil && !w.Ready || core.IsKind(err, core.Transient) {
 		if a.rec.State == state.Staging {
-			a.on(machinery.Staged)
+			a.rec.on(machinery.Staged)
 		}
-		err = a.timed(ctx, core.PhaseQueue, func() (err error) {
+		err = a.rec.timed(ctx, core.PhaseQueue, func() (err error) {
 			if err := a.enter(ctx, state.Queued); err != nil {
 				return err
 			}
@@ -210,22 +210,22 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 		a.expect(ctx, w.Expected)
 		if news, is := last.news(w); is {
 			last = reported{w, time.Now()}
-			a.event(ctx, news)
+			a.rec.event(ctx, news)
 		}
 		// What may start by itself is given up only when it is known not to have.
-		if a.site.Wait > 0 && time.Since(a.rec.Started) > a.site.Wait && (known || !a.autostarted()) {
+		if a.at.site.Wait > 0 && time.Since(a.rec.Started) > a.at.site.Wait && (known || !a.rec.autostarted()) {
 			return w, endsBy{&core.Error{
-				Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.site.Wait, w.Reason),
+				Kind: core.Busy, Op: "use site", Object: a.at.site.Name, Err: fmt.Errorf("its hosts did not come within %s (%s)", a.at.site.Wait, w.Reason),
 				Remedy: "Raise the site's `wait`, or let another site take the run.",
 			}, machinery.QueueLimit}
 		}
 		if time.Since(asked) >= a.c.lookForRequests() {
 			asked = time.Now()
 			if a.runner.sentElsewhere(ctx) {
-				return w, endsBy{&core.Error{Kind: core.Busy, Op: "use site", Object: a.site.Name, Err: errors.New("its user has sent the run elsewhere")}, machinery.Leave}
+				return w, endsBy{&core.Error{Kind: core.Busy, Op: "use site", Object: a.at.site.Name, Err: errors.New("its user has sent the run elsewhere")}, machinery.Leave}
 			}
 		}
-		if left := time.Until(a.rec.Started.Add(a.site.Wait)); a.site.Wait > 0 && left > 0 {
+		if left := time.Until(a.rec.Started.Add(a.at.site.Wait)); a.at.site.Wait > 0 && left > 0 {
 			pause = max(min(pause, left), firstLook)
 		}
 		if err := core.Sleep(ctx, pause); err != nil {
@@ -234,8 +234,8 @@ func (a *attempt) queue(ctx context.Context, q driver.LeaseQueue, w driver.Waiti
 		var err error
 		if w, err = a.look(ctx, q); core.IsKind(err, core.Transient) {
 			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
-			if a.declaredLost(ctx) {
-				return w, endsBy{&core.Error{Kind: core.Lost, Op: "use site", Object: a.site.Name, Err: errors.New("it was declared lost by the run's user")}, machinery.SiteLost}
+			if a.rec.declaredLost(ctx) {
+				return w, endsBy{&core.Error{Kind: core.Lost, Op: "use site", Object: a.at.site.Name, Err: errors.New("it was declared lost by the run's user")}, machinery.SiteLost}
 			}
 		} else if core.IsKind(err, core.Lost) && !missed(err) {
 			return w, endsBy{err, machinery.Dropped}
@@ -285,7 +285,7 @@ func (a *attempt) expect(ctx context.Context, at time.Time) {
 		return
 	}
 	a.rec.Expected, a.expected = at, time.Now()
-	if err := a.put(ctx); err != nil {
+	if err := a.rec.put(ctx); err != nil {
 		a.c.Log.Warn("when the hosts are expected could not be recorded", "run", a.run.ID, "err", err)
 	}
 }
@@ -300,22 +300,22 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if a.site.Slot > 0 {
-		o.Plan.Slot = max(time.Until(a.rec.Granted.Add(a.site.Slot)), 1)
+	if a.at.site.Slot > 0 {
+		o.Plan.Slot = max(time.Until(a.rec.Granted.Add(a.at.site.Slot)), 1)
 	}
-	configs, err := o.Configs(a.lease)
+	configs, err := o.Configs(a.at.lease)
 	if err != nil {
 		return err
 	}
-	a.on(machinery.Launch)
-	a.rec.Span = a.span()
-	if err := a.put(ctx); err != nil {
+	a.rec.on(machinery.Launch)
+	a.rec.Span = a.at.timeLimit()
+	if err := a.rec.put(ctx); err != nil {
 		return err
 	}
-	err = a.timed(ctx, core.PhaseLaunch, func() error { return launch.Nodes(ctx, a.lease, configs, a.connect) })
-	if q := a.lease.Queue(); q != nil && err != nil { // they may have been released just before
+	err = a.rec.timed(ctx, core.PhaseLaunch, func() error { return launch.Nodes(ctx, a.at.lease, configs, a.connect) })
+	if q := a.at.lease.Queue(); q != nil && err != nil { // they may have been released just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
-			a.on(machinery.Expired)
+			a.rec.on(machinery.Expired)
 			err = rerr
 		}
 	}
@@ -323,5 +323,5 @@ func (a *attempt) start(ctx context.Context) error {
 		return err
 	}
 	a.rec.Begun = a.c.moment() // the slot of the head has begun before
-	return a.put(ctx)
+	return a.rec.put(ctx)
 }

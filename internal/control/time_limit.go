@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+
 	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/state"
 	"golang.org/x/sys/unix"
@@ -28,34 +30,40 @@ func (c *Controller) moment() state.Moment {
 
 // canComputeFor is how much longer the attempt can compute at most. bounded is
 // false where nothing ends it but its own end.
-func (a *attempt) canComputeFor(ctx context.Context) (left time.Duration, bounded bool) {
-	if a.rec.Span == 0 || !a.rec.Launched() {
+func (rec *record) canComputeFor(ctx context.Context) (left time.Duration, bounded bool) {
+	if rec.Span == 0 || !rec.Launched() {
 		return 0, false
 	}
-	now := a.c.moment()
-	if now.Boot != a.rec.Begun.Boot { // since then, or on this machine, nobody has counted: it is counted again
-		a.rec.Begun = now
-		if err := a.put(context.WithoutCancel(ctx)); err != nil {
-			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
+	now := rec.of.c.moment()
+	if now.Boot != rec.Begun.Boot { // since then, or on this machine, nobody has counted: it is counted again
+		rec.Begun = now
+		if err := rec.put(context.WithoutCancel(ctx)); err != nil {
+			rec.of.c.Log.Warn("record the attempt", "run", rec.of.run.ID, "err", err)
 		}
 	}
-	return max(0, a.rec.Span-(now.Up-a.rec.Begun.Up)), true
+	return max(0, rec.Span-(now.Up-rec.Begun.Up)), true
 }
 
-// spent reports whether the attempt's time is certainly over, so that nothing of it
+// timeOver reports whether the attempt's time is certainly over, so that nothing of it
 // computes any more, whether anybody has seen its end or not.
-func (a *attempt) spent(ctx context.Context) bool {
-	left, bounded := a.canComputeFor(ctx)
+func (rec *record) timeOver(ctx context.Context) bool {
+	left, bounded := rec.canComputeFor(ctx)
 	return bounded && left == 0
 }
 
-// span is how long an attempt can compute at most that is being launched: its
+// timeLimit is how long an attempt can compute at most that is being launched: its
 // slot, or where it has none, from when its hosts were granted to when they are
 // taken back, both by the site's clock.
-func (a *attempt) span() time.Duration {
-	end := a.lease.Deadline()
-	if a.site.Slot > 0 || end.IsZero() || a.rec.SiteGranted.IsZero() {
-		return a.site.Slot
+func (at *siteLease) timeLimit() time.Duration {
+	end := at.lease.Deadline()
+	if at.site.Slot > 0 || end.IsZero() || at.rec.SiteGranted.IsZero() {
+		return at.site.Slot
 	}
-	return max(0, end.Sub(a.rec.SiteGranted))
+	return max(0, end.Sub(at.rec.SiteGranted))
+}
+
+// harmless reports whether nothing of the attempt can compute on its site any
+// more, released or not.
+func (rec *record) harmless(ctx context.Context) bool {
+	return machinery.MayCompute(rec.State, rec.Autostart, rec.Result) == machinery.No || rec.timeOver(ctx)
 }

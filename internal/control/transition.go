@@ -15,51 +15,51 @@ import (
 
 // on changes the state of the attempt by an event, which put writes. An event that cannot
 // come in the state is a panic, which sets the run aside: nothing says what to do next.
-func (a *attempt) on(e machinery.Event) {
-	was := a.rec.State
-	next, err := machinery.Next(was, a.rec.Autostart, e)
+func (rec *record) on(e machinery.Event) {
+	was := rec.State
+	next, err := machinery.Next(was, rec.Autostart, e)
 	if err != nil {
 		panic(err)
 	}
-	if a.c.reached != nil {
-		a.c.reached(was, a.rec.Autostart, e)
+	if rec.of.c.reached != nil {
+		rec.of.c.reached(was, rec.Autostart, e)
 	}
 	if e == machinery.TaskBegins {
-		a.rec.TaskBegan = true
+		rec.TaskBegan = true
 	}
-	if next == state.Ended && a.rec.Result == state.NoResult {
-		a.rec.Result = state.Unreported
+	if next == state.Ended && rec.Result == state.NoResult {
+		rec.Result = state.Unreported
 	}
-	if a.rec.State = next; next != was {
-		a.changes = append(a.changes, event.Event{
-			Run: a.run.ID, Time: time.Now(), Attempt: a.rec.N, Fields: event.AttemptState{State: string(next), On: string(e)},
+	if rec.State = next; next != was {
+		rec.changes = append(rec.changes, event.Event{
+			Run: rec.of.run.ID, Time: time.Now(), Attempt: rec.N, Fields: event.AttemptState{State: string(next), On: string(e)},
 		})
 	}
 }
 
 // put writes the attempt with its changes of state, in one transaction.
-func (a *attempt) put(ctx context.Context) error {
+func (rec *record) put(ctx context.Context) error {
 	// What is on this machine dies with its power; elsewhere it would not.
-	return a.write(ctx, a.rec.Provider != "local")
+	return rec.write(ctx, rec.Provider != "local")
 }
 
-func (a *attempt) write(ctx context.Context, durable bool) error {
-	if a.lost != nil && a.rec.Decided() {
-		a.answers = append(a.answers, state.Request{ID: a.lost.request, Run: a.run.ID, Result: state.RequestDone})
+func (rec *record) write(ctx context.Context, durable bool) error {
+	if rec.lost != nil && rec.Decided() {
+		rec.answers = append(rec.answers, state.Request{ID: rec.lost.request, Run: rec.of.run.ID, Result: state.RequestDone})
 	}
-	_, err := a.c.Store.Write(ctx, state.Change{Attempt: &a.rec, Events: a.changes, Answers: a.answers, Durable: durable})
+	_, err := rec.of.c.Store.Write(ctx, state.Change{Attempt: &rec.Attempt, Events: rec.changes, Answers: rec.answers, Durable: durable})
 	if err == nil {
-		a.changes, a.answers = nil, nil
+		rec.changes, rec.answers = nil, nil
 	}
 	return recorded(err)
 }
 
 // report sets the result of the attempt, once. That of a head which was taken for gone is
 // replaced.
-func (a *attempt) report(r *protocol.Result) {
-	a.on(machinery.Reported)
-	if !a.rec.Result.Reported() {
-		a.rec.Result = resultOf(r)
+func (rec *record) report(r *protocol.Result) {
+	rec.on(machinery.Reported)
+	if !rec.Result.Reported() {
+		rec.Result = resultOf(r)
 	}
 }
 
@@ -97,59 +97,59 @@ func endsOn(out outcome) machinery.Event {
 }
 
 // decide has the attempt released, with what it means for the run. put writes that.
-func (a *attempt) decide(out outcome) {
-	switch a.rec.State {
+func (rec *record) decide(out outcome) {
+	switch rec.State {
 	case state.Releasing, state.Closed:
-		if a.rec.Verdict != state.NoVerdict {
+		if rec.Verdict != state.NoVerdict {
 			return
 		}
 	case state.Acquiring, state.Staging, state.InQueue:
 		e := endsOn(out)
-		if a.rec.State != state.InQueue && e != machinery.Stop { // nothing is awaited yet
+		if rec.State != state.InQueue && e != machinery.Stop { // nothing is awaited yet
 			e = machinery.Refused
 		}
-		if a.on(e); a.rec.State == state.Cancelling { // nothing is there that could start
-			a.on(machinery.NotStarted)
+		if rec.on(e); rec.State == state.Cancelling { // nothing is there that could start
+			rec.on(machinery.NotStarted)
 		}
 	case state.Cancelling:
-		a.on(machinery.NotStarted)
+		rec.on(machinery.NotStarted)
 	case state.Starting:
-		a.on(machinery.LaunchFailed)
-		a.on(machinery.NothingOwed)
+		rec.on(machinery.LaunchFailed)
+		rec.on(machinery.NothingOwed)
 	case state.Computing, state.Checkpointing:
-		a.on(machinery.HeadGone)
-		a.on(machinery.NothingOwed)
+		rec.on(machinery.HeadGone)
+		rec.on(machinery.NothingOwed)
 	case state.Ended:
-		a.on(machinery.NothingOwed)
+		rec.on(machinery.NothingOwed)
 	case state.Keeping, state.Collecting:
-		a.on(machinery.GivenUp)
+		rec.on(machinery.GivenUp)
 	case state.Lending:
-		a.on(machinery.LendingOver)
+		rec.on(machinery.LendingOver)
 		return
 	}
-	a.rec.Verdict = a.verdictOf(out)
+	rec.Verdict = rec.verdictOf(out)
 }
 
 // forsake has the attempt released without what its site, which does not answer, still has.
-func (a *attempt) forsake(out outcome) {
-	if !a.rec.Decided() { // what the result meant counted on its outputs
-		a.rec.Verdict = state.NoVerdict
+func (rec *record) forsake(out outcome) {
+	if !rec.Decided() { // what the result meant counted on its outputs
+		rec.Verdict = state.NoVerdict
 	}
 	switch {
-	case a.lost != nil:
-		a.on(machinery.SiteLost)
-	case a.rec.State == state.Ended || a.rec.State == state.Keeping || a.rec.State == state.Collecting:
-		a.on(machinery.GivenUp)
+	case rec.lost != nil:
+		rec.on(machinery.SiteLost)
+	case rec.State == state.Ended || rec.State == state.Keeping || rec.State == state.Collecting:
+		rec.on(machinery.GivenUp)
 	default:
-		a.on(machinery.TimeOver)
+		rec.on(machinery.TimeOver)
 	}
-	a.decide(out)
+	rec.decide(out)
 }
 
 // verdictOf is what an outcome of the attempt is on record.
-func (a *attempt) verdictOf(out outcome) state.Verdict {
+func (rec *record) verdictOf(out outcome) state.Verdict {
 	switch {
-	case goesOn(out) && a.rec.Result == state.Checkpointed:
+	case goesOn(out) && rec.Result == state.Checkpointed:
 		return state.Continues
 	case goesOn(out):
 		return state.ContinuesLost
@@ -194,6 +194,9 @@ func remembered(rec state.Attempt) outcome {
 
 // cancelled reports whether the site might still have started the attempt by itself when
 // its autostart was cancelled: only the release makes certain that it does not.
-func (a *attempt) cancelled() bool {
-	return a.rec.State == state.Releasing && a.rec.Result == state.NoResult && a.rec.Autostart.MayStart()
+func (rec *record) cancelled() bool {
+	return rec.State == state.Releasing && rec.Result == state.NoResult && rec.Autostart.MayStart()
 }
+
+// event adds an event of the attempt to the run's history, and prints it.
+func (rec *record) event(ctx context.Context, f event.Fields) { rec.of.recordOf(ctx, rec.N, f) }

@@ -19,25 +19,24 @@ func TestEveryPairIsRecorded(t *testing.T) {
 	for _, was := range state.AttemptStates() {
 		for _, autostart := range []state.Autostart{state.NoAutostart, state.Enabled} {
 			for _, e := range machinery.Events() {
-				rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: was, Autostart: autostart, Started: time.Now()}
-				a := &attempt{controlled: control(w.Controller, run, Submission{}), rec: rec}
+				rec := &record{of: control(w.Controller, run, Submission{}), Attempt: state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: was, Autostart: autostart, Started: time.Now()}}
 				next, impossible := machinery.Next(was, autostart, e)
-				if got := panicOf(func() { a.on(e) }); got != nil {
-					if i, is := errors.AsType[*machinery.Impossible](got); !is || impossible == nil || i.State != was || i.Event != e || a.rec.State != was || len(a.changes) > 0 {
-						t.Errorf("%s on %s: %v, and the state is %s", e, was, got, a.rec.State)
+				if got := panicOf(func() { rec.on(e) }); got != nil {
+					if i, is := errors.AsType[*machinery.Impossible](got); !is || impossible == nil || i.State != was || i.Event != e || rec.State != was || len(rec.changes) > 0 {
+						t.Errorf("%s on %s: %v, and the state is %s", e, was, got, rec.State)
 					}
 					continue
 				}
 				if impossible != nil {
 					t.Errorf("%s on %s: no panic", e, was)
 				}
-				if len(a.changes) > 0 != (next != was) {
-					t.Errorf("%s on %s: %d events of the change to %s", e, was, len(a.changes), next)
+				if len(rec.changes) > 0 != (next != was) {
+					t.Errorf("%s on %s: %d events of the change to %s", e, was, len(rec.changes), next)
 				}
 				if next == was { // nothing is written
 					continue
 				}
-				if err := a.put(t.Context()); err != nil {
+				if err := rec.put(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 				events, err := w.Store.Events(t.Context(), run.ID, event.KindAttemptState)
@@ -67,10 +66,10 @@ func TestALostSiteTakesItsVerdictAlong(t *testing.T) {
 		"it continues":   {outcome{moved: true}, state.ContinuesLost},
 		"it was stopped": {outcome{state: state.Stopped, err: errStopped()}, state.StoppedByUser},
 	} {
-		rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: state.Collecting, Result: state.Exited, Verdict: state.Completed, Started: time.Now()}
-		a := &attempt{controlled: control(w.Controller, run, Submission{}), rec: rec, lost: &siteLost{}}
-		if a.forsake(c.out); a.rec.State != state.Releasing || a.rec.Verdict != c.want {
-			t.Errorf("%s: on record is %s with %s, want %s", name, a.rec.State, a.rec.Verdict, c.want)
+		rec := &record{of: control(w.Controller, run, Submission{}), lost: &siteLost{}}
+		rec.Attempt = state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "local", State: state.Collecting, Result: state.Exited, Verdict: state.Completed, Started: time.Now()}
+		if rec.forsake(c.out); rec.State != state.Releasing || rec.Verdict != c.want {
+			t.Errorf("%s: on record is %s with %s, want %s", name, rec.State, rec.Verdict, c.want)
 		}
 	}
 }

@@ -28,37 +28,37 @@ const unreachableLimit = 5 * time.Minute
 // nothing is there that the run needs.
 func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) {
 	switch {
-	case a.cancelled(): // it may start there by itself
+	case a.rec.cancelled(): // it may start there by itself
 	case a.rec.Decided(): // only the release is left
-		return a.letGoUnanswered(ctx, remembered(a.rec), cause)
-	case a.autostarted() && !a.rec.Launched(): // it may start there by itself
+		return a.letGoUnanswered(ctx, remembered(a.rec.Attempt), cause)
+	case a.rec.autostarted() && !a.rec.Launched(): // it may start there by itself
 	case !a.rec.Launched() && a.stopAsked():
 		return a.letGoUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)
 	case !a.rec.Launched(): // nothing has ever run there
 		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
 	}
 	a.reportWaiting(ctx, cause)
-	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.site.Name, Err: cause, Remedy: report.WithoutSite(a.run.ID) + "."}
+	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.at.site.Name, Err: cause, Remedy: report.WithoutSite(a.run.ID) + "."}
 }
 
 // reportWaiting notes that the run waits for its site, why, and what its user can do.
 func (a *attempt) reportWaiting(ctx context.Context, cause error) {
 	u := a.waitsFor(ctx)
-	u.Site, u.Cause = a.site.Name, event.CauseOf(cause)
-	a.event(ctx, u)
+	u.Site, u.Cause = a.at.site.Name, event.CauseOf(cause)
+	a.rec.event(ctx, u)
 }
 
 // waitsFor returns why the run does not continue without its site.
 func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 	switch {
-	case a.autostarted() && !a.rec.Launched():
+	case a.rec.autostarted() && !a.rec.Launched():
 		return event.Unreachable{Wait: event.WaitAutostart}
 	case a.rec.Result == state.Checkpointed:
 		return event.Unreachable{Wait: event.WaitCheckpoint}
 	case a.rec.Result.Reported():
 		return event.Unreachable{Wait: event.WaitOutputs}
 	}
-	left, bounded := a.canComputeFor(ctx)
+	left, bounded := a.rec.canComputeFor(ctx)
 	switch {
 	case !bounded:
 		return event.Unreachable{Wait: event.WaitTask}
@@ -70,7 +70,7 @@ func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
 
 // letGoUnanswered releases, or leaves, an attempt whose site is known not to answer.
 func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
-	if a.decide(out); a.harmless(ctx) {
+	if a.rec.decide(out); a.rec.harmless(ctx) {
 		return out, a.leave(ctx, cause)
 	}
 	return out, a.letGo(ctx, out)
@@ -87,7 +87,7 @@ const silenceBeforeReport = 10 * time.Second
 // has suspended its hosts, unless the user has declared the site lost. An error means that
 // it is not known, or that the run has to wait.
 func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
-	if a.declaredLost(ctx) {
+	if a.rec.declaredLost(ctx) {
 		return true, nil
 	}
 	if a.reach.suspended {
@@ -101,7 +101,7 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 		return a.overdue(ctx, cause)
 	}
 	a.unreachable(&a.reach.silent)
-	over := a.spent(ctx) // which is news
+	over := a.rec.timeOver(ctx) // which is news
 	if a.reach.news(over) && time.Since(a.reach.silent) >= silenceBeforeReport {
 		a.reach.report(over)
 		a.reportWaiting(ctx, cause)
@@ -113,8 +113,8 @@ func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
 func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
 	if a.reach.unneeded.IsZero() {
 		a.unreachable(&a.reach.unneeded)
-		a.event(ctx, event.Unneeded{
-			Site: a.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
+		a.rec.event(ctx, event.Unneeded{
+			Site: a.at.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
 			Until: time.Now().Add(unreachableLimit), Limit: event.Seconds(unreachableLimit),
 		})
 	}
@@ -136,7 +136,7 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 	}
 	home := a.c.kept().OpenDir(a.c.kept().Dir(a.run.ID))
 	if err == nil && !slices.ContainsFunc(list, func(k driver.Checkpoint) bool { return home.Check(ctx, k) == nil }) {
-		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: a.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there")}
+		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: a.at.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there")}
 	}
 	return err
 }
@@ -145,7 +145,7 @@ func (a *attempt) wholeAtHome(ctx context.Context) error {
 // run needs of it to continue.
 func (a *attempt) dispensable(ctx context.Context) (bool, error) {
 	saved, over := a.rec.Result == state.Checkpointed, a.rec.Result.Reported()
-	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || over && !saved && a.rec.Result != state.Lost || !over && !a.spent(ctx) {
+	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || over && !saved && a.rec.Result != state.Lost || !over && !a.rec.timeOver(ctx) {
 		return false, nil
 	}
 	if a.newest == nil || time.Since(a.listed) >= declaredLostLook {
@@ -168,34 +168,28 @@ func unsure(err error, begun time.Time) bool {
 // user resumes it.
 func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended }
 
-// harmless reports whether nothing of the attempt can compute on its site any
-// more, released or not.
-func (a *attempt) harmless(ctx context.Context) bool {
-	return machinery.MayCompute(a.rec.State, a.rec.Autostart, a.rec.Result) == machinery.No || a.spent(ctx)
-}
-
 // leave leaves what could not be released on its site. It is tried again while
 // this controller carries the run on, and by later ones.
 func (a *attempt) leave(ctx context.Context, why error) error {
 	if a.rec.State == state.Closed { // it was released, and only that could not be recorded
-		return a.put(context.WithoutCancel(ctx))
+		return a.rec.put(context.WithoutCancel(ctx))
 	}
 	safe := event.SafeTried
 	switch {
-	case a.harmless(ctx):
+	case a.rec.harmless(ctx):
 		safe = event.SafeIdle
-	case a.lost != nil:
+	case a.rec.lost != nil:
 		safe = event.SafeLost
 	}
-	a.on(machinery.ReleaseFailed)
-	a.event(ctx, event.ReleaseFailed{Site: a.site.Name, Cause: event.CauseOf(why), Safe: safe})
+	a.rec.on(machinery.ReleaseFailed)
+	a.rec.event(ctx, event.ReleaseFailed{Site: a.at.site.Name, Cause: event.CauseOf(why), Safe: safe})
 	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whatever controller tries again
 		a.rec.Ended = a.rec.ReleaseTried
 	}
-	if err := a.put(context.WithoutCancel(ctx)); err != nil {
+	if err := a.rec.put(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	a.runner.releaseLater(a.rec)
+	a.runner.releaseLater(a.rec.Attempt)
 	return nil
 }
 

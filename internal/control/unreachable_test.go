@@ -374,7 +374,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		if err := errors.Join(err, os.Mkdir(own, 0o700), os.WriteFile(filepath.Join(own, "manifest.json"), []byte(`{"attempt":1}`), 0o600)); err != nil {
 			t.Fatal(err)
 		}
-		a := &attempt{controlled: d.controlled, runner: d, rec: state.Attempt{Run: run.ID, N: 1, State: state.Ended, Result: state.Checkpointed}}
+		a := attemptOf(d.controlled, d, spec.Site{}, nil, state.Attempt{Run: run.ID, N: 1, State: state.Ended, Result: state.Checkpointed})
 		for range int(unreachableLimit / time.Second) {
 			if is, err := a.dispensable(t.Context()); err != nil || !is {
 				t.Fatal(is, err)
