@@ -99,6 +99,8 @@ type nodeView struct {
 	LargestProcessRSS int64   `json:"largest_process_rss_bytes"`
 	MemoryKills       int     `json:"memory_kills,omitempty"`
 	HostMemoryKills   int     `json:"host_memory_kills,omitempty"`
+	// MemoryUnlimited is why the job's memory was not limited there.
+	MemoryUnlimited string `json:"memory_unlimited,omitempty"`
 	// RDMA are the RDMA devices that its container had.
 	RDMA []core.RDMADevice `json:"rdma,omitempty"`
 }
@@ -176,7 +178,7 @@ func viewAttempt(at state.Attempt) attemptView {
 		}
 	}
 	for _, n := range at.Nodes {
-		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills, n.RDMA})
+		v.Nodes = append(v.Nodes, nodeView{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills, n.MemoryUnlimited, n.RDMA})
 	}
 	return v
 }
@@ -310,6 +312,9 @@ func writeRun(w rows, v runView) {
 			}
 			row(fmt.Sprintf("  node %d", n.Rank), "%s, %s, %d cores, cpu %.1f s user + %.1f s system, largest process %s%s",
 				n.Host, orDash(n.Runtime), n.Cores, n.UserSeconds, n.SystemSeconds, bytesText(n.LargestProcessRSS), killed)
+			if n.MemoryUnlimited != "" {
+				row("", "its memory was not limited: %s", printable(n.MemoryUnlimited))
+			}
 		}
 	}
 	if len(v.Checkpoints) > 0 {

@@ -29,6 +29,9 @@ type NodeReport struct {
 	// full, and HostMemoryKills how many on the whole host.
 	MemoryKills     int `json:"memory_kills,omitempty"`
 	HostMemoryKills int `json:"host_memory_kills,omitempty"`
+	// MemoryUnlimited is why the job's memory was not limited there to what it names; empty: it
+	// was, or it names none.
+	MemoryUnlimited string `json:"memory_unlimited,omitempty"`
 	// Full reports that the disk with the disks of its virtual machine was full at the end.
 	Full bool `json:"full,omitempty"`
 	// RDMA are the RDMA devices of its host that its container had.

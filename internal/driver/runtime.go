@@ -157,6 +157,16 @@ type Container interface {
 	Guest() Guest
 }
 
+// Bounded is a Container whose memory is limited by a control group of BEE's, if its
+// environment asks for that (core.MemoryVariable).
+type Bounded interface {
+	// MemoryKills returns how many processes the kernel has killed because the limit was
+	// reached.
+	MemoryKills() int
+	// Unbounded returns why the limit does not hold; nil: it does, or there is none.
+	Unbounded() error
+}
+
 // Command is a process to start inside a container. It has init's ids: nothing in a
 // container has the right to change them.
 type Command struct {

@@ -227,6 +227,9 @@ func (n *node) containerSpec(p *plan.Plan, members []member, image driver.LocalI
 			return s, err
 		}
 	}
+	if p.Memory > 0 {
+		s.Env = append(s.Env, core.MemoryVariable+"="+strconv.FormatInt(p.Memory, 10))
+	}
 	if n.notices != nil {
 		s.Env = append(s.Env, core.NoticeVariable+"=1")
 	}
@@ -273,7 +276,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		return
 	}
 	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed?", n.config.Host.Name, exit.Code)
-	if kills := killsNow().since(n.kills); kills.own > 0 {
+	if kills := killsNow().since(n.kills).with(b); kills.own > 0 {
 		why = fmt.Sprintf("the container on %s ended, as the kernel killed %d of its processes for want of memory", n.config.Host.Name, kills.own)
 	}
 	if g := b.Guest(); g != nil {
@@ -307,8 +310,13 @@ func (n *node) endBox(grace time.Duration) core.NodeReport {
 	if b.Guest() != nil { // before its disks go
 		r.Full = full(filepath.Join(plan.NodeDir(c.Host.Dir, c.Rank), "state"))
 	}
-	kills := killsNow().since(n.kills)
+	kills := killsNow().since(n.kills).with(b)
 	r.MemoryKills, r.HostMemoryKills = kills.own, kills.host
+	if bounded, is := b.Container.(driver.Bounded); is {
+		if err := bounded.Unbounded(); err != nil {
+			r.MemoryUnlimited = core.Printable(err.Error(), maxText)
+		}
+	}
 	if err := b.Stop(ctx, grace); err != nil {
 		n.Log.Warn("stop container", "err", err)
 	}

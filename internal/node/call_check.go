@@ -114,7 +114,7 @@ func (r endReply) Check() error {
 	}
 	return errors.Join(
 		checkRank(n.Rank), checkText("name of a host", n.Host), checkText("address", n.Addr), checkText("runtime", n.Runtime),
-		checkCount("cores", n.Cores, maxCores), core.CheckRDMA(n.RDMA),
+		checkText("reason why memory is not limited", n.MemoryUnlimited), checkCount("cores", n.Cores, maxCores), core.CheckRDMA(n.RDMA),
 	)
 }
 

@@ -7,6 +7,8 @@ import (
 	"path"
 	"strconv"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // memoryKills counts processes that the kernel has killed for want of memory.
@@ -24,6 +26,15 @@ func killsNow() memoryKills {
 // since is what was added to the counters.
 func (k memoryKills) since(before memoryKills) memoryKills {
 	return memoryKills{max(0, k.own-before.own), max(0, k.host-before.host)}
+}
+
+// with adds what the control group of a container has counted, where it has one of its own.
+func (k memoryKills) with(b *box) memoryKills {
+	if bounded, is := b.Container.(driver.Bounded); is {
+		k.own = max(k.own, bounded.MemoryKills())
+		k.host = max(k.host, k.own)
+	}
+	return k
 }
 
 func ownKills(root string) int {

@@ -137,6 +137,7 @@ func (r *refusal) node(n *core.NodeReport, asked Asked, seen map[int]bool) {
 	}
 	r.unless(n.Runtime == "" || runtimeForm.MatchString(n.Runtime), "runtime of node %d is %q, expected a name", n.Rank, core.Printable(n.Runtime, 40))
 	number(r, "number of cores", n.Cores, 0, maxCores)
+	n.MemoryUnlimited = core.Printable(n.MemoryUnlimited, maxMessage)
 	err := core.CheckRDMA(n.RDMA)
 	r.unless(err == nil, "RDMA devices of node %d: %v", n.Rank, err)
 	r.use(n.UserTime, n.SystemTime, n.MaxRSS)

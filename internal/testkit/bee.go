@@ -175,8 +175,9 @@ type RunView struct {
 		Answer        string `json:"checkpoint_answer"`
 		Error         *struct{ Kind, Message, Remedy string }
 		Nodes         []struct {
-			Cores       int
-			MemoryKills int `json:"memory_kills"`
+			Cores           int
+			MemoryKills     int    `json:"memory_kills"`
+			MemoryUnlimited string `json:"memory_unlimited"`
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -58,5 +59,21 @@ func TestKilledForWantOfMemoryIsAFact(t *testing.T) {
 	v := b.Await(id, time.Minute)
 	if v.State != "failed" || v.ExitCode == nil || *v.ExitCode != 137 || len(v.Attempts) != 1 || len(v.Attempts[0].Nodes) != 1 || v.Attempts[0].Nodes[0].MemoryKills == 0 {
 		t.Errorf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+}
+
+// TestMemoryOfABeefile is a limit where control groups allow one, and has a reason elsewhere.
+func TestMemoryOfABeefile(t *testing.T) {
+	testkit.AsRootToo(t)
+	limited := drivertest.LimitsMemory(t)
+	b, job := busyboxJob(t, "memory: 64M", "run: 'head -c 268435456 /dev/zero | tail | wc -c'")
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	v := b.Await(id, time.Minute)
+	if len(v.Attempts) != 1 || len(v.Attempts[0].Nodes) != 1 {
+		t.Fatalf("the run: %+v", v)
+	}
+	n := v.Attempts[0].Nodes[0]
+	if limited && (n.MemoryKills == 0 || n.MemoryUnlimited != "") || !limited && (n.MemoryKills != 0 || n.MemoryUnlimited == "") {
+		t.Errorf("where the memory is limited (%v), the node: %+v\n%s", limited, n, b.Must("show", id))
 	}
 }

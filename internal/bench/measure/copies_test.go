@@ -127,8 +127,8 @@ func TestLimits(t *testing.T) {
 	if guests.Nodes != 2 || guests.VM.PerHost != 2 || guests.VM.CPUs != 1 || guests.VM.Memory != 1<<30 || guests.Env[core.CoresVariable] != "" {
 		t.Errorf("two guests are %d nodes of %+v with %v", guests.Nodes, guests.VM, guests.Env)
 	}
-	if split.Env[core.MemoryVariable] != "536870912" || guests.Env[core.MemoryVariable] != "" {
-		t.Errorf("containers of 512 MiB have %v, guests of 1 GiB %v", split.Env, guests.Env)
+	if split.Memory != 512<<20 || guests.Memory != 0 {
+		t.Errorf("containers of 512 MiB have %d bytes, guests of 1 GiB %d", split.Memory, guests.Memory)
 	}
 	for memory, flagged := range map[int64]bool{0: true, 1 << 30: true, 512 << 20: false} {
 		flags := k.unlimited(runner.Measurement{Point: at("1"), Environment: "split"}, split, Outcome{Found: fair.Found{Memory: memory}})

@@ -135,12 +135,12 @@ func limit(job *spec.Job, e *study.Environment, cores int) {
 		}
 		return
 	}
+	if e.Limit.Memory > 0 {
+		job.Memory = e.Limit.Memory
+	}
 	env := map[string]string{}
 	if cores > 0 {
 		env[core.CoresVariable], env["OMPI_MCA_hwloc_base_binding_policy"], env["PRTE_MCA_hwloc_default_binding_policy"] = strconv.Itoa(cores), "none", "none"
-	}
-	if e.Limit.Memory > 0 {
-		env[core.MemoryVariable] = strconv.FormatInt(int64(e.Limit.Memory), 10)
 	}
 	if len(env) > 0 {
 		maps.Copy(env, job.Env)
@@ -245,7 +245,7 @@ func (t *Taker) unlimited(m runner.Measurement, job *spec.Job, o Outcome) []stri
 		return nil
 	}
 	var flags []string
-	if want := int64(e.Limit.Memory); want > 0 && (o.Found.Memory == 0 || o.Found.Memory > want) {
+	if want := int64(job.Memory); want > 0 && (o.Found.Memory == 0 || o.Found.Memory > want) {
 		flags = append(flags, "the memory is not limited to what the study asks for")
 	}
 	if want := cores * max(1, e.PerHost); cores > 0 && o.Found.Cores > want {

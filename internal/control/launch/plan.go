@@ -30,6 +30,9 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		Root: job.User == spec.UserRoot, CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), RDMA: job.RDMA.Device, DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
 		Timeout: job.Timeout, Grace: DefaultGrace, JoinTimeout: joinTimeout,
 	}
+	if job.VM == nil { // else guests have it as their hardware
+		p.Memory = int64(job.Memory)
+	}
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
 	}

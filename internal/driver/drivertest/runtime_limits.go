@@ -5,7 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // cores limits a container to one core, and wants another for its neighbour.
@@ -26,12 +28,42 @@ func (s RuntimeSuite) cores(t *testing.T) {
 	}
 }
 
-// memory limits a container to 64 MiB, which its control group shows, of either version.
+// LimitsMemory reports whether the memory of containers can be limited by a control group of
+// BEE's here, and logs why not.
+func LimitsMemory(t testing.TB) bool {
+	t.Helper()
+	g, err := cgroup.Make(64 << 20)
+	if core.IsKind(err, core.Unsupported) {
+		t.Logf("the memory of containers is not limited here: %v", err)
+		return false
+	}
+	if err == nil {
+		err = g.Remove()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}
+
+// memory limits a container to 64 MiB, and has a process of it take more.
 func (s RuntimeSuite) memory(t *testing.T) {
 	c := s.spec(t)
 	c.Env = append(c.Env, core.MemoryVariable+"=67108864")
-	const script = "for f in /sys/fs/cgroup/memory.max /sys/fs/cgroup/memory/memory.limit_in_bytes; do test ! -e $f || cat $f; done"
-	if got := want(t, s.start(t, c), script); s.Memory && got != "67108864" {
-		t.Errorf("the control group of a container of 64 MiB has the limit %q", got)
+	box := s.start(t, c)
+	bounded, is := box.(driver.Bounded)
+	if !s.Memory {
+		if is && bounded.Unbounded() == nil && s.Inherits {
+			t.Error("the memory is not limited here, and the container has no reason")
+		}
+		want(t, box, "true")
+		return
+	}
+	if r := run(t, box, "", shell("head -c 268435456 /dev/zero | tail")); r.exit.Code != 137 {
+		t.Errorf("a process that takes 256 MiB in a container of 64 MiB: %+v", r)
+	}
+	want(t, box, "true")
+	if is && s.Inherits && (bounded.MemoryKills() == 0 || bounded.Unbounded() != nil) {
+		t.Errorf("the container counts %d processes that were killed: %v", bounded.MemoryKills(), bounded.Unbounded())
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -246,6 +247,7 @@ func Discard(ctx context.Context, dir string, o core.Owner, destroy func(context
 	if err := destroy(ctx); err != nil {
 		return err
 	}
+	cgroup.Sweep() // those of nodes that were killed
 	if err := fsutil.RemoveAll(dir); err != nil {
 		return &core.Error{Op: "release", Object: o.String(), Err: err}
 	}

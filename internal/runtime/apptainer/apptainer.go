@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/command"
@@ -78,7 +79,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	}
 	return r.launcher.Run(ctx, command.Launch{
 		Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
-		Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Remove: func(context.Context) error { return nil },
+		Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Bound: cgroup.Limit(core.MemoryLimit(s.Env)), Remove: func(context.Context) error { return nil },
 	})
 }
 

@@ -25,7 +25,7 @@ func TestConformance(t *testing.T) {
 		t.Skip("apptainer is not installed, and is no part of Debian: its command lines alone are tested")
 	}
 	binary := testkit.Binary(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Inherits: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, Inherits: true, Memory: drivertest.LimitsMemory(t)}.Run(t)
 }
 
 func TestCommandLine(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -84,7 +85,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		env = append(env, "PATH="+os.Getenv("PATH"))
 	}
 	return r.launcher.Run(ctx, command.Launch{
-		Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts,
+		Argv: argv, Env: env, Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Bound: cgroup.Limit(core.MemoryLimit(s.Env)),
 		// The program is the ancestor of all: killing it is enough.
 		Remove: func(context.Context) error { return nil }, Clean: l.remove,
 	})

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "ch-run")
 	binary := testkit.Binary(t)
-	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true, Inherits: true}.Run(t)
+	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return New(command.Options{Binary: binary}) }, Binary: binary, SharedUTS: true, NamespaceRoot: true, Inherits: true, Memory: drivertest.LimitsMemory(t)}.Run(t)
 }
 
 func TestProbeSaysThatItIsNotInstalled(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -20,6 +21,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 )
@@ -66,6 +68,9 @@ type Launch struct {
 	// Teardown is the time that the program gets for its own clean-up after the
 	// container's last process has ended; no less than 2 s.
 	Teardown time.Duration
+	// Bound limits the memory of the program and all that it starts, in place of options of
+	// its own; nil: nothing does.
+	Bound *cgroup.Bound
 	// Remove ends the container by force, by its name.
 	Remove func(ctx context.Context) error
 	// Clean undoes what was prepared for the container; nil: nothing.
@@ -73,10 +78,11 @@ type Launch struct {
 }
 
 func (s Launch) clean() error {
+	err := s.Bound.Remove()
 	if s.Clean == nil {
-		return nil
+		return err
 	}
-	return s.Clean()
+	return errors.Join(err, s.Clean())
 }
 
 // teardown is the least of Launch.Teardown.
@@ -90,13 +96,45 @@ func (l *Launcher) Run(ctx context.Context, s Launch) (driver.Container, error) 
 // run starts the program.
 func (l *Launcher) run(s Launch) (Program, error) {
 	p := &child{cmd: exec.Command(s.Argv[0], s.Argv[1:]...)} //nolint:noctx // the container outlives the call
+	open := func() error { return nil }
+	if s.Bound.Holds() {
+		var err error
+		if open, err = gate(p.cmd); err != nil {
+			return nil, StartError(s, err)
+		}
+	}
 	p.cmd.Env, p.cmd.Dir = s.Env, "/"
 	p.cmd.Stdout, p.cmd.Stderr = &p.Tail, &p.Tail
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setsid: true}
 	if err := l.start(p.cmd); err != nil {
+		return nil, errors.Join(StartError(s, err), open())
+	}
+	s.Bound.Add(p.cmd.Process.Pid)
+	if err := open(); err != nil {
+		p.Kill()
+		p.Wait()
 		return nil, StartError(s, err)
 	}
 	return p, nil
+}
+
+// gate has a program start only once open was called, in the same process: then what it
+// starts is in that one's control group from the first on.
+func gate(c *exec.Cmd) (open func() error, err error) {
+	if c.Err != nil { // there is no such program
+		return nil, c.Err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	argv := append([]string{c.Path}, c.Args[1:]...)
+	c.Path, c.Args = "/bin/sh", append([]string{"/bin/sh", "-c", `read -r go <&3 && exec 3<&- "$@"`, "bee-start"}, argv...)
+	c.ExtraFiles = []*os.File{r}
+	return func() error {
+		_, err := io.WriteString(w, "go\n")
+		return errors.Join(err, w.Close(), r.Close())
+	}, nil
 }
 
 // StartError is what a container's start fails with.

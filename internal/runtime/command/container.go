@@ -106,3 +106,9 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 
 // Guest implements driver.Container.
 func (c *container) Guest() driver.Guest { return nil }
+
+// MemoryKills implements driver.Bounded.
+func (c *container) MemoryKills() int { return c.l.Bound.Kills() }
+
+// Unbounded implements driver.Bounded.
+func (c *container) Unbounded() error { return c.l.Bound.Why() }

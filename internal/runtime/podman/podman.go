@@ -6,12 +6,14 @@ package podman
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/command"
@@ -66,8 +68,9 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 		return nil, err
 	}
 	ids, err := r.identity(ctx, s, h)
+	var bound *cgroup.Bound
 	if err == nil {
-		s.Env, err = r.limits(ctx, s.Env)
+		s.Env, bound, err = r.limits(ctx, s.Env)
 	}
 	if err != nil {
 		return nil, err
@@ -78,21 +81,22 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	}
 	return r.launcher.Run(ctx, command.Launch{
 		Argv: runCommand(r.o.Program, s, h, ids, filter, file, rest), Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts,
-		Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
+		Bound: bound, Remove: func(ctx context.Context) error { return r.remove(ctx, s.Name) },
 	})
 }
 
 // limits is an environment without the limit of memory where control groups do not allow one,
 // as podman would not start the container.
-func (r *Runtime) limits(ctx context.Context, env []string) ([]string, error) {
-	if command.MemoryOptions(env) == nil {
-		return env, nil
+func (r *Runtime) limits(ctx context.Context, env []string) ([]string, *cgroup.Bound, error) {
+	if core.MemoryLimit(env) == 0 {
+		return env, nil, nil
 	}
 	controllers, err := command.Output(ctx, nil, r.o.Program, "info", "--format", "{{range .Host.CgroupControllers}}{{.}} {{end}}")
 	if err != nil || slices.Contains(strings.Fields(controllers), "memory") {
-		return env, err
+		return env, nil, err
 	}
-	return slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, core.MemoryVariable+"=") }), nil
+	env = slices.DeleteFunc(slices.Clone(env), func(v string) bool { return strings.HasPrefix(v, core.MemoryVariable+"=") })
+	return env, cgroup.None(errors.New("podman has no control group with a controller of memory here")), nil
 }
 
 // runCommand is the command line of a container.

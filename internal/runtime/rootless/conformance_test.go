@@ -32,7 +32,7 @@ func TestConformance(t *testing.T) {
 					return rootless.Native(rootless.Options{Binary: os.Getenv("BEE_TEST_OWNER_BINARY")})
 				}
 				return rootless.New(rootless.Options{Binary: binary, Upper: upper})
-			}, Binary: binary, AtOnce: 16, Inherits: true, Scratch: upper != rootless.Copy}
+			}, Binary: binary, AtOnce: 16, Inherits: true, Scratch: upper != rootless.Copy, Memory: drivertest.LimitsMemory(t)}
 			if upper == rootless.FuseOverlay {
 				testkit.RequireTool(t, "fuse-overlayfs")
 				fuse, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0)

@@ -23,8 +23,8 @@ func TestNative(t *testing.T) {
 		New: func(testing.TB) driver.Runtime {
 			return rootless.Native(rootless.Options{Binary: binary})
 		},
-		Binary: binary, SharedUTS: true, Inherits: true,
-		Only: []string{"Exec", "Inherited", "Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "BigOutput", "Probe", "Mounts", "Paths", "Cores", "Stop", "AtOnce"},
+		Binary: binary, SharedUTS: true, Inherits: true, Memory: drivertest.LimitsMemory(t),
+		Only: []string{"Exec", "Inherited", "Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "BigOutput", "Probe", "Mounts", "Paths", "Cores", "Memory", "Stop", "AtOnce"},
 	}.Run(t)
 }
 
@@ -38,8 +38,8 @@ func TestNativeLoader(t *testing.T) {
 		New: func(testing.TB) driver.Runtime {
 			return rootless.Native(rootless.Options{Binary: binary})
 		},
-		Binary: binary, SharedUTS: true, Inherits: true,
-		Only: []string{"Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "BigOutput", "Probe", "Cores", "Stop", "KillOwner"},
+		Binary: binary, SharedUTS: true, Inherits: true, Memory: drivertest.LimitsMemory(t),
+		Only: []string{"Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "BigOutput", "Probe", "Cores", "Memory", "Stop", "KillOwner"},
 	}.Run(t)
 }
 

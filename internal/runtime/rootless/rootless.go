@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
@@ -154,6 +155,7 @@ func (r *Runtime) spawn(ctx context.Context, s setup, node *os.File) (*exec.Cmd,
 	if err != nil {
 		return nil, diagnose(err)
 	}
+	s.bound.Add(c.Process.Pid) // it starts nothing before it has its setup
 	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
 	defer stop()
 	go func() {
@@ -193,6 +195,7 @@ func (r *Runtime) start(ctx context.Context, spec driver.ContainerSpec, s setup)
 		return nil, err
 	}
 	defer theirs.Close()
+	s.bound = cgroup.Limit(core.MemoryLimit(spec.Env))
 	child, err := r.spawn(ctx, s, theirs)
 	if err != nil && known == "" && ctx.Err() == nil {
 		if s.Upper, err = r.upper(ctx); err == nil {
@@ -201,15 +204,15 @@ func (r *Runtime) start(ctx context.Context, spec driver.ContainerSpec, s setup)
 	}
 	if err != nil {
 		hold.Close()
-		return nil, &core.Error{Kind: core.Unsupported, Op: "start container", Object: spec.Name, Err: err}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start container", Object: spec.Name, Err: errors.Join(err, s.bound.Remove())}
 	}
-	c := &container{name: spec.Name, owner: spec.Owner, stateDir: spec.StateDir, cmd: child, done: make(chan struct{})}
+	c := &container{name: spec.Name, owner: spec.Owner, stateDir: spec.StateDir, cmd: child, bound: s.bound, done: make(chan struct{})}
 	go c.wait()
 	theirs.Close() // so that the end of init is that of the connection
 	if c.client, err = pid1.Hold(ctx, hold); err != nil {
 		child.Process.Kill()
 		<-c.done
-		return nil, err
+		return nil, errors.Join(err, s.bound.Remove())
 	}
 	return c, nil
 }
@@ -220,6 +223,7 @@ type container struct {
 	owner    core.Owner
 	stateDir string
 	cmd      *exec.Cmd
+	bound    *cgroup.Bound
 	client   *pid1.Client
 	done     chan struct{}
 	exit     core.Exit
@@ -268,8 +272,14 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	// Killing the first process of a PID namespace kills all of it.
 	c.cmd.Process.Kill()
 	<-c.done
-	return cleanState(c.stateDir)
+	return errors.Join(cleanState(c.stateDir), c.bound.Remove())
 }
+
+// MemoryKills implements driver.Bounded.
+func (c *container) MemoryKills() int { return c.bound.Kills() }
+
+// Unbounded implements driver.Bounded.
+func (c *container) Unbounded() error { return c.bound.Why() }
 
 func cleanState(dir string) error {
 	if err := removeTree(dir + "/upper"); err != nil {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/devices"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -41,6 +42,8 @@ type setup struct {
 	Loader bool `json:"loader,omitempty"`
 	// ProbeOnly makes the child try everything on an empty tree and exit.
 	ProbeOnly bool `json:"probe_only,omitempty"`
+
+	bound *cgroup.Bound // of its memory
 }
 
 func newSetup(s driver.ContainerSpec) (setup, error) {
