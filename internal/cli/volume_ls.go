@@ -71,8 +71,8 @@ func (a *app) newVolumeRecoverCommand() *cobra.Command {
 		Use: "recover VOLUME", Short: "Drain what a dead attempt left on a disk", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
 		Long: `Drain what is left of a volume whose processes have died, such as after a restart of
 this host, and remove its buffer. VOLUME is its id, its remote, or where it was
-mounted. It may also be the directory of a buffer that another installation has made,
-on a disk that was moved to this host: everything that is needed is on that disk.`,
+mounted. It may also be the directory of a buffer of another installation, on a disk
+that was moved to this host. Everything that is needed is on that disk.`,
 		Example: "  bee volume recover /mnt/archive/run7\n  bee volume recover /mnt/rescued/bee-volume-1a2b3c4d",
 		RunE: func(c *cobra.Command, args []string) error {
 			dir, err := a.volumes()

@@ -155,6 +155,28 @@ func TestVolume(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(far, "big")); err != nil || info.Mode().Perm() != 0o751 {
 		t.Errorf("big: %v, %v", info, err)
 	}
+	var checked struct {
+		Files, Undrained, Unknown int
+		Wrong                     []struct{ Path, Finding string }
+	}
+	b.JSON(&checked, "volume", "check", "--json", near)
+	if checked.Files < 50 || checked.Undrained+checked.Unknown+len(checked.Wrong) > 0 {
+		t.Errorf("check: %+v", checked)
+	}
+	damaged := filepath.Join(far, "many7")
+	info, err := os.Stat(damaged)
+	if err == nil {
+		err = errors.Join(os.WriteFile(damaged, []byte("8\n"), 0o644), os.Chtimes(damaged, time.Time{}, info.ModTime()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("volume", "check", far); r.Code != 200 || r.Stdout != "damaged  many7\n" {
+		t.Errorf("check of damage: %+v", r)
+	}
+	if err := errors.Join(os.WriteFile(damaged, []byte("7\n"), 0o644), os.Chtimes(damaged, time.Time{}, info.ModTime())); err != nil {
+		t.Fatal(err)
+	}
 	var s volumeStatus
 	b.JSON(&s, "volume", "status", "--json", near)
 	if !s.Drained || !s.Running || s.Mount != near || s.Remote != far || s.Published < 3_000_000 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst/digest"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -101,6 +102,20 @@ func (v *Volume) claimed() error {
 
 func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
 	read := func(e meta.Extent, p []byte) error { return v.readRecord(e.Rec, e.Skip, p) }
+	// The digest is computed beside the transfer, of the same records.
+	type sum struct {
+		text string
+		err  error
+	}
+	summed, stop := make(chan sum, 1), context.CancelFunc(nil)
+	ctx, stop = context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		text, err := digest.Of(ctx, j.Op.Size,
+			func(off, end int64) bool { return len(meta.Between(j.Op.Extents, off, end)) > 0 },
+			func(p []byte, off int64) error { return meta.ReadAt(j.Op.Extents, p, off, read) })
+		summed <- sum{text, err}
+	}()
 	c, err := j.Prepare(ctx, v.sink, remote.Content{
 		Data: func(put func(off int64, data []byte) error) error {
 			for _, e := range j.Op.Extents {
@@ -117,8 +132,15 @@ func (v *Volume) prepare(ctx context.Context, j *drain.Job) error {
 		At: func(p []byte, off int64) error { return meta.ReadAt(j.Op.Extents, p, off, read) },
 	})
 	if err != nil {
+		stop()
+		<-summed // it reads the journal, which may be closed next
 		return err
 	}
+	of := <-summed
+	if of.err != nil {
+		return of.err
+	}
+	c.Sum = of.text
 	v.mu.Lock()
 	seq, err := v.change(c)
 	v.mu.Unlock()

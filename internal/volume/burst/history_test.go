@@ -513,6 +513,11 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 		}
 		cancel()
 		w.look()
+		for _, f := range w.v.Index(calls.IndexRequest{}).Files {
+			if finding, err := compare(context.Background(), w.v.tree, f); finding != "" || err != nil {
+				t.Errorf("seed %d: %s on the remote is %s, %v", seed, f.Path, finding, err)
+			}
+		}
 		w.must(w.v.Close(), "close")
 		if w.broken != "" {
 			t.Fatalf("seed %d: %s", seed, w.broken)

@@ -172,6 +172,11 @@ func (c Config) LockPath() string { return filepath.Join(c.Dir, lockName) }
 // LogPath is the log of the volume's processes.
 func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
 
+// OpenRemote opens the remote for reading. far opens one behind ssh.
+func (c Config) OpenRemote(far remote.Opener) (remote.Remote, error) {
+	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName)})
+}
+
 // listen makes the socket of the I/O process.
 func (c Config) listen() (net.Listener, error) {
 	socket, err := c.socket()

@@ -165,6 +165,9 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 	rpc.Handle(table, calls.Publish, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
 		return rpc.None{}, s.v.PublishAll()
 	})
+	rpc.Handle(table, calls.IndexCall, func(_ context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
+		return s.v.Index(q), nil
+	})
 	rpc.HandleStream(table, calls.Files, s.files)
 	return table
 }

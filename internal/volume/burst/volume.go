@@ -112,14 +112,7 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.At.None() {
-		o.At.Dir = o.Remote
-	}
-	open := remote.Open
-	if o.At.Host != "" && o.Far != nil {
-		open = o.Far
-	}
-	tree, err := open(o.At, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
+	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
 	if err != nil {
 		return nil, errors.Join(err, log.Close())
 	}
@@ -134,6 +127,17 @@ func load(o Options) (*Volume, error) {
 		v.sink = o.faults(tree)
 	}
 	return v, nil
+}
+
+// opened opens a remote: the directory name, if at is empty.
+func opened(at remote.Place, name string, far remote.Opener, o remote.Options) (remote.Remote, error) {
+	if at.None() {
+		at.Dir = name
+	}
+	if at.Host != "" && far != nil {
+		return far(at, o)
+	}
+	return remote.Open(at, o)
 }
 
 // begin drains the volume from now on, until Close or the end of ctx.

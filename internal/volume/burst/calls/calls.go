@@ -7,6 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
 // Protocol is that of the I/O process.
@@ -54,6 +55,29 @@ type Status struct {
 	Conflicts []meta.Conflict `json:"conflicts,omitempty"`
 }
 
+// IndexRequest asks for published files with larger numbers than one.
+type IndexRequest struct {
+	After uint64 `json:"after"`
+}
+
+// IndexReply has files by number. More follow those up to Last, if More is set.
+type IndexReply struct {
+	Files []Indexed `json:"files,omitempty"`
+	Last  uint64    `json:"last"`
+	More  bool      `json:"more,omitempty"`
+	// Undrained counts files with changes that the remote lacks, and Unknown those without a digest.
+	Undrained int64 `json:"undrained"`
+	Unknown   int64 `json:"unknown"`
+}
+
+// Indexed is a file as it was published last.
+type Indexed struct {
+	Ino     uint64         `json:"ino"`
+	Path    string         `json:"path"` // on the remote
+	Version remote.Version `json:"version"`
+	Sum     string         `json:"sum"`
+}
+
 // Calls.
 //
 //nolint:gochecknoglobals // constants
@@ -61,6 +85,8 @@ var (
 	StatusCall = rpc.Method[rpc.None, Status]{Name: "status", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Publish queues what was written to files that are still open.
 	Publish = rpc.Method[rpc.None, rpc.None]{Name: "publish", By: rpc.Controller}
+	// IndexCall lists published files with their digests.
+	IndexCall = rpc.Method[IndexRequest, IndexReply]{Name: "index", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Files begins a session: requests and replies of this package follow, in frames.
 	Files = rpc.Method[Hello, rpc.None]{Name: "files", By: rpc.Controller, Request: rpc.LargeSize}
 )

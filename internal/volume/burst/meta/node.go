@@ -36,6 +36,8 @@ type Node struct {
 	At      uint64         `json:"at,omitempty"`
 	As      string         `json:"as,omitempty"`
 	Version remote.Version `json:"version"`
+	// Sum is the digest of that version of a file, where it was published from here.
+	Sum string `json:"sum,omitempty"`
 
 	// Local is whether Extents are its whole content; else the remote has it.
 	Local   bool     `json:"local,omitempty"`

@@ -56,6 +56,9 @@ type Change struct {
 	Target string         `json:"target,omitempty"`
 	V      remote.Version `json:"v"`
 
+	// Sum is the digest of what DoBegin has sent.
+	Sum string `json:"sum,omitempty"`
+
 	// Replaces is the number of the last operation, where DoPut replaces it.
 	Replaces uint64 `json:"replaces,omitempty"`
 	// Of DoDone, beside Dir, Name and V, where the remote has it now.
@@ -137,7 +140,7 @@ func (s *State) Change(seq uint64, c Change) error {
 	case DoFound:
 		n.Mode, n.UID, n.GID, n.Target, n.Ctime = *c.Mode, c.UID, c.GID, c.Target, c.Time
 		if n.Version != c.V {
-			n.Local, n.Extents = false, nil
+			n.Local, n.Extents, n.Sum = false, nil, ""
 		}
 		n.Size, n.Mtime, n.Version = c.Size, *c.Mtime, c.V
 	case DoGone:
@@ -154,7 +157,7 @@ func (s *State) Change(seq uint64, c Change) error {
 		if o == nil || o.Ino != c.Ino {
 			return errors.New("what begins is not the first of the queue")
 		}
-		o.Begun, o.Partial = c.V, c.Partial
+		o.Begun, o.Partial, o.Sum = c.V, c.Partial, c.Sum
 	default:
 		return fmt.Errorf("unknown change %q", c.Do)
 	}
@@ -375,6 +378,7 @@ func (s *State) done(seq uint64, c Change) error {
 		}
 	}
 	if o.Kind == Put {
+		n.Sum = o.Sum
 		s.Files++
 		s.Published += o.Bytes
 	}

@@ -44,6 +44,7 @@ type Op struct {
 	// Begun is the version that may have been published under the name Partial already.
 	Begun   remote.Version `json:"begun"`
 	Partial string         `json:"partial,omitempty"`
+	Sum     string         `json:"sum,omitempty"` // digest of that version
 }
 
 // Conflict is something that another program changed while a change of ours was undrained.
