@@ -283,7 +283,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		why = fmt.Sprintf("the virtual machine on %s, or the container in it, ended by itself: %s", n.config.Host.Name, g.Ended())
 	}
 	if n.head != nil {
-		n.head.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` shows what its node wrote. A run with `checkpoint:` continues by itself; another is run again."})
+		n.head.hosts.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` shows what its node wrote. A run with `checkpoint:` continues by itself; another is run again."})
 		return
 	}
 	rpc.Call(ctx, n.headConn(), callFailed, failure{n.config.Rank, rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway

@@ -186,10 +186,10 @@ func TestWhoMayCallAHead(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if n.head.over.Err() != nil {
+	if n.head.end.over.Err() != nil {
 		t.Fatal("the attempt was ended")
 	}
-	if _, err := rpc.Call(ctx, node1, callFailed, failure{1, failed.Failed}); err != nil || n.head.over.Err() == nil {
+	if _, err := rpc.Call(ctx, node1, callFailed, failure{1, failed.Failed}); err != nil || n.head.end.over.Err() == nil {
 		t.Errorf("a node's own failure: %v", err)
 	}
 }

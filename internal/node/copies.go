@@ -234,7 +234,7 @@ func (h *head) addRest(ctx context.Context, parts, fresh string) error {
 // look looks at the files of a checkpoint in the volumes of all hosts, by rank.
 func (h *head) look(ctx context.Context, list []string) ([]snapshot.Look, error) {
 	looks, errs := make([]snapshot.Look, h.n.config.Size), make([]error, h.n.config.Size)
-	h.each(func(rank int, p *rpc.Peer) {
+	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			looks[0], errs[0] = h.n.trees().Look(plan.VolumeDir(h.n.config.Host.Dir), list)
 		} else if h.ownVolume(rank) {
@@ -255,7 +255,7 @@ func (h *head) gatherAll(ctx context.Context, globs []string, into string) error
 			continue
 		}
 		if err := h.gather(ctx, rank, globs, into); err != nil {
-			return h.n.failed("copy the files of a checkpoint of", fmt.Errorf("%s: %w", h.nameOf(rank), err))
+			return h.n.failed("copy the files of a checkpoint of", fmt.Errorf("%s: %w", h.hosts.nameOf(rank), err))
 		}
 	}
 	return nil

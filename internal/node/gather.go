@@ -55,7 +55,7 @@ func (h *head) globsOf(paths []string) []string {
 // ownVolume reports whether another node has a volume of its own: one whose files this
 // node does not see. Of those on one host, the first has it.
 func (h *head) ownVolume(rank int) bool {
-	return rank > 0 && (h.groups[rank] == rank || h.plan.HoldsVolume()) && !h.hasVolumeImage()
+	return rank > 0 && (h.hosts.groups[rank] == rank || h.plan.HoldsVolume()) && !h.hasVolumeImage()
 }
 
 // gather takes from a node the files of its volume that a directory has not: the

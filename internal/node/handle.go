@@ -149,7 +149,7 @@ func (h *head) register(s *rpc.Server) {
 		})
 	})
 	rpc.Handle(s, nodecall.CallStop, func(_ context.Context, _ rpc.Caller, r nodecall.StopRequest) (rpc.None, error) {
-		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}, r.Grace)
+		h.end.stop(&core.Error{Kind: core.Stopped, Err: errors.New("stopped by its user")}, r.Grace)
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, nodecall.CallExtend, func(_ context.Context, _ rpc.Caller, r nodecall.ExtendRequest) (rpc.None, error) {
@@ -179,8 +179,8 @@ func (h *head) hear(s *rpc.Server) {
 			return err
 		}
 		select {
-		case h.joins <- joined{c.Peer, r}:
-		case <-h.over.Done():
+		case h.hosts.joins <- joined{c.Peer, r}:
+		case <-h.end.over.Done():
 		}
 		return nil
 	})
@@ -188,8 +188,8 @@ func (h *head) hear(s *rpc.Server) {
 		select {
 		case <-h.ready[t.What]: // of what never comes the way is nil, and the attempt's end is waited for
 			return rpc.None{}, nil
-		case <-h.over.Done():
-			return rpc.None{}, context.Cause(h.over)
+		case <-h.end.over.Done():
+			return rpc.None{}, context.Cause(h.end.over)
 		}
 	})
 	rpc.HandleStream(s, callCarry, h.n.carry)
@@ -205,7 +205,7 @@ func (h *head) hear(s *rpc.Server) {
 		if !is {
 			return rpc.None{}, refused(callFailed.Name, errors.New("it names no error"))
 		}
-		h.fail(f.Rank, why)
+		h.hosts.fail(f.Rank, why)
 		return rpc.None{}, nil
 	})
 }

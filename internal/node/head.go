@@ -32,24 +32,16 @@ type head struct {
 	journal *journal
 	output  *tasklog.Writer
 	addrs   []string
-	joins   chan joined
-
-	nodes  map[int]*rpc.Peer        // control connections, by rank
-	infos  []joinRequest            // by rank
-	groups []int                    // by rank: see beginReply
-	ready  map[string]chan struct{} // closed when this host's cache has an image
-
-	over   context.Context // ends when the attempt shall end, with the reason
-	finish context.CancelCauseFunc
-	grace  time.Duration
-	mu     sync.Mutex
+	end     *ending
+	hosts   *hosts
+	ready   map[string]chan struct{} // closed when this host's cache has an image
+	mu      sync.Mutex
 
 	runtimes []string
 	shared   bool
 	exit     *core.Exit
 	inSetup  bool
 	setUp    bool        // setup has ended well
-	faulty   string      // the host at fault
 	saved    bool        // the task has written its checkpoint
 	wrote    bool        // it is known to have, by `checkpoint.command`
 	inPost   bool        // the exit is that of the plan's Post
@@ -72,11 +64,6 @@ type head struct {
 	unlockImage func()
 }
 
-type joined struct {
-	peer *rpc.Peer
-	r    joinRequest
-}
-
 func newHead(n *node) (*head, error) {
 	dir := n.config.Host.Dir
 	j, err := newJournal(plan.EventsPath(dir))
@@ -90,35 +77,16 @@ func newHead(n *node) (*head, error) {
 	reserveSpace(reservePath(dir))
 	granted := n.config.Plan.Deadline
 	n.config.Plan.Begin(time.Now())
+	end := newEnding(n.config.Plan.Grace)
 	h := &head{
-		n: n, plan: n.config.Plan, journal: j, output: tasklog.New(output), asks: make(chan struct{}, 1), joins: make(chan joined, n.config.Size),
-		nodes: map[int]*rpc.Peer{}, infos: make([]joinRequest, n.config.Size), groups: make([]int, n.config.Size),
-		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})}, grace: n.config.Plan.Grace,
+		n: n, plan: n.config.Plan, journal: j, output: tasklog.New(output), asks: make(chan struct{}, 1),
+		end: end, hosts: newHosts(n.config, j, end), ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})},
 		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: snapshot.Retain(dir),
 	}
 	if h.plan.Input {
 		h.input = newJobInput()
 	}
-	h.over, h.finish = context.WithCancelCause(context.Background())
 	return h, nil
-}
-
-// stop ends the attempt for a reason. The first reason counts.
-func (h *head) stop(why error, grace time.Duration) {
-	h.mu.Lock()
-	h.grace = grace
-	h.mu.Unlock()
-	h.finish(why)
-}
-
-// fail ends the attempt because of a host.
-func (h *head) fail(rank int, why *core.Error) {
-	h.mu.Lock()
-	if h.faulty == "" {
-		h.faulty = h.nameOf(rank)
-	}
-	h.mu.Unlock()
-	h.finish(why)
 }
 
 // refuse ends an attempt that could not even begin.
@@ -131,20 +99,20 @@ func (h *head) refuse(err error) {
 func (h *head) carryOut(ctx context.Context) {
 	started := time.Now()
 	stop := context.AfterFunc(ctx, func() {
-		h.stop(&core.Error{Kind: core.Stopped, Err: errors.New("the node was asked to end")}, h.plan.Grace)
+		h.end.stop(&core.Error{Kind: core.Stopped, Err: errors.New("the node was asked to end")}, h.plan.Grace)
 	})
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
 		margin, grace := h.marginIn(time.Until(d))
-		slot, over := context.WithCancel(h.over)
+		slot, over := context.WithCancel(h.end.over)
 		defer over()
 		go h.endBefore(slot, margin, grace)
 	}
-	err := h.prepare(h.over)
+	err := h.prepare(h.end.over)
 	if err == nil {
-		err = h.work(h.over)
+		err = h.work(h.end.over)
 	}
-	if cause := context.Cause(h.over); cause != nil && h.exit == nil && !errors.Is(err, cause) {
+	if cause := context.Cause(h.end.over); cause != nil && h.exit == nil && !errors.Is(err, cause) {
 		err = cause
 	}
 	h.output.Close()
@@ -203,7 +171,7 @@ var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has ta
 func (h *head) watchNotice(ctx context.Context) {
 	select {
 	case <-h.n.notices:
-		h.stop(errTakenBack, h.saveGrace())
+		h.end.stop(errTakenBack, h.saveGrace())
 	case <-ctx.Done():
 	}
 }
@@ -223,7 +191,7 @@ var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked 
 func (h *head) work(ctx context.Context) error {
 	if h.plan.Timeout > 0 {
 		timer := time.AfterFunc(h.plan.Timeout, func() {
-			h.stop(&core.Error{Kind: core.Permanent, Err: fmt.Errorf("it did not end within its `timeout:` of %v", h.plan.Timeout)}, h.plan.Grace)
+			h.end.stop(&core.Error{Kind: core.Permanent, Err: fmt.Errorf("it did not end within its `timeout:` of %v", h.plan.Timeout)}, h.plan.Grace)
 		})
 		defer timer.Stop()
 	}
@@ -276,7 +244,7 @@ func (h *head) run(ctx context.Context, argv []string) error {
 		return nil
 	}
 	if exit.Code != 0 {
-		if err := h.complete(ctx); err != nil {
+		if err := h.hosts.complete(ctx); err != nil {
 			return err
 		}
 	}
@@ -288,18 +256,6 @@ func (h *head) run(ctx context.Context, argv []string) error {
 	}
 	h.exit = &exit
 	return nil
-}
-
-// complete finds out whether all nodes are still there. A job fails when one of
-// its hosts is lost, and may do so before we notice: that is not its own fault.
-func (h *head) complete(ctx context.Context) error {
-	return h.all(func(rank int, p *rpc.Peer) error {
-		_, err := rpc.Call(ctx, p, callHello, rpc.None{})
-		if err != nil && !alive(p) {
-			h.fail(rank, h.lost(rank))
-		}
-		return err
-	})
 }
 
 // spreadVolume gives hosts with a volume of their own what node 0's has now.
@@ -321,11 +277,11 @@ func (h *head) spreadOutside(ctx context.Context) error {
 	h.journal.say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := plan.VolumeDir(h.n.config.Host.Dir)
 	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
-	if err := h.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
+	if err := h.hosts.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
 		return err
 	}
 	h.n.forget(spreadVolume)
-	return h.all(func(_ int, p *rpc.Peer) error {
+	return h.hosts.all(func(_ int, p *rpc.Peer) error {
 		_, err := rpc.Call(ctx, p, callForget, thing{spreadVolume})
 		return err
 	})
@@ -447,7 +403,7 @@ func (h *head) keepOutput(s tasklog.Stream) func(data []byte) error {
 			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // another site may have room
 				kind = core.Lost
 			}
-			h.finish(&core.Error{Kind: kind, Err: err, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
+			h.end.finish(&core.Error{Kind: kind, Err: err, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
 		}
 		return nil
 	}
@@ -477,9 +433,7 @@ func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
 		return exit, err
 	}
 	rest, cause := context.WithoutCancel(ctx), context.Cause(ctx)
-	h.mu.Lock()
-	grace := h.grace
-	h.mu.Unlock()
+	grace := h.end.graceNow()
 	if why, is := h.savingFor(cause); is && h.plan.SavesVM() {
 		h.saveMachines(rest, why, grace)
 		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // it may have ended just now

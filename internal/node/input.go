@@ -146,7 +146,7 @@ func (h *head) passInput(ctx context.Context, _ rpc.Caller, r nodecall.InputRequ
 		ended := i.ended
 		i.mu.Unlock()
 		if !ended {
-			h.stop(errInputLost, h.plan.Grace)
+			h.end.stop(errInputLost, h.plan.Grace)
 		}
 		return a.Reply(nodecall.InputReply{})
 	}

@@ -516,8 +516,8 @@ func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h := &head{plan: &plan.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
-		h.warnOfClear()
+		hs := &hosts{plan: &plan.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
+		hs.choices().warnOfClear()
 		if reported := len(j.events) == 1 && strings.Contains(j.events[0].Message, "warning: the guests' network is not encrypted"); reported != c.want {
 			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, j.events)
 		}
@@ -528,11 +528,11 @@ func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 // An interior host that is lost takes the way to others along.
 func TestALostHostTellsWhomItCutsOff(t *testing.T) {
 	p := &plan.Plan{VM: &plan.VM{Fabric: fabric.Tree}, Names: []string{"a", "b", "c", "d", "e", "f"}}
-	h := &head{n: &node{config: plan.Config{Size: 6}}, plan: p, infos: make([]joinRequest, 6)}
-	if got := h.lost(1).Error(); !strings.Contains(got, "only that way to d (node 3), e (node 4)") {
+	hs := &hosts{config: plan.Config{Size: 6}, plan: p, infos: make([]joinRequest, 6)}
+	if got := hs.lost(1).Error(); !strings.Contains(got, "only that way to d (node 3), e (node 4)") {
 		t.Errorf("got %q", got)
 	}
-	if got := h.lost(5).Error(); strings.Contains(got, "only that way") {
+	if got := hs.lost(5).Error(); strings.Contains(got, "only that way") {
 		t.Errorf("a leaf: %q", got)
 	}
 }

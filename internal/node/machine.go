@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -136,27 +135,6 @@ func (n *node) sharers() (count, index int) {
 	return max(count, 1), index
 }
 
-// enoughMemory refuses guests that together want more memory than a machine, or
-// the batch job on it, has for them: before anything is copied or started.
-func (h *head) enoughMemory() error {
-	if h.plan.VM == nil || h.plan.VM.Memory == 0 || h.plan.VM.HugePages {
-		return nil
-	}
-	guests, has := map[string]int64{}, map[string]driver.Memory{}
-	for _, info := range h.infos {
-		m := info.Machine
-		if guests[m]++; info.Memory.Free > 0 && (has[m].Free == 0 || info.Memory.Free < has[m].Free) {
-			has[m] = info.Memory
-		}
-	}
-	for rank, info := range h.infos {
-		if err := has[info.Machine].Enough(h.nameOf(rank), guests[info.Machine], h.plan.VM.Memory); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // noRuntime reports why this host can run no container, where that is asked.
 func (n *node) noRuntime(ctx context.Context) string {
 	if !n.config.TryRuntime {
@@ -202,70 +180,6 @@ func bootText(ready, size int, emulated bool) string {
 		how = " in software emulation"
 	}
 	return fmt.Sprintf("starting virtual machines%s: %d of %d ready", how, ready, size)
-}
-
-// decideVM drops the virtual machines that are only for hosts which can run no
-// containers, where all can.
-func (h *head) decideVM() {
-	if h.plan.VM == nil || !h.plan.VM.OnDemand {
-		return
-	}
-	for rank, info := range h.infos {
-		if info.NoRuntime != "" {
-			h.journal.say(core.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", h.nameOf(rank), info.NoRuntime))
-			return
-		}
-	}
-	h.plan.VM = nil
-}
-
-// decideNIC has all guests attached to their switches in the same way, as they send each
-// other what one of their devices makes: where the job leaves it open, by sockets if any
-// host can do no better.
-func (h *head) decideNIC() {
-	if h.plan.VM == nil || h.plan.VM.NIC != "" {
-		return
-	}
-	h.plan.VM.NIC = fabric.Rings
-	for rank, info := range h.infos {
-		if info.NoRings != "" {
-			h.plan.VM.NIC = fabric.Sockets
-			h.journal.say(core.PhaseJoin, fmt.Sprintf("using `nic: socket`, which is slower: on %s the switch cannot be a guest's network device: %s", h.nameOf(rank), info.NoRings))
-			return
-		}
-	}
-}
-
-// warnOfClear reports who asked for links in clear what that means.
-func (h *head) warnOfClear() {
-	if h.plan.VM != nil && h.plan.VM.Encryption == plan.EncryptionNone && h.fabricWanted() {
-		h.journal.say(core.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
-	}
-}
-
-// inMachine makes a member what it is inside its virtual machine.
-func (h *head) inMachine(m *member) {
-	sockets, each, threads := h.plan.VM.Topology(m.Cores)
-	m.Cores = sockets * each * threads
-	if h.plan.Slots == 0 {
-		m.Slots = m.Cores
-	}
-	m.Processors, m.Machine = m.Cores, m.Machine+"/"+strconv.Itoa(m.Rank)
-	if h.fabricWanted() {
-		m.IP = fabric.Address(m.Rank).String()
-	}
-}
-
-func (h *head) fabricWanted() bool {
-	return len(h.infos) > 1 && h.plan.VM.Fabric != fabric.None
-}
-
-// fabricNetwork is the network of the guests, for MPI.
-func (h *head) fabricNetwork() networkInfo {
-	if !h.fabricWanted() {
-		return networkInfo{}
-	}
-	return networkInfo{CIDR: fabric.Network().String(), Interface: fabric.Interface}
 }
 
 // guest gives the container's virtual machine.

@@ -71,11 +71,12 @@ func TestGuestsWantMemory(t *testing.T) {
 	const gib = 1 << 30
 	here, there := driver.Memory{Free: 4 * gib, All: 9 * gib}, driver.Memory{Free: 3 * gib, All: 9 * gib}
 	for each, want := range map[int64]string{1 * gib: "", 2 * gib: "busy", 4 * gib: "busy", 5 * gib: "unsupported"} {
-		h := &head{
-			plan:  &plan.Plan{VM: &plan.VM{Memory: each}, Names: []string{"a", "b"}},
-			infos: []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}},
+		all := choices{
+			plan:   &plan.Plan{VM: &plan.VM{Memory: each}, Names: []string{"a", "b"}},
+			infos:  []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}},
+			nameOf: rankName,
 		}
-		err, kind := h.enoughMemory(), ""
+		err, kind := all.enoughMemory(), ""
 		if err != nil {
 			kind = core.KindOf(err).String()
 		}
@@ -138,19 +139,19 @@ func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer j.f.Close()
-			h := &head{plan: &plan.Plan{VM: &plan.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
+			hs := &hosts{plan: &plan.Plan{VM: &plan.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
 			for _, err := range c.tries {
 				n := &node{config: plan.Config{TryRuntime: c.demand}}
 				n.Runtime = func(context.Context, string) (driver.Runtime, string, error) { return nil, "", err }
-				h.infos = append(h.infos, joinRequest{NoRuntime: n.noRuntime(t.Context())})
+				hs.infos = append(hs.infos, joinRequest{NoRuntime: n.noRuntime(t.Context())})
 			}
-			h.decideVM()
+			hs.choices().decideVM()
 			text, err := os.ReadFile(events)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if (h.plan.VM != nil) != c.taken || !strings.Contains(string(text), c.reported) || (len(text) > 0) != (c.reported != "") {
-				t.Errorf("%+v, and told %s", h.plan.VM, text)
+			if (hs.plan.VM != nil) != c.taken || !strings.Contains(string(text), c.reported) || (len(text) > 0) != (c.reported != "") {
+				t.Errorf("%+v, and told %s", hs.plan.VM, text)
 			}
 		})
 	}
@@ -172,14 +173,14 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			h := &head{plan: &plan.Plan{VM: &plan.VM{NIC: c.printed}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
-			h.decideNIC()
+			hs := &hosts{plan: &plan.Plan{VM: &plan.VM{NIC: c.printed}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
+			hs.choices().decideNIC()
 			text, err := os.ReadFile(events)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if reported := strings.Contains(string(text), "on b the switch"); h.plan.VM.NIC != c.want || reported != (c.printed == "" && c.hinders != "") {
-				t.Errorf("%s, and told %s", h.plan.VM.NIC, text)
+			if reported := strings.Contains(string(text), "on b the switch"); hs.plan.VM.NIC != c.want || reported != (c.printed == "" && c.hinders != "") {
+				t.Errorf("%s, and told %s", hs.plan.VM.NIC, text)
 			}
 		})
 	}
@@ -188,8 +189,8 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 // What a guest has is reported, not what its host has.
 func TestANodesCoresAreItsGuests(t *testing.T) {
 	for want, vm := range map[int]*plan.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
-		h := &head{plan: &plan.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
-		n := &node{config: plan.Config{Host: core.Host{Name: "a", Slots: 7}}, members: h.members()}
+		hs := &hosts{plan: &plan.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
+		n := &node{config: plan.Config{Host: core.Host{Name: "a", Slots: 7}}, members: hs.choices().members(nil)}
 		if r := n.endBox(0); r.Cores != want || n.members[0].Slots != want {
 			t.Errorf("%+v: %+v of %+v", vm, r, n.members)
 		}

@@ -19,7 +19,7 @@ func (h *head) post(ctx context.Context) (core.Exit, error) {
 			continue
 		}
 		if err := h.gather(ctx, rank, []string{"."}, plan.VolumeDir(h.n.config.Host.Dir)); err != nil {
-			return core.Exit{}, h.n.failed("bring the files together for `post:` of", fmt.Errorf("%s: %w", h.nameOf(rank), err))
+			return core.Exit{}, h.n.failed("bring the files together for `post:` of", fmt.Errorf("%s: %w", h.hosts.nameOf(rank), err))
 		}
 	}
 	return h.task(ctx, h.plan.Post, nil)

@@ -78,6 +78,6 @@ func (h *head) reportNotes(byRank [][]string) {
 		}
 	}
 	for _, text := range order {
-		h.journal.say(core.PhaseStart, "note: on "+h.listNames(ranks[text])+": "+core.Printable(text, maxText))
+		h.journal.say(core.PhaseStart, "note: on "+h.hosts.listNames(ranks[text])+": "+core.Printable(text, maxText))
 	}
 }

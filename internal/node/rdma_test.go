@@ -123,7 +123,7 @@ func TestNotesOfManyHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &head{n: &node{}, journal: j, plan: &plan.Plan{Names: []string{"a", "b", "c"}}}
+	h := &head{journal: j, hosts: &hosts{plan: &plan.Plan{Names: []string{"a", "b", "c"}}}}
 	h.reportNotes([][]string{{"one", "two"}, nil, {"one"}})
 	var got []string
 	for _, e := range j.events {

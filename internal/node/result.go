@@ -8,7 +8,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -27,9 +26,7 @@ func (h *head) conclude(err error) *plan.Result {
 	dir := h.n.config.Host.Dir
 	r := &plan.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
 	if h.exit == nil && err != nil {
-		h.mu.Lock()
-		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.faulty
-		h.mu.Unlock()
+		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.end.host()
 		r.TakenBack = errors.Is(err, errTakenBack)
 	}
 	globs := h.volumeGlobs()
@@ -52,7 +49,7 @@ func (h *head) conclude(err error) *plan.Result {
 		r.Nodes = append(r.Nodes, reply.Report)
 		if len(globs) > 0 && h.ownVolume(rank) {
 			if err := h.gather(ctx, rank, globs, plan.VolumeDir(dir)); err != nil {
-				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.nameOf(rank), err))
+				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.hosts.nameOf(rank), err))
 			}
 		}
 	}
@@ -98,7 +95,7 @@ func (h *head) endAll(ctx context.Context) []*endReply {
 	replies := make([]*endReply, h.n.config.Size)
 	own := func() { replies[0] = &endReply{h.n.endBox(endGrace)} }
 	last := h.hasVolumeImage()
-	h.each(func(rank int, p *rpc.Peer) {
+	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			if !last {
 				own()
@@ -135,55 +132,7 @@ func (h *head) leave(r *plan.Result) {
 		h.n.Log.Error("write result", "err", err)
 	}
 	h.journal.add(plan.Event{Rank: -1, Result: r})
-	for _, p := range h.nodes {
-		p.Close()
-	}
-}
-
-// each does something for every node at once, with a nil connection for the
-// head's own.
-func (h *head) each(do func(rank int, p *rpc.Peer)) {
-	var wg sync.WaitGroup
-	wg.Go(func() { do(0, nil) })
-	for rank, p := range h.nodes {
-		wg.Go(func() { do(rank, p) })
-	}
-	wg.Wait()
-}
-
-// all is each for the other nodes. It gives the error of the lowest rank, and
-// how many more there are.
-func (h *head) all(call func(rank int, p *rpc.Peer) error) error {
-	errs := make([]error, h.n.config.Size)
-	h.each(func(rank int, p *rpc.Peer) {
-		if rank > 0 {
-			errs[rank] = h.explain(rank, p, call(rank, p))
-		}
-	})
-	return h.firstOf(errs)
-}
-
-func (h *head) firstOf(errs []error) error {
-	var first error
-	more := 0
-	for rank, err := range errs {
-		switch {
-		case err == nil:
-		case first == nil:
-			first = err
-			h.mu.Lock()
-			if h.faulty == "" && h.over.Err() == nil {
-				h.faulty = h.nameOf(rank)
-			}
-			h.mu.Unlock()
-		default:
-			more++
-		}
-	}
-	if more > 0 {
-		return fmt.Errorf("%w (and %d more hosts failed)", first, more)
-	}
-	return first
+	h.hosts.close()
 }
 
 // inspect asks package mpi about the job's command and image, whose files may be whatever
@@ -192,7 +141,7 @@ func (h *head) inspect(ctx context.Context) ([]string, error) {
 	if h.hasVolumeImage() && h.plan.Setup != nil {
 		return nil, nil // what setup made cannot be seen from here
 	}
-	tree, release, err := h.n.images.Tree(h.over, h.plan.Image.ID)
+	tree, release, err := h.n.images.Tree(h.end.over, h.plan.Image.ID)
 	if err != nil {
 		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into
 	}

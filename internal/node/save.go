@@ -84,7 +84,7 @@ func (h *head) checkpointAsked(ctx context.Context, p driver.Process) (exit core
 		h.journal.begin(core.PhaseRun)
 		h.journal.remark(core.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it continues, and once it ends, the run continues from what it has saved", grace))
 		if exit, err = p.Wait(ctx); err == nil && exit.Code != 0 { // perhaps as a host was lost
-			err = h.complete(ctx)
+			err = h.hosts.complete(ctx)
 		}
 	}
 	if err == nil {
@@ -206,7 +206,7 @@ func (h *head) signalRanks(ctx context.Context, number int) (bool, error) {
 	var own error
 	var wg sync.WaitGroup
 	wg.Go(func() { some[0], own = h.n.signalRanks(ctx, number) })
-	err := h.all(func(rank int, p *rpc.Peer) error {
+	err := h.hosts.all(func(rank int, p *rpc.Peer) error {
 		r, err := rpc.Call(ctx, p, callSignal, signalRequest{number})
 		some[rank] = r.Some
 		return err

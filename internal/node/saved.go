@@ -185,7 +185,7 @@ func (h *head) hold(ctx context.Context, r holdRequest) error {
 // holdEach is hold with the errors by rank.
 func (h *head) holdEach(ctx context.Context, r holdRequest) []error {
 	errs := make([]error, h.n.config.Size)
-	h.each(func(rank int, p *rpc.Peer) {
+	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			if err := h.n.holdMachine(ctx, r); err != nil {
 				errs[0] = h.n.failed(r.Do+" the virtual machine on", err)
@@ -193,7 +193,7 @@ func (h *head) holdEach(ctx context.Context, r holdRequest) []error {
 			return
 		}
 		_, err := rpc.Call(ctx, p, callHold, r)
-		errs[rank] = h.explain(rank, p, err)
+		errs[rank] = h.hosts.explain(rank, p, err)
 	})
 	return errs
 }
@@ -205,7 +205,7 @@ func (h *head) resume(ctx context.Context) error {
 	errs := h.holdEach(ctx, holdRequest{Do: holdResume})
 	for rank, err := range errs {
 		if err != nil {
-			h.fail(rank, &core.Error{Kind: core.Lost, Err: fmt.Errorf("a virtual machine could not continue after it was saved: %w", err)})
+			h.hosts.fail(rank, &core.Error{Kind: core.Lost, Err: fmt.Errorf("a virtual machine could not continue after it was saved: %w", err)})
 			break
 		}
 	}
@@ -248,8 +248,8 @@ func (h *head) snapshotMachines(ctx context.Context, number int, on bool) error 
 // already.
 func (h *head) collectParts(ctx context.Context, number int) error {
 	errs := make([]error, h.n.config.Size)
-	h.each(func(rank int, _ *rpc.Peer) {
-		if rank > 0 && h.groups[rank] != 0 {
+	h.hosts.each(func(rank int, _ *rpc.Peer) {
+		if rank > 0 && h.hosts.groups[rank] != 0 {
 			errs[rank] = h.n.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, plan.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
 		}
 	})
@@ -330,7 +330,7 @@ func (h *head) spreadHeld(ctx context.Context) error {
 			return err
 		}
 	}
-	return h.all(func(_ int, p *rpc.Peer) error {
+	return h.hosts.all(func(_ int, p *rpc.Peer) error {
 		_, err := rpc.Call(ctx, p, callHold, holdRequest{Do: holdFill})
 		return err
 	})

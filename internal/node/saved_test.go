@@ -105,12 +105,12 @@ func TestASnapshotThatFails(t *testing.T) {
 	if err != nil || len(left) > 0 {
 		t.Errorf("left are %q, %v", left, err)
 	}
-	if !slices.Equal(m.done, []string{"pause", "save", "resume"}) || h.saved || h.over.Err() != nil {
-		t.Errorf("done is %q, saved %v, %v", m.done, h.saved, h.over.Err())
+	if !slices.Equal(m.done, []string{"pause", "save", "resume"}) || h.saved || h.end.over.Err() != nil {
+		t.Errorf("done is %q, saved %v, %v", m.done, h.saved, h.end.over.Err())
 	}
 	m.going = errors.New("QEMU has ended")
-	if _, err := h.keepSnapshot(t.Context(), 0); err == nil || !core.IsKind(context.Cause(h.over), core.Lost) {
-		t.Errorf("with a machine that does not continue: %v, the attempt %v", err, context.Cause(h.over))
+	if _, err := h.keepSnapshot(t.Context(), 0); err == nil || !core.IsKind(context.Cause(h.end.over), core.Lost) {
+		t.Errorf("with a machine that does not continue: %v, the attempt %v", err, context.Cause(h.end.over))
 	}
 }
 

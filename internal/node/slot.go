@@ -60,7 +60,7 @@ func (h *head) endBefore(ctx context.Context, margin, grace time.Duration) {
 		pause := min(h.slot.left()-need, lookAtImage)
 		if pause <= 0 {
 			if time.Now().After(word) {
-				h.stop(errSlotEnds, grace)
+				h.end.stop(errSlotEnds, grace)
 				return
 			}
 			pause = lookForWord

@@ -45,14 +45,13 @@ func TestTheEndOfASlot(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			begun := time.Now()
-			h := &head{n: &node{Options: Options{notices: make(chan os.Signal)}}, plan: &plan.Plan{}, slot: slot{site: begun.Add(time.Hour), ends: begun.Add(time.Hour)}}
-			h.over, h.finish = context.WithCancelCause(t.Context())
+			h := &head{n: &node{Options: Options{notices: make(chan os.Signal)}}, plan: &plan.Plan{}, end: newEnding(0), slot: slot{site: begun.Add(time.Hour), ends: begun.Add(time.Hour)}}
 			if c.reported > 0 {
 				time.AfterFunc(40*time.Minute, func() { h.slot.extend(begun.Add(c.reported)) })
 			}
-			h.endBefore(h.over, 10*time.Minute, time.Minute)
-			if after := time.Since(begun).Round(time.Second); after != c.want || !errors.Is(context.Cause(h.over), errSlotEnds) || h.grace != time.Minute {
-				t.Errorf("%s: after %v, %v", name, after, context.Cause(h.over))
+			h.endBefore(h.end.over, 10*time.Minute, time.Minute)
+			if after := time.Since(begun).Round(time.Second); after != c.want || !errors.Is(context.Cause(h.end.over), errSlotEnds) || h.end.graceNow() != time.Minute {
+				t.Errorf("%s: after %v, %v", name, after, context.Cause(h.end.over))
 			}
 		})
 	}

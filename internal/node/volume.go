@@ -46,7 +46,7 @@ func (h *head) chooseVolume(ctx context.Context) error {
 	if v.Volume != plan.VolumeImage || h.plan.Restore { // it is among what was saved
 		return nil
 	}
-	if h.n.config.Size > 1 && !h.fabricWanted() {
+	if h.n.config.Size > 1 && !fabricWanted(h.plan, h.n.config.Size) {
 		return &core.Error{Kind: core.Invalid, Op: "make the volume", Err: errors.New("guests without a network cannot share a data image"), Remedy: "Leave `fabric: none` out of `vm:`, or `dataimage` out of `volume:`."}
 	}
 	return h.makeImage(ctx)
