@@ -9,17 +9,15 @@ import (
 // begin is the first part of an attempt's start on a node that is not the
 // head: it gets to know the others, and gets the image and the inputs.
 func (n *node) begin(ctx context.Context, r beginRequest) error {
-	n.mu.Lock()
-	n.members, n.plan, n.network = r.Members, r.Plan, r.Network
-	n.mu.Unlock()
+	n.known.learn(r.Plan, r.Members, r.Network)
 	n.group = n.findGroup(r.Nonces)
-	if err := n.joinFabric(&r.Plan); err != nil {
+	if err := n.links.join(&r.Plan); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	parts := []func() error{
-		func() error { return n.reachOthers(ctx) },
+		func() error { return n.pool.reachOthers(ctx) },
 		func() error { return n.haveImage(ctx, spreadImage, r.Plan.Image, r.CacheToken) },
 	}
 	if r.Plan.VM != nil {

@@ -34,9 +34,7 @@ type box struct {
 
 // runBox starts this node's container and watches over it.
 func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
-	n.mu.Lock()
-	plan, members, network := n.plan, n.members, n.network
-	n.mu.Unlock()
+	plan, members, network := n.known.all()
 	b, err := n.startBox(ctx, &plan, members, network, runtimeName)
 	if err != nil {
 		return nil, err
@@ -286,7 +284,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 		n.head.hosts.fail(0, &core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` shows what its node wrote. A run with `checkpoint:` continues by itself; another is run again."})
 		return
 	}
-	rpc.Call(ctx, n.headConn(), callFailed, failure{n.config.Rank, rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
+	rpc.Call(ctx, n.pool.headConn(), callFailed, failure{n.config.Rank, rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
 }
 
 // endBox stops the container, once, and reports what it used.
@@ -296,12 +294,13 @@ func (n *node) endBox(grace time.Duration) core.NodeReport {
 	n.mu.Lock()
 	b := n.box
 	n.box = nil
-	for _, m := range n.members {
+	n.mu.Unlock()
+	_, members, _ := n.known.all()
+	for _, m := range members {
 		if m.Rank == c.Rank {
 			r.Addr, r.Cores = m.IP, m.Cores // a guest's are its own
 		}
 	}
-	n.mu.Unlock()
 	if b == nil {
 		return r
 	}

@@ -129,7 +129,7 @@ func callerOf(t *testing.T, h *head, from rpc.Caller) *rpc.Peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go h.n.serve(t.Context(), far, from)
+	go h.n.accept.serve(t.Context(), far, from)
 	p, err := rpc.Dial(conn, "head", wire.Local, nodecall.Protocol)
 	if err != nil {
 		t.Fatal(err)
@@ -142,12 +142,12 @@ func callerOf(t *testing.T, h *head, from rpc.Caller) *rpc.Peer {
 // caller reports a failure of another.
 func TestWhoMayCallAHead(t *testing.T) {
 	dir := t.TempDir()
-	n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, config: plan.Config{Size: 2, Host: core.Host{Name: "a", Dir: dir}, Plan: &plan.Plan{}}, peers: map[int]*rpc.Peer{}, spreads: newSpreads(), life: t.Context()}
+	n := newNode(t.Context(), plan.Config{Size: 2, Host: core.Host{Name: "a", Dir: dir}, Plan: &plan.Plan{}}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
 	var err error
 	if n.head, err = newHead(n); err != nil {
 		t.Fatal(err)
 	}
-	n.server = n.newServer()
+	n.accept.server = n.newServer()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	failed := failure{-1, rpc.Fail(&core.Error{Kind: core.Lost})}
@@ -198,9 +198,9 @@ func TestWhoMayCallAHead(t *testing.T) {
 // went well.
 func TestANodeAnswersBeforeItEnds(t *testing.T) {
 	method, end := rpc.Method[rpc.None, rpc.None]{Name: "held", By: rpc.Controller}, make(chan struct{})
-	n := &node{server: rpc.NewServer(nil)}
+	n := &node{accept: &acceptor{server: rpc.NewServer(nil)}}
 	begun := make(chan struct{})
-	rpc.Handle(n.server, method, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
+	rpc.Handle(n.accept.server, method, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
 		close(begun)
 		<-end
 		return rpc.None{}, nil
@@ -210,7 +210,7 @@ func TestANodeAnswersBeforeItEnds(t *testing.T) {
 	go func() {
 		p, err := rpc.NewPeer(b, false, "controller", wire.Prompt, nodecall.Protocol)
 		if err == nil {
-			go p.Serve(t.Context(), n.server, rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // it ends with the test
+			go p.Serve(t.Context(), n.accept.server, rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // it ends with the test
 		}
 		near <- p
 	}()

@@ -279,7 +279,5 @@ func (h *head) pinSnapshot(ctx context.Context, _ rpc.Caller, r nodecall.HoldReq
 
 // trees opens the run's volume and its copies.
 func (n *node) trees() snapshot.Trees {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return snapshot.Trees{Seen: n.plan.Volume}
+	return snapshot.Trees{Seen: n.known.job().Volume}
 }

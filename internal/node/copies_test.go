@@ -19,7 +19,8 @@ func volumeHead(t *testing.T, paths ...string) (*head, string) {
 	t.Helper()
 	dir := t.TempDir()
 	p := &plan.Plan{Volume: "/data", Checkpoint: &plan.Checkpoint{Paths: paths, Grace: time.Minute}}
-	n := &node{config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: dir}, Plan: p}, plan: *p, life: t.Context()}
+	n := newNode(t.Context(), plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: dir}, Plan: p}, Options{}, nil)
+	n.known.learn(*p, nil, networkInfo{})
 	h, err := newHead(n)
 	if err != nil {
 		t.Fatal(err)

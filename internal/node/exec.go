@@ -21,8 +21,9 @@ func (n *node) handleExec(ctx context.Context, c rpc.Caller, r nodecall.ExecRequ
 	if r.Guest && c.Role == rpc.LaunchAgent {
 		return refused(nodecall.CallExec.Name, errors.New("a launch agent starts commands in containers only"))
 	}
+	_, members, _ := n.known.all()
 	n.mu.Lock()
-	members, b := n.members, n.box
+	b := n.box
 	n.mu.Unlock()
 	rank, err := execTarget(r, members, n.config.Rank)
 	if err != nil {
@@ -42,7 +43,7 @@ func (n *node) handleExec(ctx context.Context, c rpc.Caller, r nodecall.ExecRequ
 
 // passExec joins the caller's stream with one to the right node.
 func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r nodecall.ExecRequest, rank int) error {
-	p, err := n.peer(ctx, rank)
+	p, err := n.pool.peer(ctx, rank)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (h *head) gather(ctx context.Context, rank int, list []string, into string)
 		return err
 	}
 	defer have.Close()
-	p, err := h.n.peer(ctx, rank)
+	p, err := h.n.pool.peer(ctx, rank)
 	if err != nil {
 		return err
 	}
@@ -130,9 +130,7 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 		return err
 	}
 	defer volume.Close()
-	n.mu.Lock()
-	volume.Seen = n.plan.Volume
-	n.mu.Unlock()
+	volume.Seen = n.known.job().Volume
 	files, err := treesync.Match(volume, g.Globs)
 	if err != nil {
 		n.Log.Warn("outputs could not all be read", "err", err)

@@ -32,7 +32,7 @@ func (n *node) newServer() *rpc.Server {
 		return nodecall.Login{Name: name}, err
 	})
 	rpc.Handle(s, nodecall.CallFabric, func(context.Context, rpc.Caller, rpc.None) (nodecall.Fabric, error) {
-		stats, err := n.readFabric()
+		stats, err := n.links.stats()
 		return nodecall.Fabric{Stats: stats}, err
 	})
 	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
@@ -93,11 +93,7 @@ func (n *node) obey(s *rpc.Server) {
 
 func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (startReply, error) {
 	n.forget(spreadImage, spreadGuest, spreadInputs)
-	n.mu.Lock()
-	if n.plan.VM != nil {
-		n.plan.VM.Volume = r.Volume
-	}
-	n.mu.Unlock()
+	n.known.setVolume(r.Volume)
 	b, err := n.runBox(ctx, r.Runtime)
 	if err != nil {
 		return startReply{}, n.failed("start the container on", err)
@@ -192,7 +188,7 @@ func (h *head) hear(s *rpc.Server) {
 			return rpc.None{}, context.Cause(h.end.over)
 		}
 	})
-	rpc.HandleStream(s, callCarry, h.n.carry)
+	rpc.HandleStream(s, callCarry, h.n.pool.carry)
 	rpc.Handle(s, callNote, func(_ context.Context, _ rpc.Caller, r note) (rpc.None, error) {
 		h.note(core.Printable(r.Text, maxText))
 		return rpc.None{}, nil
@@ -208,4 +204,22 @@ func (h *head) hear(s *rpc.Server) {
 		h.hosts.fail(f.Rank, why)
 		return rpc.None{}, nil
 	})
+}
+
+// report reports to the user something, by way of the head's journal.
+func (n *node) report(text string) {
+	if n.head != nil {
+		n.head.note(text)
+		return
+	}
+	if c := n.pool.headConn(); c != nil {
+		ctx, cancel := context.WithTimeout(n.life, handshakeTimeout)
+		defer cancel()
+		rpc.Call(ctx, c, callNote, note{core.Printable(text, maxText)}) //nolint:errcheck // a lost head ends us anyway
+	}
+}
+
+// note keeps what a node reports to the user.
+func (h *head) note(text string) {
+	h.journal.say(h.n.health().Phase, text)
 }

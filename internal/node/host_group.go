@@ -106,16 +106,15 @@ func placeOf(c plan.Config) fabric.Place {
 	return fabric.Place{Host: c.Rank / guests, Hosts: (c.Size + guests - 1) / guests, Guests: guests}
 }
 
-// findHeadBeside completes the configuration of a node that was started together
-// with the head.
-func (n *node) findHeadBeside(ctx context.Context) error {
+// headAddresses gives where the head is found: of a node that was started together with
+// the head, its configuration does not say so.
+func (n *node) headAddresses(ctx context.Context) ([]string, error) {
 	if len(n.config.Head) > 0 {
-		return nil
+		return n.config.Head, nil
 	}
 	addrs, err := n.hostGroup.headAddresses(ctx)
 	if err != nil {
-		return &core.Error{Kind: core.Lost, Op: "join the head of", Object: n.config.Owner.String(), Err: err}
+		return nil, &core.Error{Kind: core.Lost, Op: "join the head of", Object: n.config.Owner.String(), Err: err}
 	}
-	n.config.Head = addrs
-	return nil
+	return addrs, nil
 }

@@ -2,15 +2,12 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"runtime"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -31,10 +28,11 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	if err != nil {
 		return err
 	}
-	if err := n.findHeadBeside(ctx); err != nil {
+	addrs, err := n.headAddresses(ctx)
+	if err != nil {
 		return err
 	}
-	c, reached, err := n.findHead(ctx)
+	c, reached, err := n.pool.findHead(ctx, addrs)
 	if err != nil {
 		return err
 	}
@@ -43,10 +41,8 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 		return err
 	}
 	defer head.Close()
-	n.mu.Lock()
-	n.control = head
-	n.mu.Unlock()
-	go n.serve(n.life, head, nodeOf(0))
+	n.pool.setHeadConn(head)
+	go n.accept.serve(n.life, head, nodeOf(0))
 	if early != nil {
 		e := n.failed("start the node on", early)
 		rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(e)}) //nolint:errcheck // the error is reported below as well
@@ -78,58 +74,4 @@ func (n *node) leaveHead(head *rpc.Peer) {
 	defer cancel()
 	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was asked to end", n.config.Host.Name)}
 	rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(why)}) //nolint:errcheck // our end reports it as well
-}
-
-// findHead tries all of the head's addresses at once, again and again. TLS
-// distinguishes the head from a stranger at the same address.
-func (n *node) findHead(ctx context.Context) (c *wire.Secure, reached string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, headTimeout)
-	defer cancel()
-	backoff := fsutil.Backoff{First: firstPause, Longest: longPause}
-	for {
-		if c, reached, err = n.dialHead(ctx); err == nil {
-			return c, reached, nil
-		}
-		if backoff.Wait(ctx) != nil {
-			return nil, "", &core.Error{Kind: core.Lost, Op: "join the head at", Object: strings.Join(n.config.Head, ", "), Err: err}
-		}
-	}
-}
-
-func (n *node) dialHead(ctx context.Context) (*wire.Secure, string, error) {
-	type found struct {
-		conn *wire.Secure
-		addr string
-		err  error
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	results := make(chan found, len(n.config.Head))
-	for _, addr := range n.config.Head {
-		go func() {
-			c, err := n.dialNode(ctx, addr, 0, forControl)
-			results <- found{c, addr, err}
-		}()
-	}
-	errs := []error{}
-	for i := range n.config.Head {
-		f := <-results
-		if f.err != nil {
-			errs = append(errs, f.err)
-			continue
-		}
-		cancel()
-		go func() { // those that were slower
-			for range len(n.config.Head) - i - 1 {
-				if late := <-results; late.err == nil {
-					late.conn.Close()
-				}
-			}
-		}()
-		return f.conn, f.addr, nil
-	}
-	cancel()
-	if len(errs) == 0 {
-		errs = append(errs, errors.New("the configuration names no address"))
-	}
-	return nil, "", errors.Join(errs...)
 }

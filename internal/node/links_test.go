@@ -162,35 +162,34 @@ func newSwitchesOf(t *testing.T, vm plan.VM, size int) *switches {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n := &node{
-			Options: Options{Log: slog.New(slog.DiscardHandler), hostGroup: newHostGroup()}, life: ctx, identity: identity, plan: p, peers: map[int]*rpc.Peer{},
-			config: plan.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}},
-		}
-		if n.server = n.newServer(); rank == 0 { // it leads links around, as a head
-			rpc.HandleStream(n.server, callCarry, n.carry)
+		c := plan.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}}
+		n := newNode(ctx, c, Options{Log: slog.New(slog.DiscardHandler), hostGroup: newHostGroup()}, identity)
+		if n.accept.server = n.newServer(); rank == 0 { // it leads links around, as a head
+			rpc.HandleStream(n.accept.server, callCarry, n.pool.carry)
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { l.Close() })
-		go n.acceptPeers(ctx, l)
+		go n.accept.acceptPeers(ctx, l)
 		s.addrs = append(s.addrs, l.Addr().String())
 		s.nodes = append(s.nodes, n)
 	}
 	for rank, n := range s.nodes {
-		n.members = make([]member, size)
+		members := make([]member, size)
 		for other := range size {
 			c, addr := newCable(t, s.addrs[other])
 			s.cables[[2]int{rank, other}] = c
-			n.members[other] = member{Rank: other, Name: fmt.Sprintf("host%d", other), Addr: addr}
+			members[other] = member{Rank: other, Name: fmt.Sprintf("host%d", other), Addr: addr}
 		}
+		n.known.learn(p, members, networkInfo{})
 	}
 	for rank, n := range s.nodes {
-		if err := n.joinFabric(&p); err != nil {
+		if err := n.links.join(&p); err != nil {
 			t.Fatal(err)
 		}
-		file, err := n.fabric.Attach(rank)
+		file, err := n.links.fabric.Attach(rank)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -200,7 +199,7 @@ func newSwitchesOf(t *testing.T, vm plan.VM, size int) *switches {
 			t.Fatal(err)
 		}
 		s.guests = append(s.guests, c)
-		t.Cleanup(func() { n.leaveFabric(); c.Close() })
+		t.Cleanup(func() { n.links.leave(); c.Close() })
 	}
 	return s
 }
@@ -325,8 +324,9 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 // TestWhoHasNoSwitchSaysWhy, and what has one.
 func TestWhoHasNoSwitchSaysWhy(t *testing.T) {
 	for kind, want := range map[string]string{fabric.Multicast: "the hypervisors speak to each other", fabric.None: "the run has none"} {
-		n := &node{config: plan.Config{Size: 2}, plan: plan.Plan{VM: &plan.VM{Fabric: kind}}}
-		if _, err := n.readFabric(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(core.Remedy(err), "fabric: ") {
+		n := newNode(t.Context(), plan.Config{Size: 2}, Options{}, nil)
+		n.known.learn(plan.Plan{VM: &plan.VM{Fabric: kind}}, nil, networkInfo{})
+		if _, err := n.links.stats(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(core.Remedy(err), "fabric: ") {
 			t.Errorf("%s: %v, %s", kind, err, core.Remedy(err))
 		}
 	}
@@ -341,9 +341,10 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer j.f.Close()
-		n := &node{config: plan.Config{Size: 2, Host: core.Host{Name: "a"}}, members: []member{{Name: "a"}, {Name: "b"}}}
+		n := newNode(t.Context(), plan.Config{Size: 2, Host: core.Host{Name: "a"}}, Options{}, nil)
+		n.known.learn(plan.Plan{}, []member{{Name: "a"}, {Name: "b"}}, networkInfo{})
 		n.head = &head{n: n, journal: j}
-		o := outage{n: n, host: 1, linked: func() bool { return false }}
+		o := outage{links: n.links, host: 1, linked: func() bool { return false }}
 		o.note(errors.New("not as far yet"))
 		time.Sleep(time.Hour)
 		o.over("")
@@ -401,7 +402,7 @@ func TestALinkIsLedByTheHead(t *testing.T) {
 // inClear is how many connections of the link between two nodes' switches are in clear
 // at the one's end, and how many it has.
 func (s *switches) inClear(from, to int) (inClear, all int) {
-	for _, p := range s.nodes[from].fabric.Stats().Peers {
+	for _, p := range s.nodes[from].links.fabric.Stats().Peers {
 		if p.Rank == to {
 			inClear, all = p.Unencrypted, p.Connections
 		}
@@ -456,13 +457,13 @@ func TestNoStrangerJoinsALinkInClear(t *testing.T) {
 	frame = append(binary.BigEndian.AppendUint32(nil, uint32(len(frame))), frame...)
 	join := map[string]func(ctx context.Context) (net.Conn, error){
 		"with other keys": func(ctx context.Context) (net.Conn, error) {
-			return strange.nodes[2].dialDirect(ctx, s.addrs[0], 0, 0)
+			return strange.nodes[2].links.dialDirect(ctx, s.addrs[0], 0, 0)
 		},
 		"without any": func(ctx context.Context) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "tcp", s.addrs[0])
 		},
 		"where links are encrypted": func(ctx context.Context) (net.Conn, error) {
-			secure, err := encrypted.nodes[2].dialNode(ctx, encrypted.addrs[0], 0, purposesOf(forClear)[0])
+			secure, err := encrypted.nodes[2].pool.dial(ctx, encrypted.addrs[0], 0, purposesOf(forClear)[0])
 			if err != nil {
 				return nil, err
 			}

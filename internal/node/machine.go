@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/plan"
-	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // Machine is the virtual machine that a node wants between its host and the
@@ -84,16 +82,14 @@ func (n *node) chooseRuntime(ctx context.Context, p *plan.Plan, name string) (rt
 	}
 	m.Kept = n.images.Kept(p.VM.Guest.ID)
 	if p.VM.Fabric == fabric.Multicast && n.config.Size > 1 {
-		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.ownIP()
+		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.pool.ownIP()
 	}
-	if n.fabric != nil {
-		if err = n.attach(&m); err != nil {
-			release()
-			return nil, "", nil, err
-		}
-		if m.Port != nil {
-			release = both(release, func() { m.Port.Close() })
-		}
+	if err = n.links.attach(&m); err != nil {
+		release()
+		return nil, "", nil, err
+	}
+	if m.Port != nil {
+		release = both(release, func() { m.Port.Close() })
 	}
 	if rt, err = n.Machine(ctx, m); err != nil {
 		release()
@@ -102,28 +98,12 @@ func (n *node) chooseRuntime(ctx context.Context, p *plan.Plan, name string) (rt
 	return rt, "the job asks for virtual machines", release, nil
 }
 
-// attach gives the guest its port of the switch.
-func (n *node) attach(m *Machine) (err error) {
-	if m.NIC != fabric.Rings {
-		m.Port, err = n.fabric.Attach(n.config.Rank)
-		return err
-	}
-	path := filepath.Join(plan.NodeDir(n.config.Host.Dir, n.config.Rank), "fabric.sock")
-	l, err := wire.ListenUnix(path)
-	if err != nil {
-		return err
-	}
-	m.PortPath = path
-	return n.fabric.AttachRings(n.config.Rank, l)
-}
-
 // sharers is how many guests of the run are on this machine, and which of them
 // is this node's.
 func (n *node) sharers() (count, index int) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
 	own := machine()
-	for _, m := range n.members {
+	_, members, _ := n.known.all()
+	for _, m := range members {
 		if id, _, _ := strings.Cut(m.Machine, "/"); id != own {
 			continue
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -31,7 +32,8 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 		{&box{Container: bare{}}, "", core.NotFound},
 		{nil, "", core.Transient},
 	} {
-		n := &node{Options: Options{Log: slog.New(slog.DiscardHandler)}, box: c.box}
+		n := newNode(t.Context(), plan.Config{}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
+		n.box = c.box
 		here, there := net.Pipe()
 		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
 		if err != nil {

@@ -27,7 +27,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -122,28 +121,35 @@ type node struct {
 	Options
 	config   plan.Config
 	life     context.Context // the node's own
-	identity *wire.Identity  // nil where there is only one node
+	known    *known
+	pool     *pool
+	links    *links
+	accept   *acceptor
 	images   Images
 	head     *head // on rank 0
-	server   *rpc.Server
 	spreads  map[string]*spread
-	fabric   *fabric.Fabric // this host's switch; nil: there is none
-	emulates atomic.Bool    // whether its virtual machine's processors are emulated
-	memory   driver.Memory  // of the host for virtual machines, at first
-	kills    memoryKills    // at first
-	group    int            // the lowest rank that sees this node's Host.Dir
+	emulates atomic.Bool   // whether its virtual machine's processors are emulated
+	memory   driver.Memory // of the host for virtual machines, at first
+	kills    memoryKills   // at first
+	group    int           // the lowest rank that sees this node's Host.Dir
 
 	mu      sync.Mutex
-	members []member
-	plan    plan.Plan              // as far as this node knows it
-	control *rpc.Peer              // to the head, on the other nodes
-	peers   map[int]*rpc.Peer      // for data, by rank
 	box     *box                   // this node's container, once it runs
 	booting func() (string, error) // gives the console of the machine around it; nil: there is none (yet)
 	phase   core.Phase
-	network networkInfo
 
 	serving sync.WaitGroup
+}
+
+func newNode(life context.Context, c plan.Config, o Options, identity *wire.Identity) *node {
+	k := &known{}
+	n := &node{
+		Options: o, config: c, life: life, known: k, spreads: newSpreads(), kills: killsNow(),
+		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
+	}
+	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
+	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links}
+	return n
 }
 
 // networkInfo is how the nodes reach each other, for MPI.
@@ -187,15 +193,16 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 	}
 	life, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	n := &node{Options: o, config: c, life: life, peers: map[int]*rpc.Peer{}, spreads: newSpreads(), kills: killsNow()}
-	if o.FreeMemory != nil {
-		n.memory = o.FreeMemory(c.Owner.Run)
-	}
+	var identity *wire.Identity
 	var err error
 	if c.Size > 1 {
-		if n.identity, err = wire.NewIdentity(c.CA, c.Cert, c.Key); err != nil {
+		if identity, err = wire.NewIdentity(c.CA, c.Cert, c.Key); err != nil {
 			return err
 		}
+	}
+	n := newNode(life, c, o, identity)
+	if o.FreeMemory != nil {
+		n.memory = o.FreeMemory(c.Owner.Run)
 	}
 	for _, dir := range []string{plan.RunDir(c.Host.Dir, c.Rank), plan.VolumeDir(c.Host.Dir), plan.InputsDir(c.Host.Dir)} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -215,15 +222,15 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 		return fmt.Errorf("listen for launch agents: %w", err)
 	}
 	defer agents.Close()
-	go n.acceptAgents(life, agents)
-	defer n.leaveFabric()
+	defer n.links.leave()
 	defer n.endBox(2 * time.Second)
 	if c.Rank == 0 {
 		if n.head, err = newHead(n); err != nil {
 			return err
 		}
 	}
-	n.server = n.newServer()
+	n.accept.server = n.newServer()
+	go n.accept.acceptAgents(life, agents)
 	var ports listeners
 	n.images, err = o.OpenImages(c.Host.Cache)
 	if err == nil && c.Size > 1 {
@@ -236,19 +243,19 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 	if err == nil && c.Size > 1 {
 		defer ports.Close()
 		for _, l := range ports {
-			go n.acceptPeers(life, l)
+			go n.accept.acceptPeers(life, l)
 		}
 	}
 	if n.head != nil {
 		n.head.addrs = ports.addrs(c.Host.Addrs)
 		n.hostGroup.settle(n.head.addrs)
 		go n.head.watchNotice(life)
-		go n.acceptControl(life, local)
+		go n.accept.acceptControl(life, local)
 		n.head.carryOut(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
 		return nil
 	}
-	go n.acceptControl(life, local)
+	go n.accept.acceptControl(life, local)
 	return n.follow(ctx, ports, err)
 }
 
@@ -256,7 +263,7 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 // answer: one that ends the attempt went well.
 func (n *node) drain(atMost time.Duration) {
 	done := make(chan struct{})
-	go func() { n.serving.Wait(); <-n.server.Settled(); close(done) }()
+	go func() { n.serving.Wait(); <-n.accept.server.Settled(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(atMost):

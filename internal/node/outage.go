@@ -1,14 +1,11 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
-	"github.com/bee-hpc/bee/internal/rpc"
 )
 
 // outageTime is how long nothing may come from another host's switch before the
@@ -18,7 +15,7 @@ const outageTime = 1750 * time.Millisecond
 // outage watches over the way from this host's switch to another's. Such a way
 // may break where the one to the head, over which hosts count as lost, does not.
 type outage struct {
-	n      *node
+	links  *links
 	host   int
 	linked func() bool
 
@@ -57,7 +54,7 @@ func (o *outage) over(by string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.announced {
-		go o.n.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v%s", o.n.config.Host.Name, o.n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), by))
+		go o.links.report(fmt.Sprintf("the guests' network between %s and %s is whole again after %v%s", o.links.config.Host.Name, o.links.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), by))
 	}
 	o.stop()
 	o.since, o.announced = time.Time{}, false
@@ -77,55 +74,15 @@ func (o *outage) announce() {
 		return // a connection was there before the end of another was heard of
 	}
 	o.announced = true
-	n := o.n
-	text := fmt.Sprintf("warning: the guests' network is broken between %s and %s, for %v now (%v); trying again", n.config.Host.Name, n.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), o.why)
-	n.mu.Lock()
+	l := o.links
+	text := fmt.Sprintf("warning: the guests' network is broken between %s and %s, for %v now (%v); trying again", l.config.Host.Name, l.hostOf(o.host), time.Since(o.since).Round(100*time.Millisecond), o.why)
 	kind := ""
-	if n.plan.VM != nil {
-		kind = n.plan.VM.Fabric
+	if vm := l.known.job().VM; vm != nil {
+		kind = vm.Fabric
 	}
-	n.mu.Unlock()
-	place := placeOf(n.config)
+	place := placeOf(l.config)
 	if kind == fabric.Star || kind == fabric.Tree {
-		text += "; until then the others cannot reach " + n.listHosts(fabric.Below(kind, place.Host, place.Hosts))
+		text += "; until then the others cannot reach " + l.listHosts(fabric.Below(kind, place.Host, place.Hosts))
 	}
-	go n.report(text)
-}
-
-// hostOf names a host by its first node.
-func (n *node) hostOf(host int) string {
-	_, m := n.knownPeer(placeOf(n.config).First(host))
-	return m.Name
-}
-
-func (n *node) listHosts(hosts []int) string {
-	text := ""
-	for i, h := range hosts {
-		if i > 0 {
-			text += ", "
-		}
-		text += n.hostOf(h)
-	}
-	return text
-}
-
-// report reports to the user something, by way of the head's journal.
-func (n *node) report(text string) {
-	if n.head != nil {
-		n.head.note(text)
-		return
-	}
-	if c := n.headConn(); c != nil {
-		ctx, cancel := context.WithTimeout(n.life, handshakeTimeout)
-		defer cancel()
-		rpc.Call(ctx, c, callNote, note{core.Printable(text, maxText)}) //nolint:errcheck // a lost head ends us anyway
-	}
-}
-
-// note keeps what a node reports to the user.
-func (h *head) note(text string) {
-	h.n.mu.Lock()
-	phase := h.n.phase
-	h.n.mu.Unlock()
-	h.journal.say(phase, text)
+	go l.report(text)
 }

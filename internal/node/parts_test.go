@@ -190,9 +190,11 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 func TestANodesCoresAreItsGuests(t *testing.T) {
 	for want, vm := range map[int]*plan.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
 		hs := &hosts{plan: &plan.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
-		n := &node{config: plan.Config{Host: core.Host{Name: "a", Slots: 7}}, members: hs.choices().members(nil)}
-		if r := n.endBox(0); r.Cores != want || n.members[0].Slots != want {
-			t.Errorf("%+v: %+v of %+v", vm, r, n.members)
+		n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "a", Slots: 7}}, Options{}, nil)
+		members := hs.choices().members(nil)
+		n.known.learn(plan.Plan{}, members, networkInfo{})
+		if r := n.endBox(0); r.Cores != want || members[0].Slots != want {
+			t.Errorf("%+v: %+v of %+v", vm, r, members)
 		}
 	}
 }
@@ -403,18 +405,19 @@ func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := &node{config: plan.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, peers: map[int]*rpc.Peer{}}
-	if n.identity, err = wire.NewIdentity(a.Certificate(), cert, key); err != nil {
+	identity, err := wire.NewIdentity(a.Certificate(), cert, key)
+	if err != nil {
 		t.Fatal(err)
 	}
+	n := newNode(t.Context(), plan.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}, Options{}, identity)
 	l, err := listen("lo") // a port that is closed again
 	if err != nil {
 		t.Fatal(err)
 	}
 	closed := l.addrs(nil)[0]
 	l.Close()
-	n.members = []member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", Addr: "127.0.0.7:1", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}
-	err = n.reachOthers(context.Background())
+	n.known.learn(plan.Plan{}, []member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", Addr: "127.0.0.7:1", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}, networkInfo{})
+	err = n.pool.reachOthers(context.Background())
 	if !core.IsKind(err, core.Lost) || !strings.Contains(core.Remedy(err), "firewall") {
 		t.Fatalf("got %v", err)
 	}
@@ -446,15 +449,18 @@ func TestWaysThatAreTried(t *testing.T) {
 		tried bool
 	}{{"few", 5, nil, true}, {"as many as try each other", eachPair, nil, true}, {"many", eachPair + 1, nil, false}, {"those of guests", 5, &plan.VM{}, false}} {
 		t.Run(c.name, func(t *testing.T) {
-			n := &node{config: plan.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, plan: plan.Plan{VM: c.vm}, peers: map[int]*rpc.Peer{0: greeting(t), 3: greeting(t)}}
+			n := newNode(t.Context(), plan.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, Options{}, nil)
+			n.pool.peers = map[int]*rpc.Peer{0: greeting(t), 3: greeting(t)}
+			var members []member
 			for rank := range c.size {
-				n.members = append(n.members, member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
+				members = append(members, member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
 			}
-			if err := n.reachOthers(t.Context()); err != nil {
+			n.known.learn(plan.Plan{VM: c.vm}, members, networkInfo{})
+			if err := n.pool.reachOthers(t.Context()); err != nil {
 				t.Fatalf("all are open: %v", err)
 			}
-			n.members[4].Addr = closed
-			err := n.reachOthers(t.Context())
+			members[4].Addr = closed
+			err := n.pool.reachOthers(t.Context())
 			if !c.tried && err != nil || c.tried && (!core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "host4 ("+closed+") from host2 (")) {
 				t.Errorf("got %v", err)
 			}

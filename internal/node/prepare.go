@@ -54,10 +54,8 @@ func (h *head) prepare(ctx context.Context) error {
 	}
 	members := all.members(h.addrs)
 	network := all.network(members)
-	h.n.mu.Lock()
-	h.n.members, h.n.plan, h.n.network = members, *h.plan, network
-	h.n.mu.Unlock()
-	if err := h.n.joinFabric(h.plan); err != nil {
+	h.n.known.learn(*h.plan, members, network)
+	if err := h.n.links.join(h.plan); err != nil {
 		return err
 	}
 	h.n.setPhase(core.PhaseImage)
@@ -122,7 +120,8 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 	}
 	inputs := plan.InputsDir(h.n.config.Host.Dir)
 	h.n.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
-	r := beginRequest{Members: h.n.members, Plan: *h.plan, Network: h.n.network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
+	_, members, network := h.n.known.all()
+	r := beginRequest{Members: members, Plan: *h.plan, Network: network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
 	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
 	for _, info := range h.hosts.infos {
 		r.Nonces = append(r.Nonces, info.Nonce)
@@ -136,7 +135,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		var err error
 		if rank == 0 {
 			reached := make(chan error, 1)
-			go func() { reached <- h.n.reachOthers(all) }()
+			go func() { reached <- h.n.pool.reachOthers(all) }()
 			if err = <-own; err == nil {
 				err = <-reached
 			}

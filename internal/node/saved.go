@@ -19,9 +19,7 @@ import (
 // guestPeers is what this node's machine has to know to reach the others of the
 // run by itself.
 func (n *node) guestPeers(job *plan.Plan) *driver.Peers {
-	n.mu.Lock()
-	members, network := n.members, n.network
-	n.mu.Unlock()
+	_, members, network := n.known.all()
 	c := n.config
 	p := &driver.Peers{
 		Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(job, c, n.mpiJob(job, members, network), nil),
@@ -53,10 +51,7 @@ func (n *node) heldVolume() string {
 
 // volume is the run's volume as this node has it.
 func (n *node) volume() string {
-	n.mu.Lock()
-	held := n.plan.HoldsVolume()
-	n.mu.Unlock()
-	if held && n.config.Rank > 0 {
+	if job := n.known.job(); job.HoldsVolume() && n.config.Rank > 0 {
 		return n.heldVolume()
 	}
 	return plan.VolumeDir(n.config.Host.Dir)
@@ -84,7 +79,7 @@ func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.Conta
 
 // takePart takes a node's saved machine from another node's disk.
 func (n *node) takePart(ctx context.Context, from int, r partRequest, into string) error {
-	p, err := n.peer(ctx, from)
+	p, err := n.pool.peer(ctx, from)
 	if err != nil {
 		return err
 	}
@@ -126,9 +121,7 @@ func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
 	if err != nil {
 		return err
 	}
-	n.mu.Lock()
-	p := n.plan
-	n.mu.Unlock()
+	p := n.known.job()
 	switch r.Do {
 	case holdPause:
 		return m.Pause(ctx)

@@ -66,10 +66,10 @@ func headOf(t *testing.T, m *fakeMachine) *head {
 	t.Helper()
 	dir := t.TempDir()
 	p := &plan.Plan{VM: &plan.VM{Guest: core.Image{ID: "g"}, NIC: "vhost"}, Image: core.Image{ID: "i"}, Checkpoint: &plan.Checkpoint{VM: true, Grace: time.Minute}}
-	n := &node{
-		config: plan.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: p}, life: t.Context(), plan: *p,
-		box: &box{Container: m, release: func() {}}, Options: Options{Log: slog.New(slog.DiscardHandler)},
-	}
+	c := plan.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: p}
+	n := newNode(t.Context(), c, Options{Log: slog.New(slog.DiscardHandler)}, nil)
+	n.known.learn(*p, nil, networkInfo{})
+	n.box = &box{Container: m, release: func() {}}
 	h, err := newHead(n)
 	if err != nil {
 		t.Fatal(err)

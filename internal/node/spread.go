@@ -121,7 +121,7 @@ func (n *node) forget(things ...string) {
 // take gets a thing from the parent in the tree. A nil consume only passes
 // it on to the children.
 func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) error) error {
-	p, err := n.peer(ctx, parentOf(n.config.Rank))
+	p, err := n.pool.peer(ctx, parentOf(n.config.Rank))
 	if err != nil {
 		return err
 	}
@@ -167,7 +167,7 @@ func (n *node) haveImage(ctx context.Context, what string, image core.Image, cac
 	}
 	if n.sees(n.config.Host.Cache, cacheToken) {
 		// The cache is the head's own: it is unpacked there once for all.
-		if _, err := rpc.Call(ctx, n.headConn(), callAwaitImage, thing{what}); err != nil {
+		if _, err := rpc.Call(ctx, n.pool.headConn(), callAwaitImage, thing{what}); err != nil {
 			return err
 		}
 		n.offer(what, export)

@@ -66,7 +66,7 @@ func volumeFor(v *plan.VM, shared bool, size int) string {
 
 // tools are e2fsprogs, the host's or the guest image's.
 func (n *node) tools(ctx context.Context) (t dataimage.Tools, release func(), err error) {
-	tree, release, err := n.images.Tree(ctx, n.plan.VM.Guest.ID)
+	tree, release, err := n.images.Tree(ctx, n.known.job().VM.Guest.ID)
 	return dataimage.Tools{Bundle: filepath.Join(tree, "qemu")}, release, err
 }
 

@@ -58,9 +58,10 @@ func imageHead(t *testing.T) (*head, string) {
 	t.Helper()
 	testkit.RequireTool(t, "e2fsck")
 	dir := t.TempDir()
-	n := &node{config: plan.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1}, images: noTree{}}
-	n.plan = plan.Plan{Volume: "/data", VM: &plan.VM{Volume: plan.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}
-	return &head{n: n, plan: &n.plan}, dir
+	n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1}, Options{}, nil)
+	n.images = noTree{}
+	n.known.learn(plan.Plan{Volume: "/data", VM: &plan.VM{Volume: plan.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}, nil, networkInfo{})
+	return &head{n: n, plan: &n.known.plan}, dir
 }
 
 // noTree is a cache without images: tools are the host's.
