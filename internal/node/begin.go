@@ -24,7 +24,7 @@ func (n *node) begin(ctx context.Context, r beginRequest) error {
 		parts = append(parts, func() error { return n.haveImage(ctx, spreadGuest, r.Plan.VM.Guest, r.CacheToken) })
 	}
 	if len(r.Plan.Binds) > 0 {
-		parts = append(parts, func() error { return n.haveTree(ctx, spreadInputs, plan.InputsDir(n.config.Host.Dir)) })
+		parts = append(parts, func() error { return n.spreads.haveTree(ctx, spreadInputs, plan.InputsDir(n.config.Host.Dir), n.group) })
 	}
 	results := make(chan error, len(parts))
 	for _, part := range parts {

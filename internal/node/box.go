@@ -39,9 +39,7 @@ func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
 	if err != nil {
 		return nil, err
 	}
-	n.mu.Lock()
-	n.box = b
-	n.mu.Unlock()
+	n.current.set(b)
 	go n.watchBox(n.life, b) // as long as the container, not the call
 	n.settle()
 	return b, nil
@@ -124,9 +122,7 @@ func (n *node) startBox(ctx context.Context, p *plan.Plan, members []member, net
 	}
 	spec.TimerSlack = mpi.TimerSlack(job)
 	if m := rt.VM(); m != nil {
-		n.mu.Lock()
-		n.booting = func() (string, error) { return m.BootConsole(spec.StateDir) }
-		n.mu.Unlock()
+		n.current.setBooting(func() (string, error) { return m.BootConsole(spec.StateDir) })
 	}
 	if p.Restore {
 		b.Container, err = n.restoreBox(ctx, rt, spec)
@@ -220,7 +216,7 @@ func (n *node) containerSpec(p *plan.Plan, members []member, image driver.LocalI
 		Binary: binary, RunDir: plan.RunDir(c.Host.Dir, c.Rank), GPUs: p.GPUs,
 	}
 	if p.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
-		s.Mounts[0].Source = n.heldVolume()
+		s.Mounts[0].Source = n.machine.heldVolume()
 		if err := os.MkdirAll(s.Mounts[0].Source, 0o700); err != nil {
 			return s, err
 		}
@@ -267,10 +263,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 	if err != nil {
 		return
 	}
-	n.mu.Lock()
-	current := n.box == b
-	n.mu.Unlock()
-	if !current { // it was ended on purpose
+	if n.current.get() != b { // it was ended on purpose
 		return
 	}
 	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed?", n.config.Host.Name, exit.Code)
@@ -291,10 +284,7 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 func (n *node) endBox(grace time.Duration) core.NodeReport {
 	c := n.config
 	r := core.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}
-	n.mu.Lock()
-	b := n.box
-	n.box = nil
-	n.mu.Unlock()
+	b := n.current.drop()
 	_, members, _ := n.known.all()
 	for _, m := range members {
 		if m.Rank == c.Rank {

@@ -22,9 +22,7 @@ func (n *node) handleExec(ctx context.Context, c rpc.Caller, r nodecall.ExecRequ
 		return refused(nodecall.CallExec.Name, errors.New("a launch agent starts commands in containers only"))
 	}
 	_, members, _ := n.known.all()
-	n.mu.Lock()
-	b := n.box
-	n.mu.Unlock()
+	b := n.current.get()
 	rank, err := execTarget(r, members, n.config.Rank)
 	if err != nil {
 		return err

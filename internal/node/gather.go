@@ -125,7 +125,7 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	volume, err := fsutil.OpenRoot(n.volume())
+	volume, err := fsutil.OpenRoot(n.machine.volume())
 	if err != nil {
 		return err
 	}
@@ -159,5 +159,5 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	if len(wanted) == 0 {
 		return nil
 	}
-	return treesync.SendMany(ctx, s, n.volume(), wanted, nil)
+	return treesync.SendMany(ctx, s, n.machine.volume(), wanted, nil)
 }

@@ -20,15 +20,15 @@ func (n *node) newServer() *rpc.Server {
 	rpc.HandleStream(s, nodecall.CallExec, n.handleExec)
 	rpc.Handle(s, nodecall.CallHealth, func(context.Context, rpc.Caller, rpc.None) (nodecall.Health, error) { return n.health(), nil })
 	rpc.Handle(s, nodecall.CallConsole, func(context.Context, rpc.Caller, rpc.None) (nodecall.Console, error) {
-		text, ok := n.bootConsole()
+		text, ok := n.current.bootConsole()
 		var err error
 		if !ok {
-			text, err = n.ofGuest("console", driver.Guest.Console)
+			text, err = n.current.ofGuest("console", driver.Guest.Console)
 		}
 		return nodecall.Console{Text: text}, err
 	})
 	rpc.Handle(s, nodecall.CallLogin, func(context.Context, rpc.Caller, rpc.None) (nodecall.Login, error) {
-		name, err := n.ofGuest("account", func(g driver.Guest) (string, error) { return g.Login(), nil })
+		name, err := n.current.ofGuest("account", func(g driver.Guest) (string, error) { return g.Login(), nil })
 		return nodecall.Login{Name: name}, err
 	})
 	rpc.Handle(s, nodecall.CallFabric, func(context.Context, rpc.Caller, rpc.None) (nodecall.Fabric, error) {
@@ -36,8 +36,8 @@ func (n *node) newServer() *rpc.Server {
 		return nodecall.Fabric{Stats: stats}, err
 	})
 	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
-	rpc.HandleStream(s, callSpread, n.sendSpread)
-	rpc.HandleStream(s, callPart, n.sendPart)
+	rpc.HandleStream(s, callSpread, n.spreads.send)
+	rpc.HandleStream(s, callPart, n.machine.sendPart)
 	n.obey(s)
 	if n.head != nil {
 		n.head.register(s)
@@ -55,28 +55,28 @@ func (n *node) obey(s *rpc.Server) {
 	})
 	rpc.Handle(s, callStart, n.handleStart)
 	rpc.Handle(s, callSync, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (rpc.None, error) {
-		if err := n.haveTree(ctx, spreadVolume, plan.VolumeDir(n.config.Host.Dir)); err != nil {
+		if err := n.spreads.haveTree(ctx, spreadVolume, plan.VolumeDir(n.config.Host.Dir), n.group); err != nil {
 			return rpc.None{}, n.failed("copy the volume to", err)
 		}
 		n.settle()
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, callForget, func(_ context.Context, _ rpc.Caller, t thing) (rpc.None, error) {
-		n.forget(t.What)
+		n.spreads.forget(t.What)
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, callEnd, func(_ context.Context, _ rpc.Caller, r endRequest) (endReply, error) {
 		return endReply{n.endBox(r.Grace)}, nil
 	})
 	rpc.Handle(s, callSignal, func(ctx context.Context, _ rpc.Caller, r signalRequest) (signalReply, error) {
-		some, err := n.signalRanks(ctx, r.Number)
+		some, err := n.current.signalRanks(ctx, r.Number)
 		if err != nil {
 			return signalReply{}, n.failed("signal the ranks on", err)
 		}
 		return signalReply{some}, nil
 	})
 	rpc.Handle(s, callLook, func(_ context.Context, _ rpc.Caller, g globs) (snapshot.Look, error) {
-		l, err := n.trees().Look(n.volume(), g.Globs)
+		l, err := n.trees().Look(n.machine.volume(), g.Globs)
 		if err != nil {
 			return snapshot.Look{}, n.failed("look at the files of a checkpoint on", err)
 		}
@@ -84,7 +84,7 @@ func (n *node) obey(s *rpc.Server) {
 	})
 	rpc.HandleStream(s, callGather, n.sendOutputs)
 	rpc.Handle(s, callHold, func(ctx context.Context, _ rpc.Caller, r holdRequest) (rpc.None, error) {
-		if err := n.holdMachine(ctx, r); err != nil {
+		if err := n.machine.hold(ctx, r); err != nil {
 			return rpc.None{}, n.failed(r.Do+" the virtual machine on", err)
 		}
 		return rpc.None{}, nil
@@ -92,7 +92,7 @@ func (n *node) obey(s *rpc.Server) {
 }
 
 func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (startReply, error) {
-	n.forget(spreadImage, spreadGuest, spreadInputs)
+	n.spreads.forget(spreadImage, spreadGuest, spreadInputs)
 	n.known.setVolume(r.Volume)
 	b, err := n.runBox(ctx, r.Runtime)
 	if err != nil {
@@ -112,7 +112,7 @@ func (n *node) failed(op string, err error) error {
 func (n *node) health() nodecall.Health {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	return nodecall.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.box != nil}
+	return nodecall.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.current.get() != nil}
 }
 
 // refused is about a call whose content does not fit its caller.

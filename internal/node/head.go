@@ -276,11 +276,11 @@ func (h *head) spreadVolume(ctx context.Context) error {
 func (h *head) spreadOutside(ctx context.Context) error {
 	h.journal.say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := plan.VolumeDir(h.n.config.Host.Dir)
-	h.n.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
+	h.n.spreads.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
 	if err := h.hosts.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
 		return err
 	}
-	h.n.forget(spreadVolume)
+	h.n.spreads.forget(spreadVolume)
 	return h.hosts.all(func(_ int, p *rpc.Peer) error {
 		_, err := rpc.Call(ctx, p, callForget, thing{spreadVolume})
 		return err
@@ -307,7 +307,7 @@ func (h *head) task(ctx context.Context, argv []string, in *jobInput) (core.Exit
 			return h.onTerminal(ctx, argv, in)
 		}
 	}
-	b := h.n.box
+	b := h.n.current.get()
 	outR, outW, err := os.Pipe()
 	if err != nil {
 		return core.Exit{}, err
@@ -353,7 +353,9 @@ func (h *head) task(ctx context.Context, argv []string, in *jobInput) (core.Exit
 }
 
 // taskEnv is the environment of the job's commands.
-func (h *head) taskEnv() []string { return append(slices.Clone(h.n.box.env), ranks.TaskVariable+"=1") }
+func (h *head) taskEnv() []string {
+	return append(slices.Clone(h.n.current.get().env), ranks.TaskVariable+"=1")
+}
 
 // notStarted is the exit of a command that could not be started, where that is its own fault.
 func (h *head) notStarted(err error) (core.Exit, error) {
@@ -371,7 +373,7 @@ func (h *head) onTerminal(ctx context.Context, argv []string, in *jobInput) (cor
 	if t.Type != "" && !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "TERM=") }) {
 		env = append(env, "TERM="+t.Type)
 	}
-	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: h.n.box.workdir, Terminal: &driver.TerminalSize{Rows: t.Rows, Cols: t.Cols}})
+	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: h.n.current.get().workdir, Terminal: &driver.TerminalSize{Rows: t.Rows, Cols: t.Cols}})
 	if err != nil {
 		return h.notStarted(err)
 	}

@@ -169,30 +169,3 @@ func (b *box) guest() (driver.Guest, error) {
 	}
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
 }
-
-// bootConsole gives what a machine has reported that is being started, or did not come up.
-func (n *node) bootConsole() (string, bool) {
-	n.mu.Lock()
-	b, read := n.box, n.booting
-	n.mu.Unlock()
-	if b != nil || read == nil {
-		return "", false
-	}
-	text, err := read()
-	return text, err == nil
-}
-
-// ofGuest gives what this node's guest gives.
-func (n *node) ofGuest(what string, get func(driver.Guest) (string, error)) (string, error) {
-	n.mu.Lock()
-	b := n.box
-	n.mu.Unlock()
-	if b == nil {
-		return "", &core.Error{Kind: core.Transient, Op: "read " + what + " of", Object: n.config.Host.Name, Err: errors.New("its container does not run (yet, or any more)"), Remedy: notUp}
-	}
-	g, err := b.guest()
-	if err != nil {
-		return "", err
-	}
-	return get(g)
-}

@@ -33,7 +33,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 		{nil, "", core.Transient},
 	} {
 		n := newNode(t.Context(), plan.Config{}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
-		n.box = c.box
+		n.current.set(c.box)
 		here, there := net.Pipe()
 		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
 		if err != nil {

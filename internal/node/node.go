@@ -127,16 +127,16 @@ type node struct {
 	accept   *acceptor
 	images   Images
 	head     *head // on rank 0
-	spreads  map[string]*spread
+	spreads  *spreads
+	current  *current
+	machine  *ownMachine
 	emulates atomic.Bool   // whether its virtual machine's processors are emulated
 	memory   driver.Memory // of the host for virtual machines, at first
 	kills    memoryKills   // at first
 	group    int           // the lowest rank that sees this node's Host.Dir
 
-	mu      sync.Mutex
-	box     *box                   // this node's container, once it runs
-	booting func() (string, error) // gives the console of the machine around it; nil: there is none (yet)
-	phase   core.Phase
+	mu    sync.Mutex
+	phase core.Phase
 
 	serving sync.WaitGroup
 }
@@ -144,10 +144,12 @@ type node struct {
 func newNode(life context.Context, c plan.Config, o Options, identity *wire.Identity) *node {
 	k := &known{}
 	n := &node{
-		Options: o, config: c, life: life, known: k, spreads: newSpreads(), kills: killsNow(),
+		Options: o, config: c, life: life, known: k, current: &current{host: c.Host.Name}, kills: killsNow(),
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
+	n.spreads = newSpreads(life, c, n.pool)
+	n.machine = &ownMachine{config: c, known: k, pool: n.pool, current: n.current}
 	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links}
 	return n
 }

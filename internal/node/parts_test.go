@@ -92,16 +92,16 @@ func TestGuestsWantMemory(t *testing.T) {
 // Who holds what is wanted is named, where its end would help.
 // TestAGuestThatBootsHasAConsole: a user who wonders why it does not come up looks there.
 func TestAGuestThatBootsHasAConsole(t *testing.T) {
-	n := &node{}
-	if _, ok := n.bootConsole(); ok {
+	c := &current{}
+	if _, ok := c.bootConsole(); ok {
 		t.Error("there is a console without a machine")
 	}
-	n.booting = func() (string, error) { return "kernel panic", nil }
-	if text, ok := n.bootConsole(); !ok || text != "kernel panic" {
+	c.booting = func() (string, error) { return "kernel panic", nil }
+	if text, ok := c.bootConsole(); !ok || text != "kernel panic" {
 		t.Errorf("got %q, %t", text, ok)
 	}
-	n.box = &box{} // it is up, and reports by itself
-	if _, ok := n.bootConsole(); ok {
+	c.set(&box{}) // it is up, and reports by itself
+	if _, ok := c.bootConsole(); ok {
 		t.Error("a guest that is up is taken for one that boots")
 	}
 }

@@ -119,7 +119,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		return <-own
 	}
 	inputs := plan.InputsDir(h.n.config.Host.Dir)
-	h.n.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
+	h.n.spreads.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
 	_, members, network := h.n.known.all()
 	r := beginRequest{Members: members, Plan: *h.plan, Network: network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
 	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
@@ -173,7 +173,7 @@ func (h *head) startAll(ctx context.Context) error {
 	h.runtimes = make([]string, h.n.config.Size)
 	notes := make([][]string, h.n.config.Size)
 	errs := make([]error, h.n.config.Size)
-	h.n.forget(spreadImage, spreadGuest, spreadInputs)
+	h.n.spreads.forget(spreadImage, spreadGuest, spreadInputs)
 	r := startRequest{Runtime: h.n.config.Runtime}
 	var up atomic.Int32
 	if h.plan.VM != nil {

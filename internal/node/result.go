@@ -146,8 +146,8 @@ func (h *head) inspect(ctx context.Context) ([]string, error) {
 		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into
 	}
 	in := mpi.CheckInput{
-		Root: tree, Argv: h.plan.Run, Env: h.n.box.env, Hosts: h.n.config.Size,
-		Volume: h.plan.Volume, VolumeDir: plan.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.box.workdir,
+		Root: tree, Argv: h.plan.Run, Env: h.n.current.get().env, Hosts: h.n.config.Size,
+		Volume: h.plan.Volume, VolumeDir: plan.VolumeDir(h.n.config.Host.Dir), Workdir: h.n.current.get().workdir,
 		Elsewhere: slices.Collect(maps.Keys(h.plan.Binds)),
 	}
 	for _, m := range h.plan.Mounts {

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -108,7 +107,7 @@ func (h *head) beginSave() (end func()) {
 // hasAnswered records how a job that was asked to write its checkpoint has ended.
 func (h *head) hasAnswered(ctx context.Context, exit core.Exit) {
 	// A shell may die of the signal before what it has started.
-	h.n.inBox(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
+	h.n.current.runOwn(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
 	h.forgetStopFile()
 	h.answer = h.answerOf(ctx, exit, h.before)
 	h.saved = h.answer != core.AnswerNothing
@@ -205,7 +204,7 @@ func (h *head) signalRanks(ctx context.Context, number int) (bool, error) {
 	some := make([]bool, h.n.config.Size)
 	var own error
 	var wg sync.WaitGroup
-	wg.Go(func() { some[0], own = h.n.signalRanks(ctx, number) })
+	wg.Go(func() { some[0], own = h.n.current.signalRanks(ctx, number) })
 	err := h.hosts.all(func(rank int, p *rpc.Peer) error {
 		r, err := rpc.Call(ctx, p, callSignal, signalRequest{number})
 		some[rank] = r.Some
@@ -213,34 +212,6 @@ func (h *head) signalRanks(ctx context.Context, number int) (bool, error) {
 	})
 	wg.Wait()
 	return slices.Contains(some, true), errors.Join(own, err)
-}
-
-// signalRanks sends a signal to the ranks in this node's container.
-func (n *node) signalRanks(ctx context.Context, number int) (bool, error) {
-	exit, err := n.inBox(ctx, ranks.Command, strconv.Itoa(number))
-	if err == nil && exit.Code != 0 && exit.Code != ranks.None {
-		err = fmt.Errorf("bee %s ended with exit code %d", ranks.Command, exit.Code)
-	}
-	return err == nil && exit.Code == 0, err
-}
-
-// inBox runs one of bee's own commands in this node's container.
-func (n *node) inBox(ctx context.Context, args ...string) (core.Exit, error) {
-	n.mu.Lock()
-	b := n.box
-	n.mu.Unlock()
-	if b == nil {
-		return core.Exit{}, errors.New("the container does not run")
-	}
-	p, err := b.Exec(ctx, driver.Command{Args: append([]string{"/.bee/bee"}, args...), Env: b.env, Dir: "/"})
-	if err != nil {
-		return core.Exit{}, err
-	}
-	exit, err := p.Wait(ctx)
-	if err != nil {
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
-	}
-	return exit, err
 }
 
 // stopFile is the job's stop file on this host: its name in the volume.
@@ -272,7 +243,7 @@ func (h *head) forgetStopFile() {
 // saveCommand runs the command that has the job write its checkpoint, in the
 // job's container.
 func (h *head) saveCommand(ctx context.Context) error {
-	b := h.n.box
+	b := h.n.current.get()
 	log, err := fsutil.Append(plan.NodeLogPath(h.n.config.Host.Dir, 0), 0o600)
 	if err != nil {
 		return err

@@ -31,32 +31,6 @@ func (n *node) guestPeers(job *plan.Plan) *driver.Peers {
 	return p
 }
 
-// movable gives this node's machine as one that can be saved.
-func (n *node) movable() (driver.Snapshot, error) {
-	n.mu.Lock()
-	b := n.box
-	n.mu.Unlock()
-	if b != nil {
-		if g := b.Guest(); g != nil && g.Snapshot() != nil {
-			return g.Snapshot(), nil
-		}
-	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "save virtual machine of", Object: n.config.Host.Name, Err: errors.New("there is none that can be saved (yet, or any more)")}
-}
-
-// heldVolume is where this node keeps what comes out of its machine's volume.
-func (n *node) heldVolume() string {
-	return filepath.Join(plan.NodeDir(n.config.Host.Dir, n.config.Rank), "volume")
-}
-
-// volume is the run's volume as this node has it.
-func (n *node) volume() string {
-	if job := n.known.job(); job.HoldsVolume() && n.config.Rank > 0 {
-		return n.heldVolume()
-	}
-	return plan.VolumeDir(n.config.Host.Dir)
-}
-
 // restoreBox brings this node's machine up from what was saved of it, halted.
 func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.ContainerSpec) (driver.Container, error) {
 	mover := rt.VM()
@@ -65,7 +39,7 @@ func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.Conta
 	}
 	part := plan.SavedPart(plan.RestoreDir(n.config.Host.Dir), n.config.Rank)
 	if n.group != 0 { // it is on the head's host
-		if err := n.takePart(ctx, 0, partRequest{Rank: n.config.Rank}, part); err != nil {
+		if err := n.machine.takePart(ctx, 0, partRequest{Rank: n.config.Rank}, part); err != nil {
 			return nil, fmt.Errorf("take the saved machine from the head: %w", err)
 		}
 	}
@@ -75,70 +49,6 @@ func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.Conta
 	}
 	fsutil.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
 	return box, nil
-}
-
-// takePart takes a node's saved machine from another node's disk.
-func (n *node) takePart(ctx context.Context, from int, r partRequest, into string) error {
-	p, err := n.pool.peer(ctx, from)
-	if err != nil {
-		return err
-	}
-	s, _, err := rpc.Open(ctx, p, callPart, r)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	return treesync.Receive(ctx, s, into)
-}
-
-// sendPart is the other side: the head gives each node its own, and each gives
-// the head what it has saved.
-func (n *node) sendPart(ctx context.Context, c rpc.Caller, r partRequest, s rpc.Answer[rpc.None]) error {
-	if c.Rank != 0 && c.Rank != r.Rank {
-		return &core.Error{Kind: core.Invalid, Op: "give saved machine", Object: rankName(r.Rank), Err: errors.New("it is another node's")}
-	}
-	dir := plan.RestoreDir(n.config.Host.Dir)
-	if r.Number > 0 {
-		dir = freshSnapshot(n.config.Host.Dir, r.Number)
-	}
-	if err := s.Reply(rpc.None{}); err != nil {
-		return err
-	}
-	part := plan.SavedPart(dir, r.Rank)
-	err := treesync.Send(ctx, s, part, nil)
-	if err == nil && r.Number > 0 { // the head has it
-		err = fsutil.RemoveAll(part)
-	}
-	return err
-}
-
-// freshSnapshot is where a snapshot lies until it is whole.
-func freshSnapshot(dir string, n int) string { return plan.SnapshotDir(dir, n) + ".new" }
-
-// holdMachine does what the head wants done with this node's machine.
-func (n *node) holdMachine(ctx context.Context, r holdRequest) error {
-	m, err := n.movable()
-	if err != nil {
-		return err
-	}
-	p := n.known.job()
-	switch r.Do {
-	case holdPause:
-		return m.Pause(ctx)
-	case holdResume:
-		return m.Resume(ctx)
-	case holdSave:
-		part := plan.SavedPart(freshSnapshot(n.config.Host.Dir, r.Number), n.config.Rank)
-		if err := fsutil.RemoveAll(part); err != nil {
-			return err
-		}
-		return m.Save(ctx, part)
-	case holdTake:
-		return m.Get(ctx, p.Volume, r.Globs, n.volume())
-	case holdFill:
-		return m.Put(ctx, p.Volume, plan.VolumeDir(n.config.Host.Dir))
-	}
-	return invalid("order for a virtual machine", r.Do)
 }
 
 // awaitSaving waits until machines that are just being saved continue, and keeps them from
@@ -180,7 +90,7 @@ func (h *head) holdEach(ctx context.Context, r holdRequest) []error {
 	errs := make([]error, h.n.config.Size)
 	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			if err := h.n.holdMachine(ctx, r); err != nil {
+			if err := h.n.machine.hold(ctx, r); err != nil {
 				errs[0] = h.n.failed(r.Do+" the virtual machine on", err)
 			}
 			return
@@ -243,7 +153,7 @@ func (h *head) collectParts(ctx context.Context, number int) error {
 	errs := make([]error, h.n.config.Size)
 	h.hosts.each(func(rank int, _ *rpc.Peer) {
 		if rank > 0 && h.hosts.groups[rank] != 0 {
-			errs[rank] = h.n.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, plan.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
+			errs[rank] = h.n.machine.takePart(ctx, rank, partRequest{Rank: rank, Number: number}, plan.SavedPart(freshSnapshot(h.n.config.Host.Dir, number), rank))
 		}
 	})
 	return errors.Join(errs...)
@@ -310,7 +220,7 @@ func (h *head) giveSnapshot(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc
 // after setup.
 func (h *head) spreadHeld(ctx context.Context) error {
 	if h.plan.Setup != nil {
-		m, err := h.n.movable()
+		m, err := h.n.current.movable()
 		if err != nil {
 			return err
 		}
@@ -333,20 +243,20 @@ func (h *head) spreadHeld(ctx context.Context) error {
 // start.
 func (h *head) begin(ctx context.Context, c driver.Command) (driver.Process, error) {
 	if h.plan.InGuest {
-		g, err := h.n.box.guest()
+		g, err := h.n.current.get().guest()
 		if err != nil {
 			return nil, err
 		}
 		return g.ExecInGuest(ctx, driver.Command{Args: c.Args, Dir: g.InGuest(h.plan.Volume), Stdout: c.Stdout, Stderr: c.Stderr})
 	}
-	m, err := h.n.movable()
+	m, err := h.n.current.movable()
 	switch {
 	case err != nil:
-		return h.n.box.Exec(ctx, c)
+		return h.n.current.get().Exec(ctx, c)
 	case c.Args == nil:
 		return m.Task(ctx, c)
 	case h.n.health().Phase == core.PhaseSetup:
-		return h.n.box.Exec(ctx, c)
+		return h.n.current.get().Exec(ctx, c)
 	}
 	return m.StartTask(ctx, c)
 }

@@ -37,24 +37,3 @@ func (n *node) findGroup(nonces []string) int {
 	}
 	return n.config.Rank
 }
-
-// tokenPath is where the head marks its image cache while an attempt starts.
-func tokenPath(cache, token string) string { return filepath.Join(cache, "tmp", "seen-"+token) }
-
-// markCache lets the other nodes find out whether they use the same cache.
-func (n *node) markCache() (token string, unmark func()) {
-	token = newToken()
-	path := tokenPath(n.config.Host.Cache, token)
-	if err := os.WriteFile(path, nil, 0o600); err != nil {
-		return "", func() {} // then each manages itself, which only costs time
-	}
-	return token, func() { os.Remove(path) } //nolint:errcheck // it lies among temporary files
-}
-
-func (n *node) sees(cache, token string) bool {
-	if token == "" || filepath.Base(token) != token {
-		return false
-	}
-	_, err := os.Stat(tokenPath(cache, token))
-	return err == nil
-}

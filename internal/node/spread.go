@@ -2,13 +2,12 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -35,46 +34,57 @@ type spread struct {
 	make  func(ctx context.Context, w io.Writer) error
 }
 
-func newSpreads() map[string]*spread {
-	m := map[string]*spread{}
+// spreads are the things that spread over the nodes, as they come to this node and pass
+// it.
+type spreads struct {
+	config plan.Config
+	life   context.Context // the node's
+	pool   *pool
+
+	mu     sync.Mutex
+	things map[string]*spread
+}
+
+func newSpreads(life context.Context, c plan.Config, p *pool) *spreads {
+	s := &spreads{config: c, life: life, pool: p, things: map[string]*spread{}}
 	for _, what := range []string{spreadImage, spreadGuest, spreadVolume, spreadInputs} {
-		m[what] = &spread{known: make(chan struct{})}
+		s.things[what] = &spread{known: make(chan struct{})}
 	}
-	return m
+	return s
 }
 
 // offer settles that this node has a thing itself, and how to write it. That
 // is done once, when the first child asks.
-func (n *node) offer(what string, make func(ctx context.Context, w io.Writer) error) {
-	s := n.spreads[what]
-	s.make = make
-	close(s.known)
+func (s *spreads) offer(what string, make func(ctx context.Context, w io.Writer) error) {
+	one := s.things[what]
+	one.make = make
+	close(one.known)
 }
 
 // pass settles that children get what the relay gets.
-func (n *node) pass(what string, r *relay) {
-	s := n.spreads[what]
-	s.relay = r
-	close(s.known)
+func (s *spreads) pass(what string, r *relay) {
+	one := s.things[what]
+	one.relay = r
+	close(one.known)
 }
 
-// sendSpread gives a child a thing, once it is here or while it comes in.
-func (n *node) sendSpread(ctx context.Context, _ rpc.Caller, t thing, st rpc.Answer[rpc.None]) error {
-	s := n.spreads[t.What]
+// send gives a child a thing, once it is here or while it comes in.
+func (s *spreads) send(ctx context.Context, _ rpc.Caller, t thing, st rpc.Answer[rpc.None]) error {
+	one := s.things[t.What]
 	if err := st.Reply(rpc.None{}); err != nil {
 		return err
 	}
 	select {
-	case <-s.known:
+	case <-one.known:
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	r, err := n.relayFor(s)
+	r, err := s.relayFor(one)
 	if err != nil {
 		return err
 	}
 	if r == nil {
-		return s.make(ctx, st)
+		return one.make(ctx, st)
 	}
 	return r.sendTo(ctx, st)
 }
@@ -82,36 +92,36 @@ func (n *node) sendSpread(ctx context.Context, _ rpc.Caller, t thing, st rpc.Ans
 // relayFor gives the relay to read from. Where several children may ask for
 // what this node has itself, it is written once for all of them; nil where
 // there is one child only.
-func (n *node) relayFor(s *spread) (*relay, error) {
-	if s.make == nil {
-		return s.relay, nil
+func (s *spreads) relayFor(one *spread) (*relay, error) {
+	if one.make == nil {
+		return one.relay, nil
 	}
-	if 2*n.config.Rank+2 >= n.config.Size {
+	if 2*s.config.Rank+2 >= s.config.Size {
 		return nil, nil
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if s.relay == nil {
-		r, err := newRelay(plan.NodeDir(n.config.Host.Dir, n.config.Rank))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if one.relay == nil {
+		r, err := newRelay(plan.NodeDir(s.config.Host.Dir, s.config.Rank))
 		if err != nil {
 			return nil, err
 		}
-		s.relay = r
-		go func() { r.finish(s.make(n.life, r)) }()
+		one.relay = r
+		go func() { r.finish(one.make(s.life, r)) }()
 	}
-	return s.relay, nil
+	return one.relay, nil
 }
 
 // forget gives the space of what every host has now back.
-func (n *node) forget(things ...string) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+func (s *spreads) forget(things ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for _, what := range things {
-		s := n.spreads[what]
+		one := s.things[what]
 		select {
-		case <-s.known:
-			if s.relay != nil {
-				s.relay.close()
+		case <-one.known:
+			if one.relay != nil {
+				one.relay.close()
 			}
 		default:
 		}
@@ -120,24 +130,24 @@ func (n *node) forget(things ...string) {
 
 // take gets a thing from the parent in the tree. A nil consume only passes
 // it on to the children.
-func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) error) error {
-	p, err := n.pool.peer(ctx, parentOf(n.config.Rank))
+func (s *spreads) take(ctx context.Context, what string, consume func(r io.Reader) error) error {
+	p, err := s.pool.peer(ctx, parentOf(s.config.Rank))
 	if err != nil {
 		return err
 	}
-	s, _, err := rpc.Open(ctx, p, callSpread, thing{what})
+	stream, _, err := rpc.Open(ctx, p, callSpread, thing{what})
 	if err != nil {
 		return err
 	}
-	defer s.Close()
-	var in io.Reader = s
+	defer stream.Close()
+	var in io.Reader = stream
 	var r *relay
-	if 2*n.config.Rank+1 < n.config.Size {
-		if r, err = newRelay(plan.NodeDir(n.config.Host.Dir, n.config.Rank)); err != nil {
+	if 2*s.config.Rank+1 < s.config.Size {
+		if r, err = newRelay(plan.NodeDir(s.config.Host.Dir, s.config.Rank)); err != nil {
 			return err
 		}
-		n.pass(what, r)
-		in = io.TeeReader(s, r)
+		s.pass(what, r)
+		in = io.TeeReader(stream, r)
 	}
 	if consume != nil {
 		err = consume(in)
@@ -154,69 +164,10 @@ func (n *node) take(ctx context.Context, what string, consume func(r io.Reader) 
 	return nil
 }
 
-// haveImage sees to it that this host's cache has the image, and the children
-// in the tree can get it.
-func (n *node) haveImage(ctx context.Context, what string, image core.Image, cacheToken string) error {
-	export := func(ctx context.Context, w io.Writer) error { return n.images.ExportFlat(ctx, image.ID, w) }
-	if n.images.Has(image.ID) {
-		n.offer(what, export)
-		return nil
-	}
-	if n.config.Rank == 0 {
-		return n.importStaged(ctx, what, image)
-	}
-	if n.sees(n.config.Host.Cache, cacheToken) {
-		// The cache is the head's own: it is unpacked there once for all.
-		if _, err := rpc.Call(ctx, n.pool.headConn(), callAwaitImage, thing{what}); err != nil {
-			return err
-		}
-		n.offer(what, export)
-		return nil
-	}
-	return n.take(ctx, what, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
-}
-
-// importStaged imports the image that the controller put into the run's
-// directory. The children get it directly from the file.
-func (n *node) importStaged(ctx context.Context, what string, image core.Image) error {
-	path := plan.ArchivePath(n.config.Host.Dir)
-	if what == spreadGuest {
-		path = plan.GuestPath(n.config.Host.Dir)
-	}
-	f, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return &core.Error{
-			Kind: core.NotFound, Op: "find image", Object: image.Ref,
-			Err: errors.New("neither the cache of the head's host nor the run's directory holds it"), Remedy: "Run the job again; it will be sent again.",
-		}
-	}
-	if err != nil {
-		return err
-	}
-	if n.config.Size > 1 {
-		again, err := os.Open(f.Name())
-		if err != nil {
-			f.Close()
-			return err
-		}
-		r, err := relayOf(again)
-		if err != nil {
-			f.Close()
-			return err
-		}
-		n.pass(what, r)
-	}
-	defer f.Close()
-	if err := n.images.ImportFlat(ctx, f); err != nil {
-		return err
-	}
-	return os.Remove(f.Name())
-}
-
 // takeTree replaces what is in a directory by the parent's. The directory
 // itself is bound into the container: it stays.
-func (n *node) takeTree(ctx context.Context, what, into string) error {
-	return n.take(ctx, what, func(r io.Reader) error {
+func (s *spreads) takeTree(ctx context.Context, what, into string) error {
+	return s.take(ctx, what, func(r io.Reader) error {
 		temp := into + ".new"
 		if err := treesync.Receive(ctx, r, temp); err != nil {
 			return err
@@ -228,18 +179,18 @@ func (n *node) takeTree(ctx context.Context, what, into string) error {
 // haveTree sees to it that a directory below Host.Dir is here as the head has
 // it, and the children in the tree can get it. Where several hosts see one
 // directory, one of them fills it.
-func (n *node) haveTree(ctx context.Context, what, dir string) error {
-	switch n.group {
+func (s *spreads) haveTree(ctx context.Context, what, dir string, group int) error {
+	switch group {
 	case 0:
-		n.offer(what, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, dir, nil) })
+		s.offer(what, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, dir, nil) })
 		return nil
-	case n.config.Rank:
-		return n.takeTree(ctx, what, dir)
+	case s.config.Rank:
+		return s.takeTree(ctx, what, dir)
 	}
-	if 2*n.config.Rank+1 >= n.config.Size {
+	if 2*s.config.Rank+1 >= s.config.Size {
 		return nil
 	}
-	return n.take(ctx, what, nil)
+	return s.take(ctx, what, nil)
 }
 
 // replaceContents moves what is in from to dir, in place of what was there.

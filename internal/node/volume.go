@@ -216,9 +216,7 @@ func (n *node) machineVolume(p *plan.Plan) *MachineVolume {
 
 // server returns the machine that has the data image.
 func (h *head) server() (driver.Guest, error) {
-	h.n.mu.Lock()
-	b := h.n.box
-	h.n.mu.Unlock()
+	b := h.n.current.get()
 	if b != nil {
 		if g := b.Guest(); g != nil && g.VolumeDisk() != nil {
 			return g, nil
