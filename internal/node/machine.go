@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
@@ -57,62 +55,6 @@ type MachineVolume struct {
 	// Image is its file on node 0's host, whose guest serves it to Clients;
 	// Server is that guest's address, on all other nodes.
 	Image, Server, Clients string
-}
-
-// chooseRuntime gives the runtime for this node's container, and what gives
-// back what it uses.
-func (n *node) chooseRuntime(ctx context.Context, p *plan.Plan, name string) (rt driver.Runtime, why string, release func(), err error) {
-	if p.VM == nil {
-		rt, why, err = n.Runtime(ctx, name)
-		return rt, why, func() {}, err
-	}
-	m := Machine{VM: *p.VM, Cores: cores(n.config), Free: n.memory.Free, Rank: n.config.Rank, Inputs: plan.InputsDir(n.config.Host.Dir), Report: func(text string) {
-		n.Log.Info("of the virtual machine", "report", text)
-		if n.head != nil { // those of the others take as long
-			n.head.journal.say(core.PhaseStart, text)
-		}
-	}, Emulated: n.emulates.Store}
-	if p.SavesVM() {
-		m.Peers = n.guestPeers(p)
-	}
-	m.Sharers, m.Index = n.sharers()
-	m.Volume = n.machineVolume(p)
-	if m.Tree, release, err = n.images.Tree(ctx, p.VM.Guest.ID); err != nil {
-		return nil, "", nil, err
-	}
-	m.Kept = n.images.Kept(p.VM.Guest.ID)
-	if p.VM.Fabric == fabric.Multicast && n.config.Size > 1 {
-		m.Group, m.Via = fabric.Group(n.config.Owner.Run).String(), n.pool.ownIP()
-	}
-	if err = n.links.attach(&m); err != nil {
-		release()
-		return nil, "", nil, err
-	}
-	if m.Port != nil {
-		release = both(release, func() { m.Port.Close() })
-	}
-	if rt, err = n.Machine(ctx, m); err != nil {
-		release()
-		return nil, "", nil, err
-	}
-	return rt, "the job asks for virtual machines", release, nil
-}
-
-// sharers is how many guests of the run are on this machine, and which of them
-// is this node's.
-func (n *node) sharers() (count, index int) {
-	own := machine()
-	_, members, _ := n.known.all()
-	for _, m := range members {
-		if id, _, _ := strings.Cut(m.Machine, "/"); id != own {
-			continue
-		}
-		count++
-		if m.Rank < n.config.Rank {
-			index++
-		}
-	}
-	return max(count, 1), index
 }
 
 // noRuntime reports why this host can run no container, where that is asked.

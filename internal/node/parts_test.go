@@ -353,10 +353,10 @@ func TestNamesInside(t *testing.T) {
 		"a container": {nil, lone, nil, "127.0.0.1"},
 		"containers":  {nil, two, []string{"10.0.0.1 h0", "10.0.0.2 h1"}, "10.0.0.1,10.0.0.2"},
 	} {
-		n := &node{Options: Options{Binary: "/bee"}, config: plan.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
 		p := &plan.Plan{VM: c.vm, Volume: "/work"}
-		env := environment(p, n.config, n.mpiJob(p, c.members, networkInfo{}), nil)
-		spec, err := n.containerSpec(p, c.members, driver.LocalImage{}, env, nil)
+		k := &maker{options: Options{Binary: "/bee"}, config: plan.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p, members: c.members}
+		env := environment(p, k.config, mpiJob(p, c.members, networkInfo{}), nil)
+		spec, err := k.spec(driver.LocalImage{}, env, nil)
 		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
 			t.Errorf("%s: %v, %q, %q", name, err, spec.Hosts, env)
 		}
@@ -365,9 +365,9 @@ func TestNamesInside(t *testing.T) {
 
 // TestNoMountHidesAnother: inputs may lie within each other, and the volume in one.
 func TestNoMountHidesAnother(t *testing.T) {
-	n := &node{Options: Options{Binary: "/bee"}, config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}}
 	p := &plan.Plan{Volume: "/data/work", Binds: map[string]string{"/data/a": "2/a", "/data": "0/data", "/etc/s.conf": "1/s.conf", "/data/x": "3/x"}}
-	spec, err := n.containerSpec(p, nil, driver.LocalImage{}, nil, nil)
+	k := &maker{options: Options{Binary: "/bee"}, config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p}
+	spec, err := k.spec(driver.LocalImage{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

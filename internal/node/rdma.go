@@ -11,59 +11,6 @@ import (
 	"github.com/bee-hpc/bee/internal/rdma"
 )
 
-// addRDMA adds this host's RDMA devices to a container, as far as the job wants them. What
-// keeps programs from them is an error where the job needs them, and a note otherwise.
-func (n *node) addRDMA(ctx context.Context, p *plan.Plan, rt driver.Runtime, b *box, s *driver.ContainerSpec) error {
-	if p.VM != nil {
-		if p.RDMA == plan.RDMAHost {
-			return n.noRDMA(errors.New("a virtual machine cannot use the host's devices"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")
-		}
-		return nil
-	}
-	host := n.RDMA.Look()
-	if p.RDMA == plan.RDMANone {
-		if host.Empty() || rt.Info().OwnDevices {
-			return nil
-		}
-		return n.noRDMA(fmt.Errorf("with %s, containers have all devices of the host", rt.Info().Name), "Use the runtime rootless, docker or podman, or leave `rdma: none` out.")
-	}
-	if p.RDMA == plan.RDMAHost || !host.Empty() {
-		problems := host.Check(n.verbsLibraries(ctx, p), rt.Info().OwnLimits)
-		if err := rdma.Unusable(problems); err != nil && p.RDMA == plan.RDMAHost {
-			return n.noRDMA(err, core.Remedy(err))
-		}
-		for _, problem := range problems {
-			b.notes = append(b.notes, core.Printable("programs may find no usable RDMA device: "+problem.Text+". "+problem.Remedy, maxText))
-		}
-		b.notes = b.notes[:min(len(b.notes), maxNotes)]
-	}
-	s.Devices = append(s.Devices, driver.SameDevices(host.Paths())...)
-	if b.rdma = host.Report(); core.CheckRDMA(b.rdma) != nil { // no record has room for that
-		b.rdma = nil
-	}
-	return nil
-}
-
-// noRDMA is the error of a host that cannot have what the job wants.
-func (n *node) noRDMA(err error, remedy string) error {
-	return &core.Error{Kind: core.Unsupported, Op: "use RDMA on", Object: n.config.Host.Name, Err: err, Remedy: remedy}
-}
-
-// verbsLibraries are those of the job's image; nil: it has none, or they are not known.
-func (n *node) verbsLibraries(ctx context.Context, p *plan.Plan) *rdma.Libraries {
-	tree, release, err := n.images.Tree(ctx, p.Image.ID)
-	if err != nil {
-		n.Log.Warn("look for the image's rdma-core", "err", err)
-		return nil
-	}
-	defer release()
-	libraries, err := rdma.LibrariesIn(tree)
-	if err != nil {
-		n.Log.Warn("look for the image's rdma-core", "err", err)
-	}
-	return libraries
-}
-
 // reportNotes reports to the user what nodes note about their hosts, once for all hosts with
 // the same note.
 func (h *head) reportNotes(byRank [][]string) {
@@ -80,4 +27,57 @@ func (h *head) reportNotes(byRank [][]string) {
 	for _, text := range order {
 		h.journal.say(core.PhaseStart, "note: on "+h.hosts.listNames(ranks[text])+": "+core.Printable(text, maxText))
 	}
+}
+
+// addRDMA adds this host's RDMA devices to a container, as far as the job wants them. What
+// keeps programs from them is an error where the job needs them, and a note otherwise.
+func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *box, s *driver.ContainerSpec) error {
+	if k.plan.VM != nil {
+		if k.plan.RDMA == plan.RDMAHost {
+			return k.noRDMA(errors.New("a virtual machine cannot use the host's devices"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")
+		}
+		return nil
+	}
+	host := k.options.RDMA.Look()
+	if k.plan.RDMA == plan.RDMANone {
+		if host.Empty() || rt.Info().OwnDevices {
+			return nil
+		}
+		return k.noRDMA(fmt.Errorf("with %s, containers have all devices of the host", rt.Info().Name), "Use the runtime rootless, docker or podman, or leave `rdma: none` out.")
+	}
+	if k.plan.RDMA == plan.RDMAHost || !host.Empty() {
+		problems := host.Check(k.verbsLibraries(ctx), rt.Info().OwnLimits)
+		if err := rdma.Unusable(problems); err != nil && k.plan.RDMA == plan.RDMAHost {
+			return k.noRDMA(err, core.Remedy(err))
+		}
+		for _, problem := range problems {
+			b.notes = append(b.notes, core.Printable("programs may find no usable RDMA device: "+problem.Text+". "+problem.Remedy, maxText))
+		}
+		b.notes = b.notes[:min(len(b.notes), maxNotes)]
+	}
+	s.Devices = append(s.Devices, driver.SameDevices(host.Paths())...)
+	if b.rdma = host.Report(); core.CheckRDMA(b.rdma) != nil { // no record has room for that
+		b.rdma = nil
+	}
+	return nil
+}
+
+// noRDMA is the error of a host that cannot have what the job wants.
+func (k *maker) noRDMA(err error, remedy string) error {
+	return &core.Error{Kind: core.Unsupported, Op: "use RDMA on", Object: k.config.Host.Name, Err: err, Remedy: remedy}
+}
+
+// verbsLibraries are those of the job's image; nil: it has none, or they are not known.
+func (k *maker) verbsLibraries(ctx context.Context) *rdma.Libraries {
+	tree, release, err := k.images.Tree(ctx, k.plan.Image.ID)
+	if err != nil {
+		k.options.Log.Warn("look for the image's rdma-core", "err", err)
+		return nil
+	}
+	defer release()
+	libraries, err := rdma.LibrariesIn(tree)
+	if err != nil {
+		k.options.Log.Warn("look for the image's rdma-core", "err", err)
+	}
+	return libraries
 }

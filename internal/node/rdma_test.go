@@ -95,10 +95,10 @@ func TestRDMAOfAContainer(t *testing.T) {
 		if tree == "" {
 			tree = t.TempDir()
 		}
-		n := &node{Options: Options{RDMA: hostWith(t, c.host), Log: slog.New(slog.DiscardHandler)}, images: ofTree{tree: tree}}
-		n.config.Host.Name = "h0"
+		k := &maker{options: Options{RDMA: hostWith(t, c.host), Log: slog.New(slog.DiscardHandler)}, images: ofTree{tree: tree}, plan: &c.plan}
+		k.config.Host.Name = "h0"
 		b, s := &box{}, driver.ContainerSpec{}
-		err := n.addRDMA(t.Context(), &c.plan, c.rt, b, &s)
+		err := k.addRDMA(t.Context(), c.rt, b, &s)
 		if c.err != "" {
 			if !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), c.err) || core.Remedy(err) == "" || len(s.Devices) > 0 {
 				t.Errorf("%s: %v, %q", name, err, core.Remedy(err))

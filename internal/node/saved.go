@@ -16,41 +16,6 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// guestPeers is what this node's machine has to know to reach the others of the
-// run by itself.
-func (n *node) guestPeers(job *plan.Plan) *driver.Peers {
-	_, members, network := n.known.all()
-	c := n.config
-	p := &driver.Peers{
-		Rank: c.Rank, CA: c.CA, Cert: c.Cert, Key: c.Key, Env: environment(job, c, n.mpiJob(job, members, network), nil),
-		Dir: workdirOf(job),
-	}
-	for _, m := range members {
-		p.Members = append(p.Members, driver.Peer{Name: m.Name, IP: m.IP, Identity: plan.NodeName(m.Rank)})
-	}
-	return p
-}
-
-// restoreBox brings this node's machine up from what was saved of it, halted.
-func (n *node) restoreBox(ctx context.Context, rt driver.Runtime, s driver.ContainerSpec) (driver.Container, error) {
-	mover := rt.VM()
-	if mover == nil {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machine on", Object: n.config.Host.Name, Err: errors.New("its runtime knows no saved ones")}
-	}
-	part := plan.SavedPart(plan.RestoreDir(n.config.Host.Dir), n.config.Rank)
-	if n.group != 0 { // it is on the head's host
-		if err := n.machine.takePart(ctx, 0, partRequest{Rank: n.config.Rank}, part); err != nil {
-			return nil, fmt.Errorf("take the saved machine from the head: %w", err)
-		}
-	}
-	box, err := mover.Restore(ctx, s, part)
-	if err != nil {
-		return nil, err
-	}
-	fsutil.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
-	return box, nil
-}
-
 // awaitSaving waits until machines that are just being saved continue, and keeps them from
 // being saved again until done is called: what a guest that is halted has not written yet
 // to a disk, or to another's volume, would be lost if it were ended.

@@ -48,10 +48,9 @@ func TestWhereAnImagesUserCounts(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			n := &node{images: withUser{}}
-			n.head = &head{n: n, journal: j}
+			k := &maker{images: withUser{}, plan: &c.plan, say: func(text string) { j.say(core.PhaseStart, text) }}
 			c.plan.Image.Config.User = "www"
-			user, err := n.imageUser(t.Context(), &c.plan, mapper{maps: c.maps})
+			user, err := k.imageUser(t.Context(), mapper{maps: c.maps})
 			if err != nil || (user != nil) != c.counts {
 				t.Errorf("it is %+v, %v", user, err)
 			}

@@ -197,23 +197,6 @@ func imageSize(dir string, wanted int64) (int64, error) {
 	return wanted, nil
 }
 
-// machineVolume is what this node's machine has for a volume.
-func (n *node) machineVolume(p *plan.Plan) *MachineVolume {
-	if p.VM.Volume != plan.VolumeImage {
-		return nil
-	}
-	v := &MachineVolume{Dir: plan.VolumeDir(n.config.Host.Dir)}
-	if n.config.Rank > 0 {
-		v.Server = fabric.Address(0).String()
-		return v
-	}
-	v.Image = plan.VolumeImagePath(n.config.Host.Dir)
-	if n.config.Size > 1 {
-		v.Clients = fabric.Network().String()
-	}
-	return v
-}
-
 // server returns the machine that has the data image.
 func (h *head) server() (driver.Guest, error) {
 	b := h.n.current.get()
