@@ -38,7 +38,7 @@ func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
 	return b, nil
 }
 
-// maker gives what makes this node's container.
+// maker returns what makes this node's container.
 func (n *node) maker() *maker {
 	job, members, network := n.known.all()
 	return &maker{

@@ -20,7 +20,7 @@ type choices struct {
 	nameOf  func(rank int) string
 }
 
-// choices gives those of the attempt, once all nodes have joined.
+// choices returns those of the attempt, once all nodes have joined.
 func (hs *hosts) choices() choices {
 	return choices{plan: hs.plan, infos: hs.infos, journal: hs.journal, nameOf: hs.nameOf}
 }

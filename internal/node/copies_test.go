@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"maps"
 	"os"
@@ -28,6 +29,17 @@ func volumeHead(t *testing.T, paths ...string) (*head, string) {
 	return h, plan.VolumeDir(dir)
 }
 
+// TestACheckpointAskedTooLate finds no container that `checkpoint.command` could run in.
+func TestACheckpointAskedTooLate(t *testing.T) {
+	h, _ := volumeHead(t)
+	h.plan.Checkpoint.Command = []string{"save"}
+	running, ended := context.WithCancel(t.Context())
+	ended()
+	if _, err := h.snapshots.keepAsked(t.Context(), running); !errors.Is(err, errEnded) || !core.IsKind(err, core.Transient) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestACopyOfAVolume has what `paths` name, directories too, as it was while nobody
 // wrote to it: without `paths` that is all of it.
 func TestACopyOfAVolume(t *testing.T) {
@@ -52,7 +64,7 @@ func TestACopyOfAVolume(t *testing.T) {
 			want := map[string]string{"state": "1", "log": "l", "deep/er/part": "2", "deep/other": "3"}
 			write(t, volume, want)
 			testkit.Eventually(t, 10*time.Second, func() error {
-				if l, err := h.n.trees().Look(volume, []string{snapshot.Whole}); err != nil || l.Busy {
+				if l, err := h.volumes.trees().Look(volume, []string{snapshot.Whole}); err != nil || l.Busy {
 					return errors.Join(err, errRestless)
 				}
 				return nil
@@ -64,10 +76,10 @@ func TestACopyOfAVolume(t *testing.T) {
 				t.Fatal(err)
 			}
 			delete(want, c.removed)
-			if whole, err := h.copyParts(t.Context(), filepath.Join(t.TempDir(), "parts")); err != nil || whole == c.waits {
+			if whole, err := h.snapshots.copyParts(t.Context(), filepath.Join(t.TempDir(), "parts")); err != nil || whole == c.waits {
 				t.Errorf("at once: whole %v, %v", whole, err)
 			}
-			if err := h.snapshotVolume(t.Context(), 1, time.Minute); err != nil {
+			if err := h.snapshots.copyVolume(t.Context(), 1, time.Minute); err != nil {
 				t.Fatal(err)
 			}
 			if got := contents(t, plan.SnapshotDir(h.n.config.Host.Dir, 1)); !maps.Equal(got, want) {
@@ -83,7 +95,7 @@ func TestWhatComesMeanwhileIsNotInACopy(t *testing.T) {
 	parts, fresh := filepath.Join(t.TempDir(), "parts"), filepath.Join(t.TempDir(), "fresh")
 	write(t, volume, map[string]string{"state.2": "half", "state.1": "longer", "log": "l"})
 	write(t, parts, map[string]string{"state.1": "1"})
-	if err := h.addRest(t.Context(), parts, fresh); err != nil {
+	if err := h.snapshots.addRest(t.Context(), parts, fresh); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, fresh); !maps.Equal(got, map[string]string{"state.1": "1", "log": "l"}) {
@@ -97,7 +109,7 @@ func TestNothingToCopyYet(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(volume, "deep"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.snapshotVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
+	if err := h.snapshots.copyVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
 		t.Errorf("got %v", err)
 	}
 }

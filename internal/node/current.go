@@ -19,10 +19,10 @@ type current struct {
 
 	mu      sync.Mutex
 	box     *box
-	booting func() (string, error) // gives the console of the machine; nil: there is none (yet)
+	booting func() (string, error) // reads the console of the machine; nil: there is none (yet)
 }
 
-// get gives the container; nil: it does not run (yet, or any more).
+// get returns the container; nil: it does not run (yet, or any more).
 func (c *current) get() *box {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -36,7 +36,7 @@ func (c *current) set(b *box) {
 	c.box = b
 }
 
-// drop gives the container to be ended, once.
+// drop returns the container, and forgets it: it is ended once.
 func (c *current) drop() *box {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -49,14 +49,14 @@ func (n *node) newServer() *rpc.Server {
 func (n *node) obey(s *rpc.Server) {
 	rpc.Handle(s, callBegin, func(ctx context.Context, _ rpc.Caller, r beginRequest) (beginReply, error) {
 		if err := n.begin(ctx, r); err != nil {
-			return beginReply{}, n.failed("prepare", err)
+			return beginReply{}, failedOn(n.config.Host.Name, "prepare", err)
 		}
 		return beginReply{n.group}, nil
 	})
 	rpc.Handle(s, callStart, n.handleStart)
 	rpc.Handle(s, callSync, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (rpc.None, error) {
 		if err := n.spreads.haveTree(ctx, spreadVolume, plan.VolumeDir(n.config.Host.Dir), n.group); err != nil {
-			return rpc.None{}, n.failed("copy the volume to", err)
+			return rpc.None{}, failedOn(n.config.Host.Name, "copy the volume to", err)
 		}
 		n.settle()
 		return rpc.None{}, nil
@@ -71,21 +71,21 @@ func (n *node) obey(s *rpc.Server) {
 	rpc.Handle(s, callSignal, func(ctx context.Context, _ rpc.Caller, r signalRequest) (signalReply, error) {
 		some, err := n.current.signalRanks(ctx, r.Number)
 		if err != nil {
-			return signalReply{}, n.failed("signal the ranks on", err)
+			return signalReply{}, failedOn(n.config.Host.Name, "signal the ranks on", err)
 		}
 		return signalReply{some}, nil
 	})
 	rpc.Handle(s, callLook, func(_ context.Context, _ rpc.Caller, g globs) (snapshot.Look, error) {
-		l, err := n.trees().Look(n.machine.volume(), g.Globs)
+		l, err := snapshot.Trees{Seen: n.known.job().Volume}.Look(n.machine.volume(), g.Globs)
 		if err != nil {
-			return snapshot.Look{}, n.failed("look at the files of a checkpoint on", err)
+			return snapshot.Look{}, failedOn(n.config.Host.Name, "look at the files of a checkpoint on", err)
 		}
 		return l, nil
 	})
 	rpc.HandleStream(s, callGather, n.sendOutputs)
 	rpc.Handle(s, callHold, func(ctx context.Context, _ rpc.Caller, r holdRequest) (rpc.None, error) {
 		if err := n.machine.hold(ctx, r); err != nil {
-			return rpc.None{}, n.failed(r.Do+" the virtual machine on", err)
+			return rpc.None{}, failedOn(n.config.Host.Name, r.Do+" the virtual machine on", err)
 		}
 		return rpc.None{}, nil
 	})
@@ -96,23 +96,17 @@ func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (s
 	n.known.setVolume(r.Volume)
 	b, err := n.runBox(ctx, r.Runtime)
 	if err != nil {
-		return startReply{}, n.failed("start the container on", err)
+		return startReply{}, failedOn(n.config.Host.Name, "start the container on", err)
 	}
 	return startReply{b.runtime, core.Printable(b.why, maxText), b.notes}, nil
 }
 
-// failed names this host in an error.
-func (n *node) failed(op string, err error) error {
-	if e, ok := errors.AsType[*core.Error](err); ok && e.Op == "reach host" {
-		return err // it names both hosts
-	}
-	return &core.Error{Kind: core.KindOf(err), Op: op, Object: n.config.Host.Name, Err: err, Remedy: core.Remedy(err)}
-}
-
 func (n *node) health() nodecall.Health {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return nodecall.Health{Rank: n.config.Rank, Phase: n.phase, Running: n.current.get() != nil}
+	h := nodecall.Health{Rank: n.config.Rank, Running: n.current.get() != nil}
+	if n.head != nil {
+		h.Phase = n.head.journal.phase()
+	}
+	return h
 }
 
 // refused is about a call whose content does not fit its caller.
@@ -153,12 +147,12 @@ func (h *head) register(s *rpc.Server) {
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, nodecall.CallSave, func(ctx context.Context, _ rpc.Caller, r nodecall.SaveRequest) (nodecall.SaveReply, error) {
-		kept, err := h.askCheckpoint(ctx, r.Move)
+		kept, err := h.saver.askCheckpoint(ctx, r.Move)
 		return nodecall.SaveReply{Kept: kept}, err
 	})
 	rpc.HandleStream(s, nodecall.CallInput, h.passInput)
-	rpc.HandleStream(s, nodecall.CallHold, h.pinSnapshot)
-	rpc.HandleStream(s, nodecall.CallSnapshot, h.giveSnapshot)
+	rpc.HandleStream(s, nodecall.CallHold, h.snapshots.pin)
+	rpc.HandleStream(s, nodecall.CallSnapshot, h.snapshots.send)
 	rpc.Handle(s, nodecall.CallAddresses, func(context.Context, rpc.Caller, rpc.None) (nodecall.Addresses, error) {
 		return nodecall.Addresses{Addrs: h.addrs}, nil
 	})
@@ -221,5 +215,13 @@ func (n *node) report(text string) {
 
 // note keeps what a node reports to the user.
 func (h *head) note(text string) {
-	h.journal.say(h.n.health().Phase, text)
+	h.journal.say(h.journal.phase(), text)
+}
+
+// failedOn names a host in an error.
+func failedOn(host, op string, err error) error {
+	if e, ok := errors.AsType[*core.Error](err); ok && e.Op == "reach host" {
+		return err // it names both hosts
+	}
+	return &core.Error{Kind: core.KindOf(err), Op: op, Object: host, Err: err, Remedy: core.Remedy(err)}
 }

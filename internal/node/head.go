@@ -4,25 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
-	"slices"
-	"strings"
-	"sync"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/mpi/ranks"
-	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
 	"github.com/bee-hpc/bee/internal/plan"
-	"github.com/bee-hpc/bee/internal/rpc"
-	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/tasklog"
-	"github.com/bee-hpc/bee/internal/treesync"
 )
 
 // head is node 0's further part: it carries the plan out.
@@ -35,33 +23,23 @@ type head struct {
 	end     *ending
 	hosts   *hosts
 	ready   map[string]chan struct{} // closed when this host's cache has an image
-	mu      sync.Mutex
+
+	volumes   *volumes
+	image     *imageVolume
+	machines  *machines
+	snapshots *snapshots
+	saver     *saver
+	commands  *commands
 
 	runtimes []string
-	shared   bool
 	exit     *core.Exit
 	inSetup  bool
-	setUp    bool        // setup has ended well
-	saved    bool        // the task has written its checkpoint
-	wrote    bool        // it is known to have, by `checkpoint.command`
-	inPost   bool        // the exit is that of the plan's Post
-	before   evidence    // when it was asked
-	answer   core.Answer // how it ended then
-	asked    bool        // it was asked to write its checkpoint, and to end
-	snapshot int         // the one that the run continues from, of saved machines
-
-	running context.Context // as long as the job's command does; nil: it has not begun
+	setUp    bool // setup has ended well
+	inPost   bool // the exit is that of the plan's Post
 
 	slot slot
-
-	asks   chan struct{} // that it write its checkpoint now, and end
-	saving sync.Mutex    // one snapshot at a time
-	taken  int           // how many have been begun
-	kept   *snapshot.Retained
 	// input is what Run reads; nil: nothing.
 	input *jobInput
-	// unlockImage gives the data image free that is the volume; nil: it is none.
-	unlockImage func()
 }
 
 func newHead(n *node) (*head, error) {
@@ -77,16 +55,35 @@ func newHead(n *node) (*head, error) {
 	reserveSpace(reservePath(dir))
 	granted := n.config.Plan.Deadline
 	n.config.Plan.Begin(time.Now())
-	end := newEnding(n.config.Plan.Grace)
+	h := assemble(n, j, tasklog.New(output))
+	h.slot = slot{site: granted, ends: n.config.Plan.Deadline}
+	return h, nil
+}
+
+// assemble makes a head of its parts.
+func assemble(n *node, j *journal, output *tasklog.Writer) *head {
+	c, p := n.config, n.config.Plan
 	h := &head{
-		n: n, plan: n.config.Plan, journal: j, output: tasklog.New(output), asks: make(chan struct{}, 1),
-		end: end, hosts: newHosts(n.config, j, end), ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})},
-		slot: slot{site: granted, ends: n.config.Plan.Deadline}, kept: snapshot.Retain(dir),
+		n: n, plan: p, journal: j, output: output, end: newEnding(p.Grace),
+		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})},
 	}
-	if h.plan.Input {
+	if p.Input {
 		h.input = newJobInput()
 	}
-	return h, nil
+	h.hosts = newHosts(c, j, h.end)
+	h.volumes = &volumes{config: c, plan: p, journal: j, hosts: h.hosts, pool: n.pool, spreads: n.spreads}
+	h.image = &imageVolume{config: c, plan: p, journal: j, current: n.current, tools: n.tools}
+	h.machines = &machines{config: c, plan: p, hosts: h.hosts, own: n.machine}
+	h.snapshots = &snapshots{
+		config: c, plan: p, journal: j, current: n.current, volumes: h.volumes, image: h.image, machines: h.machines,
+		serving: &n.serving, kept: snapshot.Retain(c.Host.Dir),
+	}
+	h.saver = &saver{
+		config: c, plan: p, log: n.Log, journal: j, hosts: h.hosts, current: n.current, volumes: h.volumes, image: h.image,
+		snapshots: h.snapshots, reads: p.Input, asks: make(chan struct{}, 1),
+	}
+	h.commands = &commands{config: c, plan: p, journal: j, output: output, end: h.end, current: n.current, saver: h.saver, notices: n.notices}
+	return h
 }
 
 // refuse ends an attempt that could not even begin.
@@ -117,7 +114,7 @@ func (h *head) carryOut(ctx context.Context) {
 	}
 	h.output.Close()
 	r := h.conclude(err)
-	r.Continue, r.Answer, r.Snapshot, r.SetupDone = h.saved, h.answer, h.snapshot, h.setUp
+	r.Continue, r.Answer, r.Snapshot, r.SetupDone = h.saver.saved, h.saver.answer, h.saver.snapshot, h.setUp
 	r.Started = started
 	h.leave(r)
 }
@@ -129,7 +126,7 @@ func (h *head) carryOut(ctx context.Context) {
 // own leaves any, half of it is all that there is. Else the run would write its checkpoint in
 // every slot and never get on.
 func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
-	grace = h.saveGrace()
+	grace = saveGrace(h.plan)
 	margin = grace + h.plan.Grace
 	c := h.plan.Checkpoint
 	if c == nil {
@@ -152,11 +149,11 @@ func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
 
 // saveGrace is how long the job may take to end, with its checkpoint written
 // where it makes one.
-func (h *head) saveGrace() time.Duration {
-	if c := h.plan.Checkpoint; c != nil {
+func saveGrace(p *plan.Plan) time.Duration {
+	if c := p.Checkpoint; c != nil {
 		return c.Grace
 	}
-	return h.plan.Grace
+	return p.Grace
 }
 
 // errSlotEnds is why an attempt ends that has used up its time.
@@ -171,18 +168,10 @@ var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has ta
 func (h *head) watchNotice(ctx context.Context) {
 	select {
 	case <-h.n.notices:
-		h.end.stop(errTakenBack, h.saveGrace())
+		h.end.stop(errTakenBack, saveGrace(h.plan))
 	case <-ctx.Done():
 	}
 }
-
-// noticeDelay is how much later than the job a head may get a notice that went
-// to both.
-const noticeDelay = 500 * time.Millisecond
-
-// deathDelay is how much later than that the line to the job's command broke it may be
-// known of what the container, or the machine around it, died.
-const deathDelay = 2 * time.Second
 
 // errSaveAsked is the same for a user who wanted a checkpoint, which the job has written.
 var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint")} //nolint:gochecknoglobals // a constant
@@ -199,15 +188,14 @@ func (h *head) work(ctx context.Context) error {
 		return h.goOn(ctx)
 	}
 	if h.plan.Setup != nil {
-		h.n.setPhase(core.PhaseSetup)
-		h.journal.begin(core.PhaseSetup)
-		exit, err := h.task(ctx, h.plan.Setup, nil)
+		h.journal.enter(core.PhaseSetup)
+		exit, err := h.commands.run(ctx, h.plan.Setup, nil)
 		h.journal.end(core.PhaseSetup)
 		if err != nil {
 			return err
 		}
 		if exit.Code != 0 {
-			h.warnOfFullVolume()
+			h.image.warnOfFull()
 			h.exit, h.inSetup = &exit, true
 			return nil
 		}
@@ -226,21 +214,20 @@ func (h *head) work(ctx context.Context) error {
 // run runs the job's command to its end, or takes it over where argv is nil.
 func (h *head) run(ctx context.Context, argv []string) error {
 	running, ran := context.WithCancel(ctx)
-	h.mu.Lock()
-	h.running = running
-	h.mu.Unlock()
-	h.n.setPhase(core.PhaseRun)
-	h.journal.begin(core.PhaseRun)
-	go h.takeSnapshots(running)
-	exit, err := h.task(ctx, argv, h.input)
+	h.saver.setRunning(running)
+	h.journal.enter(core.PhaseRun)
+	go h.snapshots.takeRegularly(running)
+	exit, err := h.commands.run(ctx, argv, h.input)
 	ran()
 	h.journal.end(core.PhaseRun)
-	h.warnOfFullVolume()
+	if h.saver.snapshot == 0 { // else its guest is halted
+		h.image.warnOfFull()
+	}
 	if err != nil {
 		return err
 	}
 	if h.plan.Checkpoint != nil && !h.plan.SavesVM() && exit.Code == plan.ContinueCode {
-		h.saved = true
+		h.saver.saved = true
 		return nil
 	}
 	if exit.Code != 0 {
@@ -260,31 +247,16 @@ func (h *head) run(ctx context.Context, argv []string) error {
 
 // spreadVolume gives hosts with a volume of their own what node 0's has now.
 func (h *head) spreadVolume(ctx context.Context) error {
-	if h.n.config.Size == 1 || h.hasVolumeImage() {
+	if h.n.config.Size == 1 || h.plan.UsesDataImage() {
 		return nil
 	}
 	if h.plan.SavesVM() {
 		return h.spreadHeld(ctx)
 	}
-	if h.shared {
+	if h.volumes.shared {
 		return nil
 	}
-	return h.spreadOutside(ctx)
-}
-
-// spreadOutside does it on the hosts themselves.
-func (h *head) spreadOutside(ctx context.Context) error {
-	h.journal.say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
-	volume := plan.VolumeDir(h.n.config.Host.Dir)
-	h.n.spreads.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
-	if err := h.hosts.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
-		return err
-	}
-	h.n.spreads.forget(spreadVolume)
-	return h.hosts.all(func(_ int, p *rpc.Peer) error {
-		_, err := rpc.Call(ctx, p, callForget, thing{spreadVolume})
-		return err
-	})
+	return h.volumes.spread(ctx)
 }
 
 // checkMPI says what cannot work before it hangs, and warns of the doubtful.
@@ -297,196 +269,4 @@ func (h *head) checkMPI(ctx context.Context) error {
 		h.journal.say(core.PhaseStart, "warning: "+w)
 	}
 	return err
-}
-
-// task runs one of the job's commands, its output into the log. nil: it reads nothing.
-func (h *head) task(ctx context.Context, argv []string, in *jobInput) (core.Exit, error) {
-	if in != nil {
-		defer in.close()
-		if h.plan.Terminal != nil {
-			return h.onTerminal(ctx, argv, in)
-		}
-	}
-	b := h.n.current.get()
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return core.Exit{}, err
-	}
-	defer outR.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		outW.Close()
-		return core.Exit{}, err
-	}
-	defer errR.Close()
-	command := driver.Command{Args: argv, Env: h.taskEnv(), Dir: b.workdir, Stdout: outW, Stderr: errW}
-	var inW *os.File
-	if in != nil {
-		if command.Stdin, inW, err = os.Pipe(); err != nil {
-			outW.Close()
-			errW.Close()
-			return core.Exit{}, err
-		}
-		defer inW.Close()
-		defer command.Stdin.Close()
-	}
-	p, err := h.begin(ctx, command)
-	outW.Close()
-	errW.Close()
-	if err != nil {
-		return h.notStarted(err)
-	}
-	if in != nil {
-		command.Stdin.Close() // the command has it
-		in.begin(inW, nil)
-	}
-	var output execute.Output
-	output.Pass(outR, h.keepOutput(tasklog.Stdout))
-	output.Pass(errR, h.keepOutput(tasklog.Stderr))
-	exit, err := h.await(ctx, p)
-	if h.snapshot > 0 { // what comes after that is the next attempt's: all else is here
-		output.Wait()
-	} else {
-		output.Drain()
-	}
-	return exit, err
-}
-
-// taskEnv is the environment of the job's commands.
-func (h *head) taskEnv() []string {
-	return append(slices.Clone(h.n.current.get().env), ranks.TaskVariable+"=1")
-}
-
-// notStarted is the exit of a command that could not be started, where that is its own fault.
-func (h *head) notStarted(err error) (core.Exit, error) {
-	if e, ok := errors.AsType[*pid1.StartError](err); ok {
-		h.output.Write(tasklog.Stderr, []byte("bee: "+e.Message+"\n")) //nolint:errcheck // the exit code says it too
-		return core.Exit{Code: e.Code}, nil
-	}
-	return core.Exit{}, err
-}
-
-// onTerminal is task for a command on a terminal.
-func (h *head) onTerminal(ctx context.Context, argv []string, in *jobInput) (core.Exit, error) {
-	t := h.plan.Terminal
-	env := h.taskEnv()
-	if t.Type != "" && !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "TERM=") }) {
-		env = append(env, "TERM="+t.Type)
-	}
-	p, err := h.begin(ctx, driver.Command{Args: argv, Env: env, Dir: h.n.current.get().workdir, Terminal: &driver.TerminalSize{Rows: t.Rows, Cols: t.Cols}})
-	if err != nil {
-		return h.notStarted(err)
-	}
-	end := p.Terminal()
-	if end == nil {
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
-		return core.Exit{}, &core.Error{Kind: core.Unsupported, Op: "start the job's command on a terminal", Err: errors.New("its runtime has made none"), Remedy: "Leave out -t, or choose another `runtime:`."}
-	}
-	defer end.Close()
-	in.begin(nil, end)
-	var output execute.Output
-	output.Pass(end, h.keepOutput(tasklog.Stdout))
-	exit, err := h.await(ctx, p)
-	output.Drain()
-	return exit, err
-}
-
-// keepOutput gives what keeps the task's output. Where that cannot be kept, the attempt
-// ends, and the rest is taken all the same: the process that relays it is not to wait.
-func (h *head) keepOutput(s tasklog.Stream) func(data []byte) error {
-	failed := false
-	return func(data []byte) error {
-		if failed {
-			return nil
-		}
-		err := h.output.Write(s, data)
-		if failed = err != nil; failed {
-			kind := core.Permanent
-			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // another site may have room
-				kind = core.Lost
-			}
-			h.end.finish(&core.Error{Kind: kind, Err: err, Op: "keep the task's output", Remedy: "Free space on " + h.n.config.Host.Name + ", where the output is kept."})
-		}
-		return nil
-	}
-}
-
-// await waits for the task's end; when the attempt shall end first, the task
-// gets TERM, and after the grace KILL. How it then ends does not count.
-func (h *head) await(ctx context.Context, p driver.Process) (core.Exit, error) {
-	exit, err := h.wait(ctx, p)
-	if h.saved {
-		return core.Exit{}, errSaveAsked
-	}
-	delay := time.Duration(0)
-	switch {
-	case core.IsKind(err, core.Lost):
-		delay = deathDelay
-	case h.n.notices != nil && err == nil && exit.Code != 0:
-		delay = noticeDelay
-	}
-	if delay > 0 {
-		select {
-		case <-ctx.Done():
-		case <-time.After(delay):
-		}
-	}
-	if ctx.Err() == nil {
-		return exit, err
-	}
-	rest, cause := context.WithoutCancel(ctx), context.Cause(ctx)
-	grace := h.end.graceNow()
-	if why, is := h.savingFor(cause); is && h.plan.SavesVM() {
-		h.saveMachines(rest, why, grace)
-		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
-		return core.Exit{}, cause
-	} else if is {
-		h.saveAndEnd(rest, p, why, grace)
-		switch {
-		case h.answer == core.AnswerNothing:
-			return core.Exit{}, h.unwritten(cause)
-		case !h.saved:
-			return core.Exit{}, unanswered(cause, grace)
-		}
-		return core.Exit{}, cause
-	}
-	p.Signal(rest, stopSignal(h.plan.Image.Config)) //nolint:errcheck // it may have ended just now
-	bounded, cancel := context.WithTimeout(rest, grace)
-	defer cancel()
-	if _, err := p.Wait(bounded); err != nil {
-		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // see above
-	}
-	return core.Exit{}, cause
-}
-
-// wait waits for the task's end. When its user wants it to write its checkpoint and end meanwhile,
-// it does; where that cannot be done it continues.
-func (h *head) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
-	for {
-		until, cancel := context.WithCancelCause(ctx)
-		go func() {
-			select {
-			case <-h.asks:
-				cancel(errSaveAsked)
-			case <-until.Done():
-			}
-		}()
-		exit, err := p.Wait(until)
-		wasAsked := errors.Is(context.Cause(until), errSaveAsked)
-		cancel(nil)
-		if err == nil || !wasAsked || ctx.Err() != nil {
-			return exit, err
-		}
-		if !h.plan.SavesVM() {
-			if exit, ended, err := h.checkpointAsked(ctx, p); ended {
-				return exit, err
-			}
-			continue
-		}
-		if h.saveMachines(context.WithoutCancel(ctx), "its user wants it", h.plan.Checkpoint.Grace); h.saved {
-			p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
-			return core.Exit{}, nil
-		}
-		h.journal.begin(core.PhaseRun)
-	}
 }

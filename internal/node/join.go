@@ -44,7 +44,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	n.pool.setHeadConn(head)
 	go n.accept.serve(n.life, head, nodeOf(0))
 	if early != nil {
-		e := n.failed("start the node on", early)
+		e := failedOn(n.config.Host.Name, "start the node on", early)
 		rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(e)}) //nolint:errcheck // the error is reported below as well
 		return early
 	}

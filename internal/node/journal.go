@@ -38,6 +38,7 @@ type journal struct {
 	wake   chan struct{}
 	phases map[core.Phase]time.Duration
 	begun  map[core.Phase]time.Time
+	now    core.Phase
 }
 
 func newJournal(path string) (*journal, error) {
@@ -65,6 +66,21 @@ func (j *journal) add(e plan.Event) {
 	j.events = append(j.events, e)
 	close(j.wake)
 	j.wake = make(chan struct{})
+}
+
+// enter begins a phase that is what the attempt is about, until the next one.
+func (j *journal) enter(p core.Phase) {
+	j.mu.Lock()
+	j.now = p
+	j.mu.Unlock()
+	j.begin(p)
+}
+
+// phase is what the attempt is about.
+func (j *journal) phase() core.Phase {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.now
 }
 
 func (j *journal) begin(p core.Phase) { j.add(plan.Event{Phase: p, Begin: true, Rank: -1}) }

@@ -21,21 +21,21 @@ func (k *known) learn(p plan.Plan, members []member, network networkInfo) {
 	k.plan, k.members, k.network = p, members, network
 }
 
-// all gives the whole.
+// all returns the whole.
 func (k *known) all() (plan.Plan, []member, networkInfo) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.plan, k.members, k.network
 }
 
-// job gives the plan.
+// job returns the plan.
 func (k *known) job() plan.Plan {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.plan
 }
 
-// member gives the node of a rank; a zero one where that is not known.
+// member returns the node of a rank; a zero one where that is not known.
 func (k *known) member(rank int) member {
 	k.mu.Lock()
 	defer k.mu.Unlock()

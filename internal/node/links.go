@@ -30,7 +30,7 @@ type links struct {
 	fabric *fabric.Fabric // this host's switch; nil: there is none
 }
 
-// current gives this host's switch; nil: there is none.
+// current returns this host's switch; nil: there is none.
 func (s *links) current() *fabric.Fabric {
 	s.mu.Lock()
 	defer s.mu.Unlock()

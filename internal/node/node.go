@@ -271,9 +271,3 @@ func (n *node) drain(atMost time.Duration) {
 	case <-time.After(atMost):
 	}
 }
-
-func (n *node) setPhase(p core.Phase) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.phase = p
-}

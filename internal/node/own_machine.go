@@ -12,8 +12,8 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// ownMachine is this node's virtual machine, as the head has it saved and brought up, and
-// the volume in it.
+// ownMachine is this node's virtual machine, which is saved and brought up as the head
+// asks, and the volume in it.
 type ownMachine struct {
 	config  plan.Config
 	known   *known

@@ -19,7 +19,7 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// pool makes and has the connections of this node to the others.
+// pool makes the connections of this node to the others, and keeps them.
 type pool struct {
 	config   plan.Config
 	identity *wire.Identity // nil where there is only one node
@@ -63,7 +63,7 @@ func (o *pool) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 	return p, nil
 }
 
-// knownPeer gives the node of a rank, and the connection to it if there is one.
+// knownPeer returns the node of a rank, and the connection to it if there is one.
 func (o *pool) knownPeer(rank int) (*rpc.Peer, member) {
 	m := o.known.member(rank)
 	o.mu.Lock()

@@ -37,8 +37,7 @@ func (h *head) prepare(ctx context.Context) error {
 	images := h.images()
 	go func() { own <- h.haveImages(ctx, images) }()
 	if c.Size > 1 {
-		h.n.setPhase(core.PhaseJoin)
-		h.journal.begin(core.PhaseJoin)
+		h.journal.enter(core.PhaseJoin)
 		err := h.hosts.awaitJoins(ctx, h.addrs)
 		h.journal.end(core.PhaseJoin)
 		if err != nil {
@@ -58,15 +57,13 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.n.links.join(h.plan); err != nil {
 		return err
 	}
-	h.n.setPhase(core.PhaseImage)
-	h.journal.begin(core.PhaseImage)
+	h.journal.enter(core.PhaseImage)
 	err = h.spreadImage(ctx, own, token)
 	h.journal.end(core.PhaseImage)
 	if err != nil {
 		return err
 	}
-	h.n.setPhase(core.PhaseStart)
-	h.journal.begin(core.PhaseStart)
+	h.journal.enter(core.PhaseStart)
 	defer h.journal.end(core.PhaseStart)
 	if err := makeMountPoints(plan.VolumeDir(h.n.config.Host.Dir), h.plan); err != nil { // they go into a data image
 		return err
@@ -74,13 +71,13 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.chooseVolume(ctx); err != nil {
 		return err
 	}
-	if err := errors.Join(h.volumeAsWanted(), h.writeScripts()); err != nil {
+	if err := errors.Join(h.volumes.asWanted(), h.writeScripts()); err != nil {
 		return err
 	}
-	if err := h.startAll(ctx); err != nil || !h.plan.Restore || !h.hasVolumeImage() {
+	if err := h.startAll(ctx); err != nil || !h.plan.Restore || !h.plan.UsesDataImage() {
 		return err
 	}
-	return h.lockImage()
+	return h.image.lock()
 }
 
 // images are those that hosts need, by what they are called when they spread.
@@ -115,7 +112,7 @@ func (h *head) haveImages(ctx context.Context, images map[string]core.Image) err
 // reach each other. own reports the head's image.
 func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken string) error {
 	if h.n.config.Size == 1 {
-		h.shared = true
+		h.volumes.shared = true
 		return <-own
 	}
 	inputs := plan.InputsDir(h.n.config.Host.Dir)
@@ -161,9 +158,9 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 			cancel(err) // one failure is enough
 		}
 	})
-	h.shared = true
+	h.volumes.shared = true
 	for _, g := range h.hosts.groups {
-		h.shared = h.shared && g == 0
+		h.volumes.shared = h.volumes.shared && g == 0
 	}
 	return first
 }
@@ -188,7 +185,7 @@ func (h *head) startAll(ctx context.Context) error {
 			if errs[0] = err; err == nil {
 				up.Add(1)
 				h.runtimes[0], notes[0] = b.runtime, b.notes
-			} else if h.hasVolumeImage() {
+			} else if h.plan.UsesDataImage() {
 				cancel(errNoVolume) // the others' guests would wait for it
 			}
 			return

@@ -24,31 +24,31 @@ const endGrace = 2 * time.Second
 // conclude ends all containers and gathers what the nodes have to report.
 func (h *head) conclude(err error) *plan.Result {
 	dir := h.n.config.Host.Dir
-	r := &plan.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.shared || h.hasVolumeImage()}
+	r := &plan.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.volumes.shared || h.plan.UsesDataImage()}
 	if h.exit == nil && err != nil {
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.end.host()
 		r.TakenBack = errors.Is(err, errTakenBack)
 	}
 	globs := h.volumeGlobs()
-	saved := h.awaitSaving()
+	saved := h.snapshots.await()
 	h.takeHeld(r, globs)
 	ctx, cancel := context.WithTimeout(context.Background(), h.plan.Grace+20*time.Second)
 	defer cancel()
 	replies := h.endAll(ctx)
 	saved()
-	uerr := h.unloadVolume()
+	uerr := h.image.unload(h.saver.snapshot > 0, h.volumeWanted(), globs)
 	if uerr != nil {
 		r.Exit, r.Continue, r.TakenBack = nil, false, false
 		r.Kind, r.Message, r.Remedy = core.KindOf(uerr).String(), uerr.Error(), core.Remedy(uerr)
-		h.saved = false
+		h.saver.saved = false
 	}
 	for rank, reply := range replies {
 		if reply == nil {
 			continue
 		}
 		r.Nodes = append(r.Nodes, reply.Report)
-		if len(globs) > 0 && h.ownVolume(rank) {
-			if err := h.gather(ctx, rank, globs, plan.VolumeDir(dir)); err != nil {
+		if len(globs) > 0 && h.volumes.own(rank) {
+			if err := h.volumes.gather(ctx, rank, globs, plan.VolumeDir(dir)); err != nil {
 				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.hosts.nameOf(rank), err))
 			}
 		}
@@ -94,7 +94,7 @@ func fullDisks(nodes []core.NodeReport) string {
 func (h *head) endAll(ctx context.Context) []*endReply {
 	replies := make([]*endReply, h.n.config.Size)
 	own := func() { replies[0] = &endReply{h.n.endBox(endGrace)} }
-	last := h.hasVolumeImage()
+	last := h.plan.UsesDataImage()
 	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
 			if !last {
@@ -138,7 +138,7 @@ func (h *head) leave(r *plan.Result) {
 // inspect asks package mpi about the job's command and image, whose files may be whatever
 // someone has made: it is not waited for when the attempt shall end.
 func (h *head) inspect(ctx context.Context) ([]string, error) {
-	if h.hasVolumeImage() && h.plan.Setup != nil {
+	if h.plan.UsesDataImage() && h.plan.Setup != nil {
 		return nil, nil // what setup made cannot be seen from here
 	}
 	tree, release, err := h.n.images.Tree(h.end.over, h.plan.Image.ID)

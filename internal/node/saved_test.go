@@ -81,7 +81,7 @@ func TestMachinesAreSavedWhole(t *testing.T) {
 	m := &fakeMachine{}
 	h := headOf(t, m)
 	dir := h.n.config.Host.Dir
-	if n, err := h.keepSnapshot(t.Context(), 0); n != 1 || err != nil {
+	if n, err := h.snapshots.keep(t.Context(), 0); n != 1 || err != nil {
 		t.Fatalf("snapshot %d, %v", n, err)
 	}
 	var saved plan.Saved
@@ -89,9 +89,9 @@ func TestMachinesAreSavedWhole(t *testing.T) {
 	if err = errors.Join(err, json.Unmarshal(raw, &saved)); err != nil || saved.Guest.ID != "g" || saved.Image.ID != "i" || saved.NIC != "vhost" || saved.Nodes != 1 {
 		t.Errorf("it says %s, %v", raw, err)
 	}
-	h.saveMachines(t.Context(), "it is time", time.Minute)
-	if want := []string{"pause", "save", "resume", "pause", "save"}; !slices.Equal(m.done, want) || !h.saved || h.snapshot != 2 {
-		t.Errorf("done is %q, want %q; saved %v, %d", m.done, want, h.saved, h.snapshot)
+	h.saver.saveMachines(t.Context(), "it is time", time.Minute)
+	if want := []string{"pause", "save", "resume", "pause", "save"}; !slices.Equal(m.done, want) || !h.saver.saved || h.saver.snapshot != 2 {
+		t.Errorf("done is %q, want %q; saved %v, %d", m.done, want, h.saver.saved, h.saver.snapshot)
 	}
 }
 
@@ -100,16 +100,16 @@ func TestMachinesAreSavedWhole(t *testing.T) {
 func TestASnapshotThatFails(t *testing.T) {
 	m := &fakeMachine{saving: errors.New("the disk is full")}
 	h := headOf(t, m)
-	h.saveMachines(t.Context(), "it is time", time.Minute)
+	h.saver.saveMachines(t.Context(), "it is time", time.Minute)
 	left, err := filepath.Glob(filepath.Join(h.n.config.Host.Dir, "snapshots", "*"))
 	if err != nil || len(left) > 0 {
 		t.Errorf("left are %q, %v", left, err)
 	}
-	if !slices.Equal(m.done, []string{"pause", "save", "resume"}) || h.saved || h.end.over.Err() != nil {
-		t.Errorf("done is %q, saved %v, %v", m.done, h.saved, h.end.over.Err())
+	if !slices.Equal(m.done, []string{"pause", "save", "resume"}) || h.saver.saved || h.end.over.Err() != nil {
+		t.Errorf("done is %q, saved %v, %v", m.done, h.saver.saved, h.end.over.Err())
 	}
 	m.going = errors.New("QEMU has ended")
-	if _, err := h.keepSnapshot(t.Context(), 0); err == nil || !core.IsKind(context.Cause(h.end.over), core.Lost) {
+	if _, err := h.snapshots.keep(t.Context(), 0); err == nil || !core.IsKind(context.Cause(h.end.over), core.Lost) {
 		t.Errorf("with a machine that does not continue: %v, the attempt %v", err, context.Cause(h.end.over))
 	}
 }
@@ -133,7 +133,7 @@ func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 			case <-time.After(100 * time.Millisecond): // it waits, as it ought to
 			}
 		}
-		if _, err := h.keepSnapshot(t.Context(), 0); err != nil {
+		if _, err := h.snapshots.keep(t.Context(), 0); err != nil {
 			t.Fatal(err)
 		}
 		<-ended
@@ -147,9 +147,9 @@ func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 func TestOnlyTheCommandIsSaved(t *testing.T) {
 	h := headOf(t, &fakeMachine{})
 	for phase, want := range map[core.Phase]bool{core.PhaseStart: false, core.PhaseSetup: false, core.PhaseRun: true} {
-		h.n.setPhase(phase)
+		h.journal.enter(phase)
 		for _, cause := range []error{errSlotEnds, errTakenBack} {
-			if _, is := h.savingFor(cause); is != want {
+			if _, is := h.saver.savingFor(cause); is != want {
 				t.Errorf("in phase %s, as %v: %v", phase, cause, is)
 			}
 		}

@@ -51,7 +51,7 @@ func (h *head) endBefore(ctx context.Context, margin, grace time.Duration) {
 	var word time.Time // is waited for until then
 	for {
 		need := margin
-		if h.hasVolumeImage() && !h.plan.SavesVM() { // else it is saved with its machine
+		if h.plan.UsesDataImage() && !h.plan.SavesVM() { // else it is saved with its machine
 			var st unix.Stat_t
 			if unix.Stat(plan.VolumeImagePath(h.n.config.Host.Dir), &st) == nil {
 				need += time.Duration(st.Blocks*512/unloadSpeed) * time.Second

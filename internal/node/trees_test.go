@@ -49,7 +49,7 @@ func TestACheckpointOverALink(t *testing.T) {
 			write(t, volume, map[string]string{"other/log": "l"})
 			write(t, parts, map[string]string{"ckpt/state": "1", "ckpt/1/part": "p"})
 			link(t, to, filepath.Join(volume, "ckpt"))
-			if err := h.addRest(t.Context(), parts, fresh); err != nil {
+			if err := h.snapshots.addRest(t.Context(), parts, fresh); err != nil {
 				t.Fatal(err)
 			}
 			if got := contents(t, filepath.Join(fresh, "ckpt")); got["state"] != "1" || got["1/part"] != "p" {
@@ -80,10 +80,10 @@ func TestAJobThatSwapsLinksWhileItIsCopied(t *testing.T) {
 	}
 	for i := range 200 {
 		parts, fresh := filepath.Join(t.TempDir(), "parts"), filepath.Join(t.TempDir(), "fresh")
-		if err := h.n.trees().Copy(t.Context(), volume, h.checkpointGlobs(), parts); err != nil {
+		if err := h.volumes.trees().Copy(t.Context(), volume, checkpointGlobs(h.plan), parts); err != nil {
 			continue // it changed its kind, which is reported
 		}
-		if err := h.addRest(t.Context(), parts, fresh); err != nil {
+		if err := h.snapshots.addRest(t.Context(), parts, fresh); err != nil {
 			continue
 		}
 		for _, f := range []string{"ckpt/state", "sub/deep/state", "x/deep/state"} {
@@ -122,7 +122,7 @@ func TestAStopFileThatIsALink(t *testing.T) {
 			for at, to := range c.links {
 				link(t, to, filepath.Join(volume, at))
 			}
-			if err := h.writeStopFile(t.Context()); (err != nil) != c.fails {
+			if err := h.saver.writeStopFile(t.Context()); (err != nil) != c.fails {
 				t.Error(err)
 			}
 			untouched()
@@ -133,7 +133,7 @@ func TestAStopFileThatIsALink(t *testing.T) {
 			if info, err := os.Lstat(at); !c.fails && (err != nil || !info.Mode().IsRegular()) {
 				t.Errorf("the stop file: %v, %v", info, err)
 			}
-			h.forgetStopFile()
+			h.saver.forgetStopFile()
 			untouched()
 			if _, err := os.Lstat(at); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("it is still there: %v", err)
@@ -148,7 +148,7 @@ func TestALookOverLinks(t *testing.T) {
 	h, volume := volumeHead(t)
 	write(t, volume, map[string]string{"real/a": "1"})
 	link(t, outside, filepath.Join(volume, "out"))
-	before, err := h.n.trees().Look(volume, []string{"*/*"})
+	before, err := h.volumes.trees().Look(volume, []string{"*/*"})
 	if err != nil || before.Files != 1 {
 		t.Fatalf("%+v, %v", before, err)
 	}
@@ -156,7 +156,7 @@ func TestALookOverLinks(t *testing.T) {
 	if err := os.Chtimes(filepath.Join(outside, "state"), time.Now(), time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if after, err := h.n.trees().Look(volume, []string{"*/*"}); err != nil || after.Digest != before.Digest {
+	if after, err := h.volumes.trees().Look(volume, []string{"*/*"}); err != nil || after.Digest != before.Digest {
 		t.Errorf("%+v, %v", after, err)
 	}
 }

@@ -58,10 +58,11 @@ func imageHead(t *testing.T) (*head, string) {
 	t.Helper()
 	testkit.RequireTool(t, "e2fsck")
 	dir := t.TempDir()
-	n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1}, Options{}, nil)
+	p := &plan.Plan{Volume: "/data", VM: &plan.VM{Volume: plan.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}
+	n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "h0", Dir: dir}, Size: 1, Plan: p}, Options{}, nil)
 	n.images = noTree{}
-	n.known.learn(plan.Plan{Volume: "/data", VM: &plan.VM{Volume: plan.VolumeImage, VolumeSize: 128 << 20}, Outputs: []string{"/data/out*"}}, nil, networkInfo{})
-	return &head{n: n, plan: &n.known.plan}, dir
+	n.known.learn(*p, nil, networkInfo{})
+	return assemble(n, nil, nil), dir
 }
 
 // noTree is a cache without images: tools are the host's.
@@ -117,14 +118,14 @@ func TestADataImageThereAndBack(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h, dir := imageHead(t)
 			h.plan.Outputs = c.outputs
-			if h.saved = c.saved; c.saved {
+			if h.saver.saved = c.saved; c.saved {
 				h.plan.Checkpoint = &plan.Checkpoint{VM: c.halted}
 			}
 			if c.halted {
-				h.snapshot = 1
+				h.saver.snapshot = 1
 			}
 			write(t, plan.VolumeDir(dir), map[string]string{"in": "old", "gone": "x"})
-			if err := h.makeImage(t.Context()); err != nil {
+			if err := h.image.make(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := dataimage.Lock(plan.VolumeImagePath(dir)); core.KindOf(err) != core.Busy {
@@ -135,7 +136,7 @@ func TestADataImageThereAndBack(t *testing.T) {
 			if err := (dataimage.Tools{}).Make(t.Context(), plan.VolumeImagePath(dir), inside, 128<<20); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.unloadVolume(); err != nil {
+			if err := h.image.unload(h.saver.snapshot > 0, h.volumeWanted(), h.volumeGlobs()); err != nil {
 				t.Fatal(err)
 			}
 			if got := contents(t, plan.VolumeDir(dir)); !maps.Equal(got, c.want) {
@@ -151,7 +152,7 @@ func TestADataImageThereAndBack(t *testing.T) {
 func TestAVolumeTooLargeForItsImage(t *testing.T) {
 	h, dir := imageHead(t)
 	write(t, plan.VolumeDir(dir), map[string]string{"large": strings.Repeat("x", 130<<20)})
-	err := h.makeImage(t.Context())
+	err := h.image.make(t.Context())
 	if core.KindOf(err) != core.Invalid || !strings.Contains(core.Remedy(err), "Raise `volume: {size: …}`") {
 		t.Errorf("%v, %q", err, core.Remedy(err))
 	}
@@ -187,17 +188,17 @@ func TestACopyOfADataImage(t *testing.T) {
 	h.n.current.set(&box{Container: s})
 	h.plan.Checkpoint = &plan.Checkpoint{Paths: []string{"/data/state*"}, Grace: time.Minute}
 	write(t, plan.VolumeDir(dir), map[string]string{"other": "o"})
-	if err := h.makeImage(t.Context()); err != nil {
+	if err := h.image.make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.snapshotVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
+	if err := h.snapshots.copyVolume(t.Context(), 1, time.Minute); !errors.Is(err, errNothingYet) {
 		t.Errorf("before the job has written anything: %v", err)
 	}
 	write(t, plan.VolumeDir(dir), map[string]string{"state": "1"})
-	if err := h.makeImage(t.Context()); err != nil {
+	if err := h.image.make(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := h.snapshotVolume(t.Context(), 2, time.Minute); err != nil {
+	if err := h.snapshots.copyVolume(t.Context(), 2, time.Minute); err != nil {
 		t.Fatal(err)
 	}
 	if got := contents(t, plan.SnapshotDir(dir, 2)); !maps.Equal(got, map[string]string{"other": "o", "state": "1"}) {
@@ -222,7 +223,7 @@ func TestAVolumeOfADataImage(t *testing.T) {
 	}
 	write(t, plan.VolumeDir(dir), map[string]string{"in": "input's", "deep/more": "2"})
 	h.plan.VM.VolumeSize, h.plan.VM.VolumeFrom = 0, "sha256:other"
-	if err := h.makeImage(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other on the submitting machine") {
+	if err := h.image.make(t.Context()); err == nil || !strings.Contains(err.Error(), "sha256:other on the submitting machine") {
 		t.Fatalf("another digest: %v", err)
 	}
 	var err error
@@ -230,10 +231,10 @@ func TestAVolumeOfADataImage(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 { // the second time as one that continues after the first was killed
-		if err := h.makeImage(t.Context()); err != nil {
+		if err := h.image.make(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		h.unlockImage()
+		h.image.unlock()
 	}
 	want := map[string]string{"in": "input's", "deep/er/state": "1", "deep/more": "2", "shut/file": "kept"}
 	if got := contents(t, plan.VolumeDir(dir)); !maps.Equal(got, want) {

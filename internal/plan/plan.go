@@ -159,6 +159,9 @@ func NothingToSave() error {
 // its disk, as they are saved and share none.
 func (p *Plan) HoldsVolume() bool { return p.SavesVM() && p.VM.Volume != VolumeImage }
 
+// UsesDataImage reports whether the volume is a data image.
+func (p *Plan) UsesDataImage() bool { return p.VM != nil && p.VM.Volume == VolumeImage }
+
 // InVolume gives a path of a container as one below the volume, where it is.
 func (p *Plan) InVolume(path string) (rel string, is bool) {
 	return strings.CutPrefix(path, strings.TrimSuffix(p.Volume, "/")+"/")

@@ -27,15 +27,15 @@ func (e evidence) same(since evidence) bool {
 }
 
 // observe collects the evidence, or nothing where the Beefile names no paths.
-func (h *head) observe(ctx context.Context) (e evidence, err error) {
-	if len(h.plan.Checkpoint.Paths) == 0 {
+func (s *saver) observe(ctx context.Context) (e evidence, err error) {
+	if len(s.plan.Checkpoint.Paths) == 0 {
 		return e, nil
 	}
-	if h.hasVolumeImage() {
-		e.newest, e.found, err = h.newestNow(ctx)
+	if s.plan.UsesDataImage() {
+		e.newest, e.found, err = s.image.newestNow(ctx)
 		return e, err
 	}
-	e.looks, err = h.look(ctx, h.checkpointGlobs())
+	e.looks, err = s.volumes.look(ctx, checkpointGlobs(s.plan))
 	e.found = slices.ContainsFunc(e.looks, func(l snapshot.Look) bool { return l.Files > 0 })
 	return e, err
 }
@@ -43,19 +43,19 @@ func (h *head) observe(ctx context.Context) (e evidence, err error) {
 // answerOf judges how a job that was asked to write its checkpoint has ended. A job that
 // died of the signal itself wrote one only if the files of a checkpoint changed: before
 // it was asked they were as before says.
-func (h *head) answerOf(ctx context.Context, exit core.Exit, before evidence) core.Answer {
-	c := h.plan.Checkpoint
+func (s *saver) answerOf(ctx context.Context, exit core.Exit, before evidence) core.Answer {
+	c := s.plan.Checkpoint
 	signal := c.Signal
 	if len(c.Command) > 0 {
-		signal = int(stopSignal(h.plan.Image.Config))
+		signal = int(stopSignal(s.plan.Image.Config))
 	}
 	switch {
-	case h.wrote || c.File != "" || exit.Code != 128+signal:
+	case s.wrote || c.File != "" || exit.Code != 128+signal:
 		return core.AnswerWrote
 	case len(c.Paths) == 0:
 		return core.AnswerDied
 	}
-	now, err := h.observe(ctx)
+	now, err := s.observe(ctx)
 	switch {
 	case err != nil:
 		return core.AnswerDied
@@ -69,8 +69,8 @@ func (h *head) answerOf(ctx context.Context, exit core.Exit, before evidence) co
 
 // unwritten is the error of an attempt whose job died of the signal that asked for a
 // checkpoint, and left none.
-func (h *head) unwritten(cause error) error {
-	signal := unix.SignalName(syscall.Signal(h.plan.Checkpoint.Signal))
+func (s *saver) unwritten(cause error) error {
+	signal := unix.SignalName(syscall.Signal(s.plan.Checkpoint.Signal))
 	return &core.Error{
 		Kind: core.KindOf(cause), Err: fmt.Errorf("%w: the job died of %s, by which it was asked to write its checkpoint, and nothing is there of `checkpoint.paths`", cause, signal),
 		Remedy: "Have the job catch the signal and write its checkpoint, or correct `checkpoint.paths`: docs/how-to/checkpoints.md has recipes.",
