@@ -21,9 +21,9 @@ var ( //nolint:gochecknoglobals // constants
 	callForget     = rpc.Method[thing, rpc.None]{Name: "forget", By: rpc.Head}                                                            // what all hosts have (see spread.go)
 	callEnd        = rpc.Method[endRequest, endReply]{Name: "end", By: rpc.Head, Within: rpc.Unlimited}
 	callSignal     = rpc.Method[signalRequest, signalReply]{Name: "signal", By: rpc.Head, Within: rpc.Unlimited}                  // for the ranks there
-	callHold       = rpc.Method[holdRequest, rpc.None]{Name: "hold", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited} // what becomes of its virtual machine (see saved.go)
+	callHold       = rpc.Method[holdRequest, rpc.None]{Name: "hold", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited} // what becomes of its virtual machine (see own_machine.go)
 	callPart       = rpc.Method[partRequest, rpc.None]{Name: "part", By: rpc.Nodes}                                               // then saved machines' files
-	callLook       = rpc.Method[globs, snapshot.Look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}  // what matches in the volume (see copies.go)
+	callLook       = rpc.Method[globs, snapshot.Look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}  // what matches in the volume (see volumes.go)
 	callGather     = rpc.Method[globs, rpc.None]{Name: "gather", By: rpc.Head, Request: rpc.LargeSize}                            // then what matches in the volume (see gather.go)
 	callFailed     = rpc.Method[failure, rpc.None]{Name: "failed", By: rpc.Node}                                                  // the node's container has died
 	callNote       = rpc.Method[note, rpc.None]{Name: "note", By: rpc.Node}                                                       // words for the user

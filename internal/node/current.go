@@ -17,31 +17,31 @@ import (
 type current struct {
 	host string // for errors
 
-	mu      sync.Mutex
-	box     *box
-	booting func() (string, error) // reads the console of the machine; nil: there is none (yet)
+	mu        sync.Mutex
+	container *container
+	booting   func() (string, error) // reads the console of the machine; nil: there is none (yet)
 }
 
 // get returns the container; nil: it does not run (yet, or any more).
-func (c *current) get() *box {
+func (c *current) get() *container {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.box
+	return c.container
 }
 
 // set records the container that has started.
-func (c *current) set(b *box) {
+func (c *current) set(b *container) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.box = b
+	c.container = b
 }
 
 // drop returns the container, and forgets it: it is ended once.
-func (c *current) drop() *box {
+func (c *current) drop() *container {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	b := c.box
-	c.box = nil
+	b := c.container
+	c.container = nil
 	return b
 }
 
@@ -55,7 +55,7 @@ func (c *current) setBooting(console func() (string, error)) {
 // bootConsole gives what a machine has reported that is being started, or did not come up.
 func (c *current) bootConsole() (string, bool) {
 	c.mu.Lock()
-	b, read := c.box, c.booting
+	b, read := c.container, c.booting
 	c.mu.Unlock()
 	if b != nil || read == nil {
 		return "", false

@@ -49,7 +49,7 @@ func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r nodecall.
 }
 
 // exec runs a command to its end.
-func (b *box) exec(ctx context.Context, s io.ReadWriter, r nodecall.ExecRequest) error {
+func (b *container) exec(ctx context.Context, s io.ReadWriter, r nodecall.ExecRequest) error {
 	place := execute.Place{Start: b.Exec, Env: b.env, Dir: b.workdir}
 	if r.Guest {
 		place = execute.Place{Start: func(ctx context.Context, c driver.Command) (driver.Process, error) {

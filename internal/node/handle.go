@@ -66,7 +66,7 @@ func (n *node) obey(s *rpc.Server) {
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, callEnd, func(_ context.Context, _ rpc.Caller, r endRequest) (endReply, error) {
-		return endReply{n.endBox(r.Grace)}, nil
+		return endReply{n.endContainer(r.Grace)}, nil
 	})
 	rpc.Handle(s, callSignal, func(ctx context.Context, _ rpc.Caller, r signalRequest) (signalReply, error) {
 		some, err := n.current.signalRanks(ctx, r.Number)
@@ -94,7 +94,7 @@ func (n *node) obey(s *rpc.Server) {
 func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (startReply, error) {
 	n.spreads.forget(spreadImage, spreadGuest, spreadInputs)
 	n.known.setVolume(r.Volume)
-	b, err := n.runBox(ctx, r.Runtime)
+	b, err := n.runContainer(ctx, r.Runtime)
 	if err != nil {
 		return startReply{}, failedOn(n.config.Host.Name, "start the container on", err)
 	}

@@ -105,7 +105,7 @@ func bootText(ready, size int, emulated bool) string {
 }
 
 // guest gives the container's virtual machine.
-func (b *box) guest() (driver.Guest, error) {
+func (b *container) guest() (driver.Guest, error) {
 	if g := b.Guest(); g != nil {
 		return g, nil
 	}

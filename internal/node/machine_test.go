@@ -24,16 +24,16 @@ func (bare) Guest() driver.Guest { return nil }
 // TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.
 func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	for _, c := range []struct {
-		box  *box
-		want string
+		container *container
+		want      string
 		kind core.Kind
 	}{
-		{&box{Container: &fakeMachine{}}, "ann", 0},
-		{&box{Container: bare{}}, "", core.NotFound},
+		{&container{Container: &fakeMachine{}}, "ann", 0},
+		{&container{Container: bare{}}, "", core.NotFound},
 		{nil, "", core.Transient},
 	} {
 		n := newNode(t.Context(), plan.Config{}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
-		n.current.set(c.box)
+		n.current.set(c.container)
 		here, there := net.Pipe()
 		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
 		if err != nil {
@@ -45,7 +45,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got, err := node.Login(t.Context()); got != c.want || (err == nil) != (c.want != "") || err != nil && core.KindOf(err) != c.kind {
-			t.Errorf("%+v: %q, %v", c.box, got, err)
+			t.Errorf("%+v: %q, %v", c.container, got, err)
 		}
 		node.Close()
 	}

@@ -40,7 +40,7 @@ type maker struct {
 }
 
 // start makes the image ready and starts this node's container.
-func (k *maker) start(ctx context.Context, runtimeName string) (*box, error) {
+func (k *maker) start(ctx context.Context, runtimeName string) (*container, error) {
 	p := k.plan
 	rt, why, release, err := k.runtime(ctx, runtimeName)
 	if err != nil {
@@ -62,7 +62,7 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*box, error) {
 		release()
 		return nil, err
 	}
-	b := &box{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(p)}
+	b := &container{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(p)}
 	user, err := k.imageUser(ctx, rt)
 	if err != nil {
 		release()
@@ -331,10 +331,10 @@ func (k *maker) restore(ctx context.Context, rt driver.Runtime, s driver.Contain
 			return nil, fmt.Errorf("take the saved machine from the head: %w", err)
 		}
 	}
-	box, err := mover.Restore(ctx, s, part)
+	restored, err := mover.Restore(ctx, s, part)
 	if err != nil {
 		return nil, err
 	}
 	fsutil.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
-	return box, nil
+	return restored, nil
 }

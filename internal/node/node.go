@@ -225,7 +225,7 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 	}
 	defer agents.Close()
 	defer n.links.leave()
-	defer n.endBox(2 * time.Second)
+	defer n.endContainer(2 * time.Second)
 	if c.Rank == 0 {
 		if n.head, err = newHead(n); err != nil {
 			return err

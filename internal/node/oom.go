@@ -29,7 +29,7 @@ func (k memoryKills) since(before memoryKills) memoryKills {
 }
 
 // with adds what the control group of a container has counted, where it has one of its own.
-func (k memoryKills) with(b *box) memoryKills {
+func (k memoryKills) with(b *container) memoryKills {
 	if bounded, is := b.Container.(driver.Bounded); is {
 		k.own = max(k.own, bounded.MemoryKills())
 		k.host = max(k.host, k.own)

@@ -100,7 +100,7 @@ func TestAGuestThatBootsHasAConsole(t *testing.T) {
 	if text, ok := c.bootConsole(); !ok || text != "kernel panic" {
 		t.Errorf("got %q, %t", text, ok)
 	}
-	c.set(&box{}) // it is up, and reports by itself
+	c.set(&container{}) // it is up, and reports by itself
 	if _, ok := c.bootConsole(); ok {
 		t.Error("a guest that is up is taken for one that boots")
 	}
@@ -193,7 +193,7 @@ func TestANodesCoresAreItsGuests(t *testing.T) {
 		n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "a", Slots: 7}}, Options{}, nil)
 		members := hs.choices().members(nil)
 		n.known.learn(plan.Plan{}, members, networkInfo{})
-		if r := n.endBox(0); r.Cores != want || members[0].Slots != want {
+		if r := n.endContainer(0); r.Cores != want || members[0].Slots != want {
 			t.Errorf("%+v: %+v of %+v", vm, r, members)
 		}
 	}

@@ -181,7 +181,7 @@ func (h *head) startAll(ctx context.Context) error {
 	defer cancel(nil)
 	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			b, err := h.n.runBox(ctx, r.Runtime)
+			b, err := h.n.runContainer(ctx, r.Runtime)
 			if errs[0] = err; err == nil {
 				up.Add(1)
 				h.runtimes[0], notes[0] = b.runtime, b.notes

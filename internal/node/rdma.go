@@ -31,7 +31,7 @@ func (h *head) reportNotes(byRank [][]string) {
 
 // addRDMA adds this host's RDMA devices to a container, as far as the job wants them. What
 // keeps programs from them is an error where the job needs them, and a note otherwise.
-func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *box, s *driver.ContainerSpec) error {
+func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container, s *driver.ContainerSpec) error {
 	if k.plan.VM != nil {
 		if k.plan.RDMA == plan.RDMAHost {
 			return k.noRDMA(errors.New("a virtual machine cannot use the host's devices"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")

@@ -97,7 +97,7 @@ func TestRDMAOfAContainer(t *testing.T) {
 		}
 		k := &maker{options: Options{RDMA: hostWith(t, c.host), Log: slog.New(slog.DiscardHandler)}, images: ofTree{tree: tree}, plan: &c.plan}
 		k.config.Host.Name = "h0"
-		b, s := &box{}, driver.ContainerSpec{}
+		b, s := &container{}, driver.ContainerSpec{}
 		err := k.addRDMA(t.Context(), c.rt, b, &s)
 		if c.err != "" {
 			if !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), c.err) || core.Remedy(err) == "" || len(s.Devices) > 0 {

@@ -93,7 +93,7 @@ func fullDisks(nodes []core.NodeReport) string {
 // to it what they still hold.
 func (h *head) endAll(ctx context.Context) []*endReply {
 	replies := make([]*endReply, h.n.config.Size)
-	own := func() { replies[0] = &endReply{h.n.endBox(endGrace)} }
+	own := func() { replies[0] = &endReply{h.n.endContainer(endGrace)} }
 	last := h.plan.UsesDataImage()
 	h.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {

@@ -69,7 +69,7 @@ func headOf(t *testing.T, m *fakeMachine) *head {
 	c := plan.Config{Size: 1, Host: core.Host{Name: "here", Dir: dir}, Owner: core.Owner{Run: "r"}, Plan: p}
 	n := newNode(t.Context(), c, Options{Log: slog.New(slog.DiscardHandler)}, nil)
 	n.known.learn(*p, nil, networkInfo{})
-	n.current.set(&box{Container: m, release: func() {}})
+	n.current.set(&container{Container: m, release: func() {}})
 	h, err := newHead(n)
 	if err != nil {
 		t.Fatal(err)

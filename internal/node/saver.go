@@ -308,7 +308,7 @@ func unanswered(cause error, grace time.Duration) error {
 
 // saveCommand runs the command that has the job write its checkpoint, in the
 // job's container.
-func saveCommand(ctx context.Context, c plan.Config, checkpoint *plan.Checkpoint, b *box) error {
+func saveCommand(ctx context.Context, c plan.Config, checkpoint *plan.Checkpoint, b *container) error {
 	if b == nil {
 		return errors.New("run `checkpoint.command`: the container has ended")
 	}

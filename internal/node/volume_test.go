@@ -185,7 +185,7 @@ func (s *server) Full(context.Context) (bool, error) { return false, nil }
 func TestACopyOfADataImage(t *testing.T) {
 	h, dir := imageHead(t)
 	s := &server{}
-	h.n.current.set(&box{Container: s})
+	h.n.current.set(&container{Container: s})
 	h.plan.Checkpoint = &plan.Checkpoint{Paths: []string{"/data/state*"}, Grace: time.Minute}
 	write(t, plan.VolumeDir(dir), map[string]string{"other": "o"})
 	if err := h.image.make(t.Context()); err != nil {

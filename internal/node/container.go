@@ -14,8 +14,8 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// box is the one container of this node.
-type box struct {
+// container is the one container of this node.
+type container struct {
 	driver.Container
 	runtime string
 	why     string
@@ -26,14 +26,14 @@ type box struct {
 	notes   []string          // for the user, about its host
 }
 
-// runBox starts this node's container and watches over it.
-func (n *node) runBox(ctx context.Context, runtimeName string) (*box, error) {
+// runContainer starts this node's container and watches over it.
+func (n *node) runContainer(ctx context.Context, runtimeName string) (*container, error) {
 	b, err := n.maker().start(ctx, runtimeName)
 	if err != nil {
 		return nil, err
 	}
 	n.current.set(b)
-	go n.watchBox(n.life, b) // as long as the container, not the call
+	go n.watchContainer(n.life, b) // as long as the container, not the call
 	n.settle()
 	return b, nil
 }
@@ -69,8 +69,8 @@ func (n *node) settle() {
 	})
 }
 
-// watchBox reports to the head when this node's container dies under it.
-func (n *node) watchBox(ctx context.Context, b *box) {
+// watchContainer reports to the head when this node's container dies under it.
+func (n *node) watchContainer(ctx context.Context, b *container) {
 	exit, err := b.Wait(ctx)
 	if err != nil {
 		return
@@ -92,8 +92,8 @@ func (n *node) watchBox(ctx context.Context, b *box) {
 	rpc.Call(ctx, n.pool.headConn(), callFailed, failure{n.config.Rank, rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
 }
 
-// endBox stops the container, once, and reports what it used.
-func (n *node) endBox(grace time.Duration) core.NodeReport {
+// endContainer stops the container, once, and reports what it used.
+func (n *node) endContainer(grace time.Duration) core.NodeReport {
 	c := n.config
 	r := core.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}
 	b := n.current.drop()
