@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
@@ -16,7 +18,7 @@ import (
 type choices struct {
 	plan    *plan.Plan
 	infos   []joinRequest // by rank
-	journal *journal
+	journal *journal.Journal
 	nameOf  func(rank int) string
 }
 
@@ -33,7 +35,7 @@ func (c choices) decideVM() {
 	}
 	for rank, info := range c.infos {
 		if info.NoRuntime != "" {
-			c.journal.say(core.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", c.nameOf(rank), info.NoRuntime))
+			c.journal.Say(core.PhaseJoin, fmt.Sprintf("using virtual machines, as %s can run no containers itself: %s", c.nameOf(rank), info.NoRuntime))
 			return
 		}
 	}
@@ -51,7 +53,7 @@ func (c choices) decideNIC() {
 	for rank, info := range c.infos {
 		if info.NoRings != "" {
 			c.plan.VM.NIC = fabric.Sockets
-			c.journal.say(core.PhaseJoin, fmt.Sprintf("using `nic: socket`, which is slower: on %s the switch cannot be a guest's network device: %s", c.nameOf(rank), info.NoRings))
+			c.journal.Say(core.PhaseJoin, fmt.Sprintf("using `nic: socket`, which is slower: on %s the switch cannot be a guest's network device: %s", c.nameOf(rank), info.NoRings))
 			return
 		}
 	}
@@ -60,7 +62,7 @@ func (c choices) decideNIC() {
 // warnOfClear reports who asked for links in clear what that means.
 func (c choices) warnOfClear() {
 	if c.plan.VM != nil && c.plan.VM.Encryption == plan.EncryptionNone && fabricWanted(c.plan, len(c.infos)) {
-		c.journal.say(core.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
+		c.journal.Say(core.PhaseJoin, "warning: the guests' network is not encrypted (`encryption: none`): whoever can listen or send on the network between the hosts can read and change what passes there")
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/mpi/ranks"
@@ -22,7 +24,7 @@ import (
 type commands struct {
 	config  plan.Config
 	plan    *plan.Plan
-	journal *journal
+	journal *journal.Journal
 	output  *tasklog.Writer
 	end     *ending
 	current *current
@@ -158,7 +160,7 @@ func (cm *commands) begin(ctx context.Context, c driver.Command) (driver.Process
 		return cm.current.get().Exec(ctx, c)
 	case c.Args == nil:
 		return m.Task(ctx, c)
-	case cm.journal.phase() == core.PhaseSetup:
+	case cm.journal.Phase() == core.PhaseSetup:
 		return cm.current.get().Exec(ctx, c)
 	}
 	return m.StartTask(ctx, c)
@@ -240,7 +242,7 @@ func (cm *commands) wait(ctx context.Context, p driver.Process) (core.Exit, erro
 			p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 			return core.Exit{}, nil
 		}
-		cm.journal.begin(core.PhaseRun)
+		cm.journal.Begin(core.PhaseRun)
 	}
 }
 

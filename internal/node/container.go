@@ -46,7 +46,7 @@ func (n *node) maker() *maker {
 		images: n.images, memory: n.memory, links: n.links, machine: n.machine, current: n.current, emulates: &n.emulates,
 		say: func(text string) {
 			if n.head != nil {
-				n.head.journal.say(core.PhaseStart, text)
+				n.head.journal.Say(core.PhaseStart, text)
 			}
 		},
 	}

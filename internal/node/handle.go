@@ -104,7 +104,7 @@ func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (s
 func (n *node) health() nodecall.Health {
 	h := nodecall.Health{Rank: n.config.Rank, Running: n.current.get() != nil}
 	if n.head != nil {
-		h.Phase = n.head.journal.phase()
+		h.Phase = n.head.journal.Phase()
 	}
 	return h
 }
@@ -130,7 +130,7 @@ func (h *head) keepReporting(ctx context.Context, a rpc.Answer[rpc.None], announ
 func (h *head) register(s *rpc.Server) {
 	rpc.HandleStream(s, nodecall.CallWatch, func(ctx context.Context, _ rpc.Caller, r nodecall.WatchRequest, a rpc.Answer[rpc.None]) error {
 		return h.keepReporting(ctx, a, func(ctx context.Context) error {
-			return h.journal.follow(ctx, r.After, func(e plan.Event) error { return rpc.Send(a, e, nodecall.MaxEvent) })
+			return h.journal.Follow(ctx, r.After, func(e plan.Event) error { return rpc.Send(a, e, nodecall.MaxEvent) })
 		})
 	})
 	rpc.HandleStream(s, nodecall.CallOutput, func(ctx context.Context, _ rpc.Caller, r nodecall.OutputRequest, a rpc.Answer[rpc.None]) error {
@@ -215,7 +215,7 @@ func (n *node) report(text string) {
 
 // note keeps what a node reports to the user.
 func (h *head) note(text string) {
-	h.journal.say(h.journal.phase(), text)
+	h.journal.Say(h.journal.Phase(), text)
 }
 
 // failedOn names a host in an error.

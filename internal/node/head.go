@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
@@ -17,7 +19,7 @@ import (
 type head struct {
 	n       *node
 	plan    *plan.Plan
-	journal *journal
+	journal *journal.Journal
 	output  *tasklog.Writer
 	addrs   []string
 	end     *ending
@@ -44,7 +46,7 @@ type head struct {
 
 func newHead(n *node) (*head, error) {
 	dir := n.config.Host.Dir
-	j, err := newJournal(plan.EventsPath(dir))
+	j, err := journal.New(plan.EventsPath(dir))
 	if err != nil {
 		return nil, fmt.Errorf("begin the journal: %w", err)
 	}
@@ -61,7 +63,7 @@ func newHead(n *node) (*head, error) {
 }
 
 // assemble makes a head of its parts.
-func assemble(n *node, j *journal, output *tasklog.Writer) *head {
+func assemble(n *node, j *journal.Journal, output *tasklog.Writer) *head {
 	c, p := n.config, n.config.Plan
 	h := &head{
 		n: n, plan: p, journal: j, output: output, end: newEnding(p.Grace),
@@ -141,7 +143,7 @@ func (h *head) marginIn(left time.Duration) (margin, grace time.Duration) {
 		return margin, grace
 	}
 	if margin-most >= time.Second { // else it is only what has passed since the hosts were granted
-		h.journal.remark(core.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
+		h.journal.Remark(core.PhaseRun, fmt.Sprintf("the site has granted %s: the job is asked to save itself %s before the end, and not %s",
 			left.Round(time.Second), most.Round(time.Second), margin.Round(time.Second)))
 	}
 	return most, min(grace, max(most-h.plan.Grace, most/2))
@@ -188,9 +190,9 @@ func (h *head) work(ctx context.Context) error {
 		return h.goOn(ctx)
 	}
 	if h.plan.Setup != nil {
-		h.journal.enter(core.PhaseSetup)
+		h.journal.Enter(core.PhaseSetup)
 		exit, err := h.commands.run(ctx, h.plan.Setup, nil)
-		h.journal.end(core.PhaseSetup)
+		h.journal.End(core.PhaseSetup)
 		if err != nil {
 			return err
 		}
@@ -200,7 +202,7 @@ func (h *head) work(ctx context.Context) error {
 			return nil
 		}
 		h.setUp = true
-		h.journal.add(plan.Event{Rank: -1, SetupDone: true})
+		h.journal.Add(plan.Event{Rank: -1, SetupDone: true})
 	}
 	if err := h.spreadVolume(ctx); err != nil {
 		return err
@@ -215,11 +217,11 @@ func (h *head) work(ctx context.Context) error {
 func (h *head) run(ctx context.Context, argv []string) error {
 	running, ran := context.WithCancel(ctx)
 	h.saver.setRunning(running)
-	h.journal.enter(core.PhaseRun)
+	h.journal.Enter(core.PhaseRun)
 	go h.snapshots.takeRegularly(running)
 	exit, err := h.commands.run(ctx, argv, h.input)
 	ran()
-	h.journal.end(core.PhaseRun)
+	h.journal.End(core.PhaseRun)
 	if h.saver.snapshot == 0 { // else its guest is halted
 		h.image.warnOfFull()
 	}
@@ -266,7 +268,7 @@ func (h *head) checkMPI(ctx context.Context) error {
 	}
 	warnings, err := h.inspect(ctx)
 	for _, w := range warnings {
-		h.journal.say(core.PhaseStart, "warning: "+w)
+		h.journal.Say(core.PhaseStart, "warning: "+w)
 	}
 	return err
 }

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -18,7 +20,7 @@ import (
 type hosts struct {
 	config  plan.Config
 	plan    *plan.Plan
-	journal *journal
+	journal *journal.Journal
 	end     *ending
 
 	joins  chan joined
@@ -33,7 +35,7 @@ type joined struct {
 	r    joinRequest
 }
 
-func newHosts(c plan.Config, j *journal, e *ending) *hosts {
+func newHosts(c plan.Config, j *journal.Journal, e *ending) *hosts {
 	return &hosts{
 		config: c, plan: c.Plan, journal: j, end: e, joins: make(chan joined, c.Size),
 		nodes: map[int]*rpc.Peer{}, infos: make([]joinRequest, c.Size), groups: make([]int, c.Size),
@@ -60,7 +62,7 @@ func (hs *hosts) awaitJoins(ctx context.Context, addrs []string) error {
 			go hs.watch(j.r.Rank, j.peer)
 		case <-news.C:
 			missing := hs.missing()
-			hs.journal.say(core.PhaseJoin, fmt.Sprintf("%d of %d nodes have joined; waiting for %s", hs.config.Size-len(missing), hs.config.Size, hs.listNames(missing)))
+			hs.journal.Say(core.PhaseJoin, fmt.Sprintf("%d of %d nodes have joined; waiting for %s", hs.config.Size-len(missing), hs.config.Size, hs.listNames(missing)))
 		case <-timer.C:
 			missing := hs.missing()
 			hs.end.blame(hs.nameOf(missing[0]))

@@ -18,6 +18,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -285,11 +287,10 @@ func TestLinksMend(t *testing.T) {
 func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 	s := newSwitches(t, fabric.Tree, 5)
 	s.reach("first")
-	j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+	j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer j.f.Close()
 	inner := s.nodes[1] // of 3 and 4; it keeps the link to 0, and stands in for a node with a head
 	inner.mu.Lock()
 	inner.head = &head{n: inner, journal: j}
@@ -298,15 +299,13 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 	printed := func(within time.Duration, all ...string) {
 		t.Helper()
 		testkit.Eventually(t, within, func() error {
-			j.mu.Lock()
-			defer j.mu.Unlock()
-			for i, e := range j.events[heard:] {
+			for i, e := range eventsOf(j)[heard:] {
 				if !slices.ContainsFunc(all, func(part string) bool { return !strings.Contains(e.Message, part) }) {
 					heard += i + 1
 					return nil
 				}
 			}
-			return fmt.Errorf("nobody says %q: %+v", all, j.events[heard:])
+			return fmt.Errorf("nobody says %q: %+v", all, eventsOf(j)[heard:])
 		})
 	}
 	route := s.cables[[2]int{1, 0}]
@@ -336,11 +335,10 @@ func TestWhoHasNoSwitchSaysWhy(t *testing.T) {
 // nothing of a way that is there again sooner.
 func TestAnOutageIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer j.f.Close()
 		n := newNode(t.Context(), plan.Config{Size: 2, Host: core.Host{Name: "a"}}, Options{}, nil)
 		n.known.learn(plan.Plan{}, []member{{Name: "a"}, {Name: "b"}}, networkInfo{})
 		n.head = &head{n: n, journal: j}
@@ -354,8 +352,8 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		o.over("")
 		time.Sleep(time.Hour)
-		if len(j.events) > 0 {
-			t.Errorf("people are told of what is mended: %+v", j.events)
+		if len(eventsOf(j)) > 0 {
+			t.Errorf("people are told of what is mended: %+v", eventsOf(j))
 		}
 		heard = time.Now()
 		time.Sleep(1250 * time.Millisecond) // as long as it takes to notice
@@ -368,10 +366,10 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 			"warning: the guests' network is broken between a and b, for 1.8s now (no route); trying again",
 			"the guests' network between a and b is whole again after 10s, by way of c",
 		}
-		if len(j.events) != 2 || j.events[0].Message != want[0] || j.events[1].Message != want[1] {
-			t.Fatalf("people are told: %+v", j.events)
+		if len(eventsOf(j)) != 2 || eventsOf(j)[0].Message != want[0] || eventsOf(j)[1].Message != want[1] {
+			t.Fatalf("people are told: %+v", eventsOf(j))
 		}
-		if took := j.events[0].Time.Sub(heard); took > 2*time.Second {
+		if took := eventsOf(j)[0].Time.Sub(heard); took > 2*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -513,16 +511,15 @@ func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
 		{plan.VM{Encryption: plan.EncryptionNone}, 1, false},
 		{plan.VM{Encryption: plan.EncryptionNone, Fabric: fabric.None}, 2, false},
 	} {
-		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		hs := &hosts{plan: &plan.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
 		hs.choices().warnOfClear()
-		if reported := len(j.events) == 1 && strings.Contains(j.events[0].Message, "warning: the guests' network is not encrypted"); reported != c.want {
-			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, j.events)
+		if reported := len(eventsOf(j)) == 1 && strings.Contains(eventsOf(j)[0].Message, "warning: the guests' network is not encrypted"); reported != c.want {
+			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, eventsOf(j))
 		}
-		j.f.Close()
 	}
 }
 

@@ -87,7 +87,7 @@ func (h *head) reportBoots(up *atomic.Int32) (stop func()) {
 		for {
 			select {
 			case <-news.C:
-				h.journal.add(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
+				h.journal.Add(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
 			case <-over:
 				return
 			}

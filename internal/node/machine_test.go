@@ -26,7 +26,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	for _, c := range []struct {
 		container *container
 		want      string
-		kind core.Kind
+		kind      core.Kind
 	}{
 		{&container{Container: &fakeMachine{}}, "ann", 0},
 		{&container{Container: bare{}}, "", core.NotFound},

@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
@@ -26,7 +28,7 @@ func TestTheMarginInAShortSlot(t *testing.T) {
 		"less than the Beefile's":  {time.Minute, &plan.Checkpoint{Grace: time.Minute, Margin: 70 * time.Second, Least: 70 * time.Second}, 30 * time.Second, 20 * time.Second, true},
 		"next to nothing is there": {10 * time.Second, &plan.Checkpoint{Grace: time.Minute, Margin: 70 * time.Second, Least: 70 * time.Second}, 5 * time.Second, 2500 * time.Millisecond, true},
 	} {
-		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -35,8 +37,8 @@ func TestTheMarginInAShortSlot(t *testing.T) {
 		if margin != c.margin || grace != c.grace {
 			t.Errorf("%s: %s before the end, %s of it the job's", name, margin, grace)
 		}
-		if reported := len(j.events) > 0; reported != c.reported {
-			t.Errorf("%s: said %+v", name, j.events)
+		if reported := len(eventsOf(j)) > 0; reported != c.reported {
+			t.Errorf("%s: said %+v", name, eventsOf(j))
 		}
 	}
 }

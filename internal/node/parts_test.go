@@ -17,6 +17,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
@@ -134,11 +136,10 @@ func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := filepath.Join(t.TempDir(), "events")
-			j, err := newJournal(events)
+			j, err := journal.New(events)
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer j.f.Close()
 			hs := &hosts{plan: &plan.Plan{VM: &plan.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
 			for _, err := range c.tries {
 				n := &node{config: plan.Config{TryRuntime: c.demand}}
@@ -169,7 +170,7 @@ func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			events := filepath.Join(t.TempDir(), "events")
-			j, err := newJournal(events)
+			j, err := journal.New(events)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -202,7 +203,7 @@ func TestANodesCoresAreItsGuests(t *testing.T) {
 // Guests that start slowly are reported, with what they are and for how long.
 func TestSlowGuestsAreToldOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -216,8 +217,8 @@ func TestSlowGuestsAreToldOf(t *testing.T) {
 		stop()
 		time.Sleep(time.Hour)
 		for i, want := range []string{"starting virtual machines in software emulation: 0 of 2 ready", "starting virtual machines in software emulation: 1 of 2 ready"} {
-			if len(j.events) != 2 || j.events[i].Message != want || j.events[i].Waited != time.Duration(i+1)*newsPause {
-				t.Errorf("people are told: %+v", j.events)
+			if len(eventsOf(j)) != 2 || eventsOf(j)[i].Message != want || eventsOf(j)[i].Waited != time.Duration(i+1)*newsPause {
+				t.Errorf("people are told: %+v", eventsOf(j))
 			}
 		}
 	})
@@ -510,4 +511,13 @@ func TestFullDisksOfGuests(t *testing.T) {
 	if !full(dir) {
 		t.Error("a full disk does not count as one")
 	}
+}
+
+// eventsOf are the events that a journal has.
+func eventsOf(j *journal.Journal) []plan.Event {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	var all []plan.Event
+	j.Follow(ctx, 0, func(e plan.Event) error { all = append(all, e); return nil }) //nolint:errcheck // it ends with its context
+	return all
 }

@@ -10,8 +10,8 @@ import (
 
 // post runs the job's last command, once node 0's volume has the files of all hosts.
 func (h *head) post(ctx context.Context) (core.Exit, error) {
-	h.journal.enter(core.PhasePost)
-	defer h.journal.end(core.PhasePost)
+	h.journal.Enter(core.PhasePost)
+	defer h.journal.End(core.PhasePost)
 	for rank := range h.n.config.Size {
 		if !h.volumes.own(rank) {
 			continue

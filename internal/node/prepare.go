@@ -37,9 +37,9 @@ func (h *head) prepare(ctx context.Context) error {
 	images := h.images()
 	go func() { own <- h.haveImages(ctx, images) }()
 	if c.Size > 1 {
-		h.journal.enter(core.PhaseJoin)
+		h.journal.Enter(core.PhaseJoin)
 		err := h.hosts.awaitJoins(ctx, h.addrs)
-		h.journal.end(core.PhaseJoin)
+		h.journal.End(core.PhaseJoin)
 		if err != nil {
 			return err
 		}
@@ -57,14 +57,14 @@ func (h *head) prepare(ctx context.Context) error {
 	if err := h.n.links.join(h.plan); err != nil {
 		return err
 	}
-	h.journal.enter(core.PhaseImage)
+	h.journal.Enter(core.PhaseImage)
 	err = h.spreadImage(ctx, own, token)
-	h.journal.end(core.PhaseImage)
+	h.journal.End(core.PhaseImage)
 	if err != nil {
 		return err
 	}
-	h.journal.enter(core.PhaseStart)
-	defer h.journal.end(core.PhaseStart)
+	h.journal.Enter(core.PhaseStart)
+	defer h.journal.End(core.PhaseStart)
 	if err := makeMountPoints(plan.VolumeDir(h.n.config.Host.Dir), h.plan); err != nil { // they go into a data image
 		return err
 	}
@@ -150,7 +150,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 			ready++
 			if ready < h.n.config.Size && time.Since(reported) > newsPause {
 				reported = time.Now()
-				h.journal.say(core.PhaseImage, fmt.Sprintf("%d of %d hosts have the image", ready, h.n.config.Size))
+				h.journal.Say(core.PhaseImage, fmt.Sprintf("%d of %d hosts have the image", ready, h.n.config.Size))
 			}
 		} else if first == nil {
 			first = err
@@ -202,7 +202,7 @@ func (h *head) startAll(ctx context.Context) error {
 	if err := h.hosts.firstOf(errs); err != nil {
 		return err
 	}
-	h.journal.add(plan.Event{Phase: core.PhaseStart, Rank: -1, Runtimes: h.runtimes})
+	h.journal.Add(plan.Event{Phase: core.PhaseStart, Rank: -1, Runtimes: h.runtimes})
 	h.reportNotes(notes)
 	return nil
 }

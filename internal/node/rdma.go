@@ -25,7 +25,7 @@ func (h *head) reportNotes(byRank [][]string) {
 		}
 	}
 	for _, text := range order {
-		h.journal.say(core.PhaseStart, "note: on "+h.hosts.listNames(ranks[text])+": "+core.Printable(text, maxText))
+		h.journal.Say(core.PhaseStart, "note: on "+h.hosts.listNames(ranks[text])+": "+core.Printable(text, maxText))
 	}
 }
 

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -119,14 +121,14 @@ func TestRDMAOfAContainer(t *testing.T) {
 
 // TestNotesOfManyHosts are one for all hosts with the same.
 func TestNotesOfManyHosts(t *testing.T) {
-	j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+	j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := &head{journal: j, hosts: &hosts{plan: &plan.Plan{Names: []string{"a", "b", "c"}}}}
 	h.reportNotes([][]string{{"one", "two"}, nil, {"one"}})
 	var got []string
-	for _, e := range j.events {
+	for _, e := range eventsOf(j) {
 		got = append(got, e.Message)
 	}
 	if want := []string{"note: on a (node 0), c (node 2): one", "note: on a (node 0): two"}; !slices.Equal(got, want) {

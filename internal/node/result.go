@@ -49,12 +49,12 @@ func (h *head) conclude(err error) *plan.Result {
 		r.Nodes = append(r.Nodes, reply.Report)
 		if len(globs) > 0 && h.volumes.own(rank) {
 			if err := h.volumes.gather(ctx, rank, globs, plan.VolumeDir(dir)); err != nil {
-				h.journal.say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.hosts.nameOf(rank), err))
+				h.journal.Say("", fmt.Sprintf("warning: outputs of %s could not be brought to the head: %v", h.hosts.nameOf(rank), err))
 			}
 		}
 	}
 	if warning := fullDisks(r.Nodes); warning != "" {
-		h.journal.say(core.PhaseRun, warning)
+		h.journal.Say(core.PhaseRun, warning)
 	}
 	if uerr == nil { // else the controller takes them out of the image
 		ctx, cancel := context.WithTimeout(context.Background(), countTimeout)
@@ -68,7 +68,7 @@ func (h *head) conclude(err error) *plan.Result {
 			r.Bytes = countBytes(ctx, from)
 		}
 	}
-	r.Ended, r.Phases = time.Now(), h.journal.durations()
+	r.Ended, r.Phases = time.Now(), h.journal.Durations()
 	return r
 }
 
@@ -131,7 +131,7 @@ func (h *head) leave(r *plan.Result) {
 	if err := writeResult(plan.ResultPath(h.n.config.Host.Dir), r); err != nil {
 		h.n.Log.Error("write result", "err", err)
 	}
-	h.journal.add(plan.Event{Rank: -1, Result: r})
+	h.journal.Add(plan.Event{Rank: -1, Result: r})
 	h.hosts.close()
 }
 

@@ -19,7 +19,7 @@ func (h *head) takeHeld(r *plan.Result, globs []string) {
 		if err == nil || core.IsKind(err, core.NotFound) { // it has ended or stays halted, which is reported elsewhere
 			continue
 		}
-		h.journal.say("", "warning: "+err.Error())
+		h.journal.Say("", "warning: "+err.Error())
 		if rank == 0 && r.Exit != nil && r.Exit.Code == 0 {
 			r.Exit, r.Kind, r.Message, r.Remedy = nil, core.KindOf(err).String(), err.Error(), "Is there room for the outputs on the host?"
 		}
@@ -52,12 +52,12 @@ func (h *head) spreadHeld(ctx context.Context) error {
 // goOn lets machines that were brought up continue, all at once, and follows the
 // job's command in them to its end.
 func (h *head) goOn(ctx context.Context) error {
-	h.journal.begin(core.PhaseStart)
+	h.journal.Begin(core.PhaseStart)
 	err := h.machines.hold(ctx, holdRequest{Do: holdResume})
-	h.journal.end(core.PhaseStart)
+	h.journal.End(core.PhaseStart)
 	if err != nil {
 		return err
 	}
-	h.journal.say(core.PhaseStart, "the virtual machines continue where they were saved")
+	h.journal.Say(core.PhaseStart, "the virtual machines continue where they were saved")
 	return h.run(ctx, nil)
 }

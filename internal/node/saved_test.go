@@ -147,7 +147,7 @@ func TestAJobThatEndsWhileItsMachinesAreSaved(t *testing.T) {
 func TestOnlyTheCommandIsSaved(t *testing.T) {
 	h := headOf(t, &fakeMachine{})
 	for phase, want := range map[core.Phase]bool{core.PhaseStart: false, core.PhaseSetup: false, core.PhaseRun: true} {
-		h.journal.enter(phase)
+		h.journal.Enter(phase)
 		for _, cause := range []error{errSlotEnds, errTakenBack} {
 			if _, is := h.saver.savingFor(cause); is != want {
 				t.Errorf("in phase %s, as %v: %v", phase, cause, is)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -27,7 +29,7 @@ type saver struct {
 	config    plan.Config
 	plan      *plan.Plan
 	log       *slog.Logger
-	journal   *journal
+	journal   *journal.Journal
 	hosts     *hosts
 	current   *current
 	volumes   *volumes
@@ -58,7 +60,7 @@ func (s *saver) setRunning(ctx context.Context) {
 // cause; false: it shall not. Before its command runs there is nothing to save:
 // what a half-done setup leaves is no state from which a run could continue.
 func (s *saver) savingFor(cause error) (string, bool) {
-	if s.plan.Checkpoint == nil || s.journal.phase() != core.PhaseRun {
+	if s.plan.Checkpoint == nil || s.journal.Phase() != core.PhaseRun {
 		return "", false
 	}
 	switch {
@@ -84,7 +86,7 @@ func (s *saver) askCheckpoint(ctx context.Context, move bool) (int, error) {
 	s.mu.Lock()
 	asked, running := s.asked, s.running
 	s.mu.Unlock()
-	if s.journal.phase() != core.PhaseRun || running == nil {
+	if s.journal.Phase() != core.PhaseRun || running == nil {
 		return 0, &core.Error{Kind: core.Transient, Op: op, Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
 	}
 	if asked {
@@ -108,7 +110,7 @@ func (s *saver) saveAndEnd(ctx context.Context, p driver.Process, why string, gr
 	ctx, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := s.askToSave(ctx, p, why, true); err != nil {
-		s.journal.say(core.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint: "+err.Error())
+		s.journal.Say(core.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint: "+err.Error())
 	}
 	exit, err := p.Wait(ctx)
 	if err == nil {
@@ -130,7 +132,7 @@ func (s *saver) checkpointAsked(ctx context.Context, p driver.Process) (exit cor
 	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if err := s.askToSave(bounded, p, "its user wants it", false); err != nil && ctx.Err() == nil {
-		s.journal.remark(core.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and continues: "+err.Error())
+		s.journal.Remark(core.PhaseCheckpoint, "warning: the job could not be asked to write its checkpoint, and continues: "+err.Error())
 	}
 	if s.asked {
 		exit, err = p.Wait(bounded)
@@ -138,14 +140,14 @@ func (s *saver) checkpointAsked(ctx context.Context, p driver.Process) (exit cor
 	done()
 	switch late := s.asked && err != nil && ctx.Err() == nil && bounded.Err() != nil; {
 	case !s.asked:
-		s.journal.begin(core.PhaseRun)
+		s.journal.Begin(core.PhaseRun)
 		return exit, false, nil
 	case late && s.wrote: // nothing is lost with it
 		p.Signal(ctx, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
 		exit, err = p.Wait(ctx)
 	case late:
-		s.journal.begin(core.PhaseRun)
-		s.journal.remark(core.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it continues, and once it ends, the run continues from what it has saved", grace))
+		s.journal.Begin(core.PhaseRun)
+		s.journal.Remark(core.PhaseRun, fmt.Sprintf("warning: the job has not ended within its `grace` of %v after it was asked to save itself; it continues, and once it ends, the run continues from what it has saved", grace))
 		if exit, err = p.Wait(ctx); err == nil && exit.Code != 0 { // perhaps as a host was lost
 			err = s.hosts.complete(ctx)
 		}
@@ -163,9 +165,9 @@ func (s *saver) checkpointAsked(ctx context.Context, p driver.Process) (exit cor
 
 // beginSave begins the phase in place of the present one; what it gives ends it.
 func (s *saver) beginSave() (end func()) {
-	s.journal.end(s.journal.phase())
-	s.journal.begin(core.PhaseCheckpoint)
-	return func() { s.journal.end(core.PhaseCheckpoint) }
+	s.journal.End(s.journal.Phase())
+	s.journal.Begin(core.PhaseCheckpoint)
+	return func() { s.journal.End(core.PhaseCheckpoint) }
 }
 
 // hasAnswered records how a job that was asked to write its checkpoint has ended.
@@ -182,10 +184,10 @@ func (s *saver) hasAnswered(ctx context.Context, exit core.Exit) {
 // whose `command:` fails is only asked to end where the attempt ends.
 func (s *saver) askToSave(ctx context.Context, p driver.Process, why string, ending bool) error {
 	if s.asked {
-		s.journal.say(core.PhaseCheckpoint, why+": the job was asked to write its checkpoint before")
+		s.journal.Say(core.PhaseCheckpoint, why+": the job was asked to write its checkpoint before")
 		return nil
 	}
-	s.journal.say(core.PhaseCheckpoint, why+": asking the job to write its checkpoint")
+	s.journal.Say(core.PhaseCheckpoint, why+": asking the job to write its checkpoint")
 	c := s.plan.Checkpoint
 	var err error
 	if s.before, err = s.observe(ctx); err != nil {
@@ -242,12 +244,12 @@ func (s *saver) signalRanks(ctx context.Context, number int) (bool, error) {
 // here.
 func (s *saver) saveMachines(ctx context.Context, why string, grace time.Duration) {
 	defer s.beginSave()()
-	s.journal.say(core.PhaseCheckpoint, why+": saving the virtual machines")
+	s.journal.Say(core.PhaseCheckpoint, why+": saving the virtual machines")
 	ctx, cancel := context.WithTimeoutCause(ctx, grace, fmt.Errorf("it took longer than `checkpoint.grace`, %v", grace))
 	defer cancel()
 	n, err := s.snapshots.saveAtEnd(ctx)
 	if err != nil {
-		s.journal.remark(core.PhaseCheckpoint, "warning: the virtual machines could not be saved: "+err.Error())
+		s.journal.Remark(core.PhaseCheckpoint, "warning: the virtual machines could not be saved: "+err.Error())
 		return
 	}
 	s.snapshot, s.saved = n, true

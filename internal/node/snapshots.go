@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
@@ -22,7 +24,7 @@ import (
 type snapshots struct {
 	config   plan.Config
 	plan     *plan.Plan
-	journal  *journal
+	journal  *journal.Journal
 	current  *current
 	volumes  *volumes
 	image    *imageVolume
@@ -61,7 +63,7 @@ func (sn *snapshots) takeRegularly(ctx context.Context) {
 			text = "warning: no checkpoint was kept: " + err.Error()
 		}
 		if text != "" && text != reported {
-			sn.journal.remark(core.PhaseRun, text)
+			sn.journal.Remark(core.PhaseRun, text)
 		}
 		reported = text
 	}
@@ -126,7 +128,7 @@ func (sn *snapshots) keep(ctx context.Context, timeout time.Duration) (int, erro
 	count, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
 	bytes := countBytes(count, plan.SnapshotDir(sn.config.Host.Dir, n))
-	sn.journal.add(plan.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
+	sn.journal.Add(plan.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
 	sn.kept.Prune(n) //nolint:errcheck // the next attempt removes all
 	return n, nil
 }
@@ -272,7 +274,7 @@ func (sn *snapshots) send(ctx context.Context, _ rpc.Caller, _ rpc.None, s rpc.A
 	if !sn.plan.SavesVM() {
 		return plan.NothingToSave()
 	}
-	if sn.journal.phase() != core.PhaseRun {
+	if sn.journal.Phase() != core.PhaseRun {
 		return &core.Error{Kind: core.Transient, Op: "save virtual machines", Err: errors.New("the job's command does not run (yet, or any more)"), Remedy: "Try again once it runs."}
 	}
 	sn.serving.Add(1)

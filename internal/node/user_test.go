@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -44,18 +46,18 @@ func TestWhereAnImagesUserCounts(t *testing.T) {
 		"root is":                     {plan: plan.Plan{Root: true}, maps: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			j, err := newJournal(filepath.Join(t.TempDir(), "events"))
+			j, err := journal.New(filepath.Join(t.TempDir(), "events"))
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := &maker{images: withUser{}, plan: &c.plan, say: func(text string) { j.say(core.PhaseStart, text) }}
+			k := &maker{images: withUser{}, plan: &c.plan, say: func(text string) { j.Say(core.PhaseStart, text) }}
 			c.plan.Image.Config.User = "www"
 			user, err := k.imageUser(t.Context(), mapper{maps: c.maps})
 			if err != nil || (user != nil) != c.counts {
 				t.Errorf("it is %+v, %v", user, err)
 			}
-			if c.note == "" && len(j.events) > 0 || c.note != "" && (len(j.events) != 1 || !strings.Contains(j.events[0].Message, "USER www is left out: ") || !strings.Contains(j.events[0].Message, c.note)) {
-				t.Errorf("told: %+v", j.events)
+			if c.note == "" && len(eventsOf(j)) > 0 || c.note != "" && (len(eventsOf(j)) != 1 || !strings.Contains(eventsOf(j)[0].Message, "USER www is left out: ") || !strings.Contains(eventsOf(j)[0].Message, c.note)) {
+				t.Errorf("told: %+v", eventsOf(j))
 			}
 		})
 	}

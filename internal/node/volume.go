@@ -30,7 +30,7 @@ func (h *head) chooseVolume(ctx context.Context) error {
 	}
 	asked := v.Volume
 	if v.Volume = volumeFor(v, h.volumes.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == plan.VolumeImage {
-		h.journal.say(core.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
+		h.journal.Say(core.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
 	}
 	if v.Volume != plan.VolumeImage || h.plan.Restore { // it is among what was saved
 		return nil

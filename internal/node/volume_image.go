@@ -7,6 +7,8 @@ import (
 	"path"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -20,7 +22,7 @@ import (
 type imageVolume struct {
 	config  plan.Config
 	plan    *plan.Plan
-	journal *journal
+	journal *journal.Journal
 	current *current
 	tools   func(ctx context.Context) (t dataimage.Tools, release func(), err error)
 	unlock  func() // releases the image; nil: there is none
@@ -153,7 +155,7 @@ func (d *imageVolume) warnOfFull() {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	if full, err := g.VolumeDisk().Full(ctx); err == nil && full {
-		d.journal.say(core.PhaseRun, "warning: the volume, a data image, was full, and writes failed for want of space: raise `volume: {size: …}` in the Beefile")
+		d.journal.Say(core.PhaseRun, "warning: the volume, a data image, was full, and writes failed for want of space: raise `volume: {size: …}` in the Beefile")
 	}
 }
 

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"path"
 
+	"github.com/bee-hpc/bee/internal/node/journal"
+
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
@@ -21,7 +23,7 @@ import (
 type volumes struct {
 	config  plan.Config
 	plan    *plan.Plan
-	journal *journal
+	journal *journal.Journal
 	hosts   *hosts
 	pool    *pool
 	spreads *spreads
@@ -50,7 +52,7 @@ func (v *volumes) asWanted() error {
 
 // spread copies node 0's volume to the hosts that have one of their own.
 func (v *volumes) spread(ctx context.Context) error {
-	v.journal.say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
+	v.journal.Say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := plan.VolumeDir(v.config.Host.Dir)
 	v.spreads.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
 	if err := v.hosts.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
