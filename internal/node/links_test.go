@@ -292,9 +292,7 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	inner := s.nodes[1] // of 3 and 4; it keeps the link to 0, and stands in for a node with a head
-	inner.mu.Lock()
 	inner.head = &head{n: inner, journal: j}
-	inner.mu.Unlock()
 	heard := 0
 	printed := func(within time.Duration, all ...string) {
 		t.Helper()
@@ -379,9 +377,7 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 func (s *switches) goAround() {
 	s.t.Helper()
 	root := s.nodes[0]
-	root.mu.Lock()
 	root.head = &head{n: root}
-	root.mu.Unlock()
 	s.cables[[2]int{3, 1}].cut(true)
 	s.reach("around")
 }

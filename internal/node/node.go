@@ -135,10 +135,7 @@ type node struct {
 	kills    memoryKills   // at first
 	group    int           // the lowest rank that sees this node's Host.Dir
 
-	mu    sync.Mutex
-	phase core.Phase
-
-	serving sync.WaitGroup
+	serving sync.WaitGroup // of calls that are to see the end
 }
 
 func newNode(life context.Context, c plan.Config, o Options, identity *wire.Identity) *node {

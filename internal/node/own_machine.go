@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// ownMachine is this node's virtual machine, which is saved and brought up as the head
+// ownMachine is this node's virtual machine, which is saved and restored as the head
 // asks, and the volume in it.
 type ownMachine struct {
 	config  plan.Config
