@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/ec2server"
+	"github.com/bee-hpc/bee/internal/testkit/machines"
 )
 
 // rented has a bee's only site rent machines from an EC2.
@@ -31,12 +32,19 @@ func rented(t *testing.T, b *testkit.Bee) *ec2server.Server {
       image: %s
       user: %s
       network: {ssh_from: [203.0.113.7/32]}
-`, s.Scratch(), s.Proxy(t), ec2server.Small, ec2server.Image, ec2server.User(t))))
+`, s.Scratch(), s.Proxy(t), ec2server.Small, ec2server.Image, machines.User(t))))
 	return s
 }
 
+// rentable is a cloud's server.
+type rentable interface {
+	Left() []string
+	Scratch() string
+	Files() string
+}
+
 // wantNothingRented looks at the cloud's own list.
-func wantNothingRented(t *testing.T, s *ec2server.Server) {
+func wantNothingRented(t *testing.T, s rentable) {
 	t.Helper()
 	if left := s.Left(); len(left) > 0 {
 		t.Errorf("left in the cloud: %v", left)
@@ -44,7 +52,7 @@ func wantNothingRented(t *testing.T, s *ec2server.Server) {
 }
 
 // awaitMachine waits until a machine has been rented.
-func awaitMachine(t *testing.T, s *ec2server.Server) {
+func awaitMachine(t *testing.T, s rentable) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
 		if left := s.Left(); len(left) < 2 {
@@ -85,19 +93,19 @@ func TestMPIOnRentedMachines(t *testing.T) {
 		t.Errorf("the output has %q", got)
 	}
 	wantNothingRented(t, s)
-	wantNoSecret(t, b, s)
+	wantNoSecret(t, b, s, ec2server.Secret)
 }
 
 // wantNoSecret: the user's credentials are in no file of bee's, and on no machine.
-func wantNoSecret(t *testing.T, b *testkit.Bee, s *ec2server.Server) {
+func wantNoSecret(t *testing.T, b *testkit.Bee, s rentable, secret string) {
 	t.Helper()
-	for _, dir := range []string{b.Dir, s.Scratch(), s.Machines()} {
+	for _, dir := range []string{b.Dir, s.Scratch(), s.Files()} {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() || e.Name() == "bee" {
 				return nil //nolint:nilerr // what comes and goes
 			}
 			raw, err := os.ReadFile(path)
-			if err == nil && bytes.Contains(raw, []byte(ec2server.Secret)) {
+			if err == nil && bytes.Contains(raw, []byte(secret)) {
 				t.Errorf("%s has the secret key", path)
 			}
 			return nil //nolint:nilerr // see above
@@ -151,7 +159,7 @@ func TestKilledWhileItRents(t *testing.T) {
 	if left, err := filepath.Glob(filepath.Join(b.Dir, "state", "cloud", "*", "leases", "*")); err != nil || len(left) > 0 {
 		t.Errorf("records left: %v, %v", left, err)
 	}
-	wantNoSecret(t, b, s)
+	wantNoSecret(t, b, s, ec2server.Secret)
 }
 
 // TestReclaimedMachines: the loss of all machines ends the attempt by name, and nothing is left.

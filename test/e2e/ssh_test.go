@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/bee-hpc/bee/internal/testkit/ec2server"
+	"github.com/bee-hpc/bee/internal/testkit/machines"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
 func TestMain(m *testing.M) {
-	for _, main := range []func([]string) (int, bool){sshfarm.Main, ec2server.Main} {
+	for _, main := range []func([]string) (int, bool){sshfarm.Main, machines.Main} {
 		if code, meant := main(os.Args); meant {
 			os.Exit(code)
 		}

@@ -26,11 +26,12 @@ import (
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/ec2server"
+	"github.com/bee-hpc/bee/internal/testkit/machines"
 )
 
 // TestMain lets the test binary be what the bee binary is on a machine: the agent, and a node.
 func TestMain(m *testing.M) {
-	if code, meant := ec2server.Main(os.Args); meant {
+	if code, meant := machines.Main(os.Args); meant {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 {
@@ -67,7 +68,7 @@ func site(t testing.TB, s *ec2server.Server, dir string, change func(*aws.Settin
 		}
 	}
 	settings := aws.Settings{
-		Types: []string{ec2server.Small}, Image: ec2server.Image, User: ec2server.User(t), SSHFrom: []string{"203.0.113.7/32"},
+		Types: []string{ec2server.Small}, Image: ec2server.Image, User: machines.User(t), SSHFrom: []string{"203.0.113.7/32"},
 		Cloud: cloud.Settings{
 			Name: "ec2", Dir: dir, Slot: time.Hour, Settle: 50 * time.Millisecond,
 			Reach: cloud.Reach{

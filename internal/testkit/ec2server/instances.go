@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit/machines"
 )
 
 // States of machines, as EC2 calls them.
@@ -28,14 +30,13 @@ type instance struct {
 	tags              map[string]string
 	made              time.Time
 	launch            *launch
-	console           string // the file
 }
 
 // launch is what one call has rented: machines that reach each other.
 type launch struct {
 	parameters string
 	machines   []*instance
-	end        chan *instance
+	batch      *machines.Batch
 }
 
 func (s *Server) runInstances(params url.Values) (any, error) {
@@ -90,7 +91,8 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	case s.full[kind+" "+zone]:
 		return nil, &apiError{"InsufficientInstanceCapacity", "We currently do not have sufficient " + kind + " capacity in the Availability Zone you requested.", http.StatusInternalServerError}
 	}
-	l := &launch{parameters: params.Encode(), end: make(chan *instance, count)}
+	l := &launch{parameters: params.Encode()}
+	var ids, names []string
 	for i := range count {
 		in := &instance{
 			id: s.id("i"), state: pending, index: i, token: token, group: group, kind: kind, zone: zone,
@@ -103,10 +105,28 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 		}
 		in.address = fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250)
 		l.machines, s.instances = append(l.machines, in), append(s.instances, in)
+		ids, names = append(ids, in.id), append(names, "ip-"+strings.ReplaceAll(in.address, ".", "-"))
 	}
 	s.launches[token] = l
-	s.worlds.Go(func() { s.world(l, string(script)) })
+	l.batch = s.Boot(ids, names, string(script), s.events(l))
 	return reservation(l.machines), nil
+}
+
+// events have the machines of a launch change as EC2's do.
+func (s *Server) events(l *launch) machines.Events {
+	return machines.Events{
+		Running: func(n int) {
+			s.locked(func() {
+				if i := l.machines[n]; i.state == pending && l.batch.Route(i.address, n) == nil {
+					i.state = running
+				}
+			})
+		},
+		PoweredOff: func(n int) {
+			s.locked(func() { s.terminate(l.machines[n], "Client.InstanceInitiatedShutdown: Instance initiated shutdown") })
+		},
+		Ended: func(n int) { s.locked(func() { l.machines[n].state = terminated }) },
+	}
 }
 
 // endsWithMachine reports whether a call wants a disk of the image to end with its machine.
@@ -193,7 +213,7 @@ func (s *Server) terminate(i *instance, reason string) {
 		return
 	}
 	i.state, i.reason = shutting, reason
-	i.launch.end <- i
+	i.launch.batch.End(i.index)
 }
 
 // Reclaim ends all machines as the cloud may do behind one's back.
@@ -209,8 +229,7 @@ func (s *Server) Reclaim() {
 func (s *Server) Console() (all string) {
 	s.locked(func() {
 		for _, i := range s.instances {
-			raw, _ := os.ReadFile(i.console)
-			all += string(raw)
+			all += i.launch.batch.Console(i.index)
 		}
 	})
 	return all
@@ -221,9 +240,9 @@ func (s *Server) consoleOutput(params url.Values) (any, error) {
 	if at < 0 {
 		return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", params.Get("InstanceId"))
 	}
-	raw, _ := os.ReadFile(s.instances[at].console) // empty before it boots
+	i := s.instances[at]
 	return struct {
 		bare
 		Output string `xml:"output"`
-	}{Output: base64.StdEncoding.EncodeToString(raw)}, nil
+	}{Output: base64.StdEncoding.EncodeToString([]byte(i.launch.batch.Console(i.index)))}, nil
 }

@@ -1,21 +1,17 @@
 // Package ec2server gives tests an EC2 on loopback: a server of EC2's query protocol for the
-// actions that bee uses, whose machines are emulated hosts with an sshd, which run the start script
-// that they are given. It needs no root.
+// actions that bee uses, whose machines are those of package machines. It needs no root.
 //
 // It models what matters to a client that rents machines: signatures, client tokens, dry runs, lists that are late,
 // capacity, quotas, rights, groups in use, and machines that end behind one's back. It knows nothing of bee.
 package ec2server
 
 import (
-	"context"
 	"encoding/xml"
 	"fmt"
 	"maps"
 	"net"
 	"net/http"
 	"net/url"
-	"os"
-	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -24,8 +20,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/machines"
 )
 
 // Region is the server's, with two zones.
@@ -41,8 +37,8 @@ const (
 
 // Server is a running server.
 type Server struct {
-	t   testing.TB
-	dir string
+	*machines.Park
+
 	url string
 
 	mu        sync.Mutex
@@ -57,8 +53,6 @@ type Server struct {
 	quota     int
 	calls     map[string]int
 	serial    int
-	worlds    sync.WaitGroup
-	ended     context.Context
 }
 
 // group is a security group.
@@ -95,35 +89,18 @@ func fail(code, format string, args ...any) error {
 // Start starts a server. It, and its machines, end with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	for _, tool := range []string{"sshd", "ssh", "ssh-keygen"} {
-		testkit.RequireTool(t, tool)
-	}
-	if os.Geteuid() == 0 {
-		if err := os.MkdirAll("/run/sshd", 0o755); err != nil { // sshd's own chroot, else made by the package's service
-			t.Fatal(err)
-		}
-	}
 	s := &Server{
-		t: t, dir: t.TempDir(), groups: map[string]*group{}, launches: map[string]*launch{}, denied: map[string]bool{},
+		Park: machines.New(t), groups: map[string]*group{}, launches: map[string]*launch{}, denied: map[string]bool{},
 		faults: map[string][]fault{}, full: map[string]bool{}, quota: 64, calls: map[string]int{},
-	}
-	if err := s.prepare(); err != nil {
-		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.url = "http://" + listener.Addr().String()
-	ctx, cancel := context.WithCancel(context.Background())
-	s.ended = ctx
 	server := &http.Server{Handler: http.HandlerFunc(s.serve), ReadHeaderTimeout: time.Minute}
 	go server.Serve(listener) //nolint:errcheck // it ends with the test
-	t.Cleanup(func() {
-		server.Close()
-		cancel()
-		s.worlds.Wait()
-	})
+	t.Cleanup(func() { server.Close() })
 	return s
 }
 
@@ -141,34 +118,8 @@ func (s *Server) Use(t testing.TB) {
 	testkit.Setenv(t, s.Env())
 }
 
-// User is the login user of the machines: the user of the tests.
-func User(t testing.TB) string {
-	t.Helper()
-	u, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u.Username
-}
-
-// Proxy is the command of ssh's ProxyCommand that reaches the machines.
-func (s *Server) Proxy(t testing.TB) string {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return self + " " + dialArg + " " + s.dir + " %h"
-}
-
-// Scratch is a directory of which each machine sees only one of its own.
-func (s *Server) Scratch() string { return filepath.Join(s.dir, "private") }
-
 // Deny has an action refused for want of the right.
 func (s *Server) Deny(action string) { s.locked(func() { s.denied[action] = true }) }
-
-// Machines is the directory with the files of all machines.
-func (s *Server) Machines() string { return filepath.Join(s.dir, "machines") }
 
 // Allow has an action allowed again.
 func (s *Server) Allow(action string) { s.locked(func() { delete(s.denied, action) }) }
@@ -385,26 +336,4 @@ func dryRun(params url.Values) error {
 func (s *Server) id(kind string) string {
 	s.serial++
 	return fmt.Sprintf("%s-%017x", kind, s.serial)
-}
-
-// dialArg makes the test binary an ssh ProxyCommand: DIR ADDRESS.
-const dialArg = "ec2server-dial"
-
-// Main handles the processes that a server makes of the test binary. A TestMain calls it first
-// and exits with the code where it was meant.
-func Main(args []string) (code int, meant bool) {
-	if len(args) < 2 {
-		return 0, false
-	}
-	switch args[1] {
-	case emulate.HolderArg:
-		return emulate.HolderMain(args[2:]), true
-	case dialArg:
-		if err := dial(args[2], args[3]); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			return 1, true
-		}
-		return 0, true
-	}
-	return 0, false
 }
