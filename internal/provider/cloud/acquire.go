@@ -207,9 +207,9 @@ func (p *provider) answers(ctx context.Context, dir string, rec *record) ([]answ
 			return nil, err
 		}
 		if last = err; err == nil && len(machines) == rec.Nodes {
-			rec.Addresses = rec.Addresses[:0]
+			rec.Addresses, rec.Jump = rec.Addresses[:0], ""
 			for _, m := range byIndex(machines) {
-				rec.Addresses = append(rec.Addresses, m.Address)
+				rec.Addresses, rec.Jump = append(rec.Addresses, m.Address), m.Jump
 			}
 			last = p.ask(ctx, rec.connection(dir), got)
 		}

@@ -52,6 +52,9 @@ type API interface {
 // Offer is a kind of machine in one place of a cloud.
 type Offer struct {
 	Type string `json:"type"`
+	// Flavor is the cloud's id of the type, where that is not its name.
+	Flavor string `json:"flavor,omitempty"`
+	// Zone is where the machines are; "": where the cloud likes.
 	Zone string `json:"zone"`
 	// Image is the cloud's id of the image that the machines boot, and User its login user.
 	Image string `json:"image"`
@@ -71,7 +74,12 @@ type Offer struct {
 }
 
 // String names an offer in messages.
-func (o Offer) String() string { return o.Type + " in " + o.Zone }
+func (o Offer) String() string {
+	if o.Zone == "" {
+		return o.Type
+	}
+	return o.Type + " in " + o.Zone
+}
 
 // Order is a request for machines.
 type Order struct {
@@ -108,7 +116,9 @@ type Machine struct {
 	Reason string
 	// Address is where ssh reaches it; "" where it has none yet.
 	Address string
-	Owner   core.Owner
+	// Jump is where ssh reaches the first machine, through which it reaches Address; "": directly.
+	Jump  string
+	Owner core.Owner
 }
 
 // State is how a machine stands.
@@ -136,6 +146,8 @@ type Connection struct {
 	// User is the login user, and Addresses are the machines'.
 	User      string
 	Addresses []string
+	// Jump is another address of the first machine, through which all are reached; "": they are reached directly.
+	Jump string
 	// Key and KnownHosts are files of the lease.
 	Key, KnownHosts string
 }
@@ -172,6 +184,8 @@ type Settings struct {
 	// From are the ranges of addresses that ssh is let in from, found out once they are needed.
 	From  func(ctx context.Context) ([]string, error)
 	Reach Reach
+	// Late bounds how long after their launch the cloud may list machines late; 0: half an hour.
+	Late time.Duration
 	// Settle is the time between two looks, both of which have to miss an object that is
 	// gone; 0: a few seconds.
 	Settle time.Duration

@@ -120,14 +120,14 @@ func (l *lease) admit(ctx context.Context) {
 	}
 }
 
-// listedLate bounds how long after their launch machines may be listed late. Clouds list those that have ended
-// for longer.
+// listedLate bounds by default how long after their launch machines may be listed late. Such clouds list those that
+// have ended for longer.
 const listedLate = 30 * time.Minute
 
 // forgotten reports whether a machine, which the given list may not have, has ended so long ago that the cloud
 // does not list it any more.
 func (l *lease) forgotten(ctx context.Context, machines []Machine, id string) (bool, error) {
-	if lists(machines, id) || time.Since(l.r.Launched) < listedLate {
+	if lists(machines, id) || time.Since(l.r.Launched) < l.p.s.Late {
 		return false, nil
 	}
 	if err := core.Sleep(ctx, l.p.s.Settle); err != nil {

@@ -33,7 +33,8 @@ func New(s Settings, api API) (driver.Provider, error) {
 	if s.Slot <= 0 {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `slot`, by which rented machines end"), Remedy: "Add `slot:` to the site."}
 	}
-	s.Boot, s.Keep, s.Settle = cmp.Or(s.Boot, DefaultBoot), cmp.Or(s.Keep, DefaultKeep), cmp.Or(s.Settle, settle)
+	s.Boot, s.Keep = cmp.Or(s.Boot, DefaultBoot), cmp.Or(s.Keep, DefaultKeep)
+	s.Settle, s.Late = cmp.Or(s.Settle, settle), cmp.Or(s.Late, listedLate)
 	return &provider{s: s, api: api, kind: leasedir.Kind{Driver: s.Driver, Version: driverVersion, Leases: "leases", Machine: s.Machine}}, nil
 }
 
@@ -249,7 +250,7 @@ func (p *provider) inAccount(ctx context.Context, r *record) error {
 	return &core.Error{
 		Kind: core.Transient, Op: "find machines of", Object: r.Owner.String(),
 		Err:    fmt.Errorf("neither they nor their security group %s are in this account and region (%s)", r.Group, r.Offer),
-		Remedy: "Use the credentials and the region with which they were rented; best, write `region:` and `profile:` at the site.",
+		Remedy: "Use the credentials and the region with which they were rented; best, name both at the site.",
 	}
 }
 

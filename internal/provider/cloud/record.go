@@ -52,6 +52,7 @@ type record struct {
 	Launched time.Time `json:"launched,omitzero"`
 	// Addresses, Hosts and Inner are of machines that have answered.
 	Addresses []string    `json:"addresses,omitempty"`
+	Jump      string      `json:"jump,omitempty"`
 	Hosts     []core.Host `json:"hosts,omitempty"`
 	Inner     core.Handle `json:"inner,omitzero"`
 }
@@ -61,7 +62,7 @@ func (r *record) ready() bool { return r != nil && len(r.Hosts) > 0 }
 
 // connection returns how ssh reaches the machines.
 func (r *record) connection(dir string) Connection {
-	return Connection{User: r.Offer.User, Addresses: r.Addresses, Key: filepath.Join(dir, keyFile), KnownHosts: filepath.Join(dir, knownFile)}
+	return Connection{User: r.Offer.User, Addresses: r.Addresses, Jump: r.Jump, Key: filepath.Join(dir, keyFile), KnownHosts: filepath.Join(dir, knownFile)}
 }
 
 // read returns the record of a lease, or nil where there is none yet.
