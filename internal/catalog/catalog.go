@@ -26,6 +26,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/aws"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/provider/openstack"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/rdma"
@@ -85,6 +86,8 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return slurmSite(s, o)
 	case aws.Driver:
 		return awsSite(s, o)
+	case openstack.Driver:
+		return openstackSite(s, o)
 	case "ssh":
 		var hosts []string
 		for _, pattern := range s.Hosts.Patterns {

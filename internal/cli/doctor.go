@@ -70,8 +70,8 @@ func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
 		name, use string
 		needed    bool
 	}{
-		{"ssh", "for sites of provider ssh and aws", of(sites, "ssh") || of(sites, "aws")},
-		{"ssh-keygen", "for sites of provider aws", of(sites, "aws")},
+		{"ssh", "for sites of provider ssh, aws and openstack", of(sites, "ssh") || of(sites, "aws") || of(sites, "openstack")},
+		{"ssh-keygen", "for sites of provider aws and openstack", of(sites, "aws") || of(sites, "openstack")},
 		{"mmdebstrap", "to build images from Debian packages", false},
 		{"buildah", "to build Dockerfiles without a virtual machine", false},
 		{qemu.Program(), "for virtual machines", false},

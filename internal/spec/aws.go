@@ -1,10 +1,7 @@
 package spec
 
 import (
-	"fmt"
 	"maps"
-	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -45,57 +42,27 @@ const (
 	ownTag    = "bee:"
 )
 
-// later are keys of rented machines that this bee does not know yet.
-var later = []string{ //nolint:gochecknoglobals // a constant
-	"market", "max_price", "reservation", "placement", "shared", "max_cost", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
-}
-
-// laterHint is the hint for a key of rented machines that this bee does not know yet, or "".
-func laterHint(into reflect.Type, key string) string {
-	if (into == reflect.TypeFor[AWS]() || into == reflect.TypeFor[AWSNetwork]()) && slices.Contains(later, key) {
-		return "leave it out: this bee rents machines on demand, with public addresses and disks of their own, and cannot do that yet"
-	}
-	return ""
-}
-
 // checkAWS finds what cannot be at a site of provider aws.
 func (d *decoder) checkAWS(s *Site, at string) {
 	if s.Provider != "aws" {
 		return
 	}
-	if s.Slot == 0 && d.wasRead(at+".slot") {
-		d.at(at, "such as 2h: the machines end themselves some time after it", "%s: a site with rented machines needs a `slot`", at)
-	}
 	a := s.AWS
 	if a == nil {
-		if d.wasRead(at + ".aws") {
-			d.at(at, "such as `aws: {types: [c7i.large], image: debian-12}`", "%s: a site of provider aws needs `aws`", at)
-		}
+		d.checkRented(s, at, nil)
 		return
 	}
+	d.checkRented(s, at, &rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep})
 	at += ".aws"
-	if len(a.Types) == 0 && d.wasRead(at+".types") {
-		d.at(at, "such as [c7i.large]", "%s: it needs `types`", at)
-	}
-	if a.Image == "" && d.wasRead(at+".image") {
-		d.at(at, "such as debian-12", "%s: it needs an `image`", at)
-	}
 	if a.Image != "" && !fits("sites[].aws.image", a.Image) {
 		d.at(at+".image", "debian-12, ubuntu-24.04, al2023 or ami-…", "%s.image: %q is no image", at, a.Image)
 	}
 	if strings.HasPrefix(a.Image, "ami-") && a.User == "" && d.wasRead(at+".user") {
 		d.at(at+".image", "such as `user: admin`", "%s: an image by its id needs its login `user`", at)
 	}
-	for i, from := range a.Network.SSHFrom {
-		if _, err := netip.ParsePrefix(from); err != nil {
-			d.at(fmt.Sprintf("%s.network.ssh_from[%d]", at, i), "such as 203.0.113.7/32", "%s.network.ssh_from: %q is no range of addresses", at, from)
-		}
-	}
 	for _, key := range slices.Sorted(maps.Keys(a.Tags)) {
 		if !fits("sites[].aws.tags", key) || strings.HasPrefix(key, ownTag) || strings.HasPrefix(key, "aws:") {
 			d.atKey(at+".tags", "", "%s.tags: %q cannot be the name of a tag", at, key)
 		}
 	}
-	d.positive(at+".boot", a.Boot, "5m")
-	d.positive(at+".keep", a.Keep, "30m")
 }

@@ -201,6 +201,7 @@ func (d *decoder) checkSites(sites []Site) {
 		d.checkHosts(s, at)
 		d.checkSlurm(s, at)
 		d.checkAWS(s, at)
+		d.checkOpenStack(s, at)
 		d.checkPaths(at+".paths", s.Paths)
 		d.checkUse(s, at)
 		within(d, at+".price", s.Price)
@@ -214,7 +215,9 @@ func (d *decoder) checkUse(s *Site, at string) {
 	if !slices.Contains(words()["sites[].provider"], s.Provider) || !d.allRead(at+".provider", at+".hosts", at+".login") {
 		return
 	}
-	local, slurm, rented := s.Provider == "local", s.Provider == "slurm", s.Provider == "aws"
+	local, slurm := s.Provider == "local", s.Provider == "slurm"
+	aws, openstack := s.Provider == "aws", s.Provider == "openstack"
+	rented := aws || openstack
 	for _, k := range []struct {
 		key         string
 		given, used bool
@@ -222,14 +225,15 @@ func (d *decoder) checkUse(s *Site, at string) {
 	}{
 		{"slurm", s.Slurm != nil, slurm, "provider slurm"},
 		{"login", s.Login != "", slurm, "provider slurm"},
-		{"aws", s.AWS != nil, rented, "provider aws"},
+		{"aws", s.AWS != nil, aws, "provider aws"},
+		{"openstack", s.OpenStack != nil, openstack, "provider openstack"},
 		{"hosts", s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0, !rented, "provider local and ssh: the job says how many machines are rented"},
 		{"wait", s.Wait != 0, !rented, "sites with a queue: a cloud without capacity is skipped at once"},
 		{"runs", s.Runs != 0, !slurm && !rented, "provider local and ssh: Slurm has limits of its own, and rented machines have one run"},
 		{"oversubscribe", s.Oversubscribe, !slurm && !rented, "provider local and ssh: Slurm shares nodes as their partition says, and rented machines have one run"},
 		{"private_scratch", s.PrivateScratch, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
 		{"link_rate", s.LinkRate != 0, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
-		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || rented || slurm && s.Login != "", "provider ssh and aws, and slurm with a `login`"},
+		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || rented || slurm && s.Login != "", "provider ssh, aws and openstack, and slurm with a `login`"},
 	} {
 		if k.given && !k.used {
 			d.atKey(at+"."+k.key, "only for "+k.by, "%s.%s: this site has no use for it", at, k.key)

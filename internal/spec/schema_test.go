@@ -96,6 +96,14 @@ func fileWith(path string, value any) (which, text string) {
 	if key, is := strings.CutPrefix(path, "sites[]."); is {
 		into, path = map[string]any{"name": "a", "provider": "local"}, key
 		which, file = "sites", map[string]any{"sites": []any{into}}
+		for inner, rest, inside := strings.Cut(path, "."); inside; inner, rest, inside = strings.Cut(path, ".") {
+			if _, is := into["provider"]; is { // a mapping of its provider
+				into["provider"] = inner
+			}
+			next := map[string]any{}
+			into[inner] = next
+			into, path = next, rest
+		}
 	} else if parent, key, inside := strings.Cut(path, "."); inside {
 		into, path = map[string]any{}, key
 		file[parent] = into
@@ -177,7 +185,7 @@ func TestSchemaTellsWhatKeysMean(t *testing.T) {
 		t.Fatal(err)
 	}
 	site := schema["properties"].(map[string]any)["sites"].(map[string]any)["items"].(map[string]any)["properties"].(map[string]any)
-	if got, want := site["slot"].(map[string]any)["description"], "how long an attempt may take on this site, such as `2h`; required for aws; default: no limit"; got != want {
+	if got, want := site["slot"].(map[string]any)["description"], "how long an attempt may take on this site, such as `2h`; required for aws and openstack; default: no limit"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

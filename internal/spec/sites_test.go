@@ -35,7 +35,7 @@ func TestSites(t *testing.T) {
 		"rate of ssh":          {"sites: [{name: a, provider: ssh, hosts: [n], link_rate: 1gbit}]", "s:1:46: sites[0].link_rate: this site has no use for it (only for emulated hosts"},
 		"rate of this":         {"sites: [{name: a, provider: local, link_rate: 1gbit}]", "link_rate: this site has no use for it"},
 		"private by ssh":       {"sites: [{name: a, provider: ssh, hosts: [n], private_scratch: true}]", "private_scratch: this site has no use for it"},
-		"options of local":     {"sites: [{name: a, provider: local, ssh_options: {A: b}}]", "ssh_options: this site has no use for it (only for provider ssh and aws, and slurm with a `login`)"},
+		"options of local":     {"sites: [{name: a, provider: local, ssh_options: {A: b}}]", "ssh_options: this site has no use for it (only for provider ssh, aws and openstack, and slurm with a `login`)"},
 		"options of no login":  {"sites: [{name: a, provider: slurm, ssh_options: {A: b}}]", "ssh_options: this site has no use for it"},
 		"login of ssh":         {"sites: [{name: a, provider: ssh, hosts: [n], login: x}]", "login: this site has no use for it (only for provider slurm)"},
 		"slurm of local":       {"sites: [{name: a, provider: local, slurm: {qos: x}}]", "slurm: this site has no use for it"},
@@ -61,6 +61,12 @@ func TestSites(t *testing.T) {
 		"hosts that are there": {"sites: [{name: a, provider: aws, slot: 1h, hosts: [n], wait: 1h, runs: 2, aws: {types: [t], image: al2023}}]", "hosts: this site has no use for it | wait: this site | runs: this site"},
 		"ssh from nowhere":     {"sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {ssh_from: [me]}, tags: {'bee:run': x}}}]", `ssh_from: "me" is no range of addresses | tags: "bee:run" cannot be`},
 		"aws by ssh":           {"sites: [{name: a, provider: ssh, hosts: [n], aws: {types: [t], image: al2023}}]", "aws: this site has no use for it (only for provider aws)"},
+		"no openstack":         {"sites: [{name: a, provider: openstack}]", "sites[0]: a site of provider openstack needs `openstack` | sites[0]: a site with rented machines needs a `slot`"},
+		"openstack of nothing": {"sites: [{name: a, provider: openstack, slot: 1h, openstack: {cloud: c, boot: 0s}}]", "sites[0].openstack: it needs `types` | it needs an `image` | boot: it cannot be nothing"},
+		"openstack not yet":    {"sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, lease: {node_type: x}, network: {bastion: b}, profile: p}}]", "s:1:84: unknown key \"sites[0].openstack.lease\" (leave it out: this bee rents machines on demand, with the disks of their flavors | network.bastion\" (leave | unknown key \"sites[0].openstack.profile\""},
+		"openstack network":    {"sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, network: {floating: one, ssh_from: [me]}, tags: {'bee:run': x}}}]", `network.floating: "one" is not known | ssh_from: "me" is no range | tags: "bee:run" cannot be a tag`},
+		"pool of no addresses": {"sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, network: {floating: none, pool: p}}}]", "network.pool: without floating addresses it has no meaning"},
+		"openstack of aws":     {"sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023}, openstack: {types: [t], image: i}}]", "openstack: this site has no use for it (only for provider openstack)"},
 		"values beside types":  {"sites: [{name: a, provider: local, slots: many}, {name: b, provider: local, price: -1}]", "slots: a whole number | price: -1 cannot be"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,61 @@
+package catalog
+
+import (
+	"context"
+	"encoding/json"
+	"maps"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
+	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/sshlink"
+)
+
+// rentedBy returns what all providers of rented machines need of a site.
+func rentedBy(s spec.Site, o Options, boot, keep time.Duration) cloud.Settings {
+	return cloud.Settings{
+		Name: s.Name, Dir: filepath.Join(o.StateDir, "cloud", url.QueryEscape(s.Name)), Machine: o.Machine,
+		Slot: s.Slot, Boot: boot, Keep: keep, Reach: reach(s, o),
+	}
+}
+
+// reach returns how rented machines of a site are reached: by ssh, with keys of their lease alone.
+func reach(s spec.Site, o Options) cloud.Reach {
+	return cloud.Reach{
+		Provider: func(c cloud.Connection) (driver.Provider, error) {
+			settings := o.behind(s, c.Hosts())
+			settings.Options = pinned(s.SSHOptions, c)
+			settings.Site = func(host string) json.RawMessage { return siteOf(s, host) }
+			return ssh.New(settings)
+		},
+		Output: func(ctx context.Context, c cloud.Connection, address, command string) (string, error) {
+			return sshlink.New(sshlink.Settings{Options: pinned(s.SSHOptions, c)}).Output(ctx, c.User+"@"+address, command)
+		},
+	}
+}
+
+// pinned returns the options of connections to rented machines: of the user's keys and known hosts none
+// is used, and none is changed.
+func pinned(options map[string]string, c cloud.Connection) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, options)
+	maps.Copy(all, map[string]string{
+		"IdentityFile": `"` + c.Key + `"`, "IdentitiesOnly": "yes", "IdentityAgent": "none", "PreferredAuthentications": "publickey",
+		"UserKnownHostsFile": `"` + c.KnownHosts + `"`, "GlobalKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "yes",
+		"UpdateHostKeys": "no", "CheckHostIP": "no", "ForwardAgent": "no", "ControlPath": "none",
+	})
+	if c.Jump == "" {
+		return all
+	}
+	command := sshlink.JumpCommand(all, c.User+"@"+c.Jump, c.Addresses[0])
+	maps.DeleteFunc(all, func(key, _ string) bool {
+		return strings.EqualFold(key, "ProxyJump") || strings.EqualFold(key, "ProxyCommand") // they are on the way to the first machine
+	})
+	all["ProxyCommand"] = command
+	return all
+}

@@ -1,0 +1,71 @@
+package spec
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// rented are the keys that all sites with rented machines have.
+type rented struct {
+	types      []string
+	image      string
+	sshFrom    []string
+	boot, keep time.Duration
+}
+
+// examples are how a site of each provider begins.
+var examples = map[string][3]string{ //nolint:gochecknoglobals // a constant
+	"aws":       {"such as `aws: {types: [c7i.large], image: debian-12}`", "such as [c7i.large]", "such as debian-12"},
+	"openstack": {"such as `openstack: {cloud: mine, types: [m1.large], image: debian-12}`", "such as [m1.large]", "such as debian-12"},
+}
+
+// checkRented finds what cannot be at a site with rented machines; r is nil where it has no mapping of its provider.
+func (d *decoder) checkRented(s *Site, at string, r *rented) {
+	example := examples[s.Provider]
+	if s.Slot == 0 && d.wasRead(at+".slot") {
+		d.at(at, "such as 2h: the machines end themselves some time after it", "%s: a site with rented machines needs a `slot`", at)
+	}
+	if r == nil {
+		if d.wasRead(at + "." + s.Provider) {
+			d.at(at, example[0], "%s: a site of provider %s needs `%s`", at, s.Provider, s.Provider)
+		}
+		return
+	}
+	at += "." + s.Provider
+	if len(r.types) == 0 && d.wasRead(at+".types") {
+		d.at(at, example[1], "%s: it needs `types`", at)
+	}
+	if r.image == "" && d.wasRead(at+".image") {
+		d.at(at, example[2], "%s: it needs an `image`", at)
+	}
+	for i, from := range r.sshFrom {
+		if _, err := netip.ParsePrefix(from); err != nil {
+			d.at(fmt.Sprintf("%s.network.ssh_from[%d]", at, i), "such as 203.0.113.7/32", "%s.network.ssh_from: %q is no range of addresses", at, from)
+		}
+	}
+	d.positive(at+".boot", r.boot, "5m")
+	d.positive(at+".keep", r.keep, "30m")
+}
+
+// later are keys of rented machines that this bee does not know yet.
+var later = []string{ //nolint:gochecknoglobals // a constant
+	"market", "max_price", "reservation", "placement", "shared", "max_cost", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
+	"lease", "infiniband", "disk",
+}
+
+// laterHint is the hint for a key of rented machines that this bee does not know yet, or "".
+func laterHint(into reflect.Type, key string) string {
+	if !slices.Contains(later, key) {
+		return ""
+	}
+	switch into {
+	case reflect.TypeFor[AWS](), reflect.TypeFor[AWSNetwork]():
+		return "leave it out: this bee rents machines on demand, with public addresses and disks of their own, and cannot do that yet"
+	case reflect.TypeFor[OpenStack](), reflect.TypeFor[OpenStackNetwork]():
+		return "leave it out: this bee rents machines on demand, with the disks of their flavors, and cannot do that yet"
+	}
+	return ""
+}

@@ -1,0 +1,318 @@
+package openstackserver
+
+import (
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit/machines"
+)
+
+// Flavors: Small has 2 cores, Large 4, and Tiny a disk of 1 GiB.
+const (
+	Small = "m1.small"
+	Large = "m1.large"
+	Tiny  = "m1.tiny"
+)
+
+// Image is an image with a login user in its properties, Plain one without, Twice a name of two, and Big needs more disk
+// than Tiny has. Arm is for other processors.
+const (
+	Image = "debian-12"
+	Plain = "own"
+	Twice = "twice"
+	Big   = "ubuntu-big"
+	Arm   = "debian-12-arm"
+)
+
+// Zone is the availability zone.
+const Zone = "nova"
+
+// server is a machine.
+type server struct {
+	id, name, status, task, fault string
+	metadata                      map[string]string
+	network, group                string
+	at                            int
+	batch                         *machines.Batch
+	created                       time.Time
+	doomed                        bool // its status becomes ERROR
+	removed                       bool // DELETE was called
+}
+
+func (s *Server) listFlavors(*http.Request, map[string]any) (int, any, error) {
+	flavor := func(id, name string, cores, memory, disk int) map[string]any {
+		return map[string]any{"id": id, "name": name, "vcpus": cores, "ram": memory, "disk": disk, "OS-FLV-DISABLED:disabled": false, "OS-FLV-EXT-DATA:ephemeral": 0, "swap": "", "links": []any{}}
+	}
+	return http.StatusOK, map[string]any{"flavors": []any{flavor("1", Tiny, 1, 512, 1), flavor("2", Small, 2, 4096, 20), flavor("42", Large, 4, 8192, 0)}}, nil
+}
+
+// flavorNames are the names of flavors by their ids.
+func flavorNames() map[string]string { return map[string]string{"1": Tiny, "2": Small, "42": Large} }
+
+func (s *Server) listZones(*http.Request, map[string]any) (int, any, error) {
+	zone := func(name string, available bool) map[string]any {
+		return map[string]any{"zoneName": name, "zoneState": map[string]any{"available": available}, "hosts": nil}
+	}
+	return http.StatusOK, map[string]any{"availabilityZoneInfo": []any{zone(Zone, true), zone("broken", false)}}, nil
+}
+
+func (s *Server) limits(*http.Request, map[string]any) (int, any, error) {
+	return http.StatusOK, map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": map[string]any{
+		"maxTotalInstances": s.quota, "totalInstancesUsed": len(s.servers), "maxTotalCores": -1, "totalCoresUsed": 0, "maxTotalRAMSize": 51200, "totalRAMUsed": 0,
+	}}}, nil
+}
+
+type imageItem map[string]any
+
+func (s *Server) images() []imageItem {
+	image := func(id, name string, more map[string]any) imageItem {
+		i := imageItem{"id": id, "name": name, "status": "active", "min_disk": 0, "min_ram": 0, "size": 400 << 20, "visibility": "public"}
+		for k, v := range more {
+			i[k] = v
+		}
+		return i
+	}
+	return []imageItem{
+		image("img-1", Image, map[string]any{"os_admin_user": "debian", "hw_architecture": "x86_64"}),
+		image("img-2", Plain, nil), image("img-3", Twice, nil), image("img-4", Twice, nil),
+		image("img-5", Big, map[string]any{"min_disk": 10, "os_distro": "ubuntu"}),
+		image("img-6", Arm, map[string]any{"architecture": "aarch64"}),
+	}
+}
+
+// listImages answers with one image a page: Glance has pages.
+func (s *Server) listImages(r *http.Request, _ map[string]any) (int, any, error) {
+	q := r.URL.Query()
+	var found []imageItem
+	passed := q.Get("marker") == ""
+	for _, i := range s.images() {
+		if passed && (q.Get("name") == "" || q.Get("name") == i["name"]) {
+			found = append(found, i)
+		}
+		passed = passed || q.Get("marker") == i["id"]
+	}
+	reply := map[string]any{"images": found[:min(1, len(found))], "schema": "/v2/schemas/images", "first": "/v2/images"}
+	if len(found) > 1 {
+		reply["next"] = "/v2/images?marker=" + fmt.Sprint(found[0]["id"])
+	}
+	return http.StatusOK, reply, nil
+}
+
+func (s *Server) showImage(r *http.Request, _ map[string]any) (int, any, error) {
+	for _, i := range s.images() {
+		if i["id"] == r.PathValue("id") {
+			return http.StatusOK, i, nil
+		}
+	}
+	return 0, nil, fail(http.StatusNotFound, "No image found with ID %s", r.PathValue("id"))
+}
+
+func (s *Server) makeServers(_ *http.Request, body map[string]any) (int, any, error) {
+	q, _ := body["server"].(map[string]any)
+	count, _ := q["min_count"].(float64)
+	most, _ := q["max_count"].(float64)
+	script, err := base64.StdEncoding.DecodeString(fmt.Sprint(q["user_data"]))
+	networks, _ := q["networks"].([]any)
+	groups, _ := q["security_groups"].([]any)
+	if err != nil || len(script) > 65535 || count < 1 || count != most || len(networks) != 1 || len(groups) != 1 {
+		return 0, nil, fail(http.StatusBadRequest, "Invalid input for field/attribute server: %v", err)
+	}
+	metadata := map[string]string{}
+	given, _ := q["metadata"].(map[string]any)
+	for k, v := range given {
+		text, is := v.(string)
+		if !is || len(text) > 255 || !regexp.MustCompile(`^[a-zA-Z0-9-_:. ]{1,255}$`).MatchString(k) {
+			return 0, nil, fail(http.StatusBadRequest, "Invalid input for field/attribute metadata. Value: %v", given)
+		}
+		metadata[k] = text
+	}
+	flavor, name, within := flavorNames()[fmt.Sprint(q["flavorRef"])], fmt.Sprint(q["name"]), fmt.Sprint(groups[0].(map[string]any)["name"])
+	network := fmt.Sprint(networks[0].(map[string]any)["uuid"])
+	switch {
+	case flavor == "":
+		return 0, nil, fail(http.StatusBadRequest, "Flavor %v could not be found.", q["flavorRef"])
+	case !slices.ContainsFunc(s.images(), func(i imageItem) bool { return i["id"] == q["imageRef"] }):
+		return 0, nil, fail(http.StatusBadRequest, "Can not find requested image")
+	case !slices.ContainsFunc(s.groups, func(g *group) bool { return g.id == within }):
+		return 0, nil, fail(http.StatusBadRequest, "Security group %s not found for project %s.", within, projectID)
+	case len(s.servers)+int(count) > s.quota:
+		return 0, nil, fail(http.StatusForbidden, "Quota exceeded for instances: Requested %d, but already used %d of %d instances", int(count), len(s.servers), s.quota)
+	}
+	var made []*server
+	var ids, names []string
+	for i := range int(count) {
+		m := &server{id: s.id("server"), name: name, status: "BUILD", metadata: metadata, network: network, group: within, at: i, created: time.Now()}
+		if count > 1 {
+			m.name += "-" + strconv.Itoa(i+1)
+		}
+		made, ids, names = append(made, m), append(ids, m.id), append(names, m.name)
+	}
+	s.servers = append(s.servers, made...)
+	if s.full[flavor] > 0 {
+		s.full[flavor]--
+		for _, m := range made {
+			m.status, m.fault = "ERROR", "No valid host was found. There are not enough hosts available."
+		}
+	} else {
+		for i := range made {
+			made[i].doomed = i >= len(made)-s.broken
+		}
+		s.broken = 0
+		batch := s.Boot(ids, names, string(script), s.events(made))
+		for _, m := range made {
+			m.batch = batch
+		}
+	}
+	return http.StatusAccepted, map[string]any{"server": map[string]any{"id": made[0].id, "links": []any{}, "security_groups": []any{}, "OS-DCF:diskConfig": "MANUAL", "adminPass": "x"}}, nil
+}
+
+// events have machines change as Nova's do.
+func (s *Server) events(made []*server) machines.Events {
+	return machines.Events{
+		Running: func(n int) {
+			s.locked(func() {
+				m := made[n]
+				switch {
+				case m.status != "BUILD", s.held:
+				case m.doomed:
+					m.status, m.fault = "ERROR", "Build of instance "+m.id+" aborted: the test wants it."
+				case m.network == flat:
+					if m.batch.Route(m.batch.Address(n), n) == nil {
+						m.status = "ACTIVE"
+					}
+				default:
+					m.status = "ACTIVE"
+				}
+			})
+		},
+		PoweredOff: func(n int) { // it stays, and costs
+			s.locked(func() { made[n].batch.End(n) })
+		},
+		Ended: func(n int) {
+			s.locked(func() {
+				if made[n].status = "SHUTOFF"; made[n].removed {
+					s.drop(made[n])
+				}
+			})
+		},
+	}
+}
+
+// drop forgets a machine. Nova does so at once; its floating address stays.
+func (s *Server) drop(m *server) {
+	s.servers = slices.DeleteFunc(s.servers, func(o *server) bool { return o == m })
+	for _, a := range s.floating {
+		if a.port == "port-"+m.id {
+			a.port, a.fixed = "", ""
+		}
+	}
+}
+
+func (s *Server) listServers(r *http.Request, _ map[string]any) (int, any, error) {
+	name, err := regexp.Compile(r.URL.Query().Get("name"))
+	if err != nil {
+		return 0, nil, fail(http.StatusBadRequest, "Invalid name filter: %v", err)
+	}
+	passed := r.URL.Query().Get("marker") == ""
+	items, more := []any{}, false
+	for _, m := range s.servers {
+		if passed && name.MatchString(m.name) {
+			if more = len(items) == 2; more { // pages, as Nova has them
+				break
+			}
+			items = append(items, s.item(m))
+		}
+		passed = passed || m.id == r.URL.Query().Get("marker")
+	}
+	reply := map[string]any{"servers": items}
+	if more {
+		reply["servers_links"] = []any{map[string]any{"rel": "next", "href": s.url}}
+	}
+	return http.StatusOK, reply, nil
+}
+
+// item is a machine in an answer.
+func (s *Server) item(m *server) map[string]any {
+	item := map[string]any{
+		"id": m.id, "name": m.name, "status": m.status, "metadata": m.metadata, "OS-EXT-STS:task_state": nil, "OS-EXT-STS:power_state": 0, "addresses": map[string]any{},
+		"created": m.created.UTC().Format(time.RFC3339), "user_id": "u", "tenant_id": projectID,
+	}
+	if m.status == "ACTIVE" {
+		item["OS-EXT-STS:power_state"] = 1
+		fixed := m.batch.Address(m.at)
+		addresses := []any{map[string]any{"addr": fixed, "version": 4, "OS-EXT-IPS:type": "fixed", "OS-EXT-IPS-MAC:mac_addr": "fa:16:3e:00:00:01"}}
+		item["addresses"] = map[string]any{m.network: addresses} // floating ones come later, from a cache
+	}
+	if m.task != "" {
+		item["OS-EXT-STS:task_state"] = m.task
+	}
+	if m.fault != "" {
+		item["fault"] = map[string]any{"code": 500, "message": m.fault, "created": "2026-11-27T18:00:00Z"}
+	}
+	return item
+}
+
+func (s *Server) find(id string) *server {
+	for _, m := range s.servers {
+		if m.id == id {
+			return m
+		}
+	}
+	return nil
+}
+
+func (s *Server) endServer(r *http.Request, _ map[string]any) (int, any, error) {
+	m := s.find(r.PathValue("id"))
+	if m == nil {
+		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
+	}
+	switch {
+	case m.removed:
+	case m.batch == nil, m.status == "SHUTOFF":
+		s.drop(m)
+	default:
+		m.removed, m.task = true, "deleting"
+		m.batch.End(m.at)
+	}
+	return http.StatusNoContent, nil, nil
+}
+
+func (s *Server) action(r *http.Request, body map[string]any) (int, any, error) {
+	m := s.find(r.PathValue("id"))
+	if m == nil || m.batch == nil {
+		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
+	}
+	if _, is := body["os-getConsoleOutput"]; !is {
+		return 0, nil, fail(http.StatusBadRequest, "There is no such action: %v", body)
+	}
+	return http.StatusOK, map[string]any{"output": m.batch.Console(m.at)}, nil
+}
+
+// Lose ends all machines as operators may do behind one's back.
+func (s *Server) Lose() {
+	s.locked(func() {
+		for _, m := range s.servers {
+			if m.batch != nil && !m.removed {
+				m.removed, m.task = true, "deleting"
+				m.batch.End(m.at)
+			}
+		}
+	})
+}
+
+// Console is what the machines have written to theirs.
+func (s *Server) Console() (all string) {
+	s.locked(func() {
+		for _, m := range s.servers {
+			if m.batch != nil {
+				all += m.batch.Console(m.at)
+			}
+		}
+	})
+	return all
+}

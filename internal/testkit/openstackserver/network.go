@@ -1,0 +1,197 @@
+package openstackserver
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+// Networks: machines in Private are reached by floating addresses of Pool, and those in Flat by their own.
+const (
+	Private = "private"
+	Flat    = "flat"
+	Pool    = "public"
+)
+
+// Ids of networks.
+const (
+	private = "net-private"
+	flat    = "net-flat"
+	pool    = "net-public"
+)
+
+// group is a security group.
+type group struct {
+	id, name, description string
+	rules                 []string
+}
+
+// address is a floating address.
+type address struct{ id, address, fixed, port, description string }
+
+func (s *Server) listNetworks(*http.Request, map[string]any) (int, any, error) {
+	net := func(id, name string, external bool) map[string]any {
+		return map[string]any{"id": id, "name": name, "router:external": external, "status": "ACTIVE", "shared": true, "admin_state_up": true, "subnets": []any{}}
+	}
+	return http.StatusOK, map[string]any{"networks": []any{net(private, Private, false), net(flat, Flat, false), net(pool, Pool, true)}}, nil
+}
+
+func (s *Server) listPorts(r *http.Request, _ map[string]any) (int, any, error) {
+	ports := []any{}
+	if m := s.find(r.URL.Query().Get("device_id")); m != nil {
+		ports = append(ports, map[string]any{"id": "port-" + m.id, "device_id": m.id, "network_id": m.network})
+	}
+	return http.StatusOK, map[string]any{"ports": ports}, nil
+}
+
+func (g *group) item() map[string]any {
+	return map[string]any{"id": g.id, "name": g.name, "description": g.description, "project_id": projectID}
+}
+
+func (s *Server) listGroups(r *http.Request, _ map[string]any) (int, any, error) {
+	q := r.URL.Query()
+	items := []any{(&group{id: "sg-default", name: "default", description: "Default security group"}).item()}
+	for _, g := range s.groups {
+		items = append(items, g.item())
+	}
+	items = slices.DeleteFunc(items, func(i any) bool { return q.Get("name") != "" && i.(map[string]any)["name"] != q.Get("name") })
+	if id := q.Get("project_id"); id != projectID {
+		return 0, nil, refuse(http.StatusBadRequest, "HTTPBadRequest", "groups of project %q were asked for", id)
+	}
+	return http.StatusOK, map[string]any{"security_groups": items}, nil
+}
+
+func (s *Server) group(id string) (*group, error) {
+	for _, g := range s.groups {
+		if g.id == id {
+			return g, nil
+		}
+	}
+	return nil, refuse(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
+}
+
+func (s *Server) showGroup(r *http.Request, _ map[string]any) (int, any, error) {
+	g, err := s.group(r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	return http.StatusOK, map[string]any{"security_group": g.item()}, nil
+}
+
+func (s *Server) makeGroup(_ *http.Request, body map[string]any) (int, any, error) {
+	q, _ := body["security_group"].(map[string]any)
+	description := fmt.Sprint(q["description"])
+	if len(description) > 255 {
+		return 0, nil, refuse(http.StatusBadRequest, "HTTPBadRequest", "Invalid input for description.")
+	}
+	g := &group{id: s.id("sg"), name: fmt.Sprint(q["name"]), description: description}
+	s.groups = append(s.groups, g)
+	return http.StatusCreated, map[string]any{"security_group": g.item()}, nil
+}
+
+func (s *Server) endGroup(r *http.Request, _ map[string]any) (int, any, error) {
+	g, err := s.group(r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	if slices.ContainsFunc(s.servers, func(m *server) bool { return m.group == g.id && m.batch != nil }) {
+		return 0, nil, refuse(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
+	}
+	s.groups = slices.DeleteFunc(s.groups, func(o *group) bool { return o == g })
+	return http.StatusNoContent, nil, nil
+}
+
+func (s *Server) makeRule(_ *http.Request, body map[string]any) (int, any, error) {
+	q, _ := body["security_group_rule"].(map[string]any)
+	g, err := s.group(fmt.Sprint(q["security_group_id"]))
+	if err != nil {
+		return 0, nil, err
+	}
+	var words []string
+	for _, key := range []string{"direction", "ethertype", "protocol", "port_range_min", "port_range_max", "remote_ip_prefix", "remote_group_id"} {
+		if value, given := q[key]; given {
+			words = append(words, fmt.Sprint(value))
+		}
+	}
+	rule := strings.ReplaceAll(strings.Join(words, " "), g.id, "itself")
+	if slices.Contains(g.rules, rule) {
+		return 0, nil, refuse(http.StatusConflict, "SecurityGroupRuleExists", "Security group rule already exists. Rule id is x.")
+	}
+	g.rules = append(g.rules, rule)
+	return http.StatusCreated, map[string]any{"security_group_rule": q}, nil
+}
+
+// Rules are those of all groups.
+func (s *Server) Rules() (rules []string) {
+	s.locked(func() {
+		for _, g := range s.groups {
+			rules = append(rules, g.rules...)
+		}
+	})
+	slices.Sort(rules)
+	return rules
+}
+
+func (a *address) item() map[string]any {
+	item := map[string]any{"id": a.id, "floating_ip_address": a.address, "fixed_ip_address": nil, "port_id": nil, "description": a.description, "status": "DOWN"}
+	if a.port != "" {
+		item["port_id"], item["fixed_ip_address"], item["status"] = a.port, a.fixed, "ACTIVE"
+	}
+	return item
+}
+
+func (s *Server) listFloating(r *http.Request, _ map[string]any) (int, any, error) {
+	items := []any{}
+	for _, a := range s.floating {
+		if d := r.URL.Query().Get("description"); d == "" || d == a.description {
+			items = append(items, a.item())
+		}
+	}
+	return http.StatusOK, map[string]any{"floatingips": items}, nil
+}
+
+func (s *Server) makeFloating(_ *http.Request, body map[string]any) (int, any, error) {
+	q, _ := body["floatingip"].(map[string]any)
+	if q["floating_network_id"] != pool {
+		return 0, nil, refuse(http.StatusBadRequest, "BadRequest", "Network %v is not a valid external network", q["floating_network_id"])
+	}
+	if s.pool == 0 {
+		return 0, nil, refuse(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", pool)
+	}
+	s.pool--
+	id := s.id("fip")
+	a := &address{id: id, address: fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250), description: fmt.Sprint(q["description"])}
+	s.floating = append(s.floating, a)
+	return http.StatusCreated, map[string]any{"floatingip": a.item()}, nil
+}
+
+func (s *Server) attachFloating(r *http.Request, body map[string]any) (int, any, error) {
+	q, _ := body["floatingip"].(map[string]any)
+	m := s.find(strings.TrimPrefix(fmt.Sprint(q["port_id"]), "port-"))
+	for _, a := range s.floating {
+		if a.id != r.PathValue("id") {
+			continue
+		}
+		if m == nil || m.batch == nil {
+			return 0, nil, refuse(http.StatusNotFound, "PortNotFound", "Port %v could not be found.", q["port_id"])
+		}
+		if err := m.batch.Route(a.address, m.at); err != nil {
+			return 0, nil, refuse(http.StatusBadRequest, "BadRequest", "%v", err)
+		}
+		a.port, a.fixed = "port-"+m.id, m.batch.Address(m.at)
+		return http.StatusOK, map[string]any{"floatingip": a.item()}, nil
+	}
+	return 0, nil, refuse(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", r.PathValue("id"))
+}
+
+func (s *Server) endFloating(r *http.Request, _ map[string]any) (int, any, error) {
+	for _, a := range s.floating {
+		if a.id == r.PathValue("id") {
+			s.pool++
+			s.floating = slices.DeleteFunc(s.floating, func(o *address) bool { return o == a })
+			return http.StatusNoContent, nil, nil
+		}
+	}
+	return 0, nil, refuse(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", r.PathValue("id"))
+}
