@@ -2,13 +2,10 @@ package cli
 
 import (
 	"errors"
-	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -26,11 +23,11 @@ func (a *app) jobToRun(c *cobra.Command, args []string, again string) (jobSource
 			Remedy: "Change the job by flags, or by its Beefile: `bee show --beefile " + again + " > job.yaml`.",
 		}
 	}
-	s, err := a.openQuietly(c.Context())
+	s, err := a.OpenQuietly(c.Context())
 	if err != nil {
 		return jobSource{}, err
 	}
-	defer s.close()
+	defer s.Close()
 	run, err := s.Store.FindRun(c.Context(), again, state.ToSee)
 	if err != nil {
 		return jobSource{}, err
@@ -43,16 +40,7 @@ func absolute(p string) string {
 	if filepath.IsAbs(p) {
 		return filepath.Clean(p)
 	}
-	return filepath.Join(workingDir(), p)
-}
-
-// origin is this process as the origin of a run.
-func origin(beefile string) control.Origin {
-	name := strconv.Itoa(os.Getuid())
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	return control.Origin{Beefile: beefile, Dir: workingDir(), Version: Version, User: name}
+	return filepath.Join(workspace.WorkingDir(), p)
 }
 
 // setLabel puts KEY=VALUE on the run.

@@ -7,6 +7,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -49,12 +52,12 @@ func TestShowPrintsWhatWasRun(t *testing.T) {
 	if err := d.bee("show", "--json", "pi"); err != nil {
 		t.Fatal(err)
 	}
-	var v runView
+	var v runview.View
 	if err := json.Unmarshal(d.out.Bytes(), &v); err != nil {
 		t.Fatal(err)
 	}
 	if v.ImageName != "lab/pi:2" || v.Image != "sha256:0123" || len(v.Command) != 3 || v.Command[2] != "./pi | tee pi.txt" || v.Env["STEPS"] != "10 000" || len(v.Secrets) != 1 ||
-		v.Labels["project"] != "cfd" || v.Beefile != "/home/ann/pi/pi.yaml" || v.Directory != "/home/ann" || v.User != "ann" || v.jobView.Version != "0.9" {
+		v.Labels["project"] != "cfd" || v.Beefile != "/home/ann/pi/pi.yaml" || v.Directory != "/home/ann" || v.User != "ann" || v.Job.Version != "0.9" {
 		t.Errorf("got %+v", v)
 	}
 	if err := d.bee("ps", "-a", "--json"); err != nil || !strings.Contains(d.out.String(), `"project": "cfd"`) || strings.Contains(d.out.String(), "STEPS") {
@@ -91,7 +94,8 @@ func TestShowBeefile(t *testing.T) {
 func TestAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	d := newDesk(t, submitted(t, jobOfPi, nil))
-	a := &app{stateDir: filepath.Join(d.dir, "s"), cacheDir: filepath.Join(d.dir, "c"), stdout: &d.out, stderr: &d.err}
+	a := newApp(&d.out, &d.err)
+	a.StateDir, a.CacheDir = filepath.Join(d.dir, "s"), filepath.Join(d.dir, "c")
 	c := a.newRunCommand()
 	c.SetContext(t.Context())
 	from, err := a.jobToRun(c, nil, "pi")
@@ -104,7 +108,7 @@ func TestAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	if sub.Job.Nodes != 4 || sub.Job.Env["STEPS"] != "7" || sub.Job.Run.Shell != "./pi | tee pi.txt" || len(sub.Job.Labels) != 3 || sub.Job.Labels["tier"] != "test" || sub.Job.Dir != "/home/ann/pi" ||
-		sub.Origin.Beefile != "/home/ann/pi/pi.yaml" || sub.Origin.User == "" || sub.Origin.Version != Version || sub.Origin.Dir != workingDir() {
+		sub.Origin.Beefile != "/home/ann/pi/pi.yaml" || sub.Origin.User == "" || sub.Origin.Version != Version || sub.Origin.Dir != workspace.WorkingDir() {
 		t.Errorf("got %+v", sub)
 	}
 	for _, line := range []string{"run --again pi job.yaml", "run --again nosuch", "run --again pi --label -x=y"} {
@@ -122,8 +126,8 @@ func TestAgainOfAStrangersBeefile(t *testing.T) {
 	if err != nil || from.strange == "" {
 		t.Fatalf("%v: %q", err, from.strange)
 	}
-	a := &app{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
-	if _, err := a.submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); codeOf(err) != exitInvalid {
+	a := newApp(&strings.Builder{}, &strings.Builder{})
+	if _, err := a.submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); console.CodeOf(err) != console.ExitInvalid {
 		t.Errorf("its secret was sent: %v", err)
 	}
 }

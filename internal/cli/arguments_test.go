@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
 )
@@ -50,8 +51,8 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 			if strings.Count(core.Remedy(err), " or ") > 1 {
 				t.Errorf("the remedy names more commands than meant: %q", core.Remedy(err))
 			}
-			if codeOf(err) != exitInvalid || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) {
-				t.Errorf("got %d, %v, remedy %q; want %q and %q", codeOf(err), err, core.Remedy(err), c.says, c.remedy)
+			if console.CodeOf(err) != console.ExitInvalid || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) {
+				t.Errorf("got %d, %v, remedy %q; want %q and %q", console.CodeOf(err), err, core.Remedy(err), c.says, c.remedy)
 			}
 		})
 	}
@@ -65,8 +66,8 @@ func TestBeefileThatMayNotBeReadIsInvalid(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o000); err != nil {
 		t.Fatal(err)
 	}
-	if err := newDesk(t).bee("check", file); codeOf(err) != exitInvalid || core.Remedy(err) == "" {
-		t.Errorf("got %d, %v", codeOf(err), err)
+	if err := newDesk(t).bee("check", file); console.CodeOf(err) != console.ExitInvalid || core.Remedy(err) == "" {
+		t.Errorf("got %d, %v", console.CodeOf(err), err)
 	}
 }
 
@@ -82,7 +83,7 @@ func TestEveryCommandLooksAtItsArguments(t *testing.T) {
 			visit(sub)
 		}
 	}
-	visit(new(app).newRoot())
+	visit(newApp(nil, nil).newRoot())
 }
 
 // TestEveryCommandThatTellsFactsHasJSON: a command is either for scripts, too, or
@@ -107,7 +108,7 @@ func TestEveryCommandThatTellsFactsHasJSON(t *testing.T) {
 			t.Errorf("%s: --json %t, on the list of commands without %t", path, has, excused)
 		}
 	}
-	visit(new(app).newRoot())
+	visit(newApp(nil, nil).newRoot())
 	if len(without) > 0 {
 		t.Errorf("there are no such commands: %v", without)
 	}
@@ -137,8 +138,8 @@ func TestNothingToRemoveIsTold(t *testing.T) {
 func TestFilesForAGuestImageThatAreNotThere(t *testing.T) {
 	for _, line := range []string{"--docker-deb nope.deb", "--copy nope:/there", "--script nope"} {
 		err := newDesk(t).bee(append([]string{"vm", "image", "build"}, strings.Fields(line)...)...)
-		if codeOf(err) != exitNotFound || !strings.Contains(err.Error(), "nope") || strings.Contains(core.Remedy(err), "Beefile") {
-			t.Errorf("%s: %d, %v, remedy %q", line, codeOf(err), err, core.Remedy(err))
+		if console.CodeOf(err) != console.ExitNotFound || !strings.Contains(err.Error(), "nope") || strings.Contains(core.Remedy(err), "Beefile") {
+			t.Errorf("%s: %d, %v, remedy %q", line, console.CodeOf(err), err, core.Remedy(err))
 		}
 	}
 }

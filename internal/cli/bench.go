@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
@@ -34,8 +35,8 @@ func (a *app) newBenchCheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s in %s, compared with %s\n", args[0], s.Name,
-				countText(len(points), "point"), countText(len(s.EnvironmentNames), "environment"), s.Baseline)
+			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s in %s, compared with %s\n", args[0], s.Name,
+				console.CountText(len(points), "point"), console.CountText(len(s.EnvironmentNames), "environment"), s.Baseline)
 			return err
 		},
 	}
@@ -51,8 +52,8 @@ func (a *app) writeProblems(err error) error {
 	} else if err != nil {
 		return err
 	}
-	if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems}); werr != nil || err == nil {
+	if werr := a.WriteJSON(map[string]any{"valid": err == nil, "problems": problems}); werr != nil || err == nil {
 		return werr
 	}
-	return exitError{exitInvalid}
+	return console.Exit(console.ExitInvalid)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/bench/evaluate"
 	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
 )
@@ -49,7 +50,7 @@ resolve, and in what time. The study is layers unless another is named.`,
 	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
 	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
-	o.trust.flag(f, "the study")
+	o.trust.Flag(f, "the study")
 	return c
 }
 
@@ -57,12 +58,12 @@ resolve, and in what time. The study is layers unless another is named.`,
 func (a *app) printResolution(p *record.Plan, rows []record.Row, asJSON bool) error {
 	all := evaluate.Resolutions(p, rows)
 	if asJSON {
-		return a.writeJSON(map[string]any{"environment": p.Baseline, "taken": time.Now().UTC(), "machine": p.Machine, "figures": all})
+		return a.WriteJSON(map[string]any{"environment": p.Baseline, "taken": time.Now().UTC(), "machine": p.Machine, "figures": all})
 	}
 	var b strings.Builder
 	for _, s := range evaluate.ResolutionSentences(p, all) {
-		b.WriteString(printable(s) + "\n")
+		b.WriteString(output.Printable(s) + "\n")
 	}
-	_, err := a.stdout.Write([]byte(b.String()))
+	_, err := a.Stdout.Write([]byte(b.String()))
 	return err
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/bench/evaluate"
 	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
 )
@@ -72,12 +74,12 @@ func comparisonGate(all []evaluate.Comparison, allowUndecided bool) error {
 	undecided := false
 	for i := range all {
 		if all[i].Worse() {
-			return exitError{exitSlower}
+			return console.Exit(console.ExitSlower)
 		}
 		undecided = undecided || !all[i].Decided()
 	}
 	if undecided && !allowUndecided {
-		return exitError{exitUndecided}
+		return console.Exit(console.ExitUndecided)
 	}
 	return nil
 }
@@ -90,12 +92,12 @@ func former(dir string) (evaluate.Series, error) {
 
 func (a *app) printComparisons(all []evaluate.Comparison, asJSON bool) error {
 	if asJSON {
-		return a.writeJSON(all)
+		return a.WriteJSON(all)
 	}
 	var b strings.Builder
 	for i := range all {
 		c := &all[i]
-		fmt.Fprintf(&b, "%s to %s\n", printable(c.From), printable(c.To))
+		fmt.Fprintf(&b, "%s to %s\n", output.Printable(c.From), output.Printable(c.To))
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 		fmt.Fprintln(w, "FIGURE\tENVIRONMENT\tFROM\tTO\tVERDICT") //nolint:errcheck // Flush returns it
 		for _, x := range c.Changes {
@@ -106,15 +108,15 @@ func (a *app) printComparisons(all []evaluate.Comparison, asJSON bool) error {
 			if x.Point != "" {
 				name += " at " + x.Point
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%.4g %s\t%s\n", printable(name), printable(x.Environment), x.FromMedian, printable(x.Unit), x.ToMedian, printable(x.Unit), x.Verdict) //nolint:errcheck // Flush returns it
+			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%.4g %s\t%s\n", output.Printable(name), output.Printable(x.Environment), x.FromMedian, output.Printable(x.Unit), x.ToMedian, output.Printable(x.Unit), x.Verdict) //nolint:errcheck // Flush returns it
 		}
 		if err := w.Flush(); err != nil {
 			return err
 		}
 		for _, s := range c.Sentences() {
-			b.WriteString(printable(s) + "\n")
+			b.WriteString(output.Printable(s) + "\n")
 		}
 	}
-	_, err := a.stdout.Write([]byte(b.String()))
+	_, err := a.Stdout.Write([]byte(b.String()))
 	return err
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/fair"
 	"github.com/bee-hpc/bee/internal/bench/measure"
 	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -24,13 +27,13 @@ import (
 // benchLauncher runs jobs of a study as ordinary runs, and removes their records when their
 // figures were read.
 type benchLauncher struct {
-	s    *session
+	s    *workspace.Session
 	stop <-chan struct{} // closed: end the run now
 }
 
 // Launch runs a job to its end.
 func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment study.Environment, output io.Writer) (measure.Outcome, error) {
-	sites, err := l.s.app.loadSites(job)
+	sites, err := l.s.Workspace.LoadSites(job)
 	if err != nil && environment.Site != "" { // a machine that its owner has prepared
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	} else if err != nil {
@@ -53,7 +56,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	for i := range sites { // a study has this machine to itself, and its copies start together
 		sites[i].Oversubscribe = sites[i].Provider != "slurm"
 	}
-	run, lock, err := l.s.Submit(ctx, control.Submission{Job: *job, Sites: sites, Pull: "missing", Origin: origin("")})
+	run, lock, err := l.s.Submit(ctx, control.Submission{Job: *job, Sites: sites, Pull: "missing", Origin: l.s.Workspace.Origin("")})
 	if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
@@ -62,7 +65,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	ended, err := l.s.Drive(ctx, run.ID, l.stop)
 	found := watch.Stop()
 	if err != nil {
-		l.s.leaveBehind(context.WithoutCancel(ctx), run.ID, lock)
+		l.s.LeaveBehind(context.WithoutCancel(ctx), run.ID, lock)
 		return measure.Outcome{}, err
 	}
 	o, err := l.outcome(ctx, ended)
@@ -93,7 +96,7 @@ func (l *benchLauncher) outcome(ctx context.Context, run state.Run) (measure.Out
 	case run.State != state.Succeeded:
 		o.Failed = fmt.Sprintf("run %s is %s", run.ID, run.State)
 	}
-	v, err := l.s.view(ctx, run)
+	v, err := runview.Of(ctx, l.s, run)
 	if err != nil {
 		return o, err
 	}
@@ -130,7 +133,7 @@ func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) string 
 		return "several containers on a host are measured on this machine alone"
 	}
 	if want, has := int64(e.Limit.Memory)*int64(max(1, e.PerHost)), core.HostMemory(); sites[0].Provider == "local" && has > 0 && want > has {
-		return fmt.Sprintf("it needs %s of memory, and this machine has %s", bytesText(want), bytesText(has))
+		return fmt.Sprintf("it needs %s of memory, and this machine has %s", console.BytesText(want), console.BytesText(has))
 	}
 	return ""
 }

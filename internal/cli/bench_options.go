@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ type benchOptions struct {
 	quiet time.Duration
 	// source has directories and archives of sources, by their names in the study.
 	source map[string]string
-	trust  trust
+	trust  console.Trust
 	// file is the study file or Beefile; empty: a study of bee's own.
 	file string
 }

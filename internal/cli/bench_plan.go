@@ -8,6 +8,8 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/evaluate"
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/stats"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/spf13/cobra"
 )
 
@@ -24,29 +26,29 @@ environment is tried by the command "true".`,
 			if err != nil {
 				return err
 			}
-			session, err := a.openQuietly(c.Context())
+			session, err := a.OpenQuietly(c.Context())
 			if err != nil {
 				return err
 			}
-			defer session.close()
+			defer session.Close()
 			b := a.newBench(session, s, o)
 			defer b.end()
 			o.calibrate = true // what is left may be the baseline alone
-			p, err := a.resolve(c.Context(), s, text, o, b.taker, session.images)
+			p, err := a.resolve(c.Context(), s, text, o, b.taker, session.Images)
 			if err != nil {
 				return err
 			}
 			if o.asJSON {
-				return a.writeJSON(p)
+				return a.WriteJSON(p)
 			}
-			_, err = a.stdout.Write([]byte(planText(&p)))
+			_, err = a.Stdout.Write([]byte(planText(&p)))
 			return err
 		},
 	}
 	f := c.Flags()
 	o.choice(f)
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
-	o.trust.flag(f, "the study")
+	o.trust.Flag(f, "the study")
 	return c
 }
 
@@ -57,7 +59,7 @@ func planText(p *record.Plan) string {
 	for _, e := range p.Environments {
 		switch {
 		case e.Dropped != "":
-			fmt.Fprintf(&b, "%s is left out: %s. %s\n", e.Name, strings.TrimSuffix(printable(e.Dropped), "."), printable(e.Remedy))
+			fmt.Fprintf(&b, "%s is left out: %s. %s\n", e.Name, strings.TrimSuffix(output.Printable(e.Dropped), "."), output.Printable(e.Remedy))
 		case e.Name == p.Baseline:
 			fmt.Fprintf(&b, "%s works, and is the baseline\n", e.Name)
 			works++
@@ -83,12 +85,12 @@ func planText(p *record.Plan) string {
 		}
 	}
 	fmt.Fprintf(&b, "%s, %s each block, up to %s; verdicts on %s from block %d on\n",
-		countText(len(p.Points), "point"), countText(turns, "measurement"), countText(p.Most, "block"), countText(family, "primary figure"), max(looks[0], stats.LeastBlocks(family)))
+		console.CountText(len(p.Points), "point"), console.CountText(turns, "measurement"), console.CountText(p.Most, "block"), console.CountText(family, "primary figure"), max(looks[0], stats.LeastBlocks(family)))
 	if p.BudgetSeconds > 0 {
 		fmt.Fprintf(&b, "it ends after %s at the latest\n", time.Duration(p.BudgetSeconds*float64(time.Second)))
 	}
 	if len(p.Claims) > 0 {
-		fmt.Fprintf(&b, "%s are judged\n", countText(len(p.Claims), "claim"))
+		fmt.Fprintf(&b, "%s are judged\n", console.CountText(len(p.Claims), "claim"))
 	}
 	return b.String()
 }

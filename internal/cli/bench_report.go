@@ -11,6 +11,8 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/report"
 	"github.com/bee-hpc/bee/internal/bench/stats"
 	"github.com/bee-hpc/bee/internal/bench/studies"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/spf13/cobra"
 )
@@ -40,7 +42,7 @@ func gate(r *report.Report, o benchOptions) error {
 	undecided := len(r.Result.Contrasts) == 0
 	if c := r.Comparison; c != nil && wants("slower") {
 		if c.Worse() {
-			return exitError{exitSlower}
+			return console.Exit(console.ExitSlower)
 		}
 		undecided = undecided || !c.Decided()
 	}
@@ -51,15 +53,15 @@ func gate(r *report.Report, o benchOptions) error {
 		}
 		switch {
 		case c.Finding.Verdict == stats.Slower && wants("slower"):
-			return exitError{exitSlower}
+			return console.Exit(console.ExitSlower)
 		case c.Finding.Verdict == stats.Failed && wants("failed"):
-			return exitError{exitPermanent}
+			return console.Exit(console.ExitPermanent)
 		case !c.Finding.Decided():
 			undecided = true
 		}
 	}
 	if undecided && !o.undecided {
-		return exitError{exitUndecided}
+		return console.Exit(console.ExitUndecided)
 	}
 	return nil
 }
@@ -90,16 +92,16 @@ directory. --method evaluates the same measurements by another method.`,
 			}
 			switch {
 			case asJSON:
-				return r.JSON(a.stdout)
+				return r.JSON(a.Stdout)
 			case asCSV:
-				return r.CSV(a.stdout)
+				return r.CSV(a.Stdout)
 			case asHTML:
-				return r.HTML(a.stdout)
+				return r.HTML(a.Stdout)
 			case markdown:
-				return r.Markdown(a.stdout)
+				return r.Markdown(a.Stdout)
 			}
 			for _, s := range r.Sentences {
-				if _, err := fmt.Fprintln(a.stdout, printable(s)); err != nil {
+				if _, err := fmt.Fprintln(a.Stdout, output.Printable(s)); err != nil {
 					return err
 				}
 			}
@@ -155,9 +157,9 @@ func (a *app) listStudies(asJSON bool) error {
 		all = append(all, line{s.Name, s.Title, s.EnvironmentNames, s.Source})
 	}
 	if asJSON {
-		return a.writeJSON(all)
+		return a.WriteJSON(all)
 	}
-	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "STUDY\tQUESTION") //nolint:errcheck // Flush returns it
 	for _, l := range all {
 		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title) //nolint:errcheck // Flush returns it
@@ -180,12 +182,12 @@ func (a *app) newBenchShowCommand() *cobra.Command {
 				for i := range s.Claims {
 					claims = append(claims, s.Claims[i].Text()+" ("+s.Claims[i].From+")")
 				}
-				return a.writeJSON(map[string]any{
+				return a.WriteJSON(map[string]any{
 					"name": s.Name, "title": s.Title, "source": s.Source, "stand_in": s.StandsIn(), "sources": s.Sources, "environments": s.EnvironmentNames, "baseline": s.Baseline,
 					"metrics": s.MetricNames, "vary": s.Vary, "sizes": s.Sizes, "claims": claims, "method": s.Method.Name, "file": text,
 				})
 			}
-			_, err = io.WriteString(a.stdout, text)
+			_, err = io.WriteString(a.Stdout, text)
 			return err
 		},
 	}

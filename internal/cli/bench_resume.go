@@ -37,11 +37,11 @@ func (a *app) newBenchResumeCommand() *cobra.Command {
 			if err != nil {
 				return errors.Join(err, j.Close())
 			}
-			session, err := a.openQuietly(c.Context())
+			session, err := a.OpenQuietly(c.Context())
 			if err != nil {
 				return errors.Join(err, j.Close())
 			}
-			defer session.close()
+			defer session.Close()
 			o.site = j.Plan.Site
 			mapSites(s, j.Plan.Mapped)
 			if err := a.giveAgain(c.Context(), s, &j.Plan); err != nil {

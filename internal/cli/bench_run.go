@@ -17,6 +17,9 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/report"
 	"github.com/bee-hpc/bee/internal/bench/runner"
 	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/spf13/cobra"
@@ -49,16 +52,16 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 	f.StringVar(&o.baseline, "baseline", "", "`directory` of former results of the study, to compare the new ones with")
 	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
 	o.series(f)
-	o.trust.flag(f, "the study")
+	o.trust.Flag(f, "the study")
 	return c
 }
 
 func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o benchOptions) error {
-	session, err := a.openQuietly(ctx)
+	session, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer session.close()
+	defer session.Close()
 	unlock, err := a.benchLock(s.Name)
 	if err != nil {
 		return err
@@ -75,7 +78,7 @@ func (a *app) benchRun(ctx context.Context, s *study.Study, text string, o bench
 			return err
 		}
 	}
-	plan, err := a.resolve(ctx, s, text, o, b.taker, session.images)
+	plan, err := a.resolve(ctx, s, text, o, b.taker, session.Images)
 	if err != nil {
 		return err
 	}
@@ -121,19 +124,19 @@ func (b *bench) waitUntilQuiet(ctx context.Context) {
 
 // benchLock excludes other studies of this user on this machine.
 func (a *app) benchLock(study string) (unlock func(), err error) {
-	if err := a.paths(); err != nil {
+	if err := a.Paths(); err != nil {
 		return nil, err
 	}
-	if err := fsutil.MkdirAll(a.stateDir, 0o700); err != nil {
+	if err := fsutil.MkdirAll(a.StateDir, 0o700); err != nil {
 		return nil, err
 	}
-	l, err := fsutil.TryLock(filepath.Join(a.stateDir, "bench.lock"))
+	l, err := fsutil.TryLock(filepath.Join(a.StateDir, "bench.lock"))
 	if core.IsKind(err, core.Busy) {
-		other, _ := fsutil.ReadFile(a.stateDir, "bench.lock", 4096) // a note only
+		other, _ := fsutil.ReadFile(a.StateDir, "bench.lock", 4096) // a note only
 		name, pid, _ := strings.Cut(strings.TrimSpace(string(other)), " ")
 		busy := errors.New("another study is measured now")
 		if name != "" && pid != "" {
-			busy = fmt.Errorf("the study %s is measured now, by process %s", printable(name), printable(pid))
+			busy = fmt.Errorf("the study %s is measured now, by process %s", output.Printable(name), output.Printable(pid))
 		}
 		return nil, &core.Error{Kind: core.Busy, Op: "measure on this machine", Err: busy, Remedy: "Wait for its end: two studies would disturb each other."}
 	}
@@ -156,9 +159,9 @@ type bench struct {
 	end        func()
 }
 
-func (a *app) newBench(s *session, st *study.Study, o benchOptions) *bench {
+func (a *app) newBench(s *workspace.Session, st *study.Study, o benchOptions) *bench {
 	b := &bench{app: a, o: o, soft: make(chan struct{}), hard: make(chan struct{})}
-	here := measure.Here(Version)
+	here := measure.Here(a.Version)
 	b.taker = &measure.Taker{Study: st, Launcher: &benchLauncher{s: s, stop: b.hard}, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
@@ -174,7 +177,7 @@ func (a *app) newBench(s *session, st *study.Study, o benchOptions) *bench {
 			}
 			switch n {
 			case 0:
-				a.say("ending after the current measurement; Ctrl-C again ends it now")
+				a.Say("ending after the current measurement; Ctrl-C again ends it now")
 				close(b.soft)
 			case 1:
 				close(b.hard)
@@ -212,7 +215,7 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 		return err
 	}
 	if b.o.asJSON {
-		err = rep.JSON(b.app.stdout)
+		err = rep.JSON(b.app.Stdout)
 	} else {
 		err = b.app.printBench(rep, end, j.Dir, page)
 	}
@@ -220,7 +223,7 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 		return err
 	}
 	if end == runner.Interrupted {
-		return exitError{exitStopped}
+		return console.Exit(console.ExitStopped)
 	}
 	return gate(rep, b.o)
 }
@@ -247,7 +250,7 @@ func uptime() (time.Duration, error) {
 func (b *bench) failed(r record.Row) {
 	lines := strings.Split(r.Error, "\n")
 	for i := range lines {
-		lines[i] = printable(lines[i])
+		lines[i] = output.Printable(lines[i])
 	}
 	b.app.benchStep(r.Environment + " failed: " + strings.Join(lines, "\n"))
 }
@@ -255,7 +258,7 @@ func (b *bench) failed(r record.Row) {
 // scant warns of a budget without a verdict.
 func (b *bench) scant(s runner.Scant) {
 	b.app.benchStep(fmt.Sprintf("the budget of %s suffices for about %s, and a verdict takes %d: set --budget %s at least, or choose a smaller --size or fewer --env",
-		s.Budget, countText(s.Blocks, "block"), s.Least, s.Needs.Round(time.Minute)+time.Minute))
+		s.Budget, console.CountText(s.Blocks, "block"), s.Least, s.Needs.Round(time.Minute)+time.Minute))
 }
 
 func (b *bench) progress(p runner.Progress) {
@@ -273,22 +276,22 @@ func (b *bench) progress(p runner.Progress) {
 }
 
 // benchStep shows a step.
-func (a *app) benchStep(text string) { a.say("%s", text) }
+func (a *app) benchStep(text string) { a.Say("%s", text) }
 
 func (a *app) printBench(r *report.Report, end runner.End, dir, page string) error {
 	var b strings.Builder
 	for _, s := range r.Sentences {
-		b.WriteString(printable(s) + "\n")
+		b.WriteString(output.Printable(s) + "\n")
 	}
 	switch end {
 	case runner.Interrupted:
-		fmt.Fprintf(&b, "Interrupted after %s: `bee bench resume %s` continues.\n", countText(r.Result.Blocks, "block"), dir)
+		fmt.Fprintf(&b, "Interrupted after %s: `bee bench resume %s` continues.\n", console.CountText(r.Result.Blocks, "block"), dir)
 	case runner.OverBudget:
-		fmt.Fprintf(&b, "The budget ended it after %s.\n", countText(r.Result.Blocks, "block"))
+		fmt.Fprintf(&b, "The budget ended it after %s.\n", console.CountText(r.Result.Blocks, "block"))
 	case runner.Precise, runner.AllBlocks, runner.OnlyBase:
-		fmt.Fprintf(&b, "%s measured.\n", countText(r.Result.Blocks, "block"))
+		fmt.Fprintf(&b, "%s measured.\n", console.CountText(r.Result.Blocks, "block"))
 	}
 	fmt.Fprintf(&b, "Report: %s\n", page)
-	_, err := a.stdout.Write([]byte(b.String()))
+	_, err := a.Stdout.Write([]byte(b.String()))
 	return err
 }

@@ -108,10 +108,10 @@ func (a *app) source(ctx context.Context, name, from string) (record.Source, stu
 
 // fetchSource fetches an archive, unless it was fetched before.
 func (a *app) fetchSource(ctx context.Context, url, sum string) (string, error) {
-	if err := a.paths(); err != nil {
+	if err := a.Paths(); err != nil {
 		return "", err
 	}
-	dir := filepath.Join(a.cacheDir, "sources")
+	dir := filepath.Join(a.CacheDir, "sources")
 	if err := fsutil.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}

@@ -14,7 +14,8 @@ import (
 
 // TestSourcesAreTheSame: a study continues with the sources that it began with, and no others.
 func TestSourcesAreTheSame(t *testing.T) {
-	a, dir := &app{stateDir: t.TempDir(), cacheDir: t.TempDir()}, t.TempDir()
+	a, dir := newApp(nil, nil), t.TempDir()
+	a.StateDir, a.CacheDir = t.TempDir(), t.TempDir()
 	commit := strings.Repeat("ab", 20)
 	write := func(name, text string) {
 		t.Helper()

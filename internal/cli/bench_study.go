@@ -16,6 +16,8 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -25,7 +27,7 @@ import (
 func loadStudy(word string) (*study.Study, string, error) {
 	if text, ok := studies.Text(word); ok {
 		if _, err := os.Stat(word); err != nil {
-			s, err := study.Parse(word+".yaml", []byte(text), workingDir())
+			s, err := study.Parse(word+".yaml", []byte(text), workspace.WorkingDir())
 			return s, text, err
 		}
 	}
@@ -99,7 +101,7 @@ func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchO
 		Sources: sources, StandIn: s.StandsIn(),
 		Study: s.Name, Title: s.Title, File: text, Dir: s.Dir, Site: o.site, Mapped: o.mapped, Size: o.size, Method: s.Method.Name, Summary: s.Method.Summary, Margin: float64(s.Method.Margin),
 		Least: s.Method.Blocks.Least, Most: s.Method.Blocks.Most, BudgetSeconds: time.Duration(s.Method.Budget).Seconds(),
-		Baseline: s.Baseline, Machine: measure.Here(Version), Created: time.Now(), Seed: seed(),
+		Baseline: s.Baseline, Machine: measure.Here(a.Version), Created: time.Now(), Seed: seed(),
 	}
 	for _, point := range points {
 		values := map[string]string{}
@@ -165,11 +167,11 @@ func (a *app) resolve(ctx context.Context, s *study.Study, text string, o benchO
 // trustStudy shows what a study's jobs do on this machine outside of its directory. Where
 // another user may have written it, the user has to agree; so too to programs that nothing
 // isolates.
-func (a *app) trustStudy(file string, s *study.Study, points []record.Point, taker *measure.Taker, t trust) error {
+func (a *app) trustStudy(file string, s *study.Study, points []record.Point, taker *measure.Taker, t console.Trust) error {
 	if file == "" {
 		return nil
 	}
-	strange := strangerOf(file)
+	strange := console.StrangerOf(file)
 	if strange == "" {
 		return nil
 	}
@@ -190,7 +192,7 @@ func (a *app) trustStudy(file string, s *study.Study, points []record.Point, tak
 			reaches = append(reaches, spec.Reach{Key: "environments." + name, Does: "runs", What: "the image's programs on this machine, isolated by nothing"})
 		}
 	}
-	return a.allow(file, strange, reaches, t, true)
+	return a.Allow(file, strange, reaches, t, true)
 }
 
 func seed() uint64 {

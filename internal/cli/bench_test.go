@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -19,14 +20,14 @@ func TestBenchCheck(t *testing.T) {
 	t.Chdir("testdata/bench")
 	var out bytes.Buffer
 	for _, file := range []string{"good.yaml", "broken.yaml"} {
-		root := (&app{stdout: &out, stderr: &out}).newRoot()
+		root := newApp(&out, &out).newRoot()
 		root.SetArgs([]string{"bench", "check", file})
 		err := root.Execute()
 		if (err != nil) != (file == "broken.yaml") || err != nil && !core.IsKind(err, core.Invalid) {
 			t.Errorf("%s: %v", file, err)
 		}
 		if err != nil {
-			(&app{}).on(&out).Error(err)
+			newApp(nil, nil).On(&out).Error(err)
 		}
 	}
 	golden := "check.golden"
@@ -42,20 +43,20 @@ func TestBenchCheck(t *testing.T) {
 }
 
 func TestBenchCheckJSON(t *testing.T) {
-	for file, want := range map[string]int{"good.yaml": 0, "broken.yaml": exitInvalid, "missing.yaml": exitNotFound} {
+	for file, want := range map[string]int{"good.yaml": 0, "broken.yaml": console.ExitInvalid, "missing.yaml": console.ExitNotFound} {
 		var out bytes.Buffer
-		root := (&app{stdout: &out, stderr: &out}).newRoot()
+		root := newApp(&out, &out).newRoot()
 		root.SetArgs([]string{"bench", "check", "--json", filepath.Join("testdata", "bench", file)})
 		err, code := root.Execute(), 0
-		if done, ok := errors.AsType[exitError](err); ok {
-			code = done.code
+		if done, ok := errors.AsType[console.Exit](err); ok {
+			code = int(done)
 		} else if err != nil {
-			code = codeOf(err)
+			code = console.CodeOf(err)
 		}
 		if code != want {
 			t.Errorf("%s: exit code %d (%v), want %d", file, code, err, want)
 		}
-		if want == exitNotFound {
+		if want == console.ExitNotFound {
 			continue
 		}
 		var got struct {
@@ -72,7 +73,7 @@ func TestBenchCheckJSON(t *testing.T) {
 func TestBenchAloneListsStudies(t *testing.T) {
 	var texts [2]bytes.Buffer
 	for i, args := range [][]string{{"bench"}, {"bench", "ls"}} {
-		root := (&app{stdout: &texts[i], stderr: &texts[i]}).newRoot()
+		root := newApp(&texts[i], &texts[i]).newRoot()
 		root.SetArgs(args)
 		if err := root.Execute(); err != nil {
 			t.Fatal(err)
@@ -85,7 +86,8 @@ func TestBenchAloneListsStudies(t *testing.T) {
 
 // TestTwoStudiesExcludeEachOther: the second names the first.
 func TestTwoStudiesExcludeEachOther(t *testing.T) {
-	a := &app{stateDir: t.TempDir(), cacheDir: t.TempDir()}
+	a := newApp(nil, nil)
+	a.StateDir, a.CacheDir = t.TempDir(), t.TempDir()
 	unlock, err := a.benchLock("layers")
 	if err != nil {
 		t.Fatal(err)
@@ -120,7 +122,7 @@ func TestUnmeasurable(t *testing.T) {
 
 // TestRepeating prints the command of a study with what was asked for.
 func TestRepeating(t *testing.T) {
-	a := &app{}
+	a := newApp(nil, nil)
 	c := a.newBenchRunCommand()
 	if err := c.ParseFlags([]string{"--env", "a,b", "--metric", "x=regex:^x (.*)", "--map", "aws=lab", "-o", "out", "--wait", "0s"}); err != nil {
 		t.Fatal(err)
@@ -132,7 +134,7 @@ func TestRepeating(t *testing.T) {
 
 func TestStudySchema(t *testing.T) {
 	var out bytes.Buffer
-	root := (&app{stdout: &out, stderr: &out}).newRoot()
+	root := newApp(&out, &out).newRoot()
 	root.SetArgs([]string{"schema", "study"})
 	var got struct {
 		Title      string

@@ -138,13 +138,13 @@ func (a *app) burstSimulate(ctx context.Context, o burstOptions) error {
 	}
 	switch {
 	case o.json:
-		return a.writeJSON(table)
+		return a.WriteJSON(table)
 	case o.asCSV:
-		_, err := a.stdout.Write(table.CSV())
+		_, err := a.Stdout.Write(table.CSV())
 		return err
 	}
 	heads, rows := table.Text()
-	t := a.on(a.stdout).List()
+	t := a.On(a.Stdout).List()
 	for _, cells := range append([][]string{heads}, rows...) {
 		row := make([]any, len(cells))
 		for i, c := range cells {
@@ -186,8 +186,8 @@ func (a *app) drawBurst(ctx context.Context, sweep *burstsim.Sweep, o burstOptio
 		}
 	}
 	if o.json {
-		return a.writeJSON(map[string]any{"files": names})
+		return a.WriteJSON(map[string]any{"files": names})
 	}
-	_, err = fmt.Fprintln(a.stdout, strings.Join(names, "\n"))
+	_, err = fmt.Fprintln(a.Stdout, strings.Join(names, "\n"))
 	return err
 }

@@ -14,7 +14,7 @@ import (
 
 func runBurst(args ...string) (string, error) {
 	var out bytes.Buffer
-	root := (&app{stdout: &out, stderr: &out}).newRoot()
+	root := newApp(&out, &out).newRoot()
 	root.SetArgs(append([]string{"burst", "simulate"}, args...))
 	root.SetOut(&out)
 	err := root.Execute()
@@ -79,7 +79,7 @@ func TestBurstSimulateFormats(t *testing.T) {
 func TestBurstCompletion(t *testing.T) {
 	for line, want := range map[string]string{"--model ": "events\npaper\n", "--set io_": "io_nodes=\t", "--model paper --set ": "hit=\t"} {
 		var out bytes.Buffer
-		root := (&app{stdout: &out, stderr: &out}).newRoot()
+		root := newApp(&out, &out).newRoot()
 		root.SetOut(&out)
 		root.SetArgs(strings.Split("__complete burst simulate "+line, " "))
 		if err := root.Execute(); err != nil || !strings.Contains(out.String(), want) {

@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/usage"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -20,7 +23,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if spec.FileKind(args[0]) == spec.KindSites {
 				return a.checkSites(args[0], asJSON)
 			}
-			if err := noBeefile(args[0]); err != nil {
+			if err := usage.NoBeefile(args[0]); err != nil {
 				return err
 			}
 			draft, err := spec.ReadDraft(args[0])
@@ -28,11 +31,11 @@ func (a *app) newCheckCommand() *cobra.Command {
 				return err
 			}
 			draft.CheckHere()
-			if f, err := a.findSites(); err == nil { // else finish reports it
+			if f, err := a.FindSites(); err == nil { // else finish reports it
 				draft.CheckHosts(f)
 			}
 			named := draft.Job.Store != ""
-			job, sites, err := a.finish(draft)
+			job, sites, err := a.Finish(draft)
 			if err == nil {
 				err = volumeHere(job)
 			}
@@ -43,28 +46,28 @@ func (a *app) newCheckCommand() *cobra.Command {
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, strangerOf(args[0]))), launch)
+					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, console.StrangerOf(args[0]))), launch)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
 				} else if err != nil {
 					return err
 				}
-				if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": warnings}); werr != nil || err == nil {
+				if werr := a.WriteJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": warnings}); werr != nil || err == nil {
 					return werr
 				}
-				return exitError{exitInvalid}
+				return console.Exit(console.ExitInvalid)
 			}
 			if err != nil {
 				return err
 			}
-			a.warn(c.Context(), job, sites, ownDir(job, strangerOf(args[0])))
+			a.warn(c.Context(), job, sites, ownDir(job, console.StrangerOf(args[0])))
 			a.warnOf(launch)
 			if !named {
 				job.Store = "" // that of the sites file
 			}
-			a.allow(args[0], "", reachesOf(job, strangerOf(args[0])), trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
-			_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, countText(job.Nodes, "node"), siteNames(sites))
+			a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOf(args[0])), console.Trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
+			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, console.CountText(job.Nodes, "node"), siteNames(sites))
 			return err
 		},
 	}
@@ -82,15 +85,15 @@ func (a *app) checkSites(file string, asJSON bool) error {
 		} else if err != nil {
 			return err
 		}
-		if werr := a.writeJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": []string{}}); werr != nil || err == nil {
+		if werr := a.WriteJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": []string{}}); werr != nil || err == nil {
 			return werr
 		}
-		return exitError{exitInvalid}
+		return console.Exit(console.ExitInvalid)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s is valid: %s, %s\n", file, countText(len(f.Sites), "site"), namesOf(f.Sites))
+	_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s\n", file, console.CountText(len(f.Sites), "site"), namesOf(f.Sites))
 	return err
 }
 
@@ -101,7 +104,7 @@ func (a *app) warn(ctx context.Context, job *spec.Job, sites []spec.Site, own st
 
 func (a *app) warnOf(texts []string) {
 	for _, text := range texts {
-		a.say("warning: %s", printable(text))
+		a.Say("warning: %s", output.Printable(text))
 	}
 }
 

@@ -20,7 +20,7 @@ func (a *app) checkLaunch(ctx context.Context, job *spec.Job) (warnings []string
 	if job.Setup != nil || job.Run == nil { // setup may install one
 		return nil, nil
 	}
-	images, err := a.openImages()
+	images, err := a.OpenImages()
 	if err != nil {
 		return nil, nil //nolint:nilerr // a run reports it
 	}

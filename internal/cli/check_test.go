@@ -23,7 +23,7 @@ func TestWhoForgetsOutputsIsWarned(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out, printed bytes.Buffer
-		root := (&app{stdout: &out, stderr: &printed}).newRoot()
+		root := newApp(&out, &printed).newRoot()
 		root.SetArgs([]string{"check", file})
 		if err := root.Execute(); err != nil || strings.Contains(printed.String(), "`outputs:`") != warns {
 			t.Errorf("%s: %v, %q", text, err, printed.String())

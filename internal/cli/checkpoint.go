@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -27,7 +29,7 @@ func (a *app) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) er
 	if err != nil || !asJSON {
 		return a.inJSON(runOptions{asJSON: asJSON}, err)
 	}
-	return a.writeJSON(askedView{run.ID, run.Name, run.State, goesOn})
+	return a.WriteJSON(askedView{run.ID, run.Name, run.State, goesOn})
 }
 
 func (a *app) newCheckpointCommand() *cobra.Command {
@@ -45,37 +47,37 @@ meanwhile. The method depends on the Beefile's checkpoint:
                   site that can take it
 
 "bee move" continues the run on another site in each case.`,
-		Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, goesOn, err := a.checkpoint(c.Context(), args[0])
 			return a.printAsked(asJSON, run, &goesOn, err)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 // checkpoint reports which run one is taken, and whether its job continues where it is.
 func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
-	s, run, err := a.openRun(ctx, word)
+	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, false, err
 	}
-	defer s.close()
-	head, attempt, err := s.headOf(ctx, run)
+	defer s.Close()
+	head, attempt, err := headOfRun(ctx, s, run)
 	if err != nil {
 		return run, false, err
 	}
 	defer head.Close()
 	kept := 0
-	err = s.Checkpoint(ctx, run, attempt, s.saver(ctx, run, attempt, head, false, &kept))
+	err = s.Checkpoint(ctx, run, attempt, saver(ctx, s, run, attempt, head, false, &kept))
 	switch {
 	case err != nil:
 		return run, false, err
 	case kept > 0:
-		a.say("a checkpoint is sent to this machine now, and the job continues; `bee show %s` lists it once it is here", word)
+		a.Say("a checkpoint is sent to this machine now, and the job continues; `bee show %s` lists it once it is here", word)
 	default:
-		a.say("the job is asked to write its checkpoint and to end, and continues in another attempt; `bee show %s` shows it", word)
+		a.Say("the job is asked to write its checkpoint and to end, and continues in another attempt; `bee show %s` shows it", word)
 	}
 	return run, kept > 0, nil
 }
@@ -94,31 +96,31 @@ checkpoint: {mode: vm} the virtual machines are saved and resume there.
 
 A run that waits in a queue, or for any site, is sent to the sites of --site.`,
 		Example: "  bee move lysozyme\n  bee move lysozyme --site rack",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, err := a.move(c.Context(), args[0], sites)
 			return a.printAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
-	a.siteFlag(c)
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	a.SiteFlag(c)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 func (a *app) move(ctx context.Context, word string, names []string) (state.Run, error) {
-	s, run, err := a.openRun(ctx, word)
+	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, err
 	}
-	defer s.close()
+	defer s.Close()
 	var sites []spec.Site
 	if len(names) > 0 {
-		if sites, err = a.loadSites(&spec.Job{Sites: names}); err != nil {
+		if sites, err = a.LoadSites(&spec.Job{Sites: names}); err != nil {
 			return run, err
 		}
 	}
-	head, attempt, err := s.headOf(ctx, run)
+	head, attempt, err := headOfRun(ctx, s, run)
 	switch {
 	case core.IsKind(err, core.NotFound) && len(sites) > 0 && !run.State.Final() && run.State != state.Suspended:
 		return run, a.sendElsewhere(ctx, s, run, sites)
@@ -126,15 +128,15 @@ func (a *app) move(ctx context.Context, word string, names []string) (state.Run,
 		return run, err
 	}
 	defer head.Close()
-	if err := s.Move(ctx, run, attempt, sites, s.saver(ctx, run, attempt, head, true, new(int))); err != nil {
+	if err := s.Move(ctx, run, attempt, sites, saver(ctx, s, run, attempt, head, true, new(int))); err != nil {
 		return run, err
 	}
-	a.say("the job is asked to write its checkpoint and to end; `bee show %s` shows how it continues", word)
+	a.Say("the job is asked to write its checkpoint and to end; `bee show %s` shows how it continues", word)
 	return run, nil
 }
 
-// headOf connects to the head of a run's present attempt, whose number it returns.
-func (s *session) headOf(ctx context.Context, run state.Run) (*client.Client, int, error) {
+// headOfRun connects to the head of a run's present attempt, whose number it returns.
+func headOfRun(ctx context.Context, s *workspace.Session, run state.Run) (*client.Client, int, error) {
 	conn, attempt, err := s.DialHead(ctx, run)
 	if err != nil {
 		return nil, attempt, err
@@ -145,11 +147,11 @@ func (s *session) headOf(ctx context.Context, run state.Run) (*client.Client, in
 
 // saver returns a function that asks the head of one attempt of a run for a checkpoint, see
 // control.AskHead. The number of what was kept goes to kept.
-func (s *session) saver(ctx context.Context, run state.Run, attempt int, head *client.Client, move bool, kept *int) func() error {
+func saver(ctx context.Context, s *workspace.Session, run state.Run, attempt int, head *client.Client, move bool, kept *int) func() error {
 	return func() (err error) {
 		defer func() { head = nil }()
 		if head == nil {
-			now, n, err := s.headOf(ctx, run)
+			now, n, err := headOfRun(ctx, s, run)
 			if err != nil {
 				return err
 			}

@@ -14,7 +14,7 @@ import (
 
 // commandsPage is docs/reference/commands.md.
 func commandsPage() string {
-	root := (&app{}).newRoot()
+	root := newApp(nil, nil).newRoot()
 	var b strings.Builder
 	b.WriteString("# Commands\n\nAll commands with their flags and an example, made of the program's own help. `bee help COMMAND` prints more.\nRUN is a run's id, the first letters of it, or its name.\nEach command has `--help`, and these flags:\n\n")
 	writeFlags(&b, root.PersistentFlags())
@@ -87,7 +87,7 @@ func TestCommandsPage(t *testing.T) {
 		}
 	}
 	raw, err := os.ReadFile(file)
-	for _, c := range leaves((&app{}).newRoot()) {
+	for _, c := range leaves(newApp(nil, nil).newRoot()) {
 		if c.Example == "" {
 			t.Errorf("%s has no example", c.CommandPath())
 		}

@@ -5,9 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1"
 )
 
 func TestCompletion(t *testing.T) {
@@ -75,7 +76,7 @@ func TestRunsAreCompletedByName(t *testing.T) {
 		{state.ToEnd, "", []string{"md\trunning, eeee", "dddd\tsuspended, pi", "cccc\tqueued, pi"}},
 		{state.ToForget, "", []string{"bbbb\tsucceeded, md", "old\tfailed, aaaa"}},
 	} {
-		if got := runWords(runs, c.why, c.begun); !slices.Equal(got, c.want) {
+		if got := workspace.RunWords(runs, c.why, c.begun); !slices.Equal(got, c.want) {
 			t.Errorf("%v %q: got %q, want %q", c.why, c.begun, got, c.want)
 		}
 	}

@@ -28,16 +28,16 @@ that cannot be converted are listed, with the reason, on standard error.`,
 				return err
 			}
 			for _, n := range made.Notes {
-				a.say("note: %s", n)
+				a.Say("note: %s", n)
 			}
 			if made.Sites != "" {
 				if err := writeNew(sites, made.Sites, 0o644); err != nil {
 					return err
 				}
-				a.say("its machines are in %s: use it with --sites", sites)
+				a.Say("its machines are in %s: use it with --sites", sites)
 			}
 			if out == "" {
-				_, err = fmt.Fprint(a.stdout, made.Beefile)
+				_, err = fmt.Fprint(a.Stdout, made.Beefile)
 				return err
 			}
 			return writeNew(out, made.Beefile, 0o644)

@@ -10,7 +10,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -37,7 +39,7 @@ Links that lead out of what is copied are left out, and are an error at the end.
 		Example: "  bee cp lysozyme:md.log .\n  bee cp input.dat lysozyme:/work/\n  bee cp lysozyme:1:/tmp/core - | tar -t",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			err := a.cp(ctx, args[0], args[1], quiet)
 			if err != nil && ctx.Err() != nil {
@@ -94,15 +96,15 @@ func (a *app) cp(ctx context.Context, source, target string, quiet bool) error {
 			Remedy: "One of them is RUN:PATH. Between two runs, copy to this machine first; a file here with a colon in its name is written ./NAME.",
 		}
 	}
-	if to.path == "-" && to.run == "" && output.IsTerminal(a.stdout) {
+	if to.path == "-" && to.run == "" && output.IsTerminal(a.Stdout) {
 		return &core.Error{Kind: core.Invalid, Op: "copy", Object: source, Err: errors.New("a tar archive is nothing for a terminal"), Remedy: "Write it to a file or a pipe: `bee cp " + source + " - | tar -t`."}
 	}
 	show := func(int64, int64) {}
 	if !quiet {
-		ui := newProgress(a, false)
-		defer ui.clear()
+		ui := console.NewProgress(a.Console, false)
+		defer ui.Clear()
 		show = func(done, total int64) {
-			ui.report(plan.Event{Message: "copying " + source, Done: done, Total: max(total, 0)})
+			ui.Report(plan.Event{Message: "copying " + source, Done: done, Total: max(total, 0)})
 		}
 	}
 	if from.run != "" {
@@ -113,13 +115,13 @@ func (a *app) cp(ctx context.Context, source, target string, quiet bool) error {
 
 // copyOut copies from a run.
 func (a *app) copyOut(ctx context.Context, from place, to string, progress func(int64)) error {
-	c, done, err := a.dialNode(ctx, from.run, from.rank)
+	c, done, err := a.DialNode(ctx, from.run, from.rank)
 	if err != nil {
 		return err
 	}
 	defer done()
 	if to == "-" {
-		return runInside(ctx, c, from.rank, inside.CopyOut(from.path), nil, a.stdout)
+		return workspace.RunInside(ctx, c, from.rank, inside.CopyOut(from.path), nil, a.Stdout)
 	}
 	read, write := io.Pipe()
 	received := make(chan error, 1)
@@ -129,19 +131,17 @@ func (a *app) copyOut(ctx context.Context, from place, to string, progress func(
 			_, rest := io.Copy(io.Discard, io.LimitReader(read, maxPadding))
 			err = errors.Join(err, rest)
 		}
-		read.CloseWithError(errEnough)
+		read.CloseWithError(workspace.ErrEnough)
 		received <- err
 	}()
-	err = runInside(ctx, c, from.rank, inside.CopyOut(from.path), nil, write)
+	err = workspace.RunInside(ctx, c, from.rank, inside.CopyOut(from.path), nil, write)
 	write.CloseWithError(err)
 	rerr := <-received
-	if err != nil && !errors.Is(err, errEnough) {
+	if err != nil && !errors.Is(err, workspace.ErrEnough) {
 		return err
 	}
 	return rerr
 }
-
-var errEnough = errors.New("no more is read") //nolint:gochecknoglobals // a constant
 
 // maxPadding bounds what may follow the end of an archive, in bytes.
 const maxPadding = 1 << 20
@@ -156,7 +156,7 @@ func (a *app) copyIn(ctx context.Context, from string, to place, progress func(d
 		target.Name = tarcopy.Name(from)
 		total := treesync.Size(ctx, from)
 		read, write := io.Pipe()
-		defer read.CloseWithError(errEnough)
+		defer read.CloseWithError(workspace.ErrEnough)
 		in, sent = read, make(chan error, 1)
 		go func() {
 			err := tarcopy.Send(ctx, write, from, func(done int64) { progress(done, total) })
@@ -164,15 +164,15 @@ func (a *app) copyIn(ctx context.Context, from string, to place, progress func(d
 			sent <- err
 		}()
 	}
-	c, done, err := a.dialNode(ctx, to.run, to.rank)
+	c, done, err := a.DialNode(ctx, to.run, to.rank)
 	if err != nil {
 		return err
 	}
 	defer done()
-	err = runInside(ctx, c, to.rank, inside.CopyIn(target), in, io.Discard)
+	err = workspace.RunInside(ctx, c, to.rank, inside.CopyIn(target), in, io.Discard)
 	select { // what was wrong here is the cause of what is wrong there
 	case serr := <-sent:
-		if serr != nil && !errors.Is(serr, errEnough) {
+		if serr != nil && !errors.Is(serr, workspace.ErrEnough) {
 			return serr
 		}
 	default:

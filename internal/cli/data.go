@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"text/tabwriter"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
@@ -70,7 +72,7 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 				return err
 			}
 			tools := dataimage.Tools{}
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			if err := tools.Make(ctx, image, dir, bytes); err != nil && ctx.Err() != nil {
 				return &core.Error{Kind: core.Stopped, Op: "make data image", Object: image, Err: context.Cause(ctx)}
@@ -92,7 +94,7 @@ func (a *app) newDataLoadCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&size, "size", "", "the image's `size`, such as 50G (default: what the directory needs)")
 	c.Flags().BoolVar(&force, "force", false, "replace an image of that name")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -184,7 +186,7 @@ func (a *app) newDataUnloadCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&digest, "digest", "", "refuse an image whose contents have another `digest`, as load prints it")
 	c.Flags().StringArrayVar(&paths, "path", nil, "only files that match this `pattern`, and files below them (repeatable)")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -247,15 +249,15 @@ func (a *app) newDataLsCommand() *cobra.Command {
 					return err
 				}
 				v.Files = files
-				return a.writeJSON(v)
+				return a.WriteJSON(v)
 			}
-			w := tabwriter.NewWriter(a.stdout, 0, 0, 1, ' ', tabwriter.AlignRight)
+			w := tabwriter.NewWriter(a.Stdout, 0, 0, 1, ' ', tabwriter.AlignRight)
 			for _, f := range files {
 				name := f.Path
 				if f.Kind == "link" {
 					name += " -> " + f.Target
 				}
-				name = strings.ReplaceAll(printable(name), "\n", `\n`) // a line for each
+				name = strings.ReplaceAll(output.Printable(name), "\n", `\n`) // a line for each
 				if _, err := fmt.Fprintf(w, "%s\t%d\t%s\t %s\n", f.Mode, f.Size, f.Modified, name); err != nil {
 					return err
 				}
@@ -263,7 +265,7 @@ func (a *app) newDataLsCommand() *cobra.Command {
 			return w.Flush()
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -285,8 +287,8 @@ func viewData(ctx context.Context, tools dataimage.Tools, image string, check bo
 
 func (a *app) printData(v dataView, asJSON bool) error {
 	if asJSON {
-		return a.writeJSON(v)
+		return a.WriteJSON(v)
 	}
-	_, err := fmt.Fprintln(a.stdout, v.Digest)
+	_, err := fmt.Fprintln(a.Stdout, v.Digest)
 	return err
 }

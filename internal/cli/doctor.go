@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rdma"
@@ -47,17 +48,17 @@ a mark:
 }
 
 func (a *app) diagnose(ctx context.Context) (diagnosis, error) {
-	if err := a.paths(); err != nil {
+	if err := a.Paths(); err != nil {
 		return diagnosis{}, err
 	}
-	sites, err := a.findSites()
+	sites, err := a.FindSites()
 	if err != nil {
 		return diagnosis{}, err
 	}
 	var d diagnosis
 	add := func(f finding) { d.Findings = append(d.Findings, f) }
 	add(finding{Area: "machine", Name: "host", Status: works, Detail: fmt.Sprintf("%s, %d cores, %s memory, linux/%s, kernel %s", hostname(), runtime.NumCPU(), memory(), runtime.GOARCH, kernel())})
-	for _, dir := range []struct{ name, path string }{{"cache", a.cacheDir}, {"state", a.stateDir}, {"shared memory", "/dev/shm"}} {
+	for _, dir := range []struct{ name, path string }{{"cache", a.CacheDir}, {"state", a.StateDir}, {"shared memory", "/dev/shm"}} {
 		add(disk(dir.name, dir.path))
 		if f, known := lockReach(dir.path); known {
 			if warning, found := locks(dir.name, dir.path, f); found {
@@ -202,7 +203,7 @@ func (a *app) diagnoseSites(ctx context.Context, sites spec.SitesFile, add func(
 		add(finding{Area: "sites", Name: "file", Status: works, Detail: sites.Path})
 	}
 	for _, site := range sites.Sites {
-		p, err := catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
+		p, err := catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary})
 		if err != nil {
 			add(finding{Area: "site", Name: site.Name, Status: missing, Detail: err.Error(), Remedy: core.Remedy(err)})
 			continue
@@ -229,10 +230,10 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 		detail = facts.Reason
 	}
 	if least := spec.DefaultCheckpointGrace; facts.Notice > 0 && facts.Notice < least {
-		detail += fmt.Sprintf(", kills a job %s after it takes its hosts back early (a checkpoint may take %s)", durationText(facts.Notice), durationText(least))
+		detail += fmt.Sprintf(", kills a job %s after it takes its hosts back early (a checkpoint may take %s)", console.DurationText(facts.Notice), console.DurationText(least))
 	}
 	if facts.Preempted > 0 {
-		detail += fmt.Sprintf(", has jobs make way for such that come first (killed %s later)", durationText(facts.Preempted))
+		detail += fmt.Sprintf(", has jobs make way for such that come first (killed %s later)", console.DurationText(facts.Preempted))
 	}
 	if err := echo(ctx, p); err != nil && !errors.Is(err, driver.ErrNoHosts) {
 		return no(detail+": files cannot be brought there and back: "+err.Error(), core.Remedy(err))

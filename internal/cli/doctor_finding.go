@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 )
@@ -117,20 +118,20 @@ func (d *diagnosis) judge() (v verdict, sites, lacking []string) {
 func (a *app) printDiagnosis(d diagnosis, asJSON bool) error {
 	write := a.writeDiagnosis
 	if asJSON {
-		write = func(d diagnosis) error { return a.writeJSON(d) }
+		write = func(d diagnosis) error { return a.WriteJSON(d) }
 	}
 	d.Verdict, _, _ = d.judge()
 	if err := write(d); err != nil {
 		return err
 	}
 	if d.Verdict == notReady {
-		return exitError{exitUnsupported}
+		return console.Exit(console.ExitUnsupported)
 	}
 	return nil
 }
 
 func (a *app) writeDiagnosis(d diagnosis) error {
-	w := a.on(a.stdout).Prose()
+	w := a.On(a.Stdout).Prose()
 	for _, f := range d.Findings {
 		w.Row(output.Cell{Text: f.Status.mark(), Style: f.Status.style()}, f.Area, f.Name, f.Detail)
 		if f.Status != works && f.Status != untried && f.Remedy != "" {
@@ -140,7 +141,7 @@ func (a *app) writeDiagnosis(d diagnosis) error {
 	if err := w.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(a.stdout, "\n"+printable(d.text()))
+	_, err := fmt.Fprintln(a.Stdout, "\n"+output.Printable(d.text()))
 	return err
 }
 

@@ -5,9 +5,9 @@ import (
 	"os"
 	"strings"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 func hostname() string {
@@ -28,7 +28,7 @@ func kernel() string {
 
 func memory() string {
 	if bytes := core.HostMemory(); bytes > 0 {
-		return bytesText(bytes)
+		return console.BytesText(bytes)
 	}
 	return "unknown"
 }
@@ -40,7 +40,7 @@ func disk(name, dir string) finding {
 		var st unix.Statfs_t
 		if err := unix.Statfs(at, &st); err == nil {
 			free := int64(st.Bavail) * st.Bsize
-			f := finding{Area: "disk", Name: name, Status: works, Detail: fmt.Sprintf("%s, %s free", dir, bytesText(free))}
+			f := finding{Area: "disk", Name: name, Status: works, Detail: fmt.Sprintf("%s, %s free", dir, console.BytesText(free))}
 			if free < 1<<30 {
 				f.Status, f.Remedy = risky, "Free space there, or choose another directory."
 			}

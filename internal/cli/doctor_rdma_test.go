@@ -31,7 +31,7 @@ func TestDoctorListsRDMADevices(t *testing.T) {
 		var out strings.Builder
 		d := diagnosis{Runtime: "rootless"}
 		d.addRDMA(c.host)
-		if err := (&app{stdout: &out}).writeDiagnosis(d); err != nil {
+		if err := newApp(&out, nil).writeDiagnosis(d); err != nil {
 			t.Fatal(err)
 		}
 		text, _, _ := strings.Cut(out.String(), "\nruntime:")

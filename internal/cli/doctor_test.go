@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -18,9 +19,9 @@ import (
 // TestADoctorWithoutARuntimeFails, also for scripts that read its JSON.
 func TestADoctorWithoutARuntimeFails(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
-		for runtime, want := range map[string]error{"": exitError{exitUnsupported}, "rootless": nil} {
+		for runtime, want := range map[string]error{"": console.Exit(console.ExitUnsupported), "rootless": nil} {
 			var out bytes.Buffer
-			err := (&app{stdout: &out}).printDiagnosis(diagnosis{Runtime: runtime, Why: "of something"}, asJSON)
+			err := newApp(&out, nil).printDiagnosis(diagnosis{Runtime: runtime, Why: "of something"}, asJSON)
 			if !errors.Is(err, want) || out.Len() == 0 {
 				t.Errorf("runtime %q, JSON %t: %v, %q", runtime, asJSON, err, out.String())
 			}
@@ -53,7 +54,7 @@ func TestDoctorTellsWhatIsKnownOfKVM(t *testing.T) {
 		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), []string{"- ", "permission denied", "emulation"}, true},
 	} {
 		var out strings.Builder
-		a := &app{stdout: &out}
+		a := newApp(&out, nil)
 		if err := a.printDiagnosis(diagnosis{Runtime: "rootless", Findings: []finding{kvm(c.accel, c.why, c.err)}}, false); err != nil {
 			t.Fatal(err)
 		}
@@ -107,12 +108,12 @@ func TestTheDoctorsVerdict(t *testing.T) {
 		{"with a drawback", "rootless", []finding{{Area: "disk", Status: risky}, {Area: "device", Status: untried}, site}, ready, "! ? ok", nil},
 		{"a site is missing", "rootless", []finding{site, {Area: areaOfSite, Name: "rack", Status: missing}}, partly, "ok no", nil},
 		{"elsewhere only", "", []finding{{Area: "runtime", Status: absent}, site}, ready, "- ok", nil},
-		{"nothing", "", []finding{{Area: "runtime", Status: missing}, {Area: areaOfSite, Name: "lab", Status: missing}}, notReady, "no no", exitError{exitUnsupported}},
+		{"nothing", "", []finding{{Area: "runtime", Status: missing}, {Area: areaOfSite, Name: "lab", Status: missing}}, notReady, "no no", console.Exit(console.ExitUnsupported)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var out, asJSON bytes.Buffer
 			d := diagnosis{Runtime: c.runtime, Why: "of something", Findings: c.findings}
-			if err := (&app{stdout: &out}).printDiagnosis(d, false); !errors.Is(err, c.code) {
+			if err := newApp(&out, nil).printDiagnosis(d, false); !errors.Is(err, c.code) {
 				t.Errorf("ended with %v", err)
 			}
 			var marks []string
@@ -127,7 +128,7 @@ func TestTheDoctorsVerdict(t *testing.T) {
 			if want := strings.Fields(c.marks); !slices.Equal(marks, want) || !strings.Contains(out.String(), "\nverdict: ") {
 				t.Errorf("marks %q, want %q:\n%s", marks, want, out.String())
 			}
-			(&app{stdout: &asJSON}).printDiagnosis(d, true) //nolint:errcheck // see above
+			newApp(&asJSON, nil).printDiagnosis(d, true) //nolint:errcheck // see above
 			var got struct {
 				Verdict  verdict
 				Findings []struct {

@@ -4,9 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"path/filepath"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/logfile"
@@ -22,37 +23,37 @@ func (a *app) newDriveCommand() *cobra.Command {
 		Use: "drive KEY RUN...", Hidden: true, Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			// Standard error itself, where only a crash is written, has no bound.
-			log, err := logfile.Open(controllersLog(a.stateDir))
+			log, err := logfile.Open(workspace.ControllersLog(a.StateDir))
 			if err != nil {
 				return err
 			}
 			defer log.Close()
-			defer func(was io.Writer) { a.stderr = was }(a.stderr)
-			a.stderr = log
-			s, err := a.openQuietly(c.Context())
+			defer func(was io.Writer) { a.Stderr = was }(a.Stderr)
+			a.Stderr = log
+			s, err := a.OpenQuietly(c.Context())
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			return supervisor.ServeOrLeave(c.Context(), s.Store, args[0], args[1:], s.supervise)
+			defer s.Close()
+			return supervisor.ServeOrLeave(c.Context(), s.Store, args[0], args[1:], func(ctx context.Context, inbox string) error { return serveInbox(ctx, s, inbox) })
 		},
 	}
 }
 
-// supervise is the supervisor of an inbox, until its runs have ended.
-func (s *session) supervise(ctx context.Context, inbox string) error {
+// serveInbox is the supervisor of an inbox, until its runs have ended.
+func serveInbox(ctx context.Context, s *workspace.Session, inbox string) error {
 	mark := supervisor.Begin(ctx, s.Store, s.Log)
 	defer mark.Close()
-	v := supervisor.Supervisor{Store: s.Store, Log: s.Log, Inbox: inbox, Mark: mark, Control: s.controlOnce}
+	controller := func(ctx context.Context, id string, stop *supervisor.Stop, retry time.Duration) error {
+		return controlOnce(ctx, s, id, stop, retry)
+	}
+	v := supervisor.Supervisor{Store: s.Store, Log: s.Log, Inbox: inbox, Mark: mark, Control: controller}
 	return v.Serve(ctx)
 }
 
-// controllerLog returns the path of a controller's log in the directory of its run.
-func controllerLog(runDir string) string { return filepath.Join(runDir, "controller.log") }
-
 // controlOnce is a run's controller, which prints its end, or its error, to its log.
-func (s *session) controlOnce(ctx context.Context, id string, stop *supervisor.Stop, retry time.Duration) error {
-	log, err := logfile.Open(controllerLog(s.Store.RunDir(id)))
+func controlOnce(ctx context.Context, s *workspace.Session, id string, stop *supervisor.Stop, retry time.Duration) error {
+	log, err := logfile.Open(workspace.ControllerLog(s.Store.RunDir(id)))
 	if err != nil {
 		return err
 	}
@@ -66,18 +67,17 @@ func (s *session) controlOnce(ctx context.Context, id string, stop *supervisor.S
 	if abandoned {
 		stop.Ask()
 	}
-	own, one := *s.app, *s.Controller
-	own.stdout, own.stderr = log, log
-	one.Log, one.Report = own.log(), newProgress(&own, false).report
+	own, one := s.Workspace.WritingTo(log, log), *s.Controller
+	one.Log, one.Report = own.Log(), console.NewProgress(own.Console, false).Report
 	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id) //nolint:errcheck // a full disk must not end the run
 	ended, err := one.Drive(ctx, id, stop.Asked())
 	switch {
 	case err == nil && abandoned:
 		return one.Garbage().Forget(ctx, ended, control.Leaving{})
 	case err == nil:
-		own.sayEnding(ctx, ended, s)
+		own.SayEnding(ctx, ended, s)
 	default:
-		own.printError(err)
+		own.PrintError(err)
 		fmt.Fprintf(log, "     It is tried again at %s, and `bee supervise` tries it at once.\n", time.Now().Add(retry).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
 	}
 	return err

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/state"
@@ -20,14 +21,14 @@ import (
 // has much to report, does not fill the disk.
 func TestTheLogOfAControllerIsBounded(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "flooded1", State: state.Succeeded, Submission: []byte("7")}) // which no controller can read
-	log := controllerLog(d.store.RunDir("flooded1"))
+	log := workspace.ControllerLog(d.store.RunDir("flooded1"))
 	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o700), os.WriteFile(log, bytes.Repeat([]byte("a line\n"), logfile.Limit/7), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	a := &app{stdout: io.Discard, stderr: io.Discard}
-	s := &session{app: a, Controller: &control.Controller{Store: d.store, Log: a.log()}}
+	a := newApp(io.Discard, io.Discard)
+	s := &workspace.Session{Workspace: a.Workspace, Controller: &control.Controller{Store: d.store, Log: a.Log()}}
 	for range 3 {
-		if err := s.controlOnce(t.Context(), "flooded1", supervisor.NewStop(), time.Second); err == nil {
+		if err := controlOnce(t.Context(), s, "flooded1", supervisor.NewStop(), time.Second); err == nil {
 			t.Fatal("a controller has read it")
 		}
 	}

@@ -7,6 +7,9 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/provider/local"
@@ -27,12 +30,12 @@ makes: cut links, kill hosts, run commands. HOST is a host's name or number.`,
 
 // emulated finds the emulated hosts of a run.
 func (a *app) emulated(ctx context.Context, word string) (*emulate.Client, error) {
-	s, run, err := a.openRun(ctx, word)
+	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return nil, err
 	}
-	defer s.close()
-	return local.Emulated(ctx, a.stateDir, run.ID)
+	defer s.Close()
+	return local.Emulated(ctx, a.StateDir, run.ID)
 }
 
 // emulatedHost finds them, and the number of one.
@@ -64,35 +67,35 @@ type emulatedView struct {
 func (a *app) newEmulateHostsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "hosts RUN", Short: "List the emulated hosts of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "hosts RUN", Short: "List the emulated hosts of a run", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			hosts, err := a.emulated(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
 			views := []emulatedView{}
-			w := a.on(a.stdout).List()
+			w := a.On(a.Stdout).List()
 			for i, h := range hosts.Hosts() {
 				views = append(views, emulatedView{i, h.Hostname, h.Addr})
 				w.Row(i, h.Hostname, h.Addr)
 			}
 			if asJSON {
-				return a.writeJSON(views)
+				return a.WriteJSON(views)
 			}
 			return w.Flush()
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 func (a *app) newEmulateLinkCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "link RUN HOST down|up", Short: "Cut a host off, or restore its link: packets vanish, and the host sees its link as up", Args: cobra.ExactArgs(3),
-		ValidArgsFunction: a.runsTo(state.ToReach),
+		ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[2] != "up" && args[2] != "down" {
-				return wrongArguments(c, args)
+				return usage.WrongArguments(c, args)
 			}
 			hosts, i, err := a.emulatedHost(c.Context(), args[0], args[1])
 			if err != nil {
@@ -105,7 +108,7 @@ func (a *app) newEmulateLinkCommand() *cobra.Command {
 
 func (a *app) newEmulateKillCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "kill RUN HOST", Short: "Kill everything on a host, as a power cut does", Args: cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "kill RUN HOST", Short: "Kill everything on a host, as a power cut does", Args: cobra.ExactArgs(2), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			hosts, i, err := a.emulatedHost(c.Context(), args[0], args[1])
 			if err != nil {
@@ -118,17 +121,17 @@ func (a *app) newEmulateKillCommand() *cobra.Command {
 
 func (a *app) newEmulateExecCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "exec RUN HOST COMMAND...", Short: "Run a command on a host, outside of containers", Args: cobra.MinimumNArgs(3), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "exec RUN HOST COMMAND...", Short: "Run a command on a host, outside of containers", Args: cobra.MinimumNArgs(3), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			hosts, i, err := a.emulatedHost(ctx, args[0], args[1])
 			if err != nil {
 				return err
 			}
-			exit, err := hosts.Run(ctx, emulate.Command{Host: i, Argv: args[2:], Env: os.Environ(), Dir: workingDir()}, os.Stdin, os.Stdout, os.Stderr)
+			exit, err := hosts.Run(ctx, emulate.Command{Host: i, Argv: args[2:], Env: os.Environ(), Dir: workspace.WorkingDir()}, os.Stdin, os.Stdout, os.Stderr)
 			if err == nil && exit.Code != 0 {
-				err = exitError{exit.Code}
+				err = console.Exit(exit.Code)
 			}
 			return err
 		},
@@ -141,15 +144,15 @@ func (a *app) newEmulateDialCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "dial RUN ADDRESS:PORT", Short: "Join standard input and output to a TCP port on the hosts' network", Args: cobra.ExactArgs(2),
 		Example:           "  ssh -o ProxyCommand='bee emulate dial study %h:%p' 10.1.0.2",
-		ValidArgsFunction: a.runsTo(state.ToReach),
+		ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			hosts, err := a.emulated(ctx, args[0])
 			if err != nil {
 				return err
 			}
-			return hosts.Relay(ctx, args[1], os.Stdin, a.stdout)
+			return hosts.Relay(ctx, args[1], os.Stdin, a.Stdout)
 		},
 	}
 }

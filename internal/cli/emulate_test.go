@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -65,14 +66,14 @@ func TestEmulate(t *testing.T) {
 		{"emulate link abc123 1 down", 0, ""},
 		{"emulate link abc123 lab-1 up", 0, ""},
 		{"emulate kill abc123 1", 0, ""},
-		{"emulate hosts over", exitNotFound, ""},
-		{"emulate hosts nosuch", exitNotFound, ""},
-		{"emulate kill abc123 lab-7", exitNotFound, ""},
-		{"emulate kill abc123 7", exitNotFound, ""},
-		{"emulate kill abc123 -- -1", exitNotFound, ""},
-		{"emulate burn abc123 1", exitInvalid, ""},
-		{"emulate link abc123 1 sideways", exitInvalid, ""},
-		{"emulate kill abc123", exitInvalid, ""},
+		{"emulate hosts over", console.ExitNotFound, ""},
+		{"emulate hosts nosuch", console.ExitNotFound, ""},
+		{"emulate kill abc123 lab-7", console.ExitNotFound, ""},
+		{"emulate kill abc123 7", console.ExitNotFound, ""},
+		{"emulate kill abc123 -- -1", console.ExitNotFound, ""},
+		{"emulate burn abc123 1", console.ExitInvalid, ""},
+		{"emulate link abc123 1 sideways", console.ExitInvalid, ""},
+		{"emulate kill abc123", console.ExitInvalid, ""},
 		{"emulate", 0, "link"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
@@ -83,10 +84,10 @@ func TestEmulate(t *testing.T) {
 			var err error
 			got := printed(t, func() { err = d.bee(words...) })
 			code := 0
-			if exit, is := errors.AsType[exitError](err); is {
-				code = exit.code
+			if exit, is := errors.AsType[console.Exit](err); is {
+				code = int(exit)
 			} else if err != nil {
-				code = codeOf(err)
+				code = console.CodeOf(err)
 			}
 			if got += d.out.String(); code != c.code || !strings.Contains(got, c.out) {
 				t.Errorf("exit code %d, %v, output %q", code, err, got)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -14,7 +16,7 @@ import (
 
 type eventsOptions struct {
 	follow bool
-	since  age
+	since  console.Age
 }
 
 // eventLine is an event as `bee events` writes it. Number counts the events of its run.
@@ -27,7 +29,7 @@ type eventLine struct {
 func (a *app) newEventsCommand() *cobra.Command {
 	var o eventsOptions
 	c := &cobra.Command{
-		Use: "events [RUN...]", Short: "Print the events of runs as JSON lines", ValidArgsFunction: a.runsTo(state.ToSee),
+		Use: "events [RUN...]", Short: "Print the events of runs as JSON lines", ValidArgsFunction: a.RunsTo(state.ToSee),
 		Long: `Print the events of runs, a JSON object on each line: those of the named runs, else of
 all that are not over. They are the same as in the history of bee show --json. Numbers
 grow within a run; a gap is an event that was dropped.`,
@@ -42,12 +44,12 @@ grow within a run; a gap is an event that was dropped.`,
 }
 
 func (a *app) events(ctx context.Context, words []string, o eventsOptions) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	named, err := s.named(ctx, words, state.ToSee)
+	defer s.Close()
+	named, err := s.Named(ctx, words, state.ToSee)
 	if err != nil {
 		return err
 	}
@@ -57,7 +59,7 @@ func (a *app) events(ctx context.Context, words []string, o eventsOptions) error
 	}
 	written := map[string]int64{}
 	for {
-		runs, err := s.ofEvents(ctx, named, o)
+		runs, err := ofEvents(ctx, s, named, o)
 		if err != nil {
 			return err
 		}
@@ -66,7 +68,7 @@ func (a *app) events(ctx context.Context, words []string, o eventsOptions) error
 			return err
 		}
 		select {
-		case <-time.After(waitLook):
+		case <-time.After(workspace.WaitLook):
 		case <-ctx.Done():
 			return nil
 		}
@@ -74,7 +76,7 @@ func (a *app) events(ctx context.Context, words []string, o eventsOptions) error
 }
 
 // ofEvents are the runs whose events are printed, oldest first, as they are now.
-func (s *session) ofEvents(ctx context.Context, named []state.Run, o eventsOptions) ([]state.Run, error) {
+func ofEvents(ctx context.Context, s *workspace.Session, named []state.Run, o eventsOptions) ([]state.Run, error) {
 	if len(named) == 0 {
 		runs, err := s.Store.Runs(ctx, state.Filter{Active: o.since == 0 && !o.follow})
 		slices.Reverse(runs)
@@ -92,7 +94,7 @@ func (s *session) ofEvents(ctx context.Context, named []state.Run, o eventsOptio
 
 // writeEvents writes the events that were not written yet, in the order of time. It
 // reports whether all runs are over.
-func (a *app) writeEvents(ctx context.Context, s *session, runs []state.Run, begin time.Time, written map[string]int64) (over bool, err error) {
+func (a *app) writeEvents(ctx context.Context, s *workspace.Session, runs []state.Run, begin time.Time, written map[string]int64) (over bool, err error) {
 	over = true
 	var lines []eventLine
 	for _, r := range runs {
@@ -108,7 +110,7 @@ func (a *app) writeEvents(ctx context.Context, s *session, runs []state.Run, beg
 		}
 	}
 	slices.SortStableFunc(lines, func(x, y eventLine) int { return x.Time.Compare(y.Time) })
-	out := json.NewEncoder(a.stdout)
+	out := json.NewEncoder(a.Stdout)
 	for _, l := range lines {
 		if err := out.Encode(l); err != nil {
 			return over, err

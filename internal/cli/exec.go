@@ -7,7 +7,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/usage"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -23,7 +24,7 @@ func (a *app) newExecCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "exec RUN COMMAND...", Short: "Run a command inside a running job's container",
 		Example: "  bee exec lysozyme tail -f md.log\n  bee exec --node 1 lysozyme top -b -n 1\n  bee exec -it lysozyme bash",
-		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args:    cobra.MinimumNArgs(2), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			args, err := afterRun(c, args)
 			if err != nil {
@@ -47,40 +48,17 @@ func afterRun(c *cobra.Command, args []string) ([]string, error) {
 		return args, nil
 	}
 	if err := c.ParseFlags(args[1:]); err != nil {
-		return nil, wrongFlags(c, err)
+		return nil, usage.WrongFlags(c, err)
 	}
 	command := c.Flags().Args()
 	if len(command) == 0 {
-		return nil, wrongArguments(c, args[:1])
+		return nil, usage.WrongArguments(c, args[:1])
 	}
 	return append(args[:1:1], command...), nil
 }
 
-// dialNode speaks with a node of a run.
-func (a *app) dialNode(ctx context.Context, word string, rank int) (*client.Client, func(), error) {
-	s, run, err := a.openRun(ctx, word)
-	if err != nil {
-		return nil, nil, err
-	}
-	c, err := s.node(ctx, run, rank)
-	if err != nil {
-		s.close()
-		return nil, nil, err
-	}
-	return c, func() { c.Close(); s.close() }, nil
-}
-
-// node connects to a node of a run.
-func (s *session) node(ctx context.Context, run state.Run, rank int) (*client.Client, error) {
-	conn, err := s.DialNode(ctx, run, rank)
-	if err != nil {
-		return nil, err
-	}
-	return client.New(conn)
-}
-
 func (a *app) exec(ctx context.Context, word string, rank int, r nodecall.ExecRequest) error {
-	c, done, err := a.dialNode(ctx, word, rank)
+	c, done, err := a.DialNode(ctx, word, rank)
 	if err != nil {
 		return err
 	}
@@ -96,16 +74,16 @@ func (a *app) exec(ctx context.Context, word string, rank int, r nodecall.ExecRe
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer signal.Stop(signals)
-	exit, err := c.Exec(ctx, r, os.Stdin, a.stdout, a.stderr, signals)
+	exit, err := c.Exec(ctx, r, os.Stdin, a.Stdout, a.Stderr, signals)
 	if err != nil {
 		if exit.Code != 0 {
-			a.printError(err)
-			return exitError{exit.Code}
+			a.PrintError(err)
+			return console.Exit(exit.Code)
 		}
 		return err
 	}
 	if exit.Code != 0 {
-		return exitError{exit.Code}
+		return console.Exit(exit.Code)
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/state"
@@ -24,10 +25,10 @@ func (a *app) newFabricCommand() *cobra.Command {
 func (a *app) newFabricStatsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
-		Use: "stats RUN", Short: "Show the traffic and dropped frames of a run's switches", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "stats RUN", Short: "Show the traffic and dropped frames of a run's switches", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			all, err := readSwitches(func(rank int) (fabric.Stats, error) {
-				node, done, err := a.dialNode(c.Context(), args[0], rank)
+				node, done, err := a.DialNode(c.Context(), args[0], rank)
 				if err != nil {
 					return fabric.Stats{}, err
 				}
@@ -38,12 +39,12 @@ func (a *app) newFabricStatsCommand() *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.writeJSON(all)
+				return a.WriteJSON(all)
 			}
-			return writeSwitches(a.stdout, all)
+			return writeSwitches(a.Stdout, all)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -71,8 +72,8 @@ func writeSwitches(to io.Writer, all []fabric.Stats) error {
 	w.Row("NODE", "TO", "UP", "SENT", "A SECOND", "RECEIVED", "A SECOND", "DROPPED")
 	for _, s := range all {
 		for _, p := range s.Ports {
-			w.Row(s.Rank, fmt.Sprint("guest ", p.Rank), "yes", bytesText(p.ToBytes), bytesText(p.ToBytesPerSecond),
-				bytesText(p.FromBytes), bytesText(p.FromBytesPerSecond), countText(int(p.Dropped), "frame"))
+			w.Row(s.Rank, fmt.Sprint("guest ", p.Rank), "yes", console.BytesText(p.ToBytes), console.BytesText(p.ToBytesPerSecond),
+				console.BytesText(p.FromBytes), console.BytesText(p.FromBytesPerSecond), console.CountText(int(p.Dropped), "frame"))
 		}
 		for _, p := range s.Peers {
 			up := "no"
@@ -85,8 +86,8 @@ func writeSwitches(to io.Writer, all []fabric.Stats) error {
 			if p.Unencrypted > 0 {
 				up += ", in clear"
 			}
-			w.Row(s.Rank, fmt.Sprint("node ", p.Rank), up, bytesText(p.SentBytes), bytesText(p.SentBytesPerSecond),
-				bytesText(p.ReceivedBytes), bytesText(p.ReceivedBytesPerSecond), countText(int(p.Dropped), "frame"))
+			w.Row(s.Rank, fmt.Sprint("node ", p.Rank), up, console.BytesText(p.SentBytes), console.BytesText(p.SentBytesPerSecond),
+				console.BytesText(p.ReceivedBytes), console.BytesText(p.ReceivedBytesPerSecond), console.CountText(int(p.Dropped), "frame"))
 		}
 	}
 	return w.Flush()

@@ -10,6 +10,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -21,7 +23,7 @@ import (
 func (a *app) newForwardCommand() *cobra.Command {
 	var rank int
 	c := &cobra.Command{
-		Use: "forward RUN PORT[:PORT]", Short: "Reach a port of a running job on this machine", Args: cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "forward RUN PORT[:PORT]", Short: "Reach a port of a running job on this machine", Args: cobra.ExactArgs(2), ValidArgsFunction: a.RunsTo(state.ToReach),
 		Long: `Forward a port of this machine to a port in the container of a running job, such as that
 of Jupyter, over BEE's own connection. With two ports, the first is that of this machine;
 0 is any that is free. Only programs of this machine can connect, at 127.0.0.1: of all its
@@ -55,12 +57,12 @@ func portsOf(word string) (here, there int, err error) {
 }
 
 func (a *app) forwardPort(ctx context.Context, word string, rank, here, there int) error {
-	s, run, err := a.openRun(ctx, word)
+	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	ctx, cancel := untilInterrupt(ctx)
+	defer s.Close()
+	ctx, cancel := console.UntilInterrupt(ctx)
 	defer cancel()
 	route := &nodeRoute{s: s, run: run, rank: rank}
 	defer route.close()
@@ -73,19 +75,19 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 	}
 	ended := make(chan state.Run, 1)
 	go func() {
-		if over, err := s.awaitEnds(ctx, []state.Run{run}, true); err == nil {
+		if over, err := s.AwaitEnds(ctx, []state.Run{run}, true); err == nil {
 			ended <- over[0]
 		}
 		l.Close()
 	}()
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
-	if _, err := fmt.Fprintf(a.stdout, "http://%s\n", l.Addr()); err != nil {
+	if _, err := fmt.Fprintf(a.Stdout, "http://%s\n", l.Addr()); err != nil {
 		return err
 	}
-	a.say("127.0.0.1 leads to port %d of node %d of run %s; Ctrl-C ends it", there, rank, run.ID)
+	a.Say("127.0.0.1 leads to port %d of node %d of run %s; Ctrl-C ends it", there, rank, run.ID)
 	// Anyone who is on this machine may connect: the program in the job knows who may what.
-	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.printError(err) }}
+	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.PrintError(err) }}
 	inner, end := context.WithCancel(ctx)
 	defer end()
 	g.Serve(l, func(c net.Conn, known func() bool) {
@@ -94,12 +96,12 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 		stop := context.AfterFunc(inner, func() { c.Close() })
 		defer stop()
 		if err := route.join(inner, c, there); err != nil && inner.Err() == nil && !errors.As(err, new(*net.OpError)) { // its own end is no error
-			a.printError(err)
+			a.PrintError(err)
 		}
 	})
 	select {
 	case over := <-ended:
-		a.say("run %s is %s: nothing is forwarded any more", over.ID, over.State)
+		a.Say("run %s is %s: nothing is forwarded any more", over.ID, over.State)
 	default:
 	}
 	return nil
@@ -107,7 +109,7 @@ func (a *app) forwardPort(ctx context.Context, word string, rank, here, there in
 
 // nodeRoute is a connection to a node of a run, made again where it has ended.
 type nodeRoute struct {
-	s    *session
+	s    *workspace.Session
 	run  state.Run
 	rank int
 	mu   sync.Mutex
@@ -122,7 +124,7 @@ func (w *nodeRoute) client(ctx context.Context) (*client.Client, error) {
 	}
 	run, err := w.s.Store.Run(ctx, w.run.ID)
 	if err == nil {
-		w.now, err = w.s.node(ctx, run, w.rank)
+		w.now, err = w.s.Node(ctx, run, w.rank)
 	}
 	if err != nil {
 		w.now = nil
@@ -156,10 +158,10 @@ func (w *nodeRoute) join(ctx context.Context, conn net.Conn, port int) error {
 			return err
 		}
 		if _, err = c.Health(ctx); err == nil {
-			return runInside(ctx, c, w.rank, inside.Dial(port), conn, conn)
+			return workspace.RunInside(ctx, c, w.rank, inside.Dial(port), conn, conn)
 		}
 		w.drop(c)
-		if !gone(err) || time.Since(begun) > startTime {
+		if !workspace.Ended(err) || time.Since(begun) > startTime {
 			return err
 		}
 	}

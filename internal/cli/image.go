@@ -2,9 +2,9 @@ package cli
 
 import (
 	"fmt"
-	"os"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -21,17 +21,6 @@ func (a *app) newImageCommand() *cobra.Command {
 	c.AddCommand(a.newImageLsCommand(all), a.newImageShowCommand(all), a.newImagePullCommand(all), a.newImageImportCommand(),
 		a.newImageBuildCommand(), a.newImagePushCommand(all), a.newImageSaveCommand(all), a.newImageRmCommand(all), a.newImagePruneCommand())
 	return c
-}
-
-func (a *app) openImages() (*image.Store, error) {
-	if err := a.paths(); err != nil {
-		return nil, err
-	}
-	s, err := image.Open(a.cacheDir, a.log())
-	if err == nil {
-		s.BuildInGuest = a.buildInGuest
-	}
-	return s, err
 }
 
 // imageView is an image as --json gives it.
@@ -94,10 +83,10 @@ func (n *naming) check() error {
 
 // imageProgress gives what shows how far the getting of images is, and what ends that.
 func (a *app) imageProgress() (report func(message string, done, total int64), done func()) {
-	ui := newProgress(a, false)
+	ui := console.NewProgress(a.Console, false)
 	return func(message string, done, total int64) {
-		ui.report(plan.Event{Message: message, Done: done, Total: total})
-	}, ui.clear
+		ui.Report(plan.Event{Message: message, Done: done, Total: total})
+	}, ui.Clear
 }
 
 // bring runs what gets an image, with progress, names it, and says what came.
@@ -105,7 +94,7 @@ func (a *app) bring(asJSON bool, n naming, get func(s *image.Store, report func(
 	if err := n.check(); err != nil {
 		return err
 	}
-	s, err := a.openImages()
+	s, err := a.OpenImages()
 	if err != nil {
 		return err
 	}
@@ -123,9 +112,9 @@ func (a *app) bring(asJSON bool, n naming, get func(s *image.Store, report func(
 		if err != nil {
 			return err
 		}
-		return a.writeJSON(views[0])
+		return a.WriteJSON(views[0])
 	}
-	if _, err := fmt.Fprintln(a.stdout, i.ID); err != nil {
+	if _, err := fmt.Fprintln(a.Stdout, i.ID); err != nil {
 		return err
 	}
 	if n.name != "" {
@@ -136,18 +125,8 @@ func (a *app) bring(asJSON bool, n naming, get func(s *image.Store, report func(
 
 // printName says what an image is called from now on.
 func (a *app) printName(name, id string) {
-	a.say("%s is %s", name, shortID(id))
+	a.Say("%s is %s", name, shortID(id))
 }
 
 // shortID is an id as lists show it.
 func shortID(id string) string { return id[7:19] }
-
-func workingDir() string {
-	dir, err := os.Getwd()
-	if err != nil {
-		return "."
-	}
-	return dir
-}
-
-const jsonHelp = "write JSON"

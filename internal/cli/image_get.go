@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -25,13 +27,13 @@ func (a *app) newImagePullCommand(g imageGroup) *cobra.Command {
 			o.Accept = g.accept(c.Name())
 			return a.bring(asJSON, naming{}, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				o.Progress = report
-				return s.Pull(c.Context(), spec.ImageFrom(workingDir(), args[0]), o)
+				return s.Pull(c.Context(), spec.ImageFrom(workspace.WorkingDir(), args[0]), o)
 			})
 		},
 	}
 	platformFlag(c, &o)
 	insecureFlag(c, &o)
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -57,7 +59,7 @@ directory, under their names there. FILE:NAME imports one image.`,
 			if err := spec.CheckPlatform("--"+platformName, o.Platform); err != nil {
 				return err
 			}
-			s, err := a.openImages()
+			s, err := a.OpenImages()
 			if err != nil {
 				return err
 			}
@@ -76,7 +78,7 @@ directory, under their names there. FILE:NAME imports one image.`,
 		},
 	}
 	platformFlag(c, &o)
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -91,10 +93,10 @@ func (a *app) printImported(asJSON bool, s *image.Store, came []image.Imported) 
 		if err != nil {
 			return err
 		}
-		return a.writeJSON(views)
+		return a.WriteJSON(views)
 	}
 	for _, i := range came {
-		if _, err := fmt.Fprintln(a.stdout, i.ID); err != nil {
+		if _, err := fmt.Fprintln(a.Stdout, i.ID); err != nil {
 			return err
 		}
 		for _, name := range i.Names {
@@ -107,7 +109,7 @@ func (a *app) printImported(asJSON bool, s *image.Store, came []image.Imported) 
 func (a *app) newImageBuildCommand() *cobra.Command {
 	var asJSON, again bool
 	var n naming
-	var t trust
+	var t console.Trust
 	c := &cobra.Command{
 		Use: "build BEEFILE", Short: "Build the image that a Beefile's build: describes", Args: cobra.ExactArgs(1),
 		Long: `Build the image that a Beefile's build: describes. mmdebstrap builds images of
@@ -120,15 +122,15 @@ machine builds it. Nothing of that needs root.`,
 				return err
 			}
 			of := spec.Job{Dir: job.Dir, Image: job.Image, Build: job.Build} // nothing else of it is used
-			strange := strangerOf(args[0])
-			if err := a.allow(args[0], strange, reachesOf(&of, strange), t, false); err != nil {
+			strange := console.StrangerOf(args[0])
+			if err := a.Allow(args[0], strange, console.ReachesOf(&of, strange), t, false); err != nil {
 				return err
 			}
 			policy := "missing"
 			if again {
 				policy = "always"
 			}
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			n.platform = job.Platform
 			err = a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
@@ -141,8 +143,8 @@ machine builds it. Nothing of that needs root.`,
 		},
 	}
 	n.flag(c)
-	t.flag(c.Flags(), "the Beefile")
+	t.Flag(c.Flags(), "the Beefile")
 	c.Flags().BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/image/build"
@@ -40,7 +41,7 @@ func (g imageGroup) accept(command string) func(ref string, c core.ImageConfig) 
 // find gives an image of the group that the cache has, named as in a Beefile of the
 // working directory, to a command.
 func (g imageGroup) find(s *image.Store, command, word string) (core.Image, error) {
-	i, err := s.Get(spec.ImageFrom(workingDir(), word))
+	i, err := s.Get(spec.ImageFrom(workspace.WorkingDir(), word))
 	if err == nil {
 		err = g.accept(command)(word, i.Config)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/testkit"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1"
 )
 
 // TestCommandsForGuestImagesLeaveOthersAlone, and name the ones that do not.
@@ -21,7 +21,7 @@ func TestCommandsForGuestImagesLeaveOthersAlone(t *testing.T) {
 	job, guest := "docker-archive:"+testkit.Busybox(t, v1.Config{}), "docker-archive:"+testkit.Busybox(t, v1.Config{Env: []string{build.Mark + "=1"}})
 	refused := func(args ...string) {
 		t.Helper()
-		root := (&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).newRoot()
+		root := newApp(&bytes.Buffer{}, &bytes.Buffer{}).newRoot()
 		root.SetArgs(append([]string{"vm", "image"}, args...))
 		err := root.ExecuteContext(t.Context())
 		if !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), "no guest image") || !strings.Contains(core.Remedy(err), "`bee image "+args[0]+"`") {
@@ -56,7 +56,7 @@ func TestImportTellsNames(t *testing.T) {
 		t.Fatalf("%+v, %v", views, err)
 	}
 	var printed bytes.Buffer
-	root := (&app{stdout: &bytes.Buffer{}, stderr: &printed}).newRoot()
+	root := newApp(&bytes.Buffer{}, &printed).newRoot()
 	root.SetArgs([]string{"image", "import", archive})
 	if err := root.ExecuteContext(t.Context()); err != nil {
 		t.Fatal(err)
@@ -75,7 +75,8 @@ func TestImportTellsNames(t *testing.T) {
 func TestNamesOfOnesOwn(t *testing.T) {
 	archive, bee := testkit.Busybox(t, v1.Config{}), imageCommand(t)
 	var out, printed bytes.Buffer
-	a := &app{stdout: &out, stderr: &printed, cacheDir: os.Getenv("BEE_CACHE")}
+	a := newApp(&out, &printed)
+	a.CacheDir = os.Getenv("BEE_CACHE")
 	got := 0
 	bring := func(name string) error {
 		return a.bring(false, naming{name: name, platform: "linux/" + runtime.GOARCH}, func(s *image.Store, _ func(string, int64, int64)) (core.Image, error) {
@@ -96,7 +97,7 @@ func TestNamesOfOnesOwn(t *testing.T) {
 		t.Errorf("it said %q, %q and shows %s", out.String(), printed.String(), shown)
 	}
 	for _, command := range [][]string{{"image", "build", "--tag", "Mine", os.DevNull}, {"vm", "build", "--tag", "Mine"}, {"vm", "image", "build", "--tag", "Mine"}} {
-		root := (&app{stdout: &out, stderr: &printed}).newRoot()
+		root := newApp(&out, &printed).newRoot()
 		root.SetArgs(command)
 		if err := root.ExecuteContext(t.Context()); !core.IsKind(err, core.Invalid) {
 			t.Errorf("%s: %v", command, err)
@@ -122,7 +123,7 @@ func TestImagesAreSavedWhole(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{list[0].ID}, {list[0].ID, "-o", dir + "/none/x"}, {list[0].ID, "-o", dir + "/x", "--format", "zip"}, {"no-such:1", "-o", dir + "/x"}} {
-		root := (&app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}).newRoot()
+		root := newApp(&bytes.Buffer{}, &bytes.Buffer{}).newRoot()
 		root.SetArgs(append([]string{"image", "save"}, args...))
 		if err := root.ExecuteContext(t.Context()); err == nil || core.Remedy(err) == "" {
 			t.Errorf("%s: %v (%s)", args, err, core.Remedy(err))

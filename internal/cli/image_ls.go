@@ -3,6 +3,7 @@ package cli
 import (
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/spf13/cobra"
 )
@@ -12,7 +13,7 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List the " + g.what + " in the cache", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			s, err := a.openImages()
+			s, err := a.OpenImages()
 			if err != nil {
 				return err
 			}
@@ -21,9 +22,9 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.writeJSON(views)
+				return a.WriteJSON(views)
 			}
-			w := a.on(a.stdout).List()
+			w := a.On(a.Stdout).List()
 			w.Row("IMAGE", "ID", "PLATFORM", "SIZE")
 			for _, i := range views {
 				names := i.names()
@@ -33,13 +34,13 @@ func (a *app) newImageLsCommand(g imageGroup) *cobra.Command {
 					names = []string{i.Ref}
 				}
 				for _, name := range names { // of which an image may have any number
-					w.Row(name, shortID(i.ID), i.OS+"/"+i.Arch, bytesText(i.Size))
+					w.Row(name, shortID(i.ID), i.OS+"/"+i.Arch, console.BytesText(i.Size))
 				}
 			}
 			return w.Flush()
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -47,7 +48,7 @@ func (a *app) newImageShowCommand(g imageGroup) *cobra.Command {
 	c := &cobra.Command{
 		Use: "show IMAGE", Short: "Show an image's properties, as JSON", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.openImages()
+			s, err := a.OpenImages()
 			if err != nil {
 				return err
 			}
@@ -69,9 +70,9 @@ func (a *app) newImageShowCommand(g imageGroup) *cobra.Command {
 					return err
 				}
 			}
-			return a.writeJSON(views[0])
+			return a.WriteJSON(views[0])
 		},
 	}
-	c.Flags().Bool("json", true, jsonHelp+", which it always does")
+	c.Flags().Bool("json", true, console.JSONHelp+", which it always does")
 	return c
 }

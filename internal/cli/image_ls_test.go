@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/testkit"
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1"
 )
 
 // imageCommand gives what runs bee on a cache of the test's own, and says what it wrote.
@@ -17,7 +17,7 @@ func imageCommand(t *testing.T) func(args ...string) string {
 	return func(args ...string) string {
 		t.Helper()
 		var out bytes.Buffer
-		root := (&app{stdout: &out, stderr: os.Stderr}).newRoot()
+		root := newApp(&out, os.Stderr).newRoot()
 		root.SetOut(&out)
 		root.SetArgs(args)
 		if err := root.ExecuteContext(t.Context()); err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/spf13/cobra"
 )
@@ -13,7 +14,7 @@ func (a *app) newImagePushCommand(g imageGroup) *cobra.Command {
 	c := &cobra.Command{
 		Use: "push IMAGE REFERENCE", Short: "Send a cached image to a registry, and print its digest there", Args: cobra.ExactArgs(2), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.openImages()
+			s, err := a.OpenImages()
 			if err != nil {
 				return err
 			}
@@ -29,13 +30,13 @@ func (a *app) newImagePushCommand(g imageGroup) *cobra.Command {
 				return err
 			}
 			if asJSON {
-				return a.writeJSON(map[string]string{"id": i.ID, "ref": args[1], "digest": digest})
+				return a.WriteJSON(map[string]string{"id": i.ID, "ref": args[1], "digest": digest})
 			}
-			_, err = fmt.Fprintln(a.stdout, digest)
+			_, err = fmt.Fprintln(a.Stdout, digest)
 			return err
 		},
 	}
 	insecureFlag(c, &o)
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }

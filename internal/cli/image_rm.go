@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/state"
@@ -15,11 +16,11 @@ import (
 // openImagesToRemove spares what runs that have not ended continue with: where it is built
 // once more it may not be the same, and where it is pulled the registry may be gone.
 func (a *app) openImagesToRemove(ctx context.Context) (*image.Store, error) {
-	s, err := a.openImages()
+	s, err := a.OpenImages()
 	if err != nil {
 		return nil, err
 	}
-	runs, err := state.Open(ctx, a.stateDir)
+	runs, err := state.Open(ctx, a.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -68,14 +69,14 @@ func (a *app) newImageRmCommand(g imageGroup) *cobra.Command {
 					ids = append(ids, i.ID)
 				}
 			}
-			t := a.newTally(asJSON)
+			t := a.NewTally(asJSON)
 			for _, id := range ids {
-				t.removed(id, s.Remove(id))
+				t.Removed(id, s.Remove(id))
 			}
-			return t.end()
+			return t.End()
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -94,22 +95,22 @@ func (a *app) newImagePruneCommand() *cobra.Command {
 				for _, i := range freed {
 					views = append(views, newImageView(i, nil))
 				}
-				if jerr := a.writeJSON(views); jerr != nil {
+				if jerr := a.WriteJSON(views); jerr != nil {
 					return jerr
 				}
 				return err
 			}
 			for _, i := range freed {
-				if _, werr := fmt.Fprintf(a.stdout, "%s\t%s\n", i.ID, i.Ref); werr != nil {
+				if _, werr := fmt.Fprintf(a.Stdout, "%s\t%s\n", i.ID, i.Ref); werr != nil {
 					return errors.Join(err, werr)
 				}
 			}
 			if len(freed) == 0 && err == nil {
-				a.say("no image is without use")
+				a.Say("no image is without use")
 			}
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }

@@ -26,7 +26,7 @@ read docker-archive; oci-archive is an archive of an OCI layout.`,
 			if file == "" {
 				return &core.Error{Kind: core.Invalid, Op: "save image", Object: args[0], Err: errors.New("no file is named"), Remedy: "Add `--output FILE`, or `--output -` for standard output."}
 			}
-			s, err := a.openImages()
+			s, err := a.OpenImages()
 			if err != nil {
 				return err
 			}
@@ -55,10 +55,10 @@ read docker-archive; oci-archive is an archive of an OCI layout.`,
 
 // saveToOutput writes to standard output, but to no terminal.
 func (a *app) saveToOutput(object string, save func(io.Writer) error) error {
-	if f, is := a.stdout.(*os.File); is && term.IsTerminal(int(f.Fd())) {
+	if f, is := a.Stdout.(*os.File); is && term.IsTerminal(int(f.Fd())) {
 		return &core.Error{Kind: core.Invalid, Op: "save image", Object: object, Err: errors.New("standard output is a terminal"), Remedy: "Name a file by `--output FILE`."}
 	}
-	return save(a.stdout)
+	return save(a.Stdout)
 }
 
 // saveToFile writes a file whole, or not at all.

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/spf13/cobra"
@@ -51,24 +52,24 @@ counts of runs by state. It asks no site: bee doctor does.`,
 				return err
 			}
 			if asJSON {
-				return a.writeJSON(v)
+				return a.WriteJSON(v)
 			}
 			return a.showInfo(v)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 func (a *app) info(ctx context.Context) (infoView, error) {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return infoView{}, err
 	}
-	defer s.close()
+	defer s.Close()
 	v := infoView{Version: Version, Commit: commit(), Go: runtime.Version(), Platform: platform, Sites: []infoSite{}}
-	v.State, v.Cache = useOf(ctx, a.stateDir), useOf(ctx, a.cacheDir)
-	sites, err := a.findSites()
+	v.State, v.Cache = useOf(ctx, a.StateDir), useOf(ctx, a.CacheDir)
+	sites, err := a.FindSites()
 	if err != nil {
 		return v, err
 	}
@@ -91,15 +92,15 @@ func useOf(ctx context.Context, dir string) dirView {
 }
 
 func (a *app) showInfo(v infoView) error {
-	t := a.on(a.stdout).Prose()
+	t := a.On(a.Stdout).Prose()
 	t.Row("version", versionText())
 	for _, d := range []struct {
 		name string
 		dirView
 	}{{"state", v.State}, {"cache", v.Cache}} {
-		t.Row(d.name, fmt.Sprintf("%s: %s, %s free", d.Path, bytesText(d.Bytes), bytesText(d.Free)))
+		t.Row(d.name, fmt.Sprintf("%s: %s, %s free", d.Path, console.BytesText(d.Bytes), console.BytesText(d.Free)))
 	}
-	t.Row("sites file", orDash(v.SitesFile))
+	t.Row("sites file", console.OrDash(v.SitesFile))
 	var sites, runs []string
 	for _, s := range v.Sites {
 		sites = append(sites, s.Name+" ("+s.Provider+")")
@@ -109,7 +110,7 @@ func (a *app) showInfo(v infoView) error {
 			runs = append(runs, fmt.Sprintf("%d %s", n, s))
 		}
 	}
-	t.Row("sites", orDash(strings.Join(sites, ", ")))
-	t.Row("runs", orDash(strings.Join(runs, ", ")))
+	t.Row("sites", console.OrDash(strings.Join(sites, ", ")))
+	t.Row("runs", console.OrDash(strings.Join(runs, ", ")))
 	return t.Flush()
 }

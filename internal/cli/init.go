@@ -15,17 +15,17 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/scaffold"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 )
-
-// defaultBeefile is the name of Beefiles that bee writes.
-const defaultBeefile = "job.yaml"
 
 func (a *app) newInitCommand() *cobra.Command {
 	var (
@@ -61,7 +61,7 @@ No file is overwritten.`,
 			return a.initDirectory(out)
 		},
 	}
-	c.Flags().StringVarP(&out, "output", "o", defaultBeefile, "write the Beefile to this `file`")
+	c.Flags().StringVarP(&out, "output", "o", usage.DefaultBeefile, "write the Beefile to this `file`")
 	c.Flags().StringVar(&from, "from", "", "convert this `file` of another tool; - is standard input")
 	c.Flags().BoolVar(&sites, "sites", false, "write a sites file, at its usual place unless --output names another")
 	c.MarkFlagsMutuallyExclusive("from", "sites")
@@ -81,7 +81,7 @@ func (a *app) initDirectory(out string) error {
 			return err
 		}
 	}
-	return a.writeScaffold(scaffold.Directory(filepath.Base(workingDir()), files, chosen), out)
+	return a.writeScaffold(scaffold.Directory(filepath.Base(workspace.WorkingDir()), files, chosen), out)
 }
 
 // Bounds of what is looked at in a directory.
@@ -133,17 +133,17 @@ func headOf(name string) (string, error) {
 
 // chooseProgram asks which of several programs the Beefile is for, where a user can answer.
 func (a *app) chooseProgram(programs []scaffold.Program) (*scaffold.Program, error) {
-	text := func(p scaffold.Program) string { return p.Name + " (" + printable(p.File) + ")" }
+	text := func(p scaffold.Program) string { return p.Name + " (" + output.Printable(p.File) + ")" }
 	if len(programs) == 1 {
-		fmt.Fprintf(a.stderr, "bee: found %s\n", text(programs[0]))
+		fmt.Fprintf(a.Stderr, "bee: found %s\n", text(programs[0]))
 		return &programs[0], nil
 	}
-	if !onTerminal() {
+	if !console.OnTerminal() {
 		var others []string
 		for _, p := range programs[1:] {
 			others = append(others, text(p))
 		}
-		fmt.Fprintf(a.stderr, "bee: found %s; not taken: %s\n", text(programs[0]), strings.Join(others, ", "))
+		fmt.Fprintf(a.Stderr, "bee: found %s; not taken: %s\n", text(programs[0]), strings.Join(others, ", "))
 		return &programs[0], nil
 	}
 	options := make([]string, len(programs))
@@ -157,22 +157,17 @@ func (a *app) chooseProgram(programs []scaffold.Program) (*scaffold.Program, err
 	return &programs[n], nil
 }
 
-// onTerminal reports whether someone can be asked.
-func onTerminal() bool {
-	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
-}
-
 // choose asks for one of some options, and returns its index. Without a terminal it is the
 // first.
 func (a *app) choose(title, question string, options []string) (int, error) {
-	if !onTerminal() {
+	if !console.OnTerminal() {
 		return 0, nil
 	}
-	fmt.Fprintf(a.stderr, "bee: %s\n", title)
+	fmt.Fprintf(a.Stderr, "bee: %s\n", title)
 	for i, o := range options {
-		fmt.Fprintf(a.stderr, "  %d  %s\n", i+1, o)
+		fmt.Fprintf(a.Stderr, "  %d  %s\n", i+1, o)
 	}
-	fmt.Fprintf(a.stderr, "%s [1] ", question)
+	fmt.Fprintf(a.Stderr, "%s [1] ", question)
 	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
 	if answer = strings.TrimSpace(answer); answer == "" && err == nil {
 		return 0, nil
@@ -206,7 +201,7 @@ func (a *app) initFrom(from, out string) error {
 
 // foreignText reads what --from names; dir is "" where that is no file.
 func foreignText(from string) (data []byte, dir string, err error) {
-	if strings.Contains(from, " run ") && !there(from) {
+	if strings.Contains(from, " run ") && !workspace.There(from) {
 		return []byte(from), "", nil
 	}
 	in := os.Stdin
@@ -219,7 +214,7 @@ func foreignText(from string) (data []byte, dir string, err error) {
 	}
 	data, err = io.ReadAll(io.LimitReader(in, maxBeefile+1))
 	if err == nil && len(data) > maxBeefile {
-		err = fmt.Errorf("it has more than %s", bytesText(maxBeefile))
+		err = fmt.Errorf("it has more than %s", console.BytesText(maxBeefile))
 	}
 	if err != nil {
 		err = &core.Error{Kind: core.Invalid, Op: "read", Object: from, Err: err, Remedy: "Name a job file of another tool."}
@@ -239,16 +234,16 @@ func (a *app) writeScaffold(made scaffold.Result, out string) error {
 		if err := writeNew(filepath.Join(dir, name), made.Files[name], 0o644); err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stderr, "bee: wrote %s\n", filepath.Join(dir, name))
+		fmt.Fprintf(a.Stderr, "bee: wrote %s\n", filepath.Join(dir, name))
 	}
 	if err := writeNew(out, schemaLine()+made.Beefile, 0o644); err != nil {
 		return err
 	}
 	for _, n := range made.Notes {
-		fmt.Fprintf(a.stderr, "bee: note: %s\n", printable(n))
+		fmt.Fprintf(a.Stderr, "bee: note: %s\n", output.Printable(n))
 	}
 	word := shell.Word(out)
-	fmt.Fprintf(a.stderr, "bee: wrote %s; `bee check %s` checks it, `bee run %s` runs it\n", word, word, word)
+	fmt.Fprintf(a.Stderr, "bee: wrote %s; `bee check %s` checks it, `bee run %s` runs it\n", word, word, word)
 	return nil
 }
 

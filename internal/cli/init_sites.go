@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/scaffold"
 	"github.com/bee-hpc/bee/internal/shell"
@@ -31,7 +32,7 @@ const (
 // initSites writes a sites file of what this machine and its user's configuration know, and
 // tries each site.
 func (a *app) initSites(ctx context.Context, out string) error {
-	if err := a.paths(); err != nil {
+	if err := a.Paths(); err != nil {
 		return err
 	}
 	if out == "" {
@@ -47,7 +48,7 @@ func (a *app) initSites(ctx context.Context, out string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "bee: trying %s: %s\n", countText(len(candidates), "site"), candidateNames(candidates))
+	fmt.Fprintf(a.Stderr, "bee: trying %s: %s\n", console.CountText(len(candidates), "site"), candidateNames(candidates))
 	tried, err := a.tryAll(ctx, candidates)
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (a *app) initSites(ctx context.Context, out string) error {
 			return err
 		}
 	}
-	w := a.on(a.stdout).Prose()
+	w := a.On(a.Stdout).Prose()
 	for _, t := range tried {
 		w.Row(map[bool]string{true: "ok", false: "no"}[t.Works], t.Site.Name, t.Says)
 	}
@@ -70,13 +71,13 @@ func (a *app) initSites(ctx context.Context, out string) error {
 		return err
 	}
 	if !any {
-		fmt.Fprintln(a.stderr, "bee: no site works; `bee doctor` shows what this machine lacks")
-		return exitError{exitUnsupported}
+		fmt.Fprintln(a.Stderr, "bee: no site works; `bee doctor` shows what this machine lacks")
+		return console.Exit(console.ExitUnsupported)
 	}
 	if err := writeSites(out, text); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stderr, "bee: wrote %s; `bee check %s` checks it\n", shell.Word(out), shell.Word(out))
+	fmt.Fprintf(a.Stderr, "bee: wrote %s; `bee check %s` checks it\n", shell.Word(out), shell.Word(out))
 	return nil
 }
 
@@ -100,7 +101,7 @@ func candidateNames(all []scaffold.Candidate) string {
 // configuration, and their clusters.
 func (a *app) candidates(ctx context.Context) ([]scaffold.Candidate, error) {
 	all := []scaffold.Candidate{{Site: spec.DefaultSites()[0]}}
-	me := origin("").User
+	me := a.Origin("").User
 	if _, err := exec.LookPath(scaffold.PartitionsCommand[0]); err == nil {
 		here := cluster{partitions: a.ask(ctx, scaffold.PartitionsCommand)}
 		if scaffold.IsUser(me) {
@@ -192,7 +193,7 @@ func (a *app) ask(ctx context.Context, argv []string) string {
 	io.Copy(&out, io.LimitReader(pipe, maxAnswer)) //nolint:errcheck // what came before counts
 	pipe.Close()
 	if err := c.Wait(); err != nil {
-		a.log().Debug("look for sites", "command", argv, "err", err)
+		a.Log().Debug("look for sites", "command", argv, "err", err)
 	}
 	return out.String()
 }
@@ -244,7 +245,7 @@ func (a *app) tryAll(ctx context.Context, candidates []scaffold.Candidate) ([]sc
 	for i, c := range candidates {
 		g.Go(func() error {
 			tried[i] = a.try(ctx, c, binary)
-			fmt.Fprintf(a.stderr, "bee: tried %s\n", c.Site.Name)
+			fmt.Fprintf(a.Stderr, "bee: tried %s\n", c.Site.Name)
 			return nil
 		})
 	}
@@ -254,7 +255,7 @@ func (a *app) tryAll(ctx context.Context, candidates []scaffold.Candidate) ([]sc
 func (a *app) try(ctx context.Context, c scaffold.Candidate, binary string) scaffold.Tried {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	p, err := catalog.Provider(c.Site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary})
+	p, err := catalog.Provider(c.Site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary})
 	if err != nil {
 		return scaffold.Tried{Candidate: c, Says: err.Error()}
 	}

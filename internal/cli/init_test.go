@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -58,7 +60,7 @@ func TestInit(t *testing.T) {
 	if err := d.bee("check", "job.yaml"); err != nil {
 		t.Errorf("its own check finds %v", err)
 	}
-	if err := d.bee("init"); codeOf(err) != exitInvalid || !strings.Contains(core.Remedy(err), "--output") {
+	if err := d.bee("init"); console.CodeOf(err) != console.ExitInvalid || !strings.Contains(core.Remedy(err), "--output") {
 		t.Errorf("a second time: %v", err)
 	}
 	if again, err := os.ReadFile("job.yaml"); err != nil || string(again) != string(raw) {
@@ -72,7 +74,7 @@ func TestInit(t *testing.T) {
 // TestInitWithoutADataDirectory writes the Beefile all the same.
 func TestInitWithoutADataDirectory(t *testing.T) {
 	d := newProject(t, map[string]string{"taken": ""})
-	t.Setenv("XDG_DATA_HOME", filepath.Join(workingDir(), "taken"))
+	t.Setenv("XDG_DATA_HOME", filepath.Join(workspace.WorkingDir(), "taken"))
 	if err := d.bee("init"); err != nil {
 		t.Fatal(err)
 	}
@@ -103,15 +105,15 @@ func TestInitFrom(t *testing.T) {
 	if err := d.bee("init", "--from", "app.def", "-o", "def.yaml"); err != nil {
 		t.Fatal(err)
 	}
-	if job, err := spec.LoadJob("def.yaml"); err != nil || job.Build.Dockerfile != "app.Dockerfile" || !there("app.Dockerfile") || !there("app.post.sh") {
+	if job, err := spec.LoadJob("def.yaml"); err != nil || job.Build.Dockerfile != "app.Dockerfile" || !workspace.There("app.Dockerfile") || !workspace.There("app.post.sh") {
 		t.Errorf("got %+v, %v", job, err)
 	}
 	// Files beside it are not overwritten either, and nothing else is written then.
-	if err := d.bee("init", "--from", "app.def", "-o", "again.yaml"); codeOf(err) != exitInvalid || there("again.yaml") {
+	if err := d.bee("init", "--from", "app.def", "-o", "again.yaml"); console.CodeOf(err) != console.ExitInvalid || workspace.There("again.yaml") {
 		t.Errorf("over its own Dockerfile: %v", err)
 	}
 	for _, wrong := range []string{"nosuch", "notes.txt", "job.yaml", "."} {
-		if err := d.bee("init", "--from", wrong, "-o", "wrong.yaml"); err == nil || there("wrong.yaml") {
+		if err := d.bee("init", "--from", wrong, "-o", "wrong.yaml"); err == nil || workspace.There("wrong.yaml") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 	}

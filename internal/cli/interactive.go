@@ -3,8 +3,9 @@ package cli
 import (
 	"errors"
 	"os"
-	"sync"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/input"
@@ -45,54 +46,25 @@ func (i interactive) change(sub *control.Submission, from jobSource, detached bo
 	if !i.terminal {
 		return nil
 	}
-	if err := checkTerminal(); err != nil {
+	if err := console.CheckTerminal(); err != nil {
 		return err
 	}
-	size := terminalSize()
+	size := console.TerminalSize()
 	sub.Terminal = &plan.Terminal{Type: os.Getenv("TERM"), Rows: size[0], Cols: size[1]}
 	return nil
 }
 
 // pass has the controller pass this process's input on, until done is called.
-func (i interactive) pass(s *session, ui *progress) (done func()) {
+func (i interactive) pass(s *workspace.Session, ui *console.Progress) (done func()) {
 	if !i.any() {
 		return func() {}
 	}
-	ui.lent = true
+	ui.Lent = true
 	s.Input = input.New(os.Stdin)
 	if !i.terminal {
 		return func() {}
 	}
-	changed, stop := resizes()
-	s.Input.Size, s.Input.Resized, s.Input.Attached = terminalSize, changed, ui.attach
+	changed, stop := console.Resizes()
+	s.Input.Size, s.Input.Resized, s.Input.Attached = console.TerminalSize, changed, ui.Attach
 	return stop
 }
-
-// attach has the terminal be the job's: what BEE has to say waits until that is over.
-func (p *progress) attach() (detached func()) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.clear()
-	cooked, err := rawTerminal()
-	if err != nil { // it has gone: so will the input
-		return func() {}
-	}
-	p.attached = true
-	var once sync.Once
-	return func() {
-		once.Do(func() {
-			cooked()
-			p.mu.Lock()
-			p.attached = false
-			late := p.late
-			p.late = nil
-			p.mu.Unlock()
-			for _, e := range late {
-				p.report(e)
-			}
-		})
-	}
-}
-
-// maxLate bounds the messages that wait while the terminal is the job's.
-const maxLate = 100

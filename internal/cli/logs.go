@@ -13,6 +13,9 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -30,7 +33,7 @@ type logsOptions struct {
 	controller bool
 	asJSON     bool
 	tail       int // -1: everything
-	since      age
+	since      console.Age
 	// run is the run's id where the output is one of several runs.
 	run string
 }
@@ -38,7 +41,7 @@ type logsOptions struct {
 func (a *app) newLogsCommand() *cobra.Command {
 	var o logsOptions
 	c := &cobra.Command{
-		Use: "logs RUN...", Short: "Show the output of runs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
+		Use: "logs RUN...", Short: "Show the output of runs", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.RunsTo(state.ToSee),
 		Long: `Show the output of a run's task, on standard output and standard error. A run
 that moved or was retried has several attempts, which are shown in order. With
 --node, show the log of one of BEE's nodes. Of several runs, each line has the name of its
@@ -70,11 +73,11 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 			Remedy: "Leave them out: bee's own logs are shown as they are now, with the time in each line.",
 		}
 	}
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	meaning := state.ToSee
 	if o.follow {
 		meaning = state.ToReach
@@ -84,8 +87,8 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return err
 	}
 	if o.controller {
-		log := controllerLog(s.Store.RunDir(run.ID))
-		if there(logfile.Older(log)) {
+		log := workspace.ControllerLog(s.Store.RunDir(run.ID))
+		if workspace.There(logfile.Older(log)) {
 			if err := a.copyLog(logfile.Older(log), pieceView{Stream: "controller"}, o); err != nil {
 				return err
 			}
@@ -114,12 +117,12 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 	}
 	switch {
 	case run.State == state.Queued && !slices.ContainsFunc(attempts, func(at state.Attempt) bool { return at.Launched() }):
-		a.say("run %s has not begun; `bee show %s` shows what it waits for", run.ID, run.ID)
+		a.Say("run %s has not begun; `bee show %s` shows what it waits for", run.ID, run.ID)
 	case run.State.Final() && len(attempts) == 0:
-		a.say("run %s never began; `bee show %s` shows why", run.ID, run.ID)
+		a.Say("run %s never began; `bee show %s` shows why", run.ID, run.ID)
 	}
 	if o.follow {
-		if err := s.warnUnsupervised(ctx, func(id string) bool { return id == run.ID }); err != nil {
+		if err := s.WarnUnsupervised(ctx, func(id string) bool { return id == run.ID }); err != nil {
 			return err
 		}
 	}
@@ -127,7 +130,7 @@ func (a *app) logs(ctx context.Context, word string, o logsOptions) error {
 		return err
 	}
 	if run, err = s.Store.Run(ctx, run.ID); err == nil && o.follow && run.State.Final() && !o.asJSON {
-		a.sayEnding(ctx, run, s)
+		a.SayEnding(ctx, run, s)
 	}
 	return err
 }
@@ -151,7 +154,7 @@ func (a *app) writePiece(v pieceView, data []byte) error {
 	} else {
 		v.Base64 = data
 	}
-	return json.NewEncoder(a.stdout).Encode(v)
+	return json.NewEncoder(a.Stdout).Encode(v)
 }
 
 // copyLog shows a log of bee's own; in JSON line by line, which all are as v says.
@@ -172,7 +175,7 @@ func (a *app) copyLog(path string, v pieceView, o logsOptions) error {
 		if len(line) > 0 {
 			show := func() error { return a.writePiece(v, line) }
 			if !o.asJSON {
-				show = func() error { _, err := io.WriteString(a.stdout, printable(string(line))); return err }
+				show = func() error { _, err := io.WriteString(a.Stdout, output.Printable(string(line))); return err }
 			}
 			if err := show(); err != nil {
 				return err
@@ -204,7 +207,7 @@ func openPlain(path string) (*os.File, error) {
 // taskOutput shows the output of one attempt after the other: from the log that
 // was collected, and that of the last from its head while there is one. A line that
 // breaks in between loses nothing.
-func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptions) (err error) {
+func (a *app) taskOutput(ctx context.Context, s *workspace.Session, id string, o logsOptions) (err error) {
 	var offset, before int64
 	reported, n := false, max(o.attempt, 1)
 	write := func(n int, f tasklog.Frame) error { return a.writeFrame(n, f, o) }
@@ -246,23 +249,23 @@ func (a *app) taskOutput(ctx context.Context, s *session, id string, o logsOptio
 			return err
 		}
 		home, past := control.OutputLog(s.Store.RunDir(id), n), n < len(attempts)
-		if there(home) {
+		if workspace.There(home) {
 			if f, err := openPlain(home); err != nil { // a site may have left a link or a FIFO in its place
 				return err
 			} else if err := errors.Join(f.Close(), tasklog.Read(ctx, home, offset, show)); err != nil {
 				return err
 			}
 		} else if !past {
-			err := s.liveOutput(ctx, run, n, offset, o.follow, show)
-			if !o.follow && !there(home) || errors.As(err, new(unshown)) {
+			err := liveOutput(ctx, s, run, n, offset, o.follow, show)
+			if !o.follow && !workspace.There(home) || errors.As(err, new(unshown)) {
 				return err
 			}
-			if there(home) { // now
+			if workspace.There(home) { // now
 				continue
 			}
 			if core.IsKind(err, core.Transient) && !reported {
 				reported = true
-				a.printError(err)
+				a.PrintError(err)
 			}
 		}
 		switch {
@@ -289,15 +292,10 @@ type unshown struct{ error }
 
 func (u unshown) Unwrap() error { return u.error }
 
-func there(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
-}
-
 // liveOutput shows the output of a run's last attempt, the nth, from its head;
 // nothing where there is none yet, or any more, or another attempt has begun. Its
 // error is Transient where there may be output that cannot be had now.
-func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset int64, follow bool, show func(tasklog.Frame) error) error {
+func liveOutput(ctx context.Context, s *workspace.Session, run state.Run, n int, offset int64, follow bool, show func(tasklog.Frame) error) error {
 	conn, err := s.DialNode(ctx, run, 0)
 	if err != nil {
 		if !core.IsKind(err, core.Transient) { // nobody is there: not yet, or no more
@@ -325,9 +323,9 @@ func (s *session) liveOutput(ctx context.Context, run state.Run, n int, offset i
 
 // writeFrame shows a piece of the nth attempt's output.
 func (a *app) writeFrame(n int, f tasklog.Frame, o logsOptions) error {
-	w, stream := a.stdout, "stdout"
+	w, stream := a.Stdout, "stdout"
 	if f.Stream == tasklog.Stderr {
-		w, stream = a.stderr, "stderr"
+		w, stream = a.Stderr, "stderr"
 	}
 	if o.asJSON {
 		return a.writePiece(pieceView{Run: o.run, Attempt: n, Time: &f.Time, Stream: stream}, f.Data)

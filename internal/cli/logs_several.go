@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/mattn/go-runewidth"
@@ -20,7 +21,7 @@ func (a *app) logsOfSeveral(ctx context.Context, words []string, o logsOptions) 
 	if o.controller || o.node >= 0 || o.attempt != 0 {
 		return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: errors.New("--controller, --node and --attempt are about one run"), Remedy: "Name one run."}
 	}
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
@@ -28,8 +29,8 @@ func (a *app) logsOfSeveral(ctx context.Context, words []string, o logsOptions) 
 	if o.follow {
 		meaning = state.ToReach
 	}
-	runs, err := s.named(ctx, words, meaning)
-	s.close()
+	runs, err := s.Named(ctx, words, meaning)
+	s.Close()
 	if err != nil {
 		return err
 	}
@@ -40,12 +41,11 @@ func (a *app) logsOfSeveral(ctx context.Context, words []string, o logsOptions) 
 		errs = make([]error, len(runs))
 	)
 	for i, run := range runs {
-		one := *a
-		out, say := &prefixed{to: a.stdout, mu: &mu, prefix: prefixes[i]}, &prefixed{to: a.stderr, mu: &mu, prefix: prefixes[i]}
+		out, say := &prefixed{to: a.Stdout, mu: &mu, prefix: prefixes[i]}, &prefixed{to: a.Stderr, mu: &mu, prefix: prefixes[i]}
 		if o.asJSON {
 			out.prefix = ""
 		}
-		one.stdout, one.stderr = out, say
+		one := &app{a.WritingTo(out, say)}
 		o.run = run.ID
 		show := func() { errs[i] = errors.Join(one.logs(ctx, run.ID, o), out.end(), say.end()) }
 		if o.follow {
@@ -62,7 +62,7 @@ func (a *app) logsOfSeveral(ctx context.Context, words []string, o logsOptions) 
 func prefixesOf(runs []state.Run) []string {
 	words, widest := make([]string, len(runs)), 0
 	for i, r := range runs {
-		words[i] = printable(r.Name)
+		words[i] = output.Printable(r.Name)
 		if slices.ContainsFunc(runs, func(o state.Run) bool { return o.Name == r.Name && o.ID != r.ID }) {
 			words[i] = r.ID
 		}

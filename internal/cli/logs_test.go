@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
@@ -168,15 +169,16 @@ func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 			}
 		}
 	}
-	a := &app{stderr: &d.err, stateDir: filepath.Join(d.dir, "s"), cacheDir: filepath.Join(d.dir, "c")}
-	s, err := a.openQuietly(t.Context())
+	a := newApp(nil, &d.err)
+	a.StateDir, a.CacheDir = filepath.Join(d.dir, "s"), filepath.Join(d.dir, "c")
+	s, err := a.OpenQuietly(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
-	a.sayEnding(t.Context(), never, s)
-	a.sayEnding(t.Context(), began, s)
-	a.sayEnding(t.Context(), ended, s)
+	defer s.Close()
+	a.SayEnding(t.Context(), never, s)
+	a.SayEnding(t.Context(), began, s)
+	a.SayEnding(t.Context(), ended, s)
 	want := "bee: run aaaa1111: none\n     `bee show aaaa1111` tells more.\n" +
 		"bee: run bbbb1111: none\n     Its outputs are in /there/logs: md.log.\n     Its outputs are in /there/results: a, b, c, d, e, f and 14 more.\n     `bee show bbbb1111` tells more, `bee logs bbbb1111` shows its output.\n" +
 		"bee: run cccc1111 succeeded after 1m0s; results are in /there/logs, /there/results\n"
@@ -188,7 +190,7 @@ func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 func TestPathsAreRelativeToWhereOneIs(t *testing.T) {
 	for wd, want := range map[string]string{"/": "/usr/bin", "/usr": "./bin", "/usr/lib": "/usr/bin"} {
 		t.Chdir(wd)
-		if got := shortPath("/usr/bin"); got != want {
+		if got := workspace.ShortPath("/usr/bin"); got != want {
 			t.Errorf("in %s: got %s, want %s", wd, got, want)
 		}
 	}

@@ -21,12 +21,12 @@ monitoring. They are those of the runs on record: bee rm lowers them. It asks no
 }
 
 func (a *app) metrics(ctx context.Context) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	sites, err := a.findSites()
+	defer s.Close()
+	sites, err := a.FindSites()
 	if err != nil {
 		return err
 	}
@@ -50,6 +50,6 @@ func (a *app) metrics(ctx context.Context) error {
 		}
 		m.Add(r, attempts, prices)
 	}
-	_, err = m.WriteTo(a.stdout)
+	_, err = m.WriteTo(a.Stdout)
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/state"
@@ -81,7 +82,7 @@ func (d *desk) bee(args ...string) error {
 // beeTo is bee with another standard output.
 func (d *desk) beeTo(stdout io.Writer, args ...string) error {
 	d.err.Reset()
-	a := &app{stdout: stdout, stderr: &d.err}
+	a := newApp(stdout, &d.err)
 	root := a.newRoot()
 	root.SetOut(stdout)
 	root.SetArgs(append([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c")}, args...))
@@ -174,11 +175,11 @@ func TestRemoveWhatHasLeftNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := d.bee("rm", "--json", "pi", "md")
-	var done []doneView
-	if jerr := json.Unmarshal(d.out.Bytes(), &done); jerr != nil || len(done) != 2 || done[0].Error == nil || done[0].Error.Kind != "busy" || done[0].Error.Remedy == "" || done[1] != (doneView{ID: "bbbb1111"}) {
+	var done []console.DoneView
+	if jerr := json.Unmarshal(d.out.Bytes(), &done); jerr != nil || len(done) != 2 || done[0].Error == nil || done[0].Error.Kind != "busy" || done[0].Error.Remedy == "" || done[1] != (console.DoneView{ID: "bbbb1111"}) {
 		t.Errorf("it wrote %s (%v)", d.out.String(), jerr)
 	}
-	if !errors.Is(err, exitError{exitBusy}) || !strings.Contains(d.err.String(), "site rack may still hold something of it") || d.left() != "aaaa1111" {
+	if !errors.Is(err, console.Exit(console.ExitBusy)) || !strings.Contains(d.err.String(), "site rack may still hold something of it") || d.left() != "aaaa1111" {
 		t.Errorf("got %v, %s; there are %s", err, d.err.String(), d.left())
 	}
 	if err := d.bee("rm", "--force", "pi"); err != nil || d.out.String() != "aaaa1111\n" || !strings.Contains(d.err.String(), "site rack may still hold something of run aaaa1111") || d.left() != "" {

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -35,8 +36,8 @@ order in which a run would try them. Nothing is submitted.`,
 		},
 	}
 	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
-	a.siteFlag(c)
-	o.trust.flag(c.Flags(), "the Beefile")
+	a.SiteFlag(c)
+	o.trust.Flag(c.Flags(), "the Beefile")
 	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	o.resourceFlags(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
@@ -54,16 +55,16 @@ func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON boo
 		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
 		a.warnOf(doubts)
 	}
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	list := s.Prospects(ctx, sub)
 	if asJSON {
-		err = a.writeJSON(list)
+		err = a.WriteJSON(list)
 	} else {
-		err = explain(a.stdout, list)
+		err = explain(a.Stdout, list)
 	}
 	if err == nil {
 		err = s.TryStore(ctx, sub)
@@ -72,7 +73,7 @@ func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON boo
 		err = wrong
 	}
 	if err == nil && !slices.ContainsFunc(list, func(p control.Prospect) bool { return p.Usable }) {
-		return exitError{exitUnsupported}
+		return console.Exit(console.ExitUnsupported)
 	}
 	return err
 }
@@ -99,16 +100,16 @@ func explain(out io.Writer, list []control.Prospect) error {
 	for _, p := range list {
 		slot, compute, cost, remark := "-", "-", "-", ""
 		if p.SlotSeconds > 0 {
-			slot, compute = spec.ShortDuration(seconds(p.SlotSeconds)), spec.ShortDuration(seconds(p.ComputeSeconds))
+			slot, compute = spec.ShortDuration(console.Seconds(p.SlotSeconds)), spec.ShortDuration(console.Seconds(p.ComputeSeconds))
 		}
 		if p.CostPerHour > 0 {
-			cost = costText(p.CostPerHour)
+			cost = console.CostText(p.CostPerHour)
 		}
 		switch {
 		case !p.Usable:
 			remark = "cannot"
 		case !chosen && tooLate(p):
-			remark = "left after " + seconds(p.WaitSeconds)
+			remark = "left after " + console.Seconds(p.WaitSeconds)
 		case !chosen:
 			chosen, remark = true, "runs here"
 		}
@@ -122,14 +123,14 @@ func explain(out io.Writer, list []control.Prospect) error {
 		if p.Usable {
 			continue
 		}
-		fmt.Fprintf(&below, "\n%s cannot take it: %s\n", p.Site, printable(strings.TrimPrefix(p.Reason, "use site "+p.Site+": ")))
+		fmt.Fprintf(&below, "\n%s cannot take it: %s\n", p.Site, output.Printable(strings.TrimPrefix(p.Reason, "use site "+p.Site+": ")))
 		if p.Remedy != "" {
-			fmt.Fprintf(&below, "  → %s\n", printable(p.Remedy))
+			fmt.Fprintf(&below, "  → %s\n", output.Printable(p.Remedy))
 		}
 	}
 	for _, p := range list {
 		if p.StartReason != "" && p.Usable {
-			fmt.Fprintf(&below, "\n%s does not start it at once: %s\n", p.Site, printable(p.StartReason))
+			fmt.Fprintf(&below, "\n%s does not start it at once: %s\n", p.Site, output.Printable(p.StartReason))
 		}
 		if p.Attended && p.Usable {
 			fmt.Fprintf(&below, "\n%s\n", attendedText("The", p.Site))
@@ -138,10 +139,10 @@ func explain(out io.Writer, list []control.Prospect) error {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
 		if p.NoCheckpoint && p.Usable {
-			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/how-to/checkpoints.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, seconds(p.ComputeSeconds))
+			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/how-to/checkpoints.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, console.Seconds(p.ComputeSeconds))
 		}
 		if p.MarginReason != "" {
-			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked for its checkpoint (%s);\nearlier, once a checkpoint has taken longer to write and transfer.\n", seconds(p.MarginSeconds), p.MarginReason)
+			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked for its checkpoint (%s);\nearlier, once a checkpoint has taken longer to write and transfer.\n", console.Seconds(p.MarginSeconds), p.MarginReason)
 			break
 		}
 	}
@@ -157,14 +158,12 @@ func attendedText(the, sites string) string {
 
 // noticeText is how long a job has that is ended early.
 func noticeText(p control.Prospect) string {
-	text := "  " + seconds(p.NoticeSeconds) + " later if it is cancelled\n"
+	text := "  " + console.Seconds(p.NoticeSeconds) + " later if it is cancelled\n"
 	if p.PreemptedSeconds > 0 {
-		text += "  " + seconds(p.PreemptedSeconds) + " later if it has to make way for one that comes first (preemption)\n"
+		text += "  " + console.Seconds(p.PreemptedSeconds) + " later if it has to make way for one that comes first (preemption)\n"
 	}
 	return text
 }
-
-func seconds(s float64) string { return durationText(time.Duration(s * float64(time.Second))) }
 
 // tooLate means that a run will have left the site's queue before its turn comes.
 func tooLate(p control.Prospect) bool {

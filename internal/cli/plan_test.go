@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
 )
 
@@ -23,7 +24,7 @@ func TestAPlanWithoutASiteFails(t *testing.T) {
 	}
 	for _, args := range [][]string{{"plan", job}, {"plan", "--json", job}} {
 		d := newDesk(t)
-		if err := d.bee(append([]string{"--sites", sites}, args...)...); !errors.Is(err, exitError{exitUnsupported}) || !strings.Contains(d.out.String(), "cluster") {
+		if err := d.bee(append([]string{"--sites", sites}, args...)...); !errors.Is(err, console.Exit(console.ExitUnsupported)) || !strings.Contains(d.out.String(), "cluster") {
 			t.Errorf("%v: %v, %s", args, err, d.out.String())
 		}
 	}

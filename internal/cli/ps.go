@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
@@ -30,7 +33,7 @@ why it ended.
 --format prints each run by a template in Go's syntax, with the fields of --json.`,
 		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --status failed --format '{{.id}} {{.why}}'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := noDirectoryOfState(a.stateDir); err != nil {
+			if err := noDirectoryOfState(a.StateDir); err != nil {
 				return err
 			}
 			return a.ps(c.Context(), o)
@@ -48,11 +51,11 @@ why it ended.
 }
 
 func (a *app) ps(ctx context.Context, o psOptions) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if err := o.filter.check(); err != nil {
 		return err
 	}
@@ -64,67 +67,67 @@ func (a *app) ps(ctx context.Context, o psOptions) error {
 		}
 	}
 	if o.watch {
-		return a.watch(ctx, func(w *output.Screen) error {
-			views, err := s.listed(ctx, o)
+		return a.Watch(ctx, func(w *output.Screen) error {
+			views, err := listedRuns(ctx, s, o)
 			if err != nil {
 				return err
 			}
 			return listRuns(w, views)
 		})
 	}
-	views, err := s.listed(ctx, o)
+	views, err := listedRuns(ctx, s, o)
 	if err != nil {
 		return err
 	}
 	switch {
 	case o.asJSON:
-		err = a.writeJSON(views)
+		err = a.WriteJSON(views)
 	case template != nil:
 		for _, v := range views {
-			if err := template.Print(a.stdout, v); err != nil {
+			if err := template.Print(a.Stdout, v); err != nil {
 				return err
 			}
 		}
 		return nil
 	case o.ids:
 		for _, v := range views {
-			if _, err := fmt.Fprintln(a.stdout, v.ID); err != nil {
+			if _, err := fmt.Fprintln(a.Stdout, v.ID); err != nil {
 				return err
 			}
 		}
 		return nil
 	default:
-		err = listRuns(a.on(a.stdout), views)
+		err = listRuns(a.On(a.Stdout), views)
 	}
 	if err != nil {
 		return err
 	}
-	return s.warnUnsupervised(ctx, func(string) bool { return true })
+	return s.WarnUnsupervised(ctx, func(string) bool { return true })
 }
 
-// listed returns the runs that are asked for, newest first. Of those with a limit, only so
+// listedRuns returns the runs that are asked for, newest first. Of those with a limit, only so
 // many are read as it takes.
-func (s *session) listed(ctx context.Context, o psOptions) ([]runView, error) {
+func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runview.View, error) {
 	for most := o.limit; ; most *= 8 {
 		runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver(), Limit: most})
 		if err != nil {
 			return nil, err
 		}
-		views, err := s.passing(ctx, runs, o)
+		views, err := passingRuns(ctx, s, runs, o)
 		if err != nil || len(views) == o.limit || len(runs) < most || most <= 0 {
 			return views, err
 		}
 	}
 }
 
-// passing returns those of the runs that pass the filter, up to the limit.
-func (s *session) passing(ctx context.Context, runs []state.Run, o psOptions) ([]runView, error) {
-	views := []runView{}
+// passingRuns returns those of the runs that pass the filter, up to the limit.
+func passingRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o psOptions) ([]runview.View, error) {
+	views := []runview.View{}
 	for _, r := range runs {
 		if o.limit > 0 && len(views) == o.limit {
 			break
 		}
-		v, err := s.summary(ctx, r)
+		v, err := runview.Summary(ctx, s, r)
 		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
 			continue
 		}
@@ -138,7 +141,7 @@ func (s *session) passing(ctx context.Context, runs []state.Run, o psOptions) ([
 	return views, nil
 }
 
-func listRuns(screen *output.Screen, views []runView) error {
+func listRuns(screen *output.Screen, views []runview.View) error {
 	w := screen.List(5, 4, 7, 6, 8)
 	w.Row("RUN", "NAME", "STATE", "SITE", "NODES", "STARTED", "TOOK", "EXIT", "PROGRESS", "WHY")
 	for _, v := range views {
@@ -155,7 +158,7 @@ func listRuns(screen *output.Screen, views []runView) error {
 		if v.Ended != nil {
 			end = *v.Ended
 		}
-		w.Row(v.ID, v.Name, stateCell(v.State), site, v.Nodes, v.Created.Local().Format(time.DateTime), durationText(end.Sub(v.Created)), exit, progressText(v.Progress), v.Why)
+		w.Row(v.ID, v.Name, stateCell(v.State), site, v.Nodes, v.Created.Local().Format(time.DateTime), console.DurationText(end.Sub(v.Created)), exit, progressText(v.Progress), v.Why)
 	}
 	return w.Flush()
 }
@@ -165,9 +168,9 @@ func progressText(p *report.Progress) string {
 	if p == nil {
 		return "-"
 	}
-	text := string(p.State) + " " + seconds(p.Seconds)
+	text := string(p.State) + " " + console.Seconds(p.Seconds)
 	if p.State == state.Computing && p.SlotSeconds > 0 {
-		text += " of " + seconds(p.SlotSeconds)
+		text += " of " + console.Seconds(p.SlotSeconds)
 	}
 	if p.Attempt > 1 {
 		text = fmt.Sprintf("%d: %s", p.Attempt, text)

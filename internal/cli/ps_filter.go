@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -17,7 +19,7 @@ type psFilter struct {
 	states, sites []string
 	labels        []string
 	name          string
-	since         age
+	since         console.Age
 }
 
 func (f *psFilter) flags(c *cobra.Command) {
@@ -63,7 +65,7 @@ func (f *psFilter) wantsOver() bool {
 	return slices.ContainsFunc(f.states, func(s string) bool { return state.RunState(s).Final() })
 }
 
-func (f *psFilter) passes(v runView, now time.Time) bool {
+func (f *psFilter) passes(v runview.View, now time.Time) bool {
 	if len(f.states) > 0 && !slices.Contains(f.states, string(v.State)) {
 		return false
 	}

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -28,7 +30,7 @@ func TestPsShowsProgressAndWhy(t *testing.T) {
 	if !strings.Contains(lines[0], "PROGRESS") || !strings.HasSuffix(lines[1], "no site fits") || !strings.Contains(lines[2], "2: running 1m0s of 1h0m0s") {
 		t.Errorf("got\n%s", d.out.String())
 	}
-	var views []runView
+	var views []runview.View
 	if err := d.bee("ps", "--format", "json"); err != nil || json.Unmarshal(d.out.Bytes(), &views) != nil || len(views) != 2 ||
 		views[0].Why != "no site fits" || views[1].Progress == nil || views[1].Progress.SlotSeconds != 3600 {
 		t.Errorf("%v: %s", err, d.out.String())
@@ -51,7 +53,7 @@ func TestAWatchedListIsWrittenWhenItChanges(t *testing.T) {
 	n := 0
 	done := make(chan error)
 	go func() {
-		done <- (&app{stdout: write}).watch(t.Context(), func(s *output.Screen) error {
+		done <- newApp(write, nil).Watch(t.Context(), func(s *output.Screen) error {
 			n++
 			s.Say("once")
 			return syscall.Kill(os.Getpid(), syscall.SIGINT)
@@ -62,29 +64,29 @@ func TestAWatchedListIsWrittenWhenItChanges(t *testing.T) {
 		t.Errorf("%v, written %d times", err, n)
 	}
 	failed := errors.New("failed")
-	if err := (&app{stdout: write}).watch(t.Context(), func(*output.Screen) error { return failed }); !errors.Is(err, failed) {
+	if err := newApp(write, nil).Watch(t.Context(), func(*output.Screen) error { return failed }); !errors.Is(err, failed) {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestAListIsRedrawnInPlace(t *testing.T) {
-	if got := redrawn("a\nb\n", 24); got != "\x1b[Ha\x1b[K\r\nb\x1b[K\r\n\x1b[J" {
+	if got := console.Redrawn("a\nb\n", 24); got != "\x1b[Ha\x1b[K\r\nb\x1b[K\r\n\x1b[J" {
 		t.Errorf("got %q", got)
 	}
-	if got := redrawn(strings.Repeat("x\n", 50), 5); strings.Count(got, "\n") != 4 || !strings.Contains(got, "47 more") {
+	if got := console.Redrawn(strings.Repeat("x\n", 50), 5); strings.Count(got, "\n") != 4 || !strings.Contains(got, "47 more") {
 		t.Errorf("got %q", got)
 	}
 }
 
 func TestAges(t *testing.T) {
 	for text, want := range map[string]time.Duration{"7d": 7 * 24 * time.Hour, "1w": 7 * 24 * time.Hour, "1d12h": 36 * time.Hour, "90m": 90 * time.Minute, "2w1d": 15 * 24 * time.Hour} {
-		var a age
+		var a console.Age
 		if err := a.Set(text); err != nil || time.Duration(a) != want {
 			t.Errorf("%s: %v, %v", text, time.Duration(a), err)
 		}
 	}
 	for _, text := range []string{"", "7", "d", "-7d", "-1h", "7 days", "99999999d"} {
-		if err := new(age).Set(text); err == nil {
+		if err := new(console.Age).Set(text); err == nil {
 			t.Errorf("%q is taken", text)
 		}
 	}
@@ -107,7 +109,7 @@ func TestRmOfOldRuns(t *testing.T) {
 }
 
 func TestPsByLabel(t *testing.T) {
-	v := runView{Labels: map[string]string{"team": "md", "paper": ""}}
+	v := runview.View{Labels: map[string]string{"team": "md", "paper": ""}}
 	for label, want := range map[string]bool{"team": true, "team=md": true, "team=pi": false, "paper": true, "paper=": true, "other": false} {
 		if got := (&psFilter{labels: []string{label}}).passes(v, time.Now()); got != want {
 			t.Errorf("%s: %t", label, got)

@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/report"
@@ -23,7 +26,7 @@ func (a *app) newReportCommand() *cobra.Command {
 	var out string
 	var markdown bool
 	c := &cobra.Command{
-		Use: "report RUN", Short: "Write one page about a run, to keep or to send", Args: cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToSee),
+		Use: "report RUN", Short: "Write one page about a run, to keep or to send", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToSee),
 		Long: `Write one HTML file about a run, which needs no network and runs no script. It has what
 bee show prints, and a time line of the attempts, the names of the outputs, the end of
 the log and the job as it was submitted. Names of hosts and variables of the job are
@@ -37,7 +40,7 @@ With --markdown, write the same for the summary of a CI job.`,
 				return err
 			}
 			if out == "" {
-				_, err := a.stdout.Write(b.Bytes())
+				_, err := a.Stdout.Write(b.Bytes())
 				return err
 			}
 			if err := fsutil.WriteFile(out, b.Bytes(), 0o600); err != nil {
@@ -52,16 +55,16 @@ With --markdown, write the same for the summary of a CI job.`,
 }
 
 func (a *app) report(ctx context.Context, word string, markdown bool, w io.Writer) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	run, err := s.Store.FindRun(ctx, word, state.ToSee)
 	if err != nil {
 		return err
 	}
-	p, err := s.page(ctx, run)
+	p, err := pageOf(ctx, s, run)
 	if err != nil {
 		return err
 	}
@@ -71,9 +74,9 @@ func (a *app) report(ctx context.Context, word string, markdown bool, w io.Write
 	return p.HTML(w)
 }
 
-// page is all that there is to show of a run, as a page.
-func (s *session) page(ctx context.Context, run state.Run) (*page.Page, error) {
-	v, err := s.view(ctx, run)
+// pageOf is all that there is to show of a run, as a page.
+func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Page, error) {
+	v, err := runview.Of(ctx, s, run)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func (s *session) page(ctx context.Context, run state.Run) (*page.Page, error) {
 	now := time.Now()
 	p := &page.Page{
 		ID: v.ID, Name: v.Name, State: string(v.State), Meaning: report.StateText(run), Why: v.Why, Began: v.Created, Ended: now,
-		TimeLine: report.TimeLine(run, attempts, now), Version: Version, Made: now,
+		TimeLine: report.TimeLine(run, attempts, now), Version: s.Workspace.Version, Made: now,
 	}
 	if v.Ended != nil {
 		p.Ended = *v.Ended
@@ -95,14 +98,14 @@ func (s *session) page(ctx context.Context, run state.Run) (*page.Page, error) {
 	p.Blocks = blocks
 	for _, u := range report.Uses() {
 		if took := v.Time[u.On]; took >= 0.001 {
-			p.Time = append(p.Time, page.Use{On: u.On, Text: u.Text, Took: seconds(took), Seconds: took})
+			p.Time = append(p.Time, page.Use{On: u.On, Text: u.Text, Took: console.Seconds(took), Seconds: took})
 		}
 	}
 	slices.SortStableFunc(p.Time, func(x, y page.Use) int { return cmp.Compare(y.Seconds, x.Seconds) })
 	for _, c := range v.Checkpoints {
 		p.Checkpoints = append(p.Checkpoints, c.Taken)
 	}
-	for _, o := range outputsAtHome(attempts) {
+	for _, o := range workspace.OutputsAtHome(attempts) {
 		p.Outputs = append(p.Outputs, page.Output{To: o.To, Names: o.Names, More: max(o.Count-len(o.Names), 0)})
 	}
 	problem := func(err error) {
@@ -113,16 +116,15 @@ func (s *session) page(ctx context.Context, run state.Run) (*page.Page, error) {
 	text, err := beefileOf(run)
 	p.Beefile = string(text)
 	problem(err)
-	problem(s.endOfLog(ctx, run, len(attempts), p))
+	problem(endOfLog(ctx, s, run, len(attempts), p))
 	return p, ctx.Err()
 }
 
 // endOfLog reads the end of what the last attempt printed that printed anything.
-func (s *session) endOfLog(ctx context.Context, run state.Run, attempts int, p *page.Page) error {
+func endOfLog(ctx context.Context, s *workspace.Session, run state.Run, attempts int, p *page.Page) error {
 	for n := attempts; n > 0; n-- {
 		var end logEnd
-		one := *s.app
-		one.stdout, one.stderr = &end, &end
+		one := &app{s.Workspace.WritingTo(&end, &end)}
 		err := one.taskOutput(ctx, s, run.ID, logsOptions{attempt: n, tail: -1})
 		if end.kept != nil {
 			p.Log, p.LogCut = end.text()

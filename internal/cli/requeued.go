@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -18,12 +19,12 @@ import (
 // script begins again, and with it the script's `bee run`.
 func requeued() bool {
 	n, err := strconv.Atoi(os.Getenv("SLURM_RESTART_COUNT"))
-	return err == nil && n > 0 && allocation() != ""
+	return err == nil && n > 0 && workspace.Allocation() != ""
 }
 
 // begunBefore finds the oldest run of the same job description that an allocation has begun
 // and not ended.
-func (s *session) begunBefore(ctx context.Context, sub control.Submission, allocation string) (run state.Run, found bool, err error) {
+func begunBefore(ctx context.Context, s *workspace.Session, sub control.Submission, allocation string) (run state.Run, found bool, err error) {
 	want, err := json.Marshal(sub.Job)
 	if err != nil {
 		return run, false, err
@@ -46,12 +47,12 @@ func (s *session) begunBefore(ctx context.Context, sub control.Submission, alloc
 
 // continueRequeued continues the run that this allocation had begun when Slurm requeued it,
 // as `bee resume` does, but here. found is false where there is none.
-func (a *app) continueRequeued(ctx context.Context, s *session, sub control.Submission, o runOptions) (found bool, err error) {
-	run, found, err := s.begunBefore(ctx, sub, allocation())
+func (a *app) continueRequeued(ctx context.Context, s *workspace.Session, sub control.Submission, o runOptions) (found bool, err error) {
+	run, found, err := begunBefore(ctx, s, sub, workspace.Allocation())
 	if err != nil || !found {
 		return false, err
 	}
-	a.say("Slurm has requeued job %s: its run %s continues, and no other one begins", allocation(), run.ID)
+	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
 	lock, err := s.Store.Lock(run.ID)
 	if core.IsKind(err, core.Busy) {
 		if run, _, err = a.settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
@@ -78,7 +79,7 @@ func (a *app) continueRequeued(ctx context.Context, s *session, sub control.Subm
 
 // followToItsEnd shows a run that another process controls, until it is over or waits for
 // its user: the allocation ends with the script.
-func (a *app) followToItsEnd(ctx context.Context, s *session, run state.Run, o runOptions) error {
+func (a *app) followToItsEnd(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
 	if o.detach {
 		return a.printDetached(run, o)
 	}

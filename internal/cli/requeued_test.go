@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -33,11 +34,11 @@ func TestTheRunOfARequeuedJob(t *testing.T) {
 		record("eeee5555", state.Suspended, sub("7", "1")), record("ffff6666", state.Suspended, elsewhere),
 		record("abcd7777", state.SetAside, sub("7", "3")), state.Run{ID: "abcd8888", Name: "pi", State: state.Suspended, Submission: []byte(`{"version": 99}`)},
 	)
-	s := &session{Controller: &control.Controller{Store: d.store}}
+	s := &workspace.Session{Controller: &control.Controller{Store: d.store}}
 	for _, c := range []struct{ allocation, value, want string }{
 		{"7", "1", "dddd4444"}, {"7", "2", "cccc3333"}, {"8", "1", "bbbb2222"}, {"7", "3", "abcd7777"}, {"7", "4", ""}, {"9", "1", ""},
 	} {
-		run, found, err := s.begunBefore(t.Context(), sub(c.allocation, c.value), c.allocation)
+		run, found, err := begunBefore(t.Context(), s, sub(c.allocation, c.value), c.allocation)
 		if err != nil || found != (c.want != "") || run.ID != c.want {
 			t.Errorf("%+v: %q, %v, %v", c, run.ID, found, err)
 		}

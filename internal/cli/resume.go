@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -19,7 +21,7 @@ func (a *app) newResumeCommand() *cobra.Command {
 		from   string
 		lost   bool
 		asJSON bool
-		t      trust
+		t      console.Trust
 	)
 	c := &cobra.Command{
 		Use: "resume RUN", Short: "Continue a suspended run from its checkpoint, or send a waiting run to other sites",
@@ -37,29 +39,29 @@ With --from, take over from a store a run that was submitted on another machine.
 The run cannot continue there any more. Each thing that its job does on this
 machine outside the current directory is shown, and you are asked.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			run, err := a.resume(c.Context(), args[0], sites, from, lost, t)
 			return a.printAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
-	a.siteFlag(c)
+	a.SiteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
-	t.flag(c.Flags(), "the record of --from")
+	t.Flag(c.Flags(), "the record of --from")
 	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: continue without it")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	c.MarkFlagsMutuallyExclusive("from", "site-lost")
 	return c
 }
 
 // resume gives the run that continues.
-func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool, t trust) (state.Run, error) {
-	s, err := a.openQuietly(ctx)
+func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust) (state.Run, error) {
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return state.Run{}, err
 	}
-	defer s.close()
+	defer s.Close()
 	if from != "" {
 		return a.takeOver(ctx, s, word, names, from, t)
 	}
@@ -69,7 +71,7 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 	}
 	var sites []spec.Site
 	if len(names) > 0 {
-		if sites, err = a.loadSites(&spec.Job{Sites: names}); err != nil {
+		if sites, err = a.LoadSites(&spec.Job{Sites: names}); err != nil {
 			return run, err
 		}
 	}
@@ -84,7 +86,7 @@ func (a *app) resume(ctx context.Context, word string, names []string, from stri
 		return run, err
 	}
 	if goes {
-		a.say("run %s is %s, and continues by itself; `bee logs -f %s` follows it, `bee show %s` shows its state", run.ID, run.State, run.ID, run.ID)
+		a.Say("run %s is %s, and continues by itself; `bee logs -f %s` follows it, `bee show %s` shows its state", run.ID, run.State, run.ID, run.ID)
 		return run, nil
 	}
 	return a.goOn(ctx, s, run, sites)
@@ -96,7 +98,7 @@ const settling = time.Minute
 // settle has a controller look what has become of a run on record as unfinished that none
 // has, or waits while one does so that has just taken it over: what it has left may be all
 // that it takes to continue. goes means that it need not be resumed.
-func (a *app) settle(ctx context.Context, s *session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
+func (a *app) settle(ctx context.Context, s *workspace.Session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
 	settled := func() bool { return run.State.Final() || run.State.Resumable() }
 	if settled() {
 		return run, false, nil
@@ -114,13 +116,13 @@ func (a *app) settle(ctx context.Context, s *session, run state.Run, timeout tim
 			err = lock.Unlock()
 		}
 		if err == nil {
-			err = s.background(run.ID)
+			err = s.Background(run.ID)
 		}
 		if err != nil {
 			return run, false, err
 		}
 	}
-	a.say("%s looks what has become of it", what)
+	a.Say("%s looks what has become of it", what)
 	for begun := time.Now(); time.Since(begun) < timeout; {
 		if err := core.Sleep(ctx, supervisor.TakeInterval); err != nil {
 			return run, false, err
@@ -134,7 +136,7 @@ func (a *app) settle(ctx context.Context, s *session, run state.Run, timeout tim
 
 // justTaken reports whether a run's controller has taken it over from another one a moment
 // ago: it has not begun the run's present attempt.
-func (a *app) justTaken(ctx context.Context, s *session, run state.Run) (bool, error) {
+func (a *app) justTaken(ctx context.Context, s *workspace.Session, run state.Run) (bool, error) {
 	taken := s.Store.Taken(run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Started.After(taken) {
@@ -144,36 +146,36 @@ func (a *app) justTaken(ctx context.Context, s *session, run state.Run) (bool, e
 }
 
 // sendElsewhere has a run that waits for hosts go to other sites.
-func (a *app) sendElsewhere(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
+func (a *app) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
 	if err := s.SendElsewhere(ctx, run, sites); err != nil {
 		return err
 	}
-	a.say("run %s goes to %s, within a minute; `bee show %s` tells", run.ID, siteNames(sites), run.ID)
-	return s.background(run.ID) // a controller that has it sees it by itself
+	a.Say("run %s goes to %s, within a minute; `bee show %s` tells", run.ID, siteNames(sites), run.ID)
+	return s.Background(run.ID) // a controller that has it sees it by itself
 }
 
 // goOnWithout has a run continue without the site that it waits for.
-func (a *app) goOnWithout(ctx context.Context, s *session, run state.Run, sites []spec.Site) error {
+func (a *app) goOnWithout(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
 	text, err := s.HoldLost(ctx, run, sites)
 	if err != nil {
 		return err
 	}
-	a.say("run %s continues without its site; `bee logs -f %s` follows it: %s", run.ID, run.ID, text)
-	return s.background(run.ID) // a controller that has it sees it by itself
+	a.Say("run %s continues without its site; `bee logs -f %s` follows it: %s", run.ID, run.ID, text)
+	return s.Background(run.ID) // a controller that has it sees it by itself
 }
 
 // takeOver continues with a run of another machine's, on given sites or all.
-func (a *app) takeOver(ctx context.Context, s *session, word string, names []string, from string, t trust) (state.Run, error) {
+func (a *app) takeOver(ctx context.Context, s *workspace.Session, word string, names []string, from string, t console.Trust) (state.Run, error) {
 	store, err := spec.AbsoluteStore(from)
 	if err != nil {
 		return state.Run{}, &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
 	}
-	sites, err := a.loadSites(&spec.Job{Sites: names})
+	sites, err := a.LoadSites(&spec.Job{Sites: names})
 	if err != nil {
 		return state.Run{}, err
 	}
-	s.Report = newProgress(a, false).report // it reports what the other one has left
-	f := a.foreign("the run "+word, "its record is in "+store, t)
+	s.Report = console.NewProgress(a.Console, false).Report // it reports what the other one has left
+	f := a.Foreign("the run "+word, "its record is in "+store, t)
 	f.Sites = func([]string) ([]spec.Site, error) { return sites, nil }
 	run, err := s.TakeOver(ctx, store, word, f)
 	if err != nil {
@@ -191,7 +193,7 @@ const tidyingText = "what it has left on its sites is being removed"
 
 // lockSuspended takes a suspended run, from a controller that has it as soon as that is done
 // with it. Where that has continued it as well, as was asked, there is no lock.
-func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*state.Lock, error) {
+func (a *app) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
 	for begun, reported := time.Now(), false; ; {
 		lock, err := s.Store.Lock(run.ID)
 		switch {
@@ -206,7 +208,7 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 		}
 		if !reported && time.Since(begun) > silence {
 			reported = true
-			a.say("run %s: %s; it continues after that", run.ID, tidyingText)
+			a.Say("run %s: %s; it continues after that", run.ID, tidyingText)
 		}
 		if err := core.Sleep(ctx, supervisor.TakeInterval); err != nil {
 			return nil, err
@@ -219,7 +221,7 @@ func (a *app) lockSuspended(ctx context.Context, s *session, run state.Run) (*st
 
 // regranted returns a run with the sites of the allocation that this process is in, if any.
 func (a *app) regranted(run state.Run) (state.Run, error) {
-	f, err := a.findSites()
+	f, err := a.FindSites()
 	if err != nil {
 		return run, nil //nolint:nilerr // the run keeps the sites that it has
 	}
@@ -227,7 +229,7 @@ func (a *app) regranted(run state.Run) (state.Run, error) {
 }
 
 // goOn has a suspended run continue in the background.
-func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.Site) (state.Run, error) {
+func (a *app) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
 	if err := s.AskResume(ctx, run, sites); err != nil { // from here on `bee supervise` continues it, too
 		return run, err
 	}
@@ -250,17 +252,17 @@ func (a *app) goOn(ctx context.Context, s *session, run state.Run, sites []spec.
 	if err != nil {
 		return run, err
 	}
-	if err := s.background(run.ID); err != nil {
+	if err := s.Background(run.ID); err != nil {
 		return run, err
 	}
-	a.say("run %s continues in the background; `bee logs -f %s` follows it", run.ID, run.ID)
+	a.Say("run %s continues in the background; `bee logs -f %s` follows it", run.ID, run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return run, err
 	}
 	for _, at := range attempts {
 		if !at.Released() {
-			a.say("site %s may still hold something of attempt %d: if it does not answer, `bee show %s` shows what that means for the run", at.Site, at.N, run.ID)
+			a.Say("site %s may still hold something of attempt %d: if it does not answer, `bee show %s` shows what that means for the run", at.Site, at.N, run.ID)
 		}
 	}
 	return run, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
@@ -17,7 +18,7 @@ type rmOptions struct {
 	finished bool
 	leave    bool
 	asJSON   bool
-	older    age
+	older    console.Age
 }
 
 // many reports whether runs are chosen without names.
@@ -26,7 +27,7 @@ func (o rmOptions) many() bool { return o.finished || o.older > 0 }
 func (a *app) newRmCommand() *cobra.Command {
 	var o rmOptions
 	c := &cobra.Command{
-		Use: "rm RUN...", Short: "Remove runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToForget),
+		Use: "rm RUN...", Short: "Remove runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.RunsTo(state.ToForget),
 		Example: "  bee rm lysozyme\n  bee rm --older-than 30d",
 		Long: `Remove runs: their records, logs and checkpoints. Collected results stay. A run is
 kept as long as a site may have files of it. Without --force, a run is kept that
@@ -39,7 +40,7 @@ or more), or a name that no other run has.`,
 	c.Flags().BoolVar(&o.leave, "leave-store", false, "leave checkpoints in their store, for example a store that is lost")
 	c.Flags().BoolVar(&o.finished, "finished", false, "every run that is over")
 	c.Flags().Var(&o.older, "older-than", "every run that has been over for longer than this `time`, such as 7d")
-	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&o.asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -47,17 +48,17 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 	if err := namesOr("--finished or --older-than", o.many(), words); err != nil {
 		return err
 	}
-	s, err := a.openQuietly(ctx) // what these runs have left on sites is removed here, not in the background
+	s, err := a.OpenQuietly(ctx) // what these runs have left on sites is removed here, not in the background
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	s.Report = newProgress(a, false).report
+	defer s.Close()
+	s.Report = console.NewProgress(a.Console, false).Report
 	var runs []state.Run
 	if o.many() {
 		runs, err = s.Store.Runs(ctx, state.Filter{})
 	} else {
-		runs, err = s.named(ctx, words, state.ToForget)
+		runs, err = s.Named(ctx, words, state.ToForget)
 	}
 	if err != nil {
 		return err
@@ -69,13 +70,13 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 		}
 		return !run.State.Final() || o.older > 0 && time.Since(run.Ended) < time.Duration(o.older)
 	})
-	t := a.newTally(o.asJSON)
+	t := a.NewTally(o.asJSON)
 	switch {
 	case o.many() || len(live) == 0:
 	case o.force:
-		s.end(ctx, live, stopOptions{}, func(run state.Run, err error) {
+		endRuns(ctx, s, live, stopOptions{}, func(run state.Run, err error) {
 			if err != nil {
-				t.removed(run.ID, err)
+				t.Removed(run.ID, err)
 				return
 			}
 			runs = append(runs, run)
@@ -88,7 +89,7 @@ func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
 		}
 	}
 	for _, run := range runs {
-		t.removed(run.ID, s.Garbage().Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave, OnlyCopies: o.force}))
+		t.Removed(run.ID, s.Garbage().Forget(ctx, run, control.Leaving{Sites: o.force, Store: o.leave, OnlyCopies: o.force}))
 	}
-	return t.end()
+	return t.End()
 }

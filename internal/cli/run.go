@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -36,7 +36,7 @@ type runOptions struct {
 	explain bool
 	// begins has what the job takes from this machine looked for.
 	begins bool
-	trust  trust
+	trust  console.Trust
 	docker likeDocker
 	lends  interactive
 	// time, cores and memory are as the user wrote them.
@@ -67,7 +67,7 @@ on a terminal Ctrl-C is the command's.`,
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 0 && o.again == "" {
-				return nothingToRun(c, o.docker.volumes)
+				return usage.NothingToRun(c, o.docker.volumes)
 			}
 			o.given = c.Flags().Changed
 			from, err := a.jobToRun(c, args, o.again)
@@ -85,44 +85,28 @@ on a terminal Ctrl-C is the command's.`,
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
 	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
 	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
-	a.siteFlag(c)
+	a.SiteFlag(c)
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	o.resourceFlags(f)
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
 	f.StringVar(&o.again, "again", "", "repeat the job of this `run`, as it was then")
-	a.runsFlag(c, "again")
+	a.RunsFlag(c, "again")
 	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "how `long` to ask again when no site can take the run, instead of the Beefile's wait")
-	o.trust.flag(f, "the Beefile")
+	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
 	return c
 }
 
-// failure is an error in JSON: what --json-errors writes, and --json in place of a run's
-// record where there is none.
-type failure struct {
-	Error *errorView `json:"error"`
-	// Problems are those of the Beefile, the sites file and flags.
-	Problems []spec.Problem `json:"problems,omitempty"`
-}
-
-func failureOf(err error) failure {
-	f := failure{Error: errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))}
-	if all, is := errors.AsType[*spec.Errors](err); is {
-		f.Problems = all.Problems
-	}
-	return f
-}
-
 // inJSON reports an error in JSON as well, where that is wanted: a script that reads
 // a record has to find why there is none.
 func (a *app) inJSON(o runOptions, err error) error {
-	if _, reported := errors.AsType[exitError](err); err == nil || reported || !o.asJSON {
+	if _, reported := errors.AsType[console.Exit](err); err == nil || reported || !o.asJSON {
 		return err
 	}
-	if werr := a.writeJSON(failureOf(err)); werr != nil {
+	if werr := a.WriteJSON(console.FailureOf(err)); werr != nil {
 		return werr
 	}
 	return err
@@ -137,21 +121,21 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 	if err := o.lends.change(&sub, from, o.detach); err != nil {
 		return err
 	}
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if requeued() {
 		if found, err := a.continueRequeued(ctx, s, sub, o); found || err != nil {
 			return err
 		}
 	}
-	if _, err := a.takeOrphans(ctx, s); err != nil {
+	if _, err := a.TakeOrphans(ctx, s); err != nil {
 		return err
 	}
 	if o.explain {
-		if err := explain(a.stderr, s.Prospects(ctx, sub)); err != nil {
+		if err := explain(a.Stderr, s.Prospects(ctx, sub)); err != nil {
 			return err
 		}
 	}
@@ -160,80 +144,65 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 		return err
 	}
 	if !o.quiet && !o.detach {
-		a.say("run %s of %s: %s on %s", run.ID, run.Name, countText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
+		a.Say("run %s of %s: %s on %s", run.ID, run.Name, console.CountText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
 	if !o.quiet {
 		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
 		if sites := s.Attended(&sub); len(sites) > 0 {
-			a.say("%s", attendedText("the", namesOf(sites)))
+			a.Say("%s", attendedText("the", namesOf(sites)))
 		}
 	}
 	return a.carryOut(ctx, s, run, lock, o)
 }
 
 // carryOut carries a new run out, here or in the background.
-func (a *app) carryOut(ctx context.Context, s *session, run state.Run, lock *state.Lock, o runOptions) error {
+func (a *app) carryOut(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
 	if o.detach {
 		return a.detach(s, run, lock, o)
 	}
 	defer lock.Unlock() //nolint:errcheck // the process ends here anyway
-	ui := newProgress(a, o.quiet)
+	ui := console.NewProgress(a.Console, o.quiet)
 	if o.asJSON {
-		ui.stdout = a.stderr
+		ui.Stdout = a.Stderr
 	}
-	s.Report, s.Output = ui.report, ui.output
+	s.Report, s.Output = ui.Report, ui.Output
 	defer o.lends.pass(s, ui)()
-	watched, stop, done := s.watchSignals(ctx, run.ID, ui)
+	watched, stop, done := watchSignals(ctx, s, run.ID, ui)
 	defer done()
 	ended, err := s.Drive(watched, run.ID, stop)
-	ui.clear()
+	ui.Clear()
 	switch {
 	case errors.Is(err, errDetach):
 		return a.detach(s, run, lock, o)
 	case errors.Is(err, errLeave):
-		s.leaveBehind(ctx, run.ID, lock)
-		return exitError{exitStopped}
+		s.LeaveBehind(ctx, run.ID, lock)
+		return console.Exit(console.ExitStopped)
 	case err != nil:
-		s.leaveBehind(ctx, run.ID, lock)
+		s.LeaveBehind(ctx, run.ID, lock)
 		return err
 	}
 	return a.allShown(ui, run.ID, a.ending(ctx, s, ended, o))
 }
 
-// leaveBehind has a run that is not over continue in the background, where the process that controlled
-// it leaves: the job may compute, and nobody would end it.
-func (s *session) leaveBehind(ctx context.Context, id string, lock *state.Lock) {
-	run, err := s.Store.Run(ctx, id)
-	if err == nil && (run.State.Final() || run.State.Resumable()) {
-		return
-	}
-	if err = lock.Unlock(); err == nil {
-		err = s.background(id)
-	}
-	if err != nil {
-		s.Log.Warn("hand over to the background", "run", id, "err", err)
-	}
-}
-
 // allShown reports where a run's output could not be shown, as on a full disk: then it
 // has not gone well, even if the job has.
-func (a *app) allShown(ui *progress, id string, ending error) error {
-	if ui.lost == nil {
+func (a *app) allShown(ui *console.Progress, id string, ending error) error {
+	if ui.Lost == nil {
 		return ending
 	}
-	lost := &core.Error{Kind: core.Permanent, Op: "show the output of run", Object: id, Err: ui.lost, Remedy: "`bee logs " + id + "` shows all of it."}
+	lost := &core.Error{Kind: core.Permanent, Op: "show the output of run", Object: id, Err: ui.Lost, Remedy: "`bee logs " + id + "` shows all of it."}
 	if ending == nil {
 		return lost
 	}
-	a.printError(lost)
+	a.PrintError(lost)
 	return ending
 }
 
-func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) error {
+func (a *app) detach(s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
 	if err := lock.Unlock(); err != nil {
 		return err
 	}
-	if err := s.background(run.ID); err != nil {
+	if err := s.Background(run.ID); err != nil {
 		return fmt.Errorf("go on in the background with run %s: %w", run.ID, err)
 	}
 	return a.printDetached(run, o)
@@ -242,30 +211,30 @@ func (a *app) detach(s *session, run state.Run, lock *state.Lock, o runOptions) 
 // printDetached prints what there is to know of a run that continues in the background.
 func (a *app) printDetached(run state.Run, o runOptions) error {
 	if o.asJSON {
-		return a.writeJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
+		return a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
 	}
-	_, err := fmt.Fprintln(a.stdout, run.ID)
+	_, err := fmt.Fprintln(a.Stdout, run.ID)
 	if !o.quiet {
-		a.say("it continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID)
+		a.Say("it continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID)
 	}
 	return err
 }
 
 // ending reports how the run ended, and makes its exit code ours.
-func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOptions) error {
+func (a *app) ending(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
 	if o.asJSON {
-		view, err := s.view(ctx, run)
+		view, err := runview.Of(ctx, s, run)
 		if err != nil {
 			return err
 		}
-		if err := a.writeJSON(view); err != nil {
+		if err := a.WriteJSON(view); err != nil {
 			return err
 		}
 	}
 	// A task's own failure speaks for itself; what kept it from running, or
 	// from ending, must be printed even where quiet is wanted.
 	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
-		a.sayEnding(ctx, run, s)
+		a.SayEnding(ctx, run, s)
 	}
 	if o.quiet {
 		if err := a.warnOfOutputs(ctx, s, run.ID); err != nil {
@@ -276,47 +245,22 @@ func (a *app) ending(ctx context.Context, s *session, run state.Run, o runOption
 		if *run.ExitCode == 0 {
 			return nil
 		}
-		return exitError{*run.ExitCode}
+		return console.Exit(*run.ExitCode)
 	}
-	return exitError{codeOfKind(core.KindNamed(run.Kind))}
+	return console.Exit(console.CodeOfKind(core.KindNamed(run.Kind)))
 }
 
 // warnOfOutputs names outputs that are not in their place, even where quiet is wanted: else
 // a script takes the file there for the result.
-func (a *app) warnOfOutputs(ctx context.Context, s *session, id string) error {
+func (a *app) warnOfOutputs(ctx context.Context, s *workspace.Session, id string) error {
 	events, err := s.Store.Events(ctx, id, event.KindOutputRenamed, event.KindHiddenRenamed)
 	if err != nil {
 		return err
 	}
 	for _, e := range events {
-		a.say("%s", report.Sentence(e))
+		a.Say("%s", report.Sentence(e))
 	}
 	return nil
-}
-
-func (a *app) sayEnding(ctx context.Context, run state.Run, s *session) {
-	took := durationText(run.Ended.Sub(run.Created))
-	switch run.State {
-	case state.Succeeded:
-		a.say("run %s succeeded after %s%s", run.ID, took, s.resultsText(ctx, run))
-	case state.Stopped:
-		a.say("run %s was stopped after %s%s", run.ID, took, s.resultsText(ctx, run))
-	case state.Suspended:
-		a.say("run %s is suspended: %s\n     %s", run.ID, run.Message, run.Remedy)
-	case state.SetAside:
-		a.say("run %s is set aside: %s\n     %s", run.ID, run.Message, run.Remedy)
-	default:
-		a.printError(&core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
-		attempts, err := s.Store.Attempts(ctx, run.ID)
-		logs := ""
-		if err != nil || len(attempts) > 0 {
-			logs = ", `bee logs " + run.ID + "` shows its output"
-		}
-		for _, o := range outputsAtHome(attempts) {
-			a.on(a.stderr).SayBelow("Its outputs are in %s: %s.", shortPath(o.To), arrivedText(o))
-		}
-		a.on(a.stderr).SayBelow("`bee show %s` tells more%s.", run.ID, logs)
-	}
 }
 
 func siteNames(sites []spec.Site) string {
@@ -332,63 +276,4 @@ func namesOf(sites []spec.Site) string {
 		names[i] = s.Name
 	}
 	return strings.Join(names, ", ")
-}
-
-func countText(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// resultsText says where the outputs are, as far as any have come.
-func (s *session) resultsText(ctx context.Context, run state.Run) string {
-	if volume := control.UnnamedVolume(s.Store.RunDir(run.ID)); there(volume) {
-		return "; not all of its outputs could be brought home, and its volume is kept in " + volume
-	}
-	attempts, err := s.Store.Attempts(ctx, run.ID)
-	if err != nil {
-		return ""
-	}
-	var dirs []string
-	for _, o := range outputsAtHome(attempts) {
-		dirs = append(dirs, shortPath(o.To))
-	}
-	if len(dirs) == 0 {
-		return ""
-	}
-	return "; results are in " + strings.Join(dirs, ", ")
-}
-
-// outputsAtHome are those of the last attempt that has left any.
-func outputsAtHome(attempts []state.Attempt) []state.Arrived {
-	for _, at := range slices.Backward(attempts) {
-		if len(at.Outputs) > 0 {
-			return at.Outputs
-		}
-	}
-	return nil
-}
-
-// arrivedText names what has been collected, but for the many.
-func arrivedText(o state.Arrived) string {
-	const most = 6
-	text := strings.Join(o.Names[:min(len(o.Names), most)], ", ")
-	if more := o.Count - min(len(o.Names), most); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
-}
-
-// shortPath is a path relative to the working directory where that is shorter.
-func shortPath(p string) string {
-	wd, err := os.Getwd()
-	if err != nil || wd == "/" { // where runs in the background are carried
-		return p
-	}
-	rel, err := filepath.Rel(wd, p)
-	if err != nil || strings.HasPrefix(rel, "..") {
-		return p
-	}
-	return "./" + rel
 }

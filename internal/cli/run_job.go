@@ -10,6 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
@@ -45,7 +48,7 @@ func (a *app) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	}
 	c.Flags().SetInterspersed(true)
 	if err := c.ParseFlags(rest); err != nil {
-		return jobSource{}, wrongFlags(c, err)
+		return jobSource{}, usage.WrongFlags(c, err)
 	}
 	if more := c.Flags().Args(); len(more) > 0 {
 		return jobSource{}, &core.Error{
@@ -56,14 +59,14 @@ func (a *app) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	if first == standardInput {
 		return a.jobOfInput()
 	}
-	if err := noDirectory(first); err != nil {
+	if err := usage.NoDirectory(first); err != nil {
 		return jobSource{}, err
 	}
-	if err := noBeefile(first); err != nil {
+	if err := usage.NoBeefile(first); err != nil {
 		return jobSource{}, err
 	}
 	draft, err := spec.ReadDraft(first)
-	return jobSource{draft: draft, what: first, strange: strangerOf(first), beefile: absolute(first)}, err
+	return jobSource{draft: draft, what: first, strange: console.StrangerOf(first), beefile: absolute(first)}, err
 }
 
 // isImage reports whether an argument is an image, and no Beefile: there is no such file,
@@ -87,19 +90,19 @@ func isImage(word string) bool {
 func (a *app) jobOfInput() (jobSource, error) {
 	raw, err := io.ReadAll(io.LimitReader(os.Stdin, maxBeefile+1))
 	if err == nil && len(raw) > maxBeefile {
-		err = fmt.Errorf("it has more than %s", bytesText(maxBeefile))
+		err = fmt.Errorf("it has more than %s", console.BytesText(maxBeefile))
 	}
 	if err != nil {
 		return jobSource{}, &core.Error{Kind: core.Invalid, Op: "read the Beefile from", Object: "standard input", Err: err, Remedy: "Name a file instead."}
 	}
-	return jobSource{draft: spec.DraftOf("stdin", raw, workingDir()), what: "the Beefile on standard input", strange: "it came through a pipe", input: true}, nil
+	return jobSource{draft: spec.DraftOf("stdin", raw, workspace.WorkingDir()), what: "the Beefile on standard input", strange: "it came through a pipe", input: true}, nil
 }
 
 // imageJob is the job of an image and a command; none: the image's own.
 func imageJob(image string, command []string) (jobSource, error) {
-	draft := spec.DraftOf("command line", []byte("{}"), workingDir())
+	draft := spec.DraftOf("command line", []byte("{}"), workspace.WorkingDir())
 	job := draft.Job
-	job.Image = spec.ImageFrom(workingDir(), image)
+	job.Image = spec.ImageFrom(workspace.WorkingDir(), image)
 	job.Name = spec.NameOfImage(image)
 	draft.Flag("image", image)
 	draft.Flag("name", image)

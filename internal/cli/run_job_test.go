@@ -7,13 +7,15 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // typedJob is the job of a command line of `bee run`, which runs nothing.
 func typedJob(t *testing.T, args ...string) (*spec.Job, error) {
 	t.Helper()
-	a := &app{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
+	a := newApp(&strings.Builder{}, &strings.Builder{})
 	c := a.newRunCommand()
 	if err := c.ParseFlags(args); err != nil {
 		return nil, err
@@ -53,7 +55,7 @@ func TestTheJobOfAnImage(t *testing.T) {
 	if j, err = typedJob(t, "docker://debian:12"); err != nil || j.Run != nil || j.Image != "debian:12" || j.Name != "debian" {
 		t.Errorf("without a command: %+v, %v", j, err)
 	}
-	if j, err = typedJob(t, "docker-archive:app.tar.gz"); err != nil || j.Name != "app" || j.Image != "docker-archive:"+filepath.Join(workingDir(), "app.tar.gz") {
+	if j, err = typedJob(t, "docker-archive:app.tar.gz"); err != nil || j.Name != "app" || j.Image != "docker-archive:"+filepath.Join(workspace.WorkingDir(), "app.tar.gz") {
 		t.Errorf("an archive: %+v, %v", j, err)
 	}
 }
@@ -67,10 +69,10 @@ func TestFlagsAfterABeefile(t *testing.T) {
 	if j, err := typedJob(t, "job.yaml", "--quiet", "-n", "3"); err != nil || j.Image != "debian:12" {
 		t.Errorf("got %+v, %v", j, err)
 	}
-	if _, err := typedJob(t, "job.yaml", "echo", "hello"); codeOf(err) != exitInvalid || !strings.Contains(err.Error(), "echo hello") {
+	if _, err := typedJob(t, "job.yaml", "echo", "hello"); console.CodeOf(err) != console.ExitInvalid || !strings.Contains(err.Error(), "echo hello") {
 		t.Errorf("a command after a Beefile: %v", err)
 	}
-	if _, err := typedJob(t, "job.yaml", "--nosuch"); codeOf(err) != exitInvalid {
+	if _, err := typedJob(t, "job.yaml", "--nosuch"); console.CodeOf(err) != console.ExitInvalid {
 		t.Errorf("a flag that is not known: %v", err)
 	}
 }
@@ -84,7 +86,7 @@ func TestFlagsLikeDockers(t *testing.T) {
 	given := func(names ...string) func(string) bool {
 		return func(n string) bool { return slices.Contains(names, n) }
 	}
-	draft := spec.DraftOf("command line", []byte("{image: debian}"), workingDir())
+	draft := spec.DraftOf("command line", []byte("{image: debian}"), workspace.WorkingDir())
 	l := likeDocker{name: "n", workdir: "/w", entrypoint: "", gpus: "all", envFiles: []string{"vars"}, volumes: []string{"/project/x:/data:ro", "./here:/work2", "scratch:/s:rw"}}
 	if err := l.change(draft, given("name", "workdir", "entrypoint", "gpus")); err != nil {
 		t.Fatal(err)
@@ -93,7 +95,7 @@ func TestFlagsLikeDockers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []spec.Mount{{From: "/project/x", To: "/data"}, {From: filepath.Join(workingDir(), "here"), To: "/work2", Write: true}, {From: "scratch", To: "/s", Write: true}}
+	want := []spec.Mount{{From: "/project/x", To: "/data"}, {From: filepath.Join(workspace.WorkingDir(), "here"), To: "/work2", Write: true}, {From: "scratch", To: "/s", Write: true}}
 	if !slices.Equal(j.Mounts, want) {
 		t.Errorf("mounts %+v", j.Mounts)
 	}
@@ -104,12 +106,12 @@ func TestFlagsLikeDockers(t *testing.T) {
 		t.Errorf("environment %v", j.Env)
 	}
 	for _, wrong := range []string{"vars", "/x", "/x:/y:wo", ":/x", "/a:/b:ro:z"} {
-		draft := spec.DraftOf("command line", []byte("{image: debian}"), workingDir())
+		draft := spec.DraftOf("command line", []byte("{image: debian}"), workspace.WorkingDir())
 		l := likeDocker{volumes: []string{wrong}}
 		if err := l.change(draft, given()); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := draft.Finish(); codeOf(err) != exitInvalid || !strings.Contains(err.Error(), "--volume") {
+		if _, err := draft.Finish(); console.CodeOf(err) != console.ExitInvalid || !strings.Contains(err.Error(), "--volume") {
 			t.Errorf("-v %s: %v", wrong, err)
 		}
 	}
@@ -124,7 +126,7 @@ func TestFlagsOfExec(t *testing.T) {
 		"pi -t bash -i":               "pi bash -i",
 		"--node 1 pi top --node 2 -b": "pi top --node 2 -b",
 	} {
-		a := &app{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
+		a := newApp(&strings.Builder{}, &strings.Builder{})
 		c := a.newExecCommand()
 		if err := c.ParseFlags(strings.Fields(line)); err != nil {
 			t.Fatal(err)
@@ -134,12 +136,12 @@ func TestFlagsOfExec(t *testing.T) {
 			t.Errorf("%s: %q, %v; expected %q", line, got, err, want)
 		}
 	}
-	a := &app{stdout: &strings.Builder{}, stderr: &strings.Builder{}}
+	a := newApp(&strings.Builder{}, &strings.Builder{})
 	c := a.newExecCommand()
 	if err := c.ParseFlags([]string{"pi", "--node", "1"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := afterRun(c, c.Flags().Args()); codeOf(err) != exitInvalid {
+	if _, err := afterRun(c, c.Flags().Args()); console.CodeOf(err) != console.ExitInvalid {
 		t.Errorf("without a command: %v", err)
 	}
 }

@@ -24,7 +24,7 @@ types that the parser itself uses. An editor with YAML support checks and comple
 			if err != nil {
 				return err
 			}
-			return a.writeJSON(s)
+			return a.WriteJSON(s)
 		},
 	}
 }

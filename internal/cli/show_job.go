@@ -6,49 +6,16 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// jobView is what a run was submitted as, in the JSON of one run.
-type jobView struct {
-	// Built is how its image was made, of a job that has no ImageName.
-	Built string `json:"built,omitempty"`
-	// Command is its argument vector; absent: the image's own.
-	Command []string          `json:"command,omitempty"`
-	Env     map[string]string `json:"env,omitempty"`
-	// Secrets are the names of variables whose values are not recorded.
-	Secrets []string `json:"secrets,omitempty"`
-	// Beefile is the file's path; absent: standard input, or a command line.
-	Beefile   string `json:"beefile,omitempty"`
-	Directory string `json:"directory,omitempty"`
-	Version   string `json:"version,omitempty"`
-	User      string `json:"user,omitempty"`
-}
-
-func viewJob(sub control.Submission) jobView {
-	job, from := sub.Job, sub.Origin
-	v := jobView{Env: job.Env, Secrets: slices.Sorted(maps.Keys(job.Secrets)), Beefile: from.Beefile, Directory: from.Dir, Version: from.Version, User: from.User}
-	if job.Run != nil {
-		v.Command = job.Run.Argv
-		if job.Run.Shell != "" {
-			v.Command = []string{"/bin/sh", "-c", job.Run.Shell}
-		}
-	}
-	switch b := job.Build; {
-	case b == nil:
-	case b.Debian != "":
-		v.Built = "of Debian " + b.Debian
-	default:
-		v.Built = "of " + b.DockerfileIn(b.Context)
-	}
-	return v
-}
-
 // showJob prints what a run was submitted as.
-func showJob(row func(name, format string, args ...any), v runView) {
+func showJob(row func(name, format string, args ...any), v runview.View) {
 	optional := func(name, text string) {
 		if text != "" {
 			row(name, "%s", text)
@@ -62,7 +29,7 @@ func showJob(row func(name, format string, args ...any), v runView) {
 		row("image", "built %s", v.Built)
 		optional("digest", v.Image)
 	default:
-		row("image", "%s", orDash(v.Image))
+		row("image", "%s", console.OrDash(v.Image))
 	}
 	optional("command", commandText(v.Command))
 	optional("env", pairsText(v.Env, " "))
@@ -106,7 +73,7 @@ func pairsText(pairs map[string]string, between string) string {
 func (a *app) printBeefile(run state.Run) error {
 	text, err := beefileOf(run)
 	if err == nil {
-		_, err = a.stdout.Write(text)
+		_, err = a.Stdout.Write(text)
 	}
 	return err
 }

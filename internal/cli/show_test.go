@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/state"
@@ -80,7 +81,7 @@ func TestShowListsCheckpoints(t *testing.T) {
 	if err := d.bee("show", "pi"); err != nil {
 		t.Fatal(err)
 	}
-	want := fmt.Sprintf("attempt 1 on rack, 1 file, %s, kept in %s: %s\n", bytesText(3<<20), seconds(kept.Took.Seconds()), filepath.Join(string(home), "1", "volume"))
+	want := fmt.Sprintf("attempt 1 on rack, 1 file, %s, kept in %s: %s\n", console.BytesText(3<<20), console.Seconds(kept.Took.Seconds()), filepath.Join(string(home), "1", "volume"))
 	if got := d.out.String(); !strings.Contains(got, want) {
 		t.Errorf("want %q in\n%s", want, got)
 	}

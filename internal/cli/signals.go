@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/supervisor"
 )
 
@@ -47,7 +49,7 @@ func (r *repeats) again(got os.Signal, now time.Time) bool {
 // watchSignals makes Ctrl-C, TERM and the closing of the terminal what their
 // sender means by them: closing stop ends the run cleanly, the context ends
 // when this process shall no longer control it.
-func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (context.Context, <-chan struct{}, func()) {
+func watchSignals(ctx context.Context, s *workspace.Session, run string, ui *console.Progress) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})
 	signals := make(chan os.Signal, 4)
@@ -66,44 +68,44 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 					continue
 				}
 			case <-look.C:
-				if stopping || !s.stopAsked(ctx, run) {
+				if stopping || !stopAsked(ctx, s, run) {
 					continue
 				}
 				got, seen = syscall.SIGTERM, true
 			case <-ctx.Done():
 				return
 			}
-			want := stopIt
+			want := console.Stop
 			switch {
 			case got == syscall.SIGHUP: // the terminal is gone: stay as the background controller
-				ui.silence()
+				ui.Silence()
 				continue
 			case stopping && seen && got == syscall.SIGTERM:
 				seen = false
 				continue
-			case got == syscall.SIGTERM && !seen && s.fromSlurm(ctx, run):
-				ui.note("Slurm ends the job that this runs in: run " + run + " saves itself, if it can; `bee stop` would stop it")
+			case got == syscall.SIGTERM && !seen && fromSlurm(ctx, s, run):
+				ui.Note("Slurm ends the job that this runs in: run " + run + " saves itself, if it can; `bee stop` would stop it")
 				continue
 			case stopping:
-				ui.note("leaving; run " + run + " is stopped in the background")
+				ui.Note("leaving; run " + run + " is stopped in the background")
 				cancel(errLeave)
 				return
 			case got == syscall.SIGINT:
-				want = ui.askStop(run, signals)
-				if ui.asks() {
+				want = ui.AskStop(run, signals)
+				if ui.Asks() {
 					earlier.interrupt = time.Time{} // an answer makes the next Ctrl-C a new one
 				}
 			}
 			switch want {
-			case detach:
+			case console.Detach:
 				cancel(errDetach)
 				return
-			case stopIt:
+			case console.Stop:
 				stopping = true
 				if err := s.Store.AskStop(ctx, run); err != nil {
 					s.Log.Warn("record the stop", "err", err)
 				}
-				ui.note("stopping run " + run)
+				ui.Note("stopping run " + run)
 				close(stop)
 			}
 		}
@@ -113,13 +115,13 @@ func (s *session) watchSignals(ctx context.Context, run string, ui *progress) (c
 
 // fromSlurm means that TERM has come from Slurm, which sends it to all that runs in a job
 // which it ends: `bee stop` has put that on record before.
-func (s *session) fromSlurm(ctx context.Context, run string) bool {
-	return allocation() != "" && !s.stopAsked(ctx, run)
+func fromSlurm(ctx context.Context, s *workspace.Session, run string) bool {
+	return workspace.Allocation() != "" && !stopAsked(ctx, s, run)
 }
 
 // stopAsked reports whether a run was asked to stop. Where that cannot be read, it is
 // looked again soon.
-func (s *session) stopAsked(ctx context.Context, run string) bool {
+func stopAsked(ctx context.Context, s *workspace.Session, run string) bool {
 	r, err := s.Store.Run(ctx, run)
 	return err == nil && r.StopAsked
 }

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/report"
 )
 
@@ -20,7 +21,7 @@ func spentText(seconds map[report.Use]float64) string {
 		if took < time.Millisecond {
 			continue
 		}
-		text := durationText(took) + " " + w.Text
+		text := console.DurationText(took) + " " + w.Text
 		if w.On == report.OnCompute {
 			text += fmt.Sprintf(" (%.0f %%)", 100*seconds[w.On]/total)
 		}

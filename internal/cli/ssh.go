@@ -16,6 +16,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -44,7 +45,7 @@ With --config, print settings by which ssh, scp, rsync and editors reach all gue
 of the run. With --forward, a port of this machine's loopback leads to the guest
 while the command runs. Only the run's key opens it.`,
 		Example: "  bee ssh lysozyme\n  bee ssh lysozyme 1 -- uptime\n  bee ssh --config lysozyme >> ~/.ssh/config",
-		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			rank, command, err := guestArgs(c, args, 0)
 			if err != nil {
@@ -82,11 +83,11 @@ func guestArgs(c *cobra.Command, args []string, rank int) (_ int, command []stri
 }
 
 func (a *app) ssh(ctx context.Context, word string, rank int, command []string, o sshOptions) error {
-	s, run, err := a.openRun(ctx, word)
+	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	sub, err := control.SubmissionOf(run)
 	if err != nil {
 		return err
@@ -98,11 +99,11 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	if err != nil {
 		return err
 	}
-	if err := settable(s.Binary, a.stateDir, a.cacheDir); err != nil {
+	if err := settable(s.Binary, a.StateDir, a.CacheDir); err != nil {
 		return err
 	}
 	if o.proxy {
-		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.stdout)
+		return a.sshOver(ctx, run.ID, rank, keys, os.Stdin, a.Stdout)
 	}
 	// Whether there is a guest, ssh would report among much else.
 	login, err := a.guestLogin(ctx, run.ID, rank)
@@ -120,7 +121,7 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	}
 	switch {
 	case o.config:
-		_, err := io.WriteString(a.stdout, a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys))
+		_, err := io.WriteString(a.Stdout, a.sshConfig(s.Binary, run.ID, sub.Job.Nodes, o.login, keys))
 		return err
 	case o.forward >= 0:
 		return a.forward(ctx, run.ID, rank, o, keys)
@@ -136,10 +137,10 @@ func (a *app) ssh(ctx context.Context, word string, rank int, command []string, 
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.stdout, a.stderr
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, a.Stdout, a.Stderr
 	err = c.Run()
 	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ended.ExitCode() >= 0 {
-		return exitError{ended.ExitCode()}
+		return console.Exit(ended.ExitCode())
 	}
 	return noSSH(err)
 }
@@ -200,7 +201,7 @@ func (a *app) sshConfig(binary, run string, nodes int, login string, k sshKeys) 
 	for rank := range nodes {
 		// ssh splits words at blanks but knows quotes, and gives the command to
 		// a shell, which knows them too.
-		proxy := fmt.Sprintf("%s --state %s --cache %s ssh --proxy %s %d", quoteWord(binary), quoteWord(a.stateDir), quoteWord(a.cacheDir), run, rank)
+		proxy := fmt.Sprintf("%s --state %s --cache %s ssh --proxy %s %d", quoteWord(binary), quoteWord(a.StateDir), quoteWord(a.CacheDir), run, rank)
 		fmt.Fprintf(&b, "Host %s\n  ProxyCommand %s\n  User %s\n  IdentityFile \"%s\"\n  IdentitiesOnly yes\n  UserKnownHostsFile \"%s\"\n  HostKeyAlias %s\n  StrictHostKeyChecking yes\n",
 			sshName(run, rank), proxy, login, literal(filepath.Join(k.dir, "key")), literal(filepath.Join(k.dir, "known_hosts")), knownHost)
 	}
@@ -231,7 +232,7 @@ func quoteWord(s string) string {
 // guestLogin asks the node of a guest for the account there: that of the site's
 // user, who need not be called as this one is.
 func (a *app) guestLogin(ctx context.Context, run string, rank int) (string, error) {
-	node, done, err := a.dialNode(ctx, run, rank)
+	node, done, err := a.DialNode(ctx, run, rank)
 	if err != nil {
 		return "", err
 	}
@@ -267,7 +268,7 @@ func noGuest(run string, why error) error {
 
 // sshOver carries one connection of ssh to a guest.
 func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in io.Reader, out io.Writer) error {
-	node, done, err := a.dialNode(ctx, run, rank)
+	node, done, err := a.DialNode(ctx, run, rank)
 	if err != nil {
 		return err
 	}
@@ -279,16 +280,16 @@ func (a *app) sshOver(ctx context.Context, run string, rank int, k sshKeys, in i
 		return err
 	}
 	r := nodecall.ExecRequest{Rank: rank, Guest: true, Args: []string{api.GuestBinary, api.Command, api.SSHD}}
-	exit, err := node.Exec(ctx, r, io.MultiReader(bytes.NewReader(append(header, '\n')), in), out, a.stderr, nil)
+	exit, err := node.Exec(ctx, r, io.MultiReader(bytes.NewReader(append(header, '\n')), in), out, a.Stderr, nil)
 	if err == nil && exit.Code != 0 {
-		err = exitError{exit.Code}
+		err = console.Exit(exit.Code)
 	}
 	return err
 }
 
 // forward leads a port of the loopback to a guest.
 func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k sshKeys) error {
-	ctx, cancel := untilInterrupt(ctx)
+	ctx, cancel := console.UntilInterrupt(ctx)
 	defer cancel()
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(o.forward)))
 	if err != nil {
@@ -298,19 +299,19 @@ func (a *app) forward(ctx context.Context, run string, rank int, o sshOptions, k
 	stop := context.AfterFunc(ctx, func() { l.Close() })
 	defer stop()
 	_, port, _ := net.SplitHostPort(l.Addr().String())
-	_, err = fmt.Fprintf(a.stdout, "ssh -p %s -i %s -o IdentitiesOnly=yes -o HostKeyAlias=%s -o UserKnownHostsFile=%s %s@127.0.0.1\n", port,
+	_, err = fmt.Fprintf(a.Stdout, "ssh -p %s -i %s -o IdentitiesOnly=yes -o HostKeyAlias=%s -o UserKnownHostsFile=%s %s@127.0.0.1\n", port,
 		quoteWord(filepath.Join(k.dir, "key")), knownHost, quoteWord(filepath.Join(k.dir, "known_hosts")), o.login)
 	if err != nil {
 		return err
 	}
 	// sshd in the guest knows who may; to it a stranger costs a process.
-	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.printError(err) }}
+	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.PrintError(err) }}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		defer c.Close()
 		known()
 		if err := a.sshOver(ctx, run, rank, k, c, c); err != nil {
-			if _, ended := errors.AsType[exitError](err); !ended {
-				a.printError(err)
+			if _, ended := errors.AsType[console.Exit](err); !ended {
+				a.PrintError(err)
 			}
 		}
 	})

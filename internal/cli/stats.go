@@ -10,7 +10,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/inside"
@@ -28,16 +30,16 @@ type statsView struct {
 	Host string `json:"host,omitempty"`
 	inside.Sample
 	// Cores in use, on average since the sample before.
-	CoresUsed           float64    `json:"cores_used"`
-	ReadBytesPerSecond  int64      `json:"read_bytes_per_second"`
-	WriteBytesPerSecond int64      `json:"write_bytes_per_second"`
-	Error               *errorView `json:"error,omitempty"`
+	CoresUsed           float64            `json:"cores_used"`
+	ReadBytesPerSecond  int64              `json:"read_bytes_per_second"`
+	WriteBytesPerSecond int64              `json:"write_bytes_per_second"`
+	Error               *console.ErrorView `json:"error,omitempty"`
 }
 
 func (a *app) newStatsCommand() *cobra.Command {
 	var once, asJSON bool
 	c := &cobra.Command{
-		Use: "stats [RUN...]", Short: "Show what running jobs use, by node", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "stats [RUN...]", Short: "Show what running jobs use, by node", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.RunsTo(state.ToReach),
 		Long: `Show processors, memory and I/O that the processes of jobs use, for each node of the named
 runs, else of all that run. Memory that processes share counts once. I/O is that of
 disks, not of caches or network file systems.`,
@@ -50,12 +52,12 @@ disks, not of caches or network file systems.`,
 }
 
 func (a *app) stats(ctx context.Context, words []string, once, asJSON bool) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	runs, err := s.named(ctx, words, state.ToReach)
+	defer s.Close()
+	runs, err := s.Named(ctx, words, state.ToReach)
 	if err == nil && len(words) == 0 {
 		runs, err = s.Store.Runs(ctx, state.Filter{Active: true})
 		runs = slices.DeleteFunc(runs, func(r state.Run) bool { return r.State != state.Running })
@@ -63,7 +65,7 @@ func (a *app) stats(ctx context.Context, words []string, once, asJSON bool) erro
 	if err != nil {
 		return err
 	}
-	ctx, cancel := untilInterrupt(ctx)
+	ctx, cancel := console.UntilInterrupt(ctx)
 	defer cancel()
 	b := &board{count: 0}
 	if once {
@@ -78,7 +80,7 @@ func (a *app) stats(ctx context.Context, words []string, once, asJSON bool) erro
 	ended := b.start(ctx)
 	if once {
 		<-ended
-		return a.printStats(a.on(a.stdout), b.views(), asJSON, false)
+		return a.printStats(a.On(a.Stdout), b.views(), asJSON, false)
 	}
 	if asJSON {
 		for core.Sleep(ctx, inside.Interval) == nil {
@@ -96,15 +98,15 @@ func (a *app) stats(ctx context.Context, words []string, once, asJSON bool) erro
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
 	go func() { <-ended; stop() }()
-	return a.watch(watched, func(w *output.Screen) error { return a.printStats(w, b.views(), false, true) })
+	return a.Watch(watched, func(w *output.Screen) error { return a.printStats(w, b.views(), false, true) })
 }
 
 func (a *app) printStats(w *output.Screen, views []statsView, asJSON, line bool) error {
 	switch {
 	case asJSON && line:
-		return a.writeJSONLine(views)
+		return a.WriteJSONLine(views)
 	case asJSON:
-		return a.writeJSON(views)
+		return a.WriteJSON(views)
 	}
 	t := w.List(1, 3, 9)
 	t.Row("RUN", "NAME", "NODE", "HOST", "CPU", "MEMORY", "READ", "WRITTEN", "A SECOND", "PROCESSES")
@@ -113,8 +115,8 @@ func (a *app) printStats(w *output.Screen, views []statsView, asJSON, line bool)
 			t.Row(v.Run, v.Name, v.Node, v.Host, "-", "-", "-", "-", "-", v.Error.Message)
 			continue
 		}
-		t.Row(v.Run, v.Name, v.Node, v.Host, fmt.Sprintf("%.0f %% of %d", 100*v.CoresUsed, v.Cores), bytesText(v.MemoryBytes)+" of "+bytesText(v.HostMemoryBytes),
-			bytesText(v.ReadBytes), bytesText(v.WriteBytes), bytesText(v.ReadBytesPerSecond)+", "+bytesText(v.WriteBytesPerSecond), v.Processes)
+		t.Row(v.Run, v.Name, v.Node, v.Host, fmt.Sprintf("%.0f %% of %d", 100*v.CoresUsed, v.Cores), console.BytesText(v.MemoryBytes)+" of "+console.BytesText(v.HostMemoryBytes),
+			console.BytesText(v.ReadBytes), console.BytesText(v.WriteBytes), console.BytesText(v.ReadBytesPerSecond)+", "+console.BytesText(v.WriteBytesPerSecond), v.Processes)
 	}
 	return t.Flush()
 }
@@ -135,12 +137,12 @@ type watchedNode struct {
 }
 
 // add connects to a run. Where it was named, that must work.
-func (b *board) add(ctx context.Context, s *session, run state.Run, named bool) error {
+func (b *board) add(ctx context.Context, s *workspace.Session, run state.Run, named bool) error {
 	sub, err := control.SubmissionOf(run)
 	if err != nil {
 		return err
 	}
-	c, err := s.node(ctx, run, 0)
+	c, err := s.Node(ctx, run, 0)
 	if err != nil && named {
 		return err
 	}
@@ -157,7 +159,7 @@ func (b *board) add(ctx context.Context, s *session, run state.Run, named bool) 
 			n.view.Host = attempts[k-1].Hosts[rank/max(sub.Job.NodesPerHost(), 1)].Name
 		}
 		if err != nil {
-			n.view.Error = errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))
+			n.view.Error = console.ErrorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))
 		}
 		b.nodes = append(b.nodes, n)
 		if err != nil {
@@ -183,13 +185,13 @@ func (b *board) start(ctx context.Context) <-chan struct{} {
 		all.Go(func() {
 			read, write := io.Pipe()
 			go func() {
-				write.CloseWithError(runInside(ctx, n.c, n.rank, inside.Stats(b.count), nil, write))
+				write.CloseWithError(workspace.RunInside(ctx, n.c, n.rank, inside.Stats(b.count), nil, write))
 			}()
 			err := b.take(n, read)
-			read.CloseWithError(errEnough)
+			read.CloseWithError(workspace.ErrEnough)
 			if err != nil && ctx.Err() == nil {
 				b.mu.Lock()
-				n.view.Error = errorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))
+				n.view.Error = console.ErrorOf(core.KindOf(err).String(), err.Error(), core.Remedy(err))
 				b.mu.Unlock()
 			}
 		})

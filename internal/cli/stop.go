@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
@@ -26,7 +28,7 @@ type stopOptions struct {
 func (a *app) newStopCommand() *cobra.Command {
 	var o stopOptions
 	c := &cobra.Command{
-		Use: "stop RUN...", Short: "Stop runs cleanly", ValidArgsFunction: a.runsTo(state.ToEnd),
+		Use: "stop RUN...", Short: "Stop runs cleanly", ValidArgsFunction: a.RunsTo(state.ToEnd),
 		Long: `Stop runs: the task gets TERM, and KILL after a grace. Existing outputs are
 collected, and hosts are released. RUN is an id, its first letters (four or more),
 or the name of a run that is not over.
@@ -46,16 +48,16 @@ A run keeps its hosts until its outputs are stored. Where they can never be stor
 	c.Flags().BoolVar(&o.without, "without-outputs", false, "do not collect outputs: they are removed")
 	c.MarkFlagsMutuallyExclusive("all", "without-outputs") // of one run at a time one knows what is lost
 	c.MarkFlagsMutuallyExclusive("site-lost", "without-outputs")
-	c.Flags().BoolVar(&o.asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&o.asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 func (a *app) stop(ctx context.Context, words []string, o stopOptions) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	var runs []state.Run
 	if err := namesOr("--all", o.all, words); err != nil {
 		return err
@@ -63,46 +65,46 @@ func (a *app) stop(ctx context.Context, words []string, o stopOptions) error {
 	if o.all {
 		runs, err = s.Store.Runs(ctx, state.Filter{Active: true})
 	} else {
-		runs, err = s.named(ctx, words, state.ToEnd)
+		runs, err = s.Named(ctx, words, state.ToEnd)
 	}
 	if err != nil {
 		return err
 	}
-	t := a.newTally(o.asJSON)
-	s.end(ctx, runs, o, func(run state.Run, err error) { t.add(doneView{ID: run.ID, State: run.State}, err) })
-	return t.end()
+	t := a.NewTally(o.asJSON)
+	endRuns(ctx, s, runs, o, func(run state.Run, err error) { t.Add(console.DoneView{ID: run.ID, State: run.State}, err) })
+	return t.End()
 }
 
 // holdLost ends the waiting of a run that shall end for a site that does not
 // answer. Where it waits for none, it only ends.
-func (s *session) holdLost(ctx context.Context, run state.Run) error {
+func holdLost(ctx context.Context, s *workspace.Session, run state.Run) error {
 	text, err := s.HoldLost(ctx, run, nil)
 	if core.IsKind(err, core.Invalid) {
 		return nil
 	}
 	if err == nil {
-		s.app.say("run %s: %s", run.ID, text)
+		s.Workspace.Say("run %s: %s", run.ID, text)
 	}
 	return err
 }
 
-// end stops runs that are not over, all at once, and waits for one after the other.
+// endRuns stops runs that are not over, all at once, and waits for one after the other.
 // It reports how each stands then, and what has kept it from ending.
-func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, notify func(state.Run, error)) {
+func endRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o stopOptions, notify func(state.Run, error)) {
 	errs := make([]error, len(runs))
 	for i, run := range runs {
 		if !run.State.Final() {
-			errs[i] = s.askEnd(ctx, run, o)
+			errs[i] = askEnd(ctx, s, run, o)
 		}
 	}
 	for i, run := range runs {
 		err := errs[i]
 		switch {
 		case run.State.Final():
-			s.app.say("run %s is over already (%s)", run.ID, run.State)
+			s.Workspace.Say("run %s is over already (%s)", run.ID, run.State)
 		case err == nil && !o.noWait:
-			if run, err = s.awaitEnd(ctx, run); err == nil {
-				s.app.say("run %s: %s", run.ID, run.State)
+			if run, err = awaitEnd(ctx, s, run); err == nil {
+				s.Workspace.Say("run %s: %s", run.ID, run.State)
 			}
 		}
 		notify(run, err)
@@ -110,7 +112,7 @@ func (s *session) end(ctx context.Context, runs []state.Run, o stopOptions, noti
 }
 
 // askEnd has a run end, and does not wait for it.
-func (s *session) askEnd(ctx context.Context, run state.Run, o stopOptions) error {
+func askEnd(ctx context.Context, s *workspace.Session, run state.Run, o stopOptions) error {
 	if err := s.Store.AskStop(ctx, run.ID); err != nil { // before its site is declared lost, lest it continue elsewhere
 		return err
 	}
@@ -120,11 +122,11 @@ func (s *session) askEnd(ctx context.Context, run state.Run, o stopOptions) erro
 		}
 	}
 	if o.siteLost {
-		if err := s.holdLost(ctx, run); err != nil {
+		if err := holdLost(ctx, s, run); err != nil {
 			return err
 		}
 	}
-	return s.nudge(run.ID)
+	return nudge(s, run.ID)
 }
 
 // namesOr refuses a command that is given both names of runs and the flag that
@@ -143,32 +145,17 @@ func namesOr(flag string, set bool, words []string) error {
 	return nil
 }
 
-// named gives the runs that the arguments of a command mean, each once.
-func (s *session) named(ctx context.Context, words []string, why state.Meaning) ([]state.Run, error) {
-	var runs []state.Run
-	for _, w := range words {
-		run, err := s.Store.FindRun(ctx, w, why)
-		if err != nil {
-			return nil, err
-		}
-		if !slices.ContainsFunc(runs, func(r state.Run) bool { return r.ID == run.ID }) {
-			runs = append(runs, run)
-		}
-	}
-	return runs, nil
-}
-
 // nudge makes a run's controller look at the record; a run without one gets
 // a new controller, which looks first of all.
-func (s *session) nudge(id string) error {
+func nudge(s *workspace.Session, id string) error {
 	reported, err := s.Store.Nudge(id)
 	if host := s.Store.Elsewhere(id); err == nil && reported && host != "" {
-		s.app.say("run %s: its controller on host %s looks within %v", id, host, supervisor.StopInterval)
+		s.Workspace.Say("run %s: its controller on host %s looks within %v", id, host, supervisor.StopInterval)
 	}
 	if err != nil || reported {
 		return err
 	}
-	return s.background(id)
+	return s.Background(id)
 }
 
 // endTries is how many controllers may give up before a run's end is not waited
@@ -181,7 +168,7 @@ const (
 )
 
 // awaitEnd waits until a run is over, and reports what is in the way meanwhile.
-func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error) {
+func awaitEnd(ctx context.Context, s *workspace.Session, run state.Run) (state.Run, error) {
 	var (
 		begun   = time.Now()
 		started time.Time // a controller, of tries, that has not shown up yet
@@ -205,10 +192,10 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 		}
 		if is && (tries > 1 || e.Time.After(begun)) && e.Seq != last {
 			last = e.Seq
-			s.app.say("run %s: %s", run.ID, report.Sentence(e))
+			s.Workspace.Say("run %s: %s", run.ID, report.Sentence(e))
 		} else if last == 0 && time.Since(begun) > silence {
 			last = -1
-			s.app.say("run %s: %s", run.ID, s.endingText(ctx, run))
+			s.Workspace.Say("run %s: %s", run.ID, endingText(ctx, s, run))
 		}
 		if s.Store.Controlled(run.ID) {
 			started = time.Time{}
@@ -224,7 +211,7 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 			}
 		}
 		started = time.Now()
-		if err := s.background(run.ID); err != nil { // its controller died under us
+		if err := s.Background(run.ID); err != nil { // its controller died under us
 			return run, err
 		}
 	}
@@ -232,7 +219,7 @@ func (s *session) awaitEnd(ctx context.Context, run state.Run) (state.Run, error
 }
 
 // endingText reports what a run that does not end at once is waited for.
-func (s *session) endingText(ctx context.Context, run state.Run) string {
+func endingText(ctx context.Context, s *workspace.Session, run state.Run) string {
 	text := "it has been told to end"
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	left := func(at state.Attempt) bool { return !at.Released() }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -50,9 +52,9 @@ func TestStopSaysThatItIsAskedElsewhere(t *testing.T) {
 // that comes late is no second one.
 func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", State: state.Running})
-	a := &app{stdout: &bytes.Buffer{}, stderr: &bytes.Buffer{}}
-	s := &session{Controller: &control.Controller{Store: d.store}, app: a}
-	ctx, stop, done := s.watchSignals(t.Context(), "aaaa1111", newProgress(a, true))
+	a := newApp(&bytes.Buffer{}, &bytes.Buffer{})
+	s := &workspace.Session{Controller: &control.Controller{Store: d.store}, Workspace: a.Workspace}
+	ctx, stop, done := watchSignals(t.Context(), s, "aaaa1111", console.NewProgress(a.Console, true))
 	defer done()
 	select {
 	case <-stop:

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/supervisor"
@@ -60,7 +61,7 @@ func stopPrints(t *testing.T, st state.RunState, attempt state.Attempt, what str
 			}
 		}
 	}()
-	root := (&app{stdout: io.Discard, stderr: stderr}).newRoot()
+	root := newApp(io.Discard, stderr).newRoot()
 	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "stop", "pi"})
 	if err := root.ExecuteContext(ctx); err != nil {
 		t.Error(err)
@@ -105,7 +106,7 @@ func TestResumeSaysWhereARunStands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer controller.Unlock()
-	root := (&app{stdout: io.Discard, stderr: io.Discard}).newRoot()
+	root := newApp(io.Discard, io.Discard).newRoot()
 	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it is running, not suspended") {
 		t.Errorf("got %v", err)
@@ -139,8 +140,8 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 			}
 		})
 		var reported strings.Builder
-		a := &app{stdout: io.Discard, stderr: &reported}
-		got, goes, err := a.settle(t.Context(), &session{app: a, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
+		a := newApp(io.Discard, &reported)
+		got, goes, err := a.settle(t.Context(), &workspace.Session{Workspace: a.Workspace, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
 		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(reported.String(), "another bee process looks what has become of it") {
 			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, reported.String())
 		}

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
@@ -22,7 +24,7 @@ func (a *app) submission(from jobSource, o runOptions) (control.Submission, erro
 		draft.CheckHere()
 	}
 	named := draft.Job.Store != "" // and not by the sites file
-	job, sites, err := a.finish(draft)
+	job, sites, err := a.Finish(draft)
 	if err != nil {
 		return control.Submission{}, err
 	}
@@ -40,18 +42,18 @@ func (a *app) submission(from jobSource, o runOptions) (control.Submission, erro
 	}
 	shown.Mounts = job.Mounts[:len(job.Mounts)-len(o.docker.volumes)]
 	strange := from.strange
-	reaches := reachesOf(&shown, strange)
+	reaches := console.ReachesOf(&shown, strange)
 	if !o.begins { // only the store is tried
 		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
 	}
-	if err := a.allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
+	if err := a.Allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
 		return control.Submission{}, err
 	}
-	f, err := a.findSites()
+	f, err := a.FindSites()
 	if err == nil && f.Path != "" {
 		f.Path, err = filepath.Abs(f.Path)
 	}
-	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: origin(from.beefile)}
+	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: a.Origin(from.beefile)}
 	if !from.keepsLinks {
 		sub.Own = ownDir(job, strange)
 	}
@@ -120,7 +122,7 @@ func (o runOptions) change(draft *spec.Draft) error {
 	}
 	o.changeResources(draft)
 	if o.given("image") {
-		job.Image, job.Build = spec.ImageFrom(workingDir(), o.image), nil // paths of flags are the shell's
+		job.Image, job.Build = spec.ImageFrom(workspace.WorkingDir(), o.image), nil // paths of flags are the shell's
 		draft.Flag("image", "--image")
 		draft.Flag("build", "--image")
 	}

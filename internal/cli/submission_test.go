@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -57,7 +59,7 @@ func TestFlagsAreCheckedLikeTheBeefile(t *testing.T) {
 		"check --sites " + sites + " " + bad: {":2:8: nodes: 0", ":4:8: retry", "slots: -1 cannot be"},
 	} {
 		err := newDesk(t).bee(strings.Fields(line)...)
-		if codeOf(err) != exitInvalid {
+		if console.CodeOf(err) != console.ExitInvalid {
 			t.Errorf("%s: got %v", line, err)
 			continue
 		}
@@ -108,7 +110,7 @@ func TestPathsOfFlagsStartHere(t *testing.T) {
 	if err := flags.change(draft); err != nil {
 		t.Fatal(err)
 	}
-	if want := "oci:" + filepath.Join(workingDir(), "app:1"); draft.Job.Image != want {
+	if want := "oci:" + filepath.Join(workspace.WorkingDir(), "app:1"); draft.Job.Image != want {
 		t.Errorf("got %s, want %s", draft.Job.Image, want)
 	}
 }
@@ -118,14 +120,14 @@ func TestARunThatCannotBeIsToldInJSON(t *testing.T) {
 	t.Setenv("XDG_CONFIG_HOME", t.TempDir())
 	t.Setenv("BEE_SITES", "")
 	t.Setenv("SLURM_JOB_ID", "")
-	for line, want := range map[string]failure{
-		"run --json " + beefile(t, "image: a\nnodes: 0\nretry: many\n"): {Error: &errorView{Kind: "invalid"}, Problems: make([]spec.Problem, 2)},
-		"run --json -d /there/is/none":                                  {Error: &errorView{Kind: "not found"}},
-		"vm restore --json " + t.TempDir():                              {Error: &errorView{Kind: "not found"}},
+	for line, want := range map[string]console.Failure{
+		"run --json " + beefile(t, "image: a\nnodes: 0\nretry: many\n"): {Error: &console.ErrorView{Kind: "invalid"}, Problems: make([]spec.Problem, 2)},
+		"run --json -d /there/is/none":                                  {Error: &console.ErrorView{Kind: "not found"}},
+		"vm restore --json " + t.TempDir():                              {Error: &console.ErrorView{Kind: "not found"}},
 	} {
 		d := newDesk(t)
 		err := d.bee(strings.Fields(line)...)
-		var got failure
+		var got console.Failure
 		if jerr := json.Unmarshal(d.out.Bytes(), &got); jerr != nil || got.Error == nil {
 			t.Errorf("bee %s: %v, wrote %q", line, jerr, d.out.String())
 			continue

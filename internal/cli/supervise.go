@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/supervisor"
 	"github.com/spf13/cobra"
@@ -45,7 +47,7 @@ runs that need them wait for bee supervise from your shell.`,
 	}
 	c.Flags().BoolVar(&install, "install", false, "run at each login")
 	c.Flags().BoolVar(&uninstall, "uninstall", false, "do not run at login any more")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	c.MarkFlagsMutuallyExclusive("install", "uninstall", "json")
 	return c
 }
@@ -56,19 +58,19 @@ const lateDeath = 300 * time.Millisecond
 
 // supervise continues all runs that need a controller and have none.
 func (a *app) supervise(ctx context.Context, asJSON bool) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	ids, err := a.takeOrphans(ctx, s)
+	defer s.Close()
+	ids, err := a.TakeOrphans(ctx, s)
 	if err != nil {
 		return err
 	}
 	if err := core.Sleep(ctx, lateDeath); err != nil {
 		return err
 	}
-	late, err := a.takeOrphans(ctx, s)
+	late, err := a.TakeOrphans(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -77,57 +79,27 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 			ids = append(ids, id)
 		}
 	}
-	t := a.newTally(asJSON)
+	t := a.NewTally(asJSON)
 	for _, id := range ids {
 		a.reportTaken(ctx, s, t, id)
 	}
 	if len(ids) == 0 {
-		a.say("every run has a controller, or needs none")
+		a.Say("every run has a controller, or needs none")
 	}
-	return t.end()
+	return t.End()
 }
 
 // reportTaken prints a run that has a controller again. One that its controller has ended
 // and forgotten since, as that of a killed build, is no error.
-func (a *app) reportTaken(ctx context.Context, s *session, t *tally, id string) {
+func (a *app) reportTaken(ctx context.Context, s *workspace.Session, t *console.Tally, id string) {
 	run, err := s.Store.Run(ctx, id)
 	if core.IsKind(err, core.NotFound) {
 		return
 	}
-	if err == nil && !t.asJSON {
-		_, err = fmt.Fprintln(a.stdout, id)
+	if err == nil && !t.AsJSON {
+		_, err = fmt.Fprintln(a.Stdout, id)
 	}
-	t.add(doneView{ID: id, State: run.State}, err)
-}
-
-// unsupervised returns the runs that need a controller and have none.
-func (s *session) unsupervised(ctx context.Context) ([]string, error) {
-	ids, err := s.Garbage().Orphans(ctx)
-	return s.unattended(ctx, ids), err
-}
-
-// unattended returns those of some runs without a controller that no supervisor is to take
-// already.
-func (s *session) unattended(ctx context.Context, ids []string) []string {
-	return slices.DeleteFunc(ids, func(id string) bool { return supervisor.IsLeft(s.Store, id) || s.crashed().Abandoned(ctx, id) })
-}
-
-// warnUnsupervised prints which of some runs have no controller, and the remedy. It starts
-// nothing: for commands that only read.
-func (s *session) warnUnsupervised(ctx context.Context, among func(id string) bool) error {
-	ids, err := s.unsupervised(ctx)
-	if err != nil {
-		return err
-	}
-	ids = slices.DeleteFunc(ids, func(id string) bool { return !among(id) })
-	switch len(ids) {
-	case 0:
-	case 1:
-		s.app.say("no controller works on run %s now: `bee supervise` continues it", ids[0])
-	default:
-		s.app.say("no controllers work on %d runs now: `bee supervise` continues them", len(ids))
-	}
-	return nil
+	t.Add(console.DoneView{ID: id, State: run.State}, err)
 }
 
 func (a *app) superviseAtLogin(ctx context.Context) error {
@@ -137,14 +109,14 @@ func (a *app) superviseAtLogin(ctx context.Context) error {
 	}
 	place, err := l.Install(ctx)
 	if err == nil {
-		a.say("`bee supervise` runs at login, by %s", place)
+		a.Say("`bee supervise` runs at login, by %s", place)
 	}
 	return err
 }
 
 // login returns the entry that starts this installation's supervisor at login.
 func (a *app) login() (supervisor.Login, error) {
-	if err := a.paths(); err != nil {
+	if err := a.Paths(); err != nil {
 		return supervisor.Login{}, err
 	}
 	binary, err := os.Executable()
@@ -155,18 +127,18 @@ func (a *app) login() (supervisor.Login, error) {
 	if err != nil {
 		return supervisor.Login{}, err
 	}
-	sum := sha256.Sum256([]byte(a.stateDir))
+	sum := sha256.Sum256([]byte(a.StateDir))
 	l := supervisor.Login{
 		Name: "bee-supervise-" + hex.EncodeToString(sum[:4]), Path: os.Getenv("PATH"), Config: config,
-		Args: []string{binary, "supervise", "--state", a.stateDir, "--cache", a.cacheDir},
+		Args: []string{binary, "supervise", "--state", a.StateDir, "--cache", a.CacheDir},
 	}
-	if sites := os.Getenv("BEE_SITES"); a.sites == "" {
-		a.sites = sites
+	if sites := os.Getenv("BEE_SITES"); a.Sites == "" {
+		a.Sites = sites
 	}
-	if a.sites == "" {
+	if a.Sites == "" {
 		return l, nil
 	}
-	sites, err := filepath.Abs(a.sites)
+	sites, err := filepath.Abs(a.Sites)
 	l.Args = append(l.Args, "--sites", sites)
 	return l, err
 }

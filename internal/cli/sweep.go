@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
@@ -27,12 +28,12 @@ Things that no record explains, and that bee rm did not leave, are listed with t
 reason and kept, unless --force is given. A run whose record is lost, but has a
 copy beside its files, is taken over.`,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.open(c.Context())
+			s, err := a.Open(c.Context())
 			if err != nil {
 				return err
 			}
-			defer s.close()
-			sites, err := a.findSites()
+			defer s.Close()
+			sites, err := a.FindSites()
 			if err != nil {
 				return err
 			}
@@ -44,7 +45,7 @@ copy beside its files, is taken over.`,
 				if found == nil {
 					found = []control.Swept{}
 				}
-				if jerr := a.writeJSON(found); jerr != nil {
+				if jerr := a.WriteJSON(found); jerr != nil {
 					return jerr
 				}
 				return err
@@ -54,12 +55,12 @@ copy beside its files, is taken over.`,
 				if f.Kept != "" {
 					line += "\tkept: " + f.Kept
 				}
-				if _, werr := fmt.Fprintln(a.stdout, printable(line)); werr != nil {
+				if _, werr := fmt.Fprintln(a.Stdout, output.Printable(line)); werr != nil {
 					return errors.Join(err, werr)
 				}
 			}
 			if len(found) == 0 && err == nil {
-				a.say("nothing is left behind")
+				a.Say("nothing is left behind")
 			}
 			return err
 		},

@@ -70,12 +70,12 @@ func TestWithoutHomeThereIsOneError(t *testing.T) {
 		os.Unsetenv(v) //nolint:errcheck // it is put back
 	}
 	var out strings.Builder
-	a := &app{stderr: &out}
-	err := a.paths()
+	a := newApp(nil, &out)
+	err := a.Paths()
 	if err == nil {
 		t.Fatal("it finds a home directory")
 	}
-	a.printError(err)
+	a.PrintError(err)
 	if strings.Count(out.String(), "home directory") != 1 || strings.Count(out.String(), "\n") != 2 {
 		t.Errorf("got %q", out.String())
 	}

@@ -17,9 +17,9 @@ func (a *app) newVersionCommand() *cobra.Command {
 		Use: "version", Short: "Show the version of bee", Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if asJSON {
-				return a.writeJSON(map[string]string{"version": Version, "go": runtime.Version(), "platform": platform, "commit": commit()})
+				return a.WriteJSON(map[string]string{"version": Version, "go": runtime.Version(), "platform": platform, "commit": commit()})
 			}
-			_, err := fmt.Fprintln(a.stdout, "bee version", versionText())
+			_, err := fmt.Fprintln(a.Stdout, "bee version", versionText())
 			return err
 		},
 	}

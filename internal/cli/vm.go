@@ -8,6 +8,9 @@ import (
 	"runtime"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/image/build"
@@ -93,7 +96,7 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 			recipe := build.Recipe(o)
 			n.platform = "linux/" + o.Arch
 			return a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
-				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, o.Arch, policy, report)
+				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workspace.WorkingDir()}, o.Arch, policy, report)
 			})
 		},
 	}
@@ -113,7 +116,7 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
 	n.flag(c)
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
-	f.BoolVar(&asJSON, "json", false, jsonHelp)
+	f.BoolVar(&asJSON, "json", false, console.JSONHelp)
 	c.MarkFlagsMutuallyExclusive("docker-deb", "docker-repository")
 	return c
 }
@@ -138,13 +141,13 @@ Use this to try it by hand.`,
 			if err := unused("write QEMU into", args[0]); err != nil {
 				return err
 			}
-			store, err := a.openImages()
+			store, err := a.OpenImages()
 			if err != nil {
 				return err
 			}
 			recipe := build.Recipe(build.Options{Arch: runtime.GOARCH})
 			report, done := a.imageProgress()
-			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workingDir()}, runtime.GOARCH, "missing", report)
+			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workspace.WorkingDir()}, runtime.GOARCH, "missing", report)
 			done()
 			if err != nil {
 				return err
@@ -161,7 +164,7 @@ Use this to try it by hand.`,
 			if err := os.WriteFile(program, []byte(bundleScript), 0o755); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintln(a.stdout, program)
+			_, err = fmt.Fprintln(a.Stdout, program)
 			return err
 		},
 	}
@@ -176,7 +179,7 @@ func (a *app) newVMShellCommand() *cobra.Command {
 		Use: "shell RUN [NODE] [flags] [-- COMMAND...]", Short: "Run a command, or a shell, as root in a run's virtual machine",
 		Long:    "Run a command, or a shell, as root in a run's virtual machine, outside the container. Docker is available there.",
 		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme 1 -- dmesg",
-		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			rank, command, err := guestArgs(c, args, rank)
 			if err != nil {
@@ -196,7 +199,7 @@ func (a *app) newVMShellCommand() *cobra.Command {
 func (a *app) newVMConsoleCommand() *cobra.Command {
 	var rank int
 	c := &cobra.Command{
-		Use: "console RUN [NODE]", Short: "Show the kernel messages of a run's virtual machine", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Use: "console RUN [NODE]", Short: "Show the kernel messages of a run's virtual machine", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.RunsTo(state.ToReach),
 		Long:    "Show the kernel messages of a run's virtual machine, also while it boots.",
 		Example: "  bee vm console lysozyme\n  bee vm console lysozyme 1",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -204,7 +207,7 @@ func (a *app) newVMConsoleCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			node, done, err := a.dialNode(c.Context(), args[0], rank)
+			node, done, err := a.DialNode(c.Context(), args[0], rank)
 			if err != nil {
 				return err
 			}
@@ -213,7 +216,7 @@ func (a *app) newVMConsoleCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprint(a.stdout, printable(strings.ReplaceAll(text, "\r\n", "\n")))
+			_, err = fmt.Fprint(a.Stdout, output.Printable(strings.ReplaceAll(text, "\r\n", "\n")))
 			return err
 		},
 	}

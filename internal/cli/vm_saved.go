@@ -4,6 +4,8 @@ import (
 	"context"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -19,21 +21,21 @@ devices and disks are written to a directory, and they continue. The run's Beefi
 needs vm: and checkpoint: {mode: vm}. A directory keeps the last two snapshots.
 They contain all memory of the machines, secrets too.`,
 		Example: "  bee vm snapshot lysozyme ./saved",
-		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.runsTo(state.ToReach),
+		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.vmSnapshot(c.Context(), args[0], args[1], asJSON)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) error {
-	s, run, err := a.openRun(ctx, word)
+	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
@@ -53,9 +55,9 @@ func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) err
 		return err
 	}
 	if asJSON {
-		return a.writeJSON(kept)
+		return a.WriteJSON(kept)
 	}
-	a.say("saved in %s: %s; `bee vm restore` brings it up once the run has ended", shortPath(dir), bytesText(kept.Bytes))
+	a.Say("saved in %s: %s; `bee vm restore` brings it up once the run has ended", workspace.ShortPath(dir), console.BytesText(kept.Bytes))
 	return nil
 }
 
@@ -76,9 +78,9 @@ and you are asked.`,
 	f.StringSliceVar(&o.site, "site", nil, "`site` to use in place of those of the run; several with commas, in order of priority")
 	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and continue in the background")
 	f.BoolVarP(&o.quiet, "quiet", "q", false, "print only the task's output")
-	f.BoolVar(&o.asJSON, "json", false, jsonHelp)
-	a.siteFlag(c)
-	o.trust.flag(f, "the saved machines")
+	f.BoolVar(&o.asJSON, "json", false, console.JSONHelp)
+	a.SiteFlag(c)
+	o.trust.Flag(f, "the saved machines")
 	return c
 }
 
@@ -87,18 +89,18 @@ func (a *app) vmRestore(ctx context.Context, dir string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	f := a.foreign(dir, "it was exported", o.trust)
+	f := a.Foreign(dir, "it was exported", o.trust)
 	f.Sites = func(names []string) ([]spec.Site, error) {
 		if len(o.site) > 0 {
 			names = o.site
 		}
-		return a.loadSites(&spec.Job{Sites: names}) // of an export only the names count
+		return a.LoadSites(&spec.Job{Sites: names}) // of an export only the names count
 	}
-	s, err := a.open(ctx)
+	s, err := a.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
+	defer s.Close()
 	run, lock, err := s.Import(ctx, dir, f)
 	if err != nil {
 		return err

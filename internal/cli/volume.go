@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -34,8 +35,8 @@ however slow the remote is. What was closed or synced survives a crash of this h
 
 // volumes is the directory of the records of this host's volumes.
 func (a *app) volumes() (string, error) {
-	err := a.paths()
-	return filepath.Join(a.stateDir, "volumes"), err
+	err := a.Paths()
+	return filepath.Join(a.StateDir, "volumes"), err
 }
 
 // allVolumes gives this host's volumes.
@@ -143,14 +144,14 @@ func remotePlace(text string) (remote.Place, error) {
 }
 
 func (a *app) volumeMount(ctx context.Context, o mount.Options) error {
-	ctx, done := untilInterrupt(ctx)
+	ctx, done := console.UntilInterrupt(ctx)
 	defer done()
 	c, err := mount.Up(ctx, o)
 	if err != nil {
 		return err
 	}
-	a.say("%s is mounted at %s, with a buffer of %s at %s", c.Remote, c.Mount, bytesText(c.Room), c.Place)
-	a.on(a.stderr).SayBelow("Data that were not closed or synced are lost if this host dies within a second. All others are not, once its disk is back.")
+	a.Say("%s is mounted at %s, with a buffer of %s at %s", c.Remote, c.Mount, console.BytesText(c.Room), c.Place)
+	a.On(a.Stderr).SayBelow("Data that were not closed or synced are lost if this host dies within a second. All others are not, once its disk is back.")
 	return nil
 }
 
@@ -170,12 +171,12 @@ draining continues in the background.`,
 			if err := mount.Down(c.Context(), v); err != nil {
 				return err
 			}
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			if noWait {
 				s, err := a.volumeStatus(ctx, v)
 				if err == nil && !s.Drained {
-					a.say("undrained: %s in %d changes; draining continues, and `bee volume drain %s` waits for it", bytesText(s.Undrained), s.Changes, v.Remote)
+					a.Say("undrained: %s in %d changes; draining continues, and `bee volume drain %s` waits for it", console.BytesText(s.Undrained), s.Changes, v.Remote)
 				}
 				return err
 			}
@@ -209,7 +210,7 @@ that was killed is started again: it has everything that was closed or synced.`,
 			if err != nil {
 				return err
 			}
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			s, err := a.volumeDrain(ctx, v)
 			if err == nil {
@@ -249,8 +250,8 @@ func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, er
 		}
 		return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
 	}
-	line := output.NewStatusLine(a.stderr)
-	inPlace := output.IsTerminal(a.stderr) && output.IsSmart()
+	line := output.NewStatusLine(a.Stderr)
+	inPlace := output.IsTerminal(a.Stderr) && output.IsSmart()
 	waits, died := "", 0
 	for {
 		s, err := status()
@@ -259,9 +260,9 @@ func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, er
 		}
 		if err == nil && !s.Drained {
 			if inPlace {
-				line.Show(fmt.Sprintf("%s in %d changes undrained %s", bytesText(s.Undrained), s.Changes, s.Waits))
+				line.Show(fmt.Sprintf("%s in %d changes undrained %s", console.BytesText(s.Undrained), s.Changes, s.Waits))
 			} else if s.Waits != waits && s.Waits != "" {
-				a.say("draining waits: %s", s.Waits)
+				a.Say("draining waits: %s", s.Waits)
 			}
 			waits = s.Waits
 			err = core.Sleep(ctx, drainLook)
@@ -280,7 +281,7 @@ func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, er
 			if ctx.Err() != nil {
 				err = &core.Error{
 					Kind: core.Stopped, Op: "wait for draining of", Object: v.Remote,
-					Err:    fmt.Errorf("%s in %d changes are undrained", bytesText(s.Undrained), s.Changes),
+					Err:    fmt.Errorf("%s in %d changes are undrained", console.BytesText(s.Undrained), s.Changes),
 					Remedy: "They stay on this host's disk, and draining continues. `bee volume drain " + v.Remote + "` waits again.",
 				}
 			}
@@ -292,9 +293,9 @@ func (a *app) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, er
 func (a *app) printConflicts(s calls.Status) {
 	for _, c := range s.Conflicts {
 		if c.As != "" {
-			a.say("others have changed %s on the remote; yours is %s beside it", printable(c.Path), printable(c.As))
+			a.Say("others have changed %s on the remote; yours is %s beside it", output.Printable(c.Path), output.Printable(c.As))
 		} else {
-			a.say("others have changed %s on the remote, which stays as it is there", printable(c.Path))
+			a.Say("others have changed %s on the remote, which stays as it is there", output.Printable(c.Path))
 		}
 	}
 }

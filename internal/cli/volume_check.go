@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/volume/burst"
@@ -29,12 +30,12 @@ command then ends with an error. Files with undrained changes are not compared.`
 			if err != nil {
 				return err
 			}
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			return a.volumeCheck(ctx, v, asJSON)
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
@@ -54,11 +55,11 @@ func (a *app) volumeCheck(ctx context.Context, v burst.Config, asJSON bool) erro
 	}
 	defer r.Close()
 	defer context.AfterFunc(ctx, r.Stop)()
-	line := output.NewStatusLine(a.stderr)
-	inPlace := output.IsTerminal(a.stderr) && output.IsSmart()
+	line := output.NewStatusLine(a.Stderr)
+	inPlace := output.IsTerminal(a.Stderr) && output.IsSmart()
 	c, err := burst.Check(ctx, peer, r, func(c burst.Checked) {
 		if inPlace {
-			line.Show(fmt.Sprintf("%d files, %s compared, %d wrong", c.Files, bytesText(c.Bytes), len(c.Wrong)))
+			line.Show(fmt.Sprintf("%d files, %s compared, %d wrong", c.Files, console.BytesText(c.Bytes), len(c.Wrong)))
 		}
 	})
 	line.Clear()
@@ -69,18 +70,18 @@ func (a *app) volumeCheck(ctx context.Context, v burst.Config, asJSON bool) erro
 		return err
 	}
 	if asJSON {
-		if err := a.writeJSON(c); err != nil {
+		if err := a.WriteJSON(c); err != nil {
 			return err
 		}
 	} else {
-		t := a.on(a.stdout).List()
+		t := a.On(a.Stdout).List()
 		for _, w := range c.Wrong {
 			t.Row(string(w.Finding), w.Path)
 		}
 		if err := t.Flush(); err != nil {
 			return err
 		}
-		a.say("%d files with %s were compared, %d have undrained changes, %d were not written through the volume", c.Files, bytesText(c.Bytes), c.Undrained, c.Unknown)
+		a.Say("%d files with %s were compared, %d have undrained changes, %d were not written through the volume", c.Files, console.BytesText(c.Bytes), c.Undrained, c.Unknown)
 	}
 	if len(c.Wrong) > 0 {
 		return &core.Error{

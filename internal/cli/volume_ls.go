@@ -3,6 +3,7 @@ package cli
 import (
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/spf13/cobra"
 )
@@ -27,13 +28,13 @@ be mounted. With --all, drained volumes are listed as well.`,
 				}
 			}
 			if asJSON {
-				return a.writeJSON(list)
+				return a.WriteJSON(list)
 			}
 			if len(list) == 0 {
-				a.say("no volume of this installation has undrained data")
+				a.Say("no volume of this installation has undrained data")
 				return nil
 			}
-			t := a.on(a.stdout).List()
+			t := a.On(a.Stdout).List()
 			t.Row("VOLUME", "REMOTE", "UNDRAINED", "CHANGES", "SINCE", "STATE", "BUFFER")
 			for _, v := range list {
 				t.Row(volumeRow(v)...)
@@ -42,15 +43,15 @@ be mounted. With --all, drained volumes are listed as well.`,
 		},
 	}
 	c.Flags().BoolVarP(&all, "all", "a", false, "drained volumes, too")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
 // volumeRow is a row of the list of volumes.
 func volumeRow(v volumeView) []any {
-	undrained, changes, since := any(bytesText(v.Undrained)), any(v.Changes), "-"
+	undrained, changes, since := any(console.BytesText(v.Undrained)), any(v.Changes), "-"
 	if v.Oldest != nil {
-		since = durationText(time.Since(*v.Oldest))
+		since = console.DurationText(time.Since(*v.Oldest))
 	}
 	state := "draining"
 	switch {
@@ -83,7 +84,7 @@ that was moved to this host. Everything that is needed is on that disk.`,
 			if err != nil {
 				return err
 			}
-			ctx, done := untilInterrupt(c.Context())
+			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			return a.volumeEnd(ctx, v)
 		},

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -32,17 +33,17 @@ its remote.`,
 					return err
 				}
 				if len(args) == 1 {
-					return a.writeJSON(list[0])
+					return a.WriteJSON(list[0])
 				}
-				return a.writeJSON(list)
+				return a.WriteJSON(list)
 			case watch:
-				return a.watch(c.Context(), show)
+				return a.Watch(c.Context(), show)
 			}
-			return show(a.on(a.stdout))
+			return show(a.On(a.Stdout))
 		},
 	}
 	c.Flags().BoolVarP(&watch, "watch", "w", false, "show it again and again, until an interrupt")
-	c.Flags().BoolVar(&asJSON, "json", false, jsonHelp)
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	c.MarkFlagsMutuallyExclusive("watch", "json")
 	return c
 }
@@ -73,7 +74,7 @@ func (a *app) volumesFound(ctx context.Context, args []string) ([]volumeView, er
 	for _, c := range all {
 		s, err := a.volumeStatus(ctx, c)
 		if core.IsKind(err, core.Transient) && errors.Is(err, fs.ErrNotExist) { // it does not hide the others
-			s.Place, s.Waits, s.missing, err = c.Place, printable(err.Error())+": "+core.Remedy(err), true, nil
+			s.Place, s.Waits, s.missing, err = c.Place, output.Printable(err.Error())+": "+core.Remedy(err), true, nil
 		}
 		if err != nil {
 			return nil, err
@@ -134,15 +135,15 @@ func (a *app) volumesShown(ctx context.Context, screen *output.Screen, args []st
 		}
 		t.Row("state", volumeState(v))
 		if !v.Drained && !v.missing {
-			t.Row("undrained", fmt.Sprintf("%s, %d changes", bytesText(v.Undrained), v.Changes))
+			t.Row("undrained", fmt.Sprintf("%s, %d changes", console.BytesText(v.Undrained), v.Changes))
 		}
 		if v.BytesPerSecond > 0 {
-			t.Row("drains", bytesText(v.BytesPerSecond)+" a second")
+			t.Row("drains", console.BytesText(v.BytesPerSecond)+" a second")
 		}
-		t.Row("buffer", fmt.Sprintf("%s of %s at %s", bytesText(v.Buffer), bytesText(v.Room), v.Place))
-		t.Row("drained", fmt.Sprintf("%s in %d files", bytesText(v.Published), v.Files))
+		t.Row("buffer", fmt.Sprintf("%s of %s at %s", console.BytesText(v.Buffer), console.BytesText(v.Room), v.Place))
+		t.Row("drained", fmt.Sprintf("%s in %d files", console.BytesText(v.Published), v.Files))
 		if read := v.Hits + v.Misses; read > 0 {
-			t.Row("read", fmt.Sprintf("%s, %.0f %% from the buffer", bytesText(read), 100*float64(v.Hits)/float64(read)))
+			t.Row("read", fmt.Sprintf("%s, %.0f %% from the buffer", console.BytesText(read), 100*float64(v.Hits)/float64(read)))
 		}
 		for _, c := range v.Conflicts {
 			as := "left as it is"
@@ -170,5 +171,5 @@ func volumeState(v volumeView) string {
 	case v.Oldest == nil:
 		return "files are open that were written to"
 	}
-	return "draining, the oldest change is of " + durationText(time.Since(*v.Oldest)) + " ago"
+	return "draining, the oldest change is of " + console.DurationText(time.Since(*v.Oldest)) + " ago"
 }

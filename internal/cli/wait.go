@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -17,13 +21,10 @@ type waitOptions struct {
 	asJSON  bool
 }
 
-// waitLook is how often bee wait looks at the records.
-const waitLook = 250 * time.Millisecond
-
 func (a *app) newWaitCommand() *cobra.Command {
 	var o waitOptions
 	c := &cobra.Command{
-		Use: "wait RUN...", Short: "Wait until runs are over", ValidArgsFunction: a.runsTo(state.ToEnd),
+		Use: "wait RUN...", Short: "Wait until runs are over", ValidArgsFunction: a.RunsTo(state.ToEnd),
 		Long: `Wait until runs are over, and end with the exit code of the first one that did not
 succeed, as bee run would. A run that is suspended or set aside is over for this purpose,
 as it needs its user. Nothing is stopped when the time is up.`,
@@ -38,12 +39,12 @@ as it needs its user. Nothing is stopped when the time is up.`,
 }
 
 func (a *app) wait(ctx context.Context, words []string, o waitOptions) error {
-	s, err := a.openQuietly(ctx)
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
-	defer s.close()
-	runs, err := s.named(ctx, words, state.ToSee)
+	defer s.Close()
+	runs, err := s.Named(ctx, words, state.ToSee)
 	if err != nil {
 		return err
 	}
@@ -52,58 +53,23 @@ func (a *app) wait(ctx context.Context, words []string, o waitOptions) error {
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
-	over, err := s.awaitEnds(ctx, runs, o.any)
+	over, err := s.AwaitEnds(ctx, runs, o.any)
 	if err != nil {
 		return err
 	}
 	return a.waited(context.WithoutCancel(ctx), s, over, o)
 }
 
-// awaitEnds returns the runs that are over, once all are, or one of them.
-func (s *session) awaitEnds(ctx context.Context, runs []state.Run, one bool) ([]state.Run, error) {
-	for {
-		var over []state.Run
-		var waiting string
-		for i := range runs {
-			run, err := s.Store.Run(ctx, runs[i].ID)
-			if err != nil {
-				return nil, waitError(ctx, runs[i].ID, err)
-			}
-			if run.State.Final() || run.State.Resumable() {
-				over = append(over, run)
-			} else {
-				waiting = run.ID
-			}
-		}
-		if len(over) == len(runs) || one && len(over) > 0 {
-			return over, nil
-		}
-		select {
-		case <-time.After(waitLook):
-		case <-ctx.Done():
-			return nil, waitError(ctx, waiting, ctx.Err())
-		}
-	}
-}
-
-// waitError is why the end of a run was not seen.
-func waitError(ctx context.Context, run string, err error) error {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return &core.Error{Kind: core.Busy, Op: "wait for run", Object: run, Err: errors.New("the time is up, and it is not over"), Remedy: fmt.Sprintf("`bee show %s` shows what it does. It continues.", run)}
-	}
-	return err
-}
-
 // waited prints how runs ended, and ends as the first that did not succeed.
-func (a *app) waited(ctx context.Context, s *session, runs []state.Run, o waitOptions) error {
-	views, code := make([]runView, len(runs)), 0
+func (a *app) waited(ctx context.Context, s *workspace.Session, runs []state.Run, o waitOptions) error {
+	views, code := make([]runview.View, len(runs)), 0
 	for i, run := range runs {
-		view, err := s.view(ctx, run)
+		view, err := runview.Of(ctx, s, run)
 		if err != nil {
 			return err
 		}
 		views[i] = view
-		this := codeOfKind(core.KindNamed(run.Kind))
+		this := console.CodeOfKind(core.KindNamed(run.Kind))
 		if run.ExitCode != nil {
 			this = *run.ExitCode
 		}
@@ -113,20 +79,20 @@ func (a *app) waited(ctx context.Context, s *session, runs []state.Run, o waitOp
 		if o.asJSON {
 			continue
 		}
-		if _, err := fmt.Fprintf(a.stdout, "%s\t%s\t%s\n", run.ID, printable(run.Name), run.State); err != nil {
+		if _, err := fmt.Fprintf(a.Stdout, "%s\t%s\t%s\n", run.ID, output.Printable(run.Name), run.State); err != nil {
 			return err
 		}
 		if run.Message != "" {
-			a.printError(&core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
+			a.PrintError(&core.Error{Kind: core.KindNamed(run.Kind), Op: "run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
 		}
 	}
 	if o.asJSON {
-		if err := a.writeJSON(views); err != nil {
+		if err := a.WriteJSON(views); err != nil {
 			return err
 		}
 	}
 	if code != 0 {
-		return exitError{code}
+		return console.Exit(code)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package cli
+package usage
 
 import (
 	"errors"
@@ -15,8 +15,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// noBeefile is the error for a file of another kind where a Beefile is expected, or nil.
-func noBeefile(file string) error {
+// DefaultBeefile is the name of Beefiles that bee writes.
+const DefaultBeefile = "job.yaml"
+
+// NoBeefile is the error for a file of another kind where a Beefile is expected, or nil.
+func NoBeefile(file string) error {
 	kind := spec.FileKind(file)
 	remedy := ""
 	switch kind {
@@ -34,8 +37,8 @@ func noBeefile(file string) error {
 	return &core.Error{Kind: core.Invalid, Op: "read Beefile", Object: file, Err: fmt.Errorf("it is a %s", kind), Remedy: remedy}
 }
 
-// noDirectory is the error for a directory where a Beefile is expected, or nil.
-func noDirectory(dir string) error {
+// NoDirectory is the error for a directory where a Beefile is expected, or nil.
+func NoDirectory(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil
 	}
@@ -43,17 +46,17 @@ func noDirectory(dir string) error {
 		Kind: core.Invalid, Op: "read Beefile", Object: dir, Err: errors.New("it is a directory"),
 		Remedy: "`bee init` writes a Beefile for the files of the directory in which you are.",
 	}
-	if info, err := os.Stat(filepath.Join(dir, defaultBeefile)); err == nil && info.Mode().IsRegular() {
-		e.Remedy = "`bee run " + shell.Word(filepath.Join(dir, defaultBeefile)) + "` runs the Beefile in it."
+	if info, err := os.Stat(filepath.Join(dir, DefaultBeefile)); err == nil && info.Mode().IsRegular() {
+		e.Remedy = "`bee run " + shell.Word(filepath.Join(dir, DefaultBeefile)) + "` runs the Beefile in it."
 	}
 	return e
 }
 
-// nothingToRun is the error of a `bee run` without arguments. With -v FILE, which once
+// NothingToRun is the error of a `bee run` without arguments. With -v FILE, which once
 // was a debug log, the file is a Beefile.
-func nothingToRun(c *cobra.Command, volumes []string) error {
+func NothingToRun(c *cobra.Command, volumes []string) error {
 	if len(volumes) == 0 {
-		return wrongArguments(c, nil)
+		return WrongArguments(c, nil)
 	}
 	v := volumes[0]
 	e := &core.Error{

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"context"
@@ -7,9 +7,9 @@ import (
 	"syscall"
 )
 
-// untilInterrupt is for commands that clean up where they are interrupted. A second
+// UntilInterrupt is for commands that clean up where they are interrupted. A second
 // interrupt does not wait for that.
-func untilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
+func UntilInterrupt(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, done := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, done)
 	return ctx, done

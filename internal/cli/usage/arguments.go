@@ -1,4 +1,7 @@
-package cli
+// Package usage words what is wrong with arguments and flags, and knows the
+// commands and flags of other tools that people type instead of bee's. It
+// opens nothing but a file that an argument names.
+package usage
 
 import (
 	"errors"
@@ -13,26 +16,26 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// refuseWrongArguments has every command say in our words, kind and exit code
+// RefuseWrongArguments has every command say in our words, kind and exit code
 // what is wrong with its arguments: cobra's own errors have neither kind nor
 // remedy.
-func refuseWrongArguments(c *cobra.Command) {
+func RefuseWrongArguments(c *cobra.Command) {
 	if accepts := c.Args; accepts != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
 			if accepts(c, args) == nil {
 				return nil
 			}
-			return wrongArguments(c, args)
+			return WrongArguments(c, args)
 		}
 	}
 	for _, sub := range c.Commands() {
-		refuseWrongArguments(sub)
+		RefuseWrongArguments(sub)
 	}
 }
 
-// wrongFlags is the error of flags that cannot be read, without the words of
+// WrongFlags returns the error for flags that cannot be read, without the words of
 // Go's own parsers.
-func wrongFlags(c *cobra.Command, err error) error {
+func WrongFlags(c *cobra.Command, err error) error {
 	remedy := "`" + c.CommandPath() + " --help` lists them."
 	if hint := flagHint(c, err); hint != "" {
 		remedy = hint + " " + remedy
@@ -48,8 +51,8 @@ func wrongFlags(c *cobra.Command, err error) error {
 	}
 }
 
-// elsewhere are the words by which other tools call what our commands do.
-var elsewhere = map[string][]string{
+// Elsewhere are the words by which other tools call what our commands do.
+var Elsewhere = map[string][]string{
 	"check":   {"validate", "lint"},
 	"init":    {"new", "scaffold", "generate"},
 	"cp":      {"copy", "scp", "sbcast", "rsync", "put"},
@@ -112,15 +115,15 @@ func nearCommands(c *cobra.Command, word string) string {
 	return ""
 }
 
-// newHelpCommand is cobra's own, but for the words about commands that there are
+// NewHelpCommand is cobra's own, but for the words about commands that there are
 // not, and its exit code.
-func newHelpCommand(root *cobra.Command) *cobra.Command {
+func NewHelpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND]", Short: "Help about any command", ValidArgsFunction: completeCommands,
 		RunE: func(_ *cobra.Command, args []string) error {
 			c, rest, err := root.Find(args)
 			if err != nil || len(rest) > 0 {
-				return wrongArguments(c, rest)
+				return WrongArguments(c, rest)
 			}
 			c.InitDefaultHelpFlag()
 			return c.Help()
@@ -128,7 +131,8 @@ func newHelpCommand(root *cobra.Command) *cobra.Command {
 	}
 }
 
-func wrongArguments(c *cobra.Command, args []string) error {
+// WrongArguments returns the error for arguments that a command does not take.
+func WrongArguments(c *cobra.Command, args []string) error {
 	path := c.CommandPath()
 	e := &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: path, Remedy: "`" + path + " --help` tells more."}
 	_, takes, _ := strings.Cut(c.Use, " ")
@@ -147,4 +151,19 @@ func wrongArguments(c *cobra.Command, args []string) error {
 		e.Err = fmt.Errorf("it takes %s, and was given %s", takes, strings.Join(args, " "))
 	}
 	return e
+}
+
+// completeCommands completes the path of a command, for its help.
+func completeCommands(help *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, _, err := help.Root().Find(args)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	for _, sub := range c.Commands() {
+		if sub.IsAvailableCommand() {
+			words = append(words, sub.Name()+"\t"+sub.Short)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
 }

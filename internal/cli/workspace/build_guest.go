@@ -1,4 +1,4 @@
-package cli
+package workspace
 
 import (
 	"cmp"
@@ -54,13 +54,13 @@ const (
 // buildInGuest builds a Dockerfile's image in a virtual machine of this host: by a run of
 // its own, which is forgotten when it is over. One whose bee was killed is ended by
 // `bee supervise`, or by the next run.
-func (a *app) buildInGuest(ctx context.Context, b image.GuestBuild) (int, error) {
-	s, err := a.open(ctx)
+func (a *Workspace) buildInGuest(ctx context.Context, b image.GuestBuild) (int, error) {
+	s, err := a.Open(ctx)
 	if err != nil {
 		return 0, err
 	}
-	defer s.close()
-	empty, err := s.images.Empty(ctx)
+	defer s.Close()
+	empty, err := s.Images.Empty(ctx)
 	if err != nil {
 		return 0, err
 	}

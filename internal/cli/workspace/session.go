@@ -1,4 +1,4 @@
-package cli
+package workspace
 
 import (
 	"context"
@@ -25,31 +25,34 @@ import (
 	"github.com/bee-hpc/bee/internal/supervisor"
 )
 
-// session is an open state with a controller over it.
-type session struct {
+// ControllerLog returns the path of a controller's log in the directory of its run.
+func ControllerLog(runDir string) string { return filepath.Join(runDir, "controller.log") }
+
+// Session is an open state with a controller over it.
+type Session struct {
 	*control.Controller
-	app    *app
-	images *image.Store
+	Workspace *Workspace
+	Images    *image.Store
 }
 
-// open opens the state and hands runs that lost their controller to a new one
+// Open opens the state and hands runs that lost their controller to a new one
 // in the background, so that none is ever stuck; so it does with those for which there
 // is a new site.
-func (a *app) open(ctx context.Context) (*session, error) {
-	s, err := a.openQuietly(ctx)
+func (a *Workspace) Open(ctx context.Context) (*Session, error) {
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := a.takeOrphans(ctx, s); err != nil {
-		s.close()
+	if _, err := a.TakeOrphans(ctx, s); err != nil {
+		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-// takeOrphans starts controllers in the background for runs that have none, and for
+// TakeOrphans starts controllers in the background for runs that have none, and for
 // suspended runs with a new site. It returns these runs.
-func (a *app) takeOrphans(ctx context.Context, s *session) ([]string, error) {
+func (a *Workspace) TakeOrphans(ctx context.Context, s *Session) ([]string, error) {
 	s.crashed().Count(ctx)
 	orphans, err := s.Garbage().Orphans(ctx)
 	if err != nil {
@@ -60,26 +63,27 @@ func (a *app) takeOrphans(ctx context.Context, s *session) ([]string, error) {
 		s.Log.Warn("look for new sites of suspended runs", "err", err)
 	}
 	for _, run := range awake {
-		a.say("run %s, which was suspended, continues in the background: its sites file has a new site for it", run.ID)
+		a.Say("run %s, which was suspended, continues in the background: its sites file has a new site for it", run.ID)
 		orphans = append(orphans, run.ID)
 	}
 	orphans = s.unattended(ctx, orphans)
-	if err := s.background(orphans...); err != nil {
+	if err := s.Background(orphans...); err != nil {
 		s.Log.Warn("take over runs", "runs", orphans, "err", err)
 	}
 	return orphans, nil
 }
 
-func (a *app) openQuietly(ctx context.Context) (*session, error) {
+// OpenQuietly opens the state, and starts nothing in the background.
+func (a *Workspace) OpenQuietly(ctx context.Context) (*Session, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("find the bee binary: %w", err)
 	}
-	images, err := a.openImages()
+	images, err := a.OpenImages()
 	if err != nil {
 		return nil, err
 	}
-	store, err := state.Open(ctx, a.stateDir)
+	store, err := state.Open(ctx, a.StateDir)
 	if err != nil {
 		return nil, err
 	}
@@ -91,10 +95,10 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 			return nil, err
 		}
 	}
-	c := &control.Controller{Store: store, Binary: binary, Log: a.log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}
+	c := &control.Controller{Store: store, Binary: binary, Log: a.Log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.stateDir, Cache: a.cacheDir, Binary: binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
 	}
 	c.OpenStore = func(store string) (driver.Store, error) {
 		return catalog.Store(store, catalog.Options{Binary: binary})
@@ -102,51 +106,52 @@ func (a *app) openQuietly(ctx context.Context) (*session, error) {
 	c.LocalStore, c.Remote = catalog.LocalStore, catalog.Remote{}
 	c.Secure = control.SecureByKey
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
-	return &session{Controller: c, app: a, images: images}, nil
+	return &Session{Controller: c, Workspace: a, Images: images}, nil
 }
 
 // reportAdopted reports what a new database has taken over from directories of runs.
-func (a *app) reportAdopted(store *state.Store) {
+func (a *Workspace) reportAdopted(store *state.Store) {
 	adopted := store.Adopted()
 	if len(adopted.Runs)+len(adopted.Left) == 0 {
 		return
 	}
-	a.say("%s had no records of runs whose files are there: a new state.db was made", store.Dir())
+	a.Say("%s had no records of runs whose files are there: a new state.db was made", store.Dir())
 	if len(adopted.Runs) > 0 {
-		a.on(a.stderr).SayBelow("Taken over by the records beside their files: %s.", strings.Join(adopted.Runs, ", "))
+		a.On(a.Stderr).SayBelow("Taken over by the records beside their files: %s.", strings.Join(adopted.Runs, ", "))
 	}
 	if len(adopted.Left) > 0 {
-		a.on(a.stderr).SayBelow("Without a record, and kept: %s. `bee sweep --dry-run` lists them.", strings.Join(adopted.Left, ", "))
+		a.On(a.Stderr).SayBelow("Without a record, and kept: %s. `bee sweep --dry-run` lists them.", strings.Join(adopted.Left, ", "))
 	}
 }
 
-// openRun opens a session that only deals with one run, which is reached where
+// OpenRun opens a session that only deals with one run, which is reached where
 // it computes.
-func (a *app) openRun(ctx context.Context, word string) (*session, state.Run, error) {
-	s, err := a.openQuietly(ctx)
+func (a *Workspace) OpenRun(ctx context.Context, word string) (*Session, state.Run, error) {
+	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return nil, state.Run{}, err
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToReach)
 	if err != nil {
-		s.close()
+		s.Close()
 		return nil, state.Run{}, err
 	}
 	return s, run, nil
 }
 
-func (s *session) close() {
+// Close closes the state.
+func (s *Session) Close() {
 	s.Store.Close()
 }
 
-// background continues runs in a process that is detached from this terminal: one that
+// Background continues runs in a process that is detached from this terminal: one that
 // runs already, or a new one. It reads the jobs' secrets again, from the sources in the
 // Beefiles. Suspects of crashes get processes of their own.
-func (s *session) background(ids ...string) error {
+func (s *Session) Background(ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	key := supervisor.Key(os.Environ(), s.Binary, s.app.cacheDir)
+	key := supervisor.Key(os.Environ(), s.Binary, s.Workspace.CacheDir)
 	var err error
 	for suffix, group := range s.crashed().Groups(ids) {
 		err = errors.Join(err, s.handOver(key+suffix, group))
@@ -155,13 +160,13 @@ func (s *session) background(ids ...string) error {
 }
 
 // handOver starts the supervisor with a key for runs, unless it runs already.
-func (s *session) handOver(key string, ids []string) error {
+func (s *Session) handOver(key string, ids []string) error {
 	// Left here, and not by the process to come: other commands know from then on that
 	// they are sent.
 	if err := supervisor.Leave(s.Store.Supervisor(key), ids); err != nil {
 		return err
 	}
-	path := controllersLog(s.Store.Dir())
+	path := ControllersLog(s.Store.Dir())
 	if err := logfile.Rotate(path, logfile.Limit); err != nil {
 		return err
 	}
@@ -170,7 +175,7 @@ func (s *session) handOver(key string, ids []string) error {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.app.stateDir, "--cache", s.app.cacheDir, key}, ids...)...) //nolint:noctx // it outlives us
+	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.Workspace.StateDir, "--cache", s.Workspace.CacheDir, key}, ids...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr = log, log
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -181,22 +186,22 @@ func (s *session) handOver(key string, ids []string) error {
 }
 
 // crashed returns what is known of runs that crash their supervisors.
-func (s *session) crashed() supervisor.CrashedRuns {
+func (s *Session) crashed() supervisor.CrashedRuns {
 	return supervisor.CrashedRuns{Store: s.Store, Log: s.Log, SetAside: s.SetAside}
 }
 
-// controllersLog returns the path of the log of background processes, without what concerns
+// ControllersLog returns the path of the log of background processes, without what concerns
 // a single run.
-func controllersLog(stateDir string) string { return filepath.Join(stateDir, "controllers.log") }
+func ControllersLog(stateDir string) string { return filepath.Join(stateDir, "controllers.log") }
 
-// allocation is the number of the job of Slurm's that bee runs in, or "".
-func allocation() string { return os.Getenv("SLURM_JOB_ID") }
+// Allocation is the number of the job of Slurm's that bee runs in, or "".
+func Allocation() string { return os.Getenv("SLURM_JOB_ID") }
 
-// findSites gives the user's sites file, with the sites as they are inside an
+// FindSites gives the user's sites file, with the sites as they are inside an
 // allocation of Slurm's where bee runs in one.
-func (a *app) findSites() (spec.SitesFile, error) {
-	f, err := spec.FindSites(a.sites)
-	if job := allocation(); err == nil && job != "" {
+func (a *Workspace) FindSites() (spec.SitesFile, error) {
+	f, err := spec.FindSites(a.Sites)
+	if job := Allocation(); err == nil && job != "" {
 		if f.Path == "" {
 			f.Sites = []spec.Site{{Name: "allocation", Provider: "slurm"}}
 		}
@@ -205,9 +210,9 @@ func (a *app) findSites() (spec.SitesFile, error) {
 	return f, err
 }
 
-// finish checks a Beefile together with the sites that it names.
-func (a *app) finish(draft *spec.Draft) (*spec.Job, []spec.Site, error) {
-	f, sitesErr := a.findSites()
+// Finish checks a Beefile together with the sites that it names.
+func (a *Workspace) Finish(draft *spec.Draft) (*spec.Job, []spec.Site, error) {
+	f, sitesErr := a.FindSites()
 	if sitesErr == nil {
 		draft.CheckSites(f)
 	}
@@ -215,14 +220,14 @@ func (a *app) finish(draft *spec.Draft) (*spec.Job, []spec.Site, error) {
 	if err := spec.Both(err, sitesErr); err != nil {
 		return nil, nil, err
 	}
-	sites, err := a.loadSites(job)
+	sites, err := a.LoadSites(job)
 	return job, sites, err
 }
 
-// loadSites gives the user's sites, and the order in which a job wants them. A
+// LoadSites gives the user's sites, and the order in which a job wants them. A
 // job that names no store gets that of the sites file.
-func (a *app) loadSites(job *spec.Job) ([]spec.Site, error) {
-	f, err := a.findSites()
+func (a *Workspace) LoadSites(job *spec.Job) ([]spec.Site, error) {
+	f, err := a.FindSites()
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"strings"
@@ -16,12 +16,12 @@ import (
 func TestTheTerminalIsTheJobsOnceItRuns(t *testing.T) {
 	for _, phase := range []core.Phase{core.PhaseSetup, core.PhaseRun} {
 		var shown strings.Builder
-		p := &progress{out: &shown, live: true, status: output.NewStatusLine(&shown)}
-		p.report(plan.Event{Phase: core.PhaseStart, Begin: true})
+		p := &Progress{out: &shown, live: true, status: output.NewStatusLine(&shown)}
+		p.Report(plan.Event{Phase: core.PhaseStart, Begin: true})
 		if !strings.HasSuffix(shown.String(), "starting containers …") {
 			t.Fatalf("shown: %q", shown.String())
 		}
-		p.report(plan.Event{Phase: phase, Begin: true})
+		p.Report(plan.Event{Phase: phase, Begin: true})
 		if !strings.HasSuffix(shown.String(), "\r\x1b[K") {
 			t.Errorf("%s: shown: %q", phase, shown.String())
 		}
@@ -34,11 +34,11 @@ func TestWaitingIsToldWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // where no time passes
 		for live, want := range map[bool]string{true: "\r\x1b[Kbooting after 3s …\r\x1b[K", false: "bee: booting after 3s\n"} {
 			var shown strings.Builder
-			p := &progress{out: &shown, live: live, status: output.NewStatusLine(&shown)}
+			p := &Progress{out: &shown, live: live, status: output.NewStatusLine(&shown)}
 			for _, waited := range []time.Duration{3100 * time.Millisecond, 6100 * time.Millisecond} {
-				p.report(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: "booting", Waited: waited})
+				p.Report(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: "booting", Waited: waited})
 			}
-			p.report(plan.Event{Phase: core.PhaseRun, Begin: true})
+			p.Report(plan.Event{Phase: core.PhaseRun, Begin: true})
 			if shown.String() != want {
 				t.Errorf("on a terminal %t: %q", live, shown.String())
 			}
@@ -50,13 +50,13 @@ func TestWaitingIsToldWithItsTime(t *testing.T) {
 func TestALongStepTellsItsRate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var shown strings.Builder
-		p := &progress{out: &shown}
+		p := &Progress{out: &shown}
 		for i := range int64(3) {
-			p.report(plan.Event{Rank: -1, Message: "copying a", Done: 1e6 + i*20e6, Total: 101e6})
+			p.Report(plan.Event{Rank: -1, Message: "copying a", Done: 1e6 + i*20e6, Total: 101e6})
 			time.Sleep(10 * time.Second) // in virtual time
 		}
 		for i := range int64(2) { // another, of which nobody knows the end
-			p.report(plan.Event{Rank: -1, Message: "fetching b", Done: 1 + i*5e9})
+			p.Report(plan.Event{Rank: -1, Message: "fetching b", Done: 1 + i*5e9})
 			time.Sleep(10 * time.Second) // in virtual time
 		}
 		want := "bee: copying a 1.0 MB of 101.0 MB (0 %)\nbee: copying a 21.0 MB of 101.0 MB (20 %), 2.0 MB/s, 40s left\n" +
@@ -69,7 +69,7 @@ func TestALongStepTellsItsRate(t *testing.T) {
 
 func TestCostText(t *testing.T) {
 	for cost, want := range map[float64]string{0: "0.00", 0.0001: "<0.01", 0.005: "0.01", 0.5: "0.50", 1234.5: "1234.50"} {
-		if got := costText(cost); got != want {
+		if got := CostText(cost); got != want {
 			t.Errorf("%v: %q, not %q", cost, got, want)
 		}
 	}
@@ -78,10 +78,10 @@ func TestCostText(t *testing.T) {
 // TestOutputWaitsForTheAnswer: what the job writes does not overwrite a question.
 func TestOutputWaitsForTheAnswer(t *testing.T) {
 	var out strings.Builder
-	p := &progress{out: &out, stdout: &out, stderr: &out, held: &heldOutput{}}
+	p := &Progress{out: &out, Stdout: &out, stderr: &out, held: &heldOutput{}}
 	data := []byte("line\n")
 	for range 2 {
-		if err := p.output(tasklog.Frame{Data: data}); err != nil {
+		if err := p.Output(tasklog.Frame{Data: data}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -95,7 +95,7 @@ func TestOutputWaitsForTheAnswer(t *testing.T) {
 	}
 	p.held = &heldOutput{}
 	for range maxHeld/1000 + 2 {
-		if err := p.output(tasklog.Frame{Data: make([]byte, 1000)}); err != nil {
+		if err := p.Output(tasklog.Frame{Data: make([]byte, 1000)}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,7 +1,6 @@
-package cli
+package console
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -16,42 +15,63 @@ import (
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
-func (a *app) writeJSON(v any) error {
-	e := json.NewEncoder(a.stdout)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
+// Attach has the terminal be the job's: what BEE has to say waits until that is over.
+func (p *Progress) Attach() (detached func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.Clear()
+	cooked, err := RawTerminal()
+	if err != nil { // it has gone: so will the input
+		return func() {}
+	}
+	p.attached = true
+	var once sync.Once
+	return func() {
+		once.Do(func() {
+			cooked()
+			p.mu.Lock()
+			p.attached = false
+			late := p.late
+			p.late = nil
+			p.mu.Unlock()
+			for _, e := range late {
+				p.Report(e)
+			}
+		})
+	}
 }
 
-// writeJSONLine writes JSON on one line.
-func (a *app) writeJSONLine(v any) error { return json.NewEncoder(a.stdout).Encode(v) }
+// maxLate bounds the messages that wait while the terminal is the job's.
+const maxLate = 100
 
-// progress shows what a run does: on a terminal one line that changes, with
+// Progress shows what a run does: on a terminal one line that changes, with
 // what is worth keeping above it; elsewhere plain lines.
-type progress struct {
+type Progress struct {
 	mu       sync.Mutex
 	out      io.Writer // messages
-	stdout   io.Writer // the task's
+	Stdout   io.Writer // the task's
 	stderr   io.Writer
 	live     bool // a terminal
 	quiet    bool
 	status   output.StatusLine
 	held     *heldOutput  // while a question is open; nil: none is
-	lent     bool         // standard input is the job's: nothing is asked
+	Lent     bool         // standard input is the job's: nothing is asked
 	attached bool         // so is the terminal, now
 	late     []plan.Event // that came meanwhile
 	open     bool         // the terminal shows a line of the task's that has no end yet
 	last     time.Time
 	lastText string
 	since    plan.Event // the first of the long step that is shown
-	lost     error      // why the task's output is not shown any more
+	Lost     error      // why the task's output is not shown any more
 }
 
-func newProgress(a *app, quiet bool) *progress {
-	return &progress{out: a.on(a.stderr), stdout: a.stdout, stderr: a.stderr, live: output.IsTerminal(a.stderr) && output.IsSmart(), quiet: quiet, status: output.NewStatusLine(a.stderr)}
+// NewProgress returns what shows the progress of a run.
+func NewProgress(a *Console, quiet bool) *Progress {
+	return &Progress{out: a.On(a.Stderr), Stdout: a.Stdout, stderr: a.Stderr, live: output.IsTerminal(a.Stderr) && output.IsSmart(), quiet: quiet, status: output.NewStatusLine(a.Stderr)}
 }
 
-// report takes an event of control or of the head.
-func (p *progress) report(e plan.Event) {
+// Report takes an event of control or of the head.
+func (p *Progress) Report(e plan.Event) {
 	if p.quiet {
 		return
 	}
@@ -67,11 +87,11 @@ func (p *progress) report(e plan.Event) {
 	case e.Total > 0 || e.Done > 0 || e.Waited > 0:
 		p.step(e)
 	case e.Message != "":
-		p.clear()
+		p.Clear()
 		output.On(p.out, output.Auto).Say("%s", e.Message)
 	case e.Begin && slices.Contains([]core.Phase{core.PhaseSetup, core.PhaseRun, core.PhasePost}, e.Phase): // the terminal is the job's now
 		if p.status.Shown() {
-			p.clear()
+			p.Clear()
 		}
 	case e.Begin && p.live:
 		p.show(phaseText(e.Phase))
@@ -80,8 +100,8 @@ func (p *progress) report(e plan.Event) {
 
 // step shows how far a long step is, how fast it goes and, where that is known, how
 // long it may still take: at once on a terminal, every ten seconds elsewhere.
-func (p *progress) step(e plan.Event) {
-	text, now := printable(e.Message), time.Now()
+func (p *Progress) step(e plan.Event) {
+	text, now := output.Printable(e.Message), time.Now()
 	if e.Message != p.since.Message || e.Done < p.since.Done {
 		p.since = e
 		p.since.Time = now
@@ -89,9 +109,9 @@ func (p *progress) step(e plan.Event) {
 	if e.Waited > 0 {
 		text += " after " + e.Waited.Round(time.Second).String()
 	} else if e.Total > 0 {
-		text += fmt.Sprintf(" %s of %s (%d %%)", bytesText(e.Done), bytesText(e.Total), 100*e.Done/e.Total)
+		text += fmt.Sprintf(" %s of %s (%d %%)", BytesText(e.Done), BytesText(e.Total), 100*e.Done/e.Total)
 	} else if e.Done > 0 {
-		text += " " + bytesText(e.Done)
+		text += " " + BytesText(e.Done)
 	}
 	text += rateText(e.Done-p.since.Done, e.Total-e.Done, now.Sub(p.since.Time))
 	pause := 10 * time.Second
@@ -111,20 +131,20 @@ func rateText(done, left int64, took time.Duration) string {
 		return ""
 	}
 	rate := float64(done) / took.Seconds()
-	text := ", " + bytesText(int64(rate)) + "/s"
+	text := ", " + BytesText(int64(rate)) + "/s"
 	if left > 0 {
 		text += ", " + time.Duration(float64(left)/rate*float64(time.Second)).Round(time.Second).String() + " left"
 	}
 	return text
 }
 
-func (p *progress) show(text string) {
+func (p *Progress) show(text string) {
 	if p.live {
 		if p.held != nil {
 			return
 		}
 		if p.open {
-			p.clear()
+			p.Clear()
 		}
 		p.status.Show(text)
 	} else if text != p.lastText {
@@ -133,7 +153,8 @@ func (p *progress) show(text string) {
 	p.lastText = text
 }
 
-func (p *progress) clear() {
+// Clear removes the line that changes.
+func (p *Progress) Clear() {
 	p.status.Clear()
 	if p.open {
 		fmt.Fprintln(p.out)
@@ -141,8 +162,8 @@ func (p *progress) clear() {
 	}
 }
 
-// output writes a piece of the task's output.
-func (p *progress) output(f tasklog.Frame) error {
+// Output writes a piece of the task's output.
+func (p *Progress) Output(f tasklog.Frame) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.held != nil && p.held.keep(f) {
@@ -153,18 +174,18 @@ func (p *progress) output(f tasklog.Frame) error {
 }
 
 // write shows a piece of the task's output.
-func (p *progress) write(f tasklog.Frame) {
+func (p *Progress) write(f tasklog.Frame) {
 	if p.status.Shown() {
-		p.clear()
+		p.Clear()
 	}
-	w := p.stdout
+	w := p.Stdout
 	if f.Stream == tasklog.Stderr {
 		w = p.stderr
 	}
-	if p.lost != nil {
+	if p.Lost != nil {
 		return
 	}
-	_, p.lost = w.Write(f.Data)
+	_, p.Lost = w.Write(f.Data)
 	if p.live && !p.quiet && len(f.Data) > 0 && output.IsTerminal(w) {
 		p.open = f.Data[len(f.Data)-1] != '\n'
 	}
@@ -191,7 +212,7 @@ func (h *heldOutput) keep(f tasklog.Frame) bool {
 }
 
 // answered shows what the task has written in the meantime.
-func (p *progress) answered() {
+func (p *Progress) answered() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	held := p.held
@@ -230,42 +251,8 @@ func phaseText(p core.Phase) string {
 	return string(p)
 }
 
-func bytesText(n int64) string {
-	const units = "kMGTP"
-	if n < 1000 {
-		return fmt.Sprintf("%d B", n)
-	}
-	v, i := float64(n)/1000, 0
-	for v >= 1000 && i < len(units)-1 {
-		v, i = v/1000, i+1
-	}
-	return fmt.Sprintf("%.1f %cB", v, units[i])
-}
-
-// costText is a cost as people read it, in the currency of the sites file: what costs
-// something never costs 0.00.
-func costText(c float64) string {
-	if c > 0 && c < 0.005 {
-		return "<0.01"
-	}
-	return fmt.Sprintf("%.2f", c)
-}
-
-// durationText is a duration as people read it. A clock that was put back in
-// the meantime makes none of them negative.
-func durationText(d time.Duration) string {
-	d = max(d, 0)
-	switch {
-	case d < time.Second:
-		return d.Round(time.Millisecond).String()
-	case d < time.Minute:
-		return fmt.Sprintf("%.1fs", d.Seconds())
-	}
-	return d.Round(time.Second).String()
-}
-
-// note shows a message that is not an event.
-func (p *progress) note(text string) {
+// Note shows a message that is not an event.
+func (p *Progress) Note(text string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.attached {
@@ -274,41 +261,41 @@ func (p *progress) note(text string) {
 		}
 		return
 	}
-	p.clear()
+	p.Clear()
 	if !p.quiet {
 		output.On(p.out, output.Auto).Say("%s", text)
 	}
 }
 
-// silence ends all writing, after the terminal has gone.
-func (p *progress) silence() {
+// Silence ends all writing, after the terminal has gone.
+func (p *Progress) Silence() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.out, p.stdout, p.stderr, p.live, p.status = io.Discard, io.Discard, io.Discard, false, output.NewStatusLine(io.Discard)
+	p.out, p.Stdout, p.stderr, p.live, p.status = io.Discard, io.Discard, io.Discard, false, output.NewStatusLine(io.Discard)
 }
 
-// answer is what a user wants of a run on Ctrl-C.
-type answer int
+// Answer is what a user wants of a run on Ctrl-C.
+type Answer int
 
 const (
-	goOn answer = iota
-	stopIt
-	detach
+	Continue Answer = iota
+	Stop
+	Detach
 )
 
-// asks reports whether there is a person to ask.
-func (p *progress) asks() bool {
-	return !p.lent && output.IsTerminal(p.out) && output.IsTerminal(os.Stdin)
+// Asks reports whether there is a person to ask.
+func (p *Progress) Asks() bool {
+	return !p.Lent && output.IsTerminal(p.out) && output.IsTerminal(os.Stdin)
 }
 
-// askStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
+// AskStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
 // a second Ctrl-C, it means stop.
-func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
-	if !p.asks() {
-		return stopIt
+func (p *Progress) AskStop(run string, signals <-chan os.Signal) Answer {
+	if !p.Asks() {
+		return Stop
 	}
 	p.mu.Lock()
-	p.clear()
+	p.Clear()
 	fmt.Fprintf(p.out, "\nbee: stop run %s? [y]es, stop it / [d]etach, it continues in the background / [N]o: ", run)
 	p.held = &heldOutput{}
 	p.mu.Unlock()
@@ -322,15 +309,15 @@ func (p *progress) askStop(run string, signals <-chan os.Signal) answer {
 	select {
 	case <-signals:
 		fmt.Fprintln(p.out) // below the question
-		return stopIt
+		return Stop
 	case word := <-answers:
 		switch strings.ToLower(word) {
 		case "y", "yes":
-			return stopIt
+			return Stop
 		case "d", "detach":
-			return detach
+			return Detach
 		}
 	}
-	p.note("it goes on")
-	return goOn
+	p.Note("it goes on")
+	return Continue
 }

@@ -1,4 +1,4 @@
-package cli
+package console
 
 import (
 	"errors"
@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// age is the value of a flag for a time in the past: a duration as Go writes it, with days
+// Age is the value of a flag for a time in the past: a duration as Go writes it, with days
 // and weeks.
-type age time.Duration
+type Age time.Duration
 
 // Set implements pflag.Value.
-func (a *age) Set(text string) error {
+func (a *Age) Set(text string) error {
 	var total time.Duration
 	rest := text
 	for _, unit := range []struct {
@@ -39,11 +39,11 @@ func (a *age) Set(text string) error {
 	if total < 0 {
 		return errors.New("expected a time in the past, such as 7d")
 	}
-	*a = age(total)
+	*a = Age(total)
 	return nil
 }
 
-func (a *age) String() string { return time.Duration(*a).String() }
+func (a *Age) String() string { return time.Duration(*a).String() }
 
 // Type implements pflag.Value.
-func (a *age) Type() string { return "time" }
+func (a *Age) Type() string { return "time" }

@@ -1,0 +1,222 @@
+// Package runview makes of the records of a run what --json gives programs, and
+// bee show people. It changes nothing.
+package runview
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// View is a run as `show --json` and `ps --json` give it. Its fields are a
+// promise to scripts (docs/reference/json.md): they are added to, never changed.
+type View struct {
+	ID    string         `json:"id"`
+	Name  string         `json:"name"`
+	State state.RunState `json:"state"`
+	// Suspended is why a run is, in that state.
+	Suspended state.SuspendReason `json:"suspended,omitempty"`
+	ExitCode  *int                `json:"exit_code"`
+	Error     *console.ErrorView  `json:"error,omitempty"`
+	Image     string              `json:"image,omitempty"`
+	// ImageName is the reference that the job has; absent of images that are built.
+	ImageName string            `json:"image_name,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	Nodes     int               `json:"nodes"`
+	Job
+	Created  time.Time  `json:"created"`
+	Ended    *time.Time `json:"ended,omitempty"`
+	Attempts []Attempt  `json:"attempts"`
+	// Progress is what the last attempt of a run does that is not over. Why is what the
+	// run waits for, or why it ended.
+	Progress *report.Progress `json:"progress,omitempty"`
+	Why      string           `json:"why,omitempty"`
+	// Cost is that of all attempts so far, by the prices in the sites file.
+	Cost float64 `json:"cost,omitempty"`
+	// Time is what its time went to, in seconds.
+	Time map[report.Use]float64 `json:"time,omitempty"`
+	// Checkpoints are those that are on the submitting machine, oldest first.
+	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
+	// History has why it waited, why sites were skipped, why it moved.
+	History []report.Event `json:"history,omitempty"`
+}
+
+// Attempt is an attempt of a run.
+type Attempt struct {
+	Number   int                    `json:"number"`
+	Site     string                 `json:"site"`
+	Provider string                 `json:"provider"`
+	Why      string                 `json:"site_reason,omitempty"`
+	Runtime  string                 `json:"runtime"`
+	Hosts    []string               `json:"hosts"`
+	Started  time.Time              `json:"started"`
+	Ended    *time.Time             `json:"ended,omitempty"`
+	ExitCode *int                   `json:"exit_code"`
+	Error    *console.ErrorView     `json:"error,omitempty"`
+	Phases   map[core.Phase]float64 `json:"phases"`
+	// Starting is how far its virtual machines are, until all are up.
+	Starting string `json:"starting,omitempty"`
+	// Expected is when the site means to grant the hosts, as long as they are
+	// waited for.
+	Expected *time.Time `json:"expected,omitempty"`
+	// SlotSeconds is the time that it may take on its site; 0: as long as it needs.
+	SlotSeconds float64 `json:"slot_seconds,omitempty"`
+	// MarginSeconds is how long before the end of its time the job is asked to
+	// write its checkpoint; what that took, and the way home.
+	MarginSeconds float64 `json:"margin_seconds,omitempty"`
+	MarginReason  string  `json:"margin_reason,omitempty"`
+	// Answer is how the job ended after it was asked to write its checkpoint.
+	Answer            core.Answer `json:"checkpoint_answer,omitempty"`
+	CheckpointSeconds float64     `json:"checkpoint_seconds,omitempty"`
+	TransferSeconds   float64     `json:"transfer_seconds,omitempty"`
+	Nodes             []Node      `json:"nodes,omitempty"`
+	Cost              float64     `json:"cost,omitempty"`
+	// Outputs are those that have been collected, by directory.
+	Outputs []state.Arrived `json:"outputs,omitempty"`
+}
+
+// Node is a node of an attempt.
+type Node struct {
+	Rank              int     `json:"rank"`
+	Host              string  `json:"host"`
+	Address           string  `json:"address,omitempty"`
+	Runtime           string  `json:"runtime"`
+	Cores             int     `json:"cores"`
+	UserSeconds       float64 `json:"user_seconds"`
+	SystemSeconds     float64 `json:"system_seconds"`
+	LargestProcessRSS int64   `json:"largest_process_rss_bytes"`
+	MemoryKills       int     `json:"memory_kills,omitempty"`
+	HostMemoryKills   int     `json:"host_memory_kills,omitempty"`
+	// MemoryUnlimited is why the job's memory was not limited there.
+	MemoryUnlimited string `json:"memory_unlimited,omitempty"`
+	// RDMA are the RDMA devices that its container had.
+	RDMA []core.RDMADevice `json:"rdma,omitempty"`
+}
+
+// Of is all that there is to say of a run.
+func Of(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
+	v, err := Summary(ctx, s, r)
+	if err != nil {
+		return v, err
+	}
+	attempts, err := s.Store.Attempts(ctx, r.ID)
+	if err != nil {
+		return v, err
+	}
+	v.Time = map[report.Use]float64{}
+	for on, took := range report.Spent(r, attempts, time.Now()) {
+		v.Time[on] = took.Seconds()
+	}
+	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
+		return v, err
+	}
+	if sub, err := control.SubmissionOf(r); err == nil {
+		v.Job = viewJob(sub)
+	}
+	events, err := s.Store.Events(ctx, r.ID)
+	v.History = report.History(events)
+	return v, err
+}
+
+// Summary is a run without what only matters to who looks at that one.
+func Summary(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
+	v := View{
+		ID: r.ID, Name: r.Name, State: r.State, Suspended: r.Suspended, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
+		Ended: timePointer(r.Ended), Error: console.ErrorOf(r.Kind, r.Message, r.Remedy), Attempts: []Attempt{},
+	}
+	var prices map[string]float64
+	if sub, err := control.SubmissionOf(r); err == nil {
+		v.Nodes, v.ImageName, v.Labels = sub.Job.Nodes, sub.Job.Image, sub.Job.Labels
+		prices = sub.Prices()
+	}
+	attempts, err := s.Store.Attempts(ctx, r.ID)
+	if err != nil {
+		return v, err
+	}
+	for _, at := range attempts {
+		view := viewAttempt(at)
+		view.Cost = report.Cost(at, prices[at.Site], time.Now())
+		v.Cost += view.Cost
+		v.Attempts = append(v.Attempts, view)
+	}
+	last, _, err := s.Store.LastEvent(ctx, r.ID)
+	v.Progress, v.Why = report.ProgressOf(r, attempts, time.Now()), report.Why(r, attempts, last)
+	return v, err
+}
+
+func viewAttempt(at state.Attempt) Attempt {
+	v := Attempt{
+		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
+		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
+		Error: console.ErrorOf(at.Kind, at.Message, at.Remedy), Phases: map[core.Phase]float64{},
+		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), MarginReason: at.MarginWhy, Answer: at.Answer, CheckpointSeconds: at.Saving.Seconds(), TransferSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
+	}
+	if at.Ended.IsZero() {
+		v.Starting = at.Starting
+	}
+	if at.Unreadable != nil {
+		v.Error = console.ErrorOf(core.Permanent.String(), at.Unreadable.Error(), "Another version of bee may have written it.")
+	}
+	for _, h := range at.Hosts {
+		v.Hosts = append(v.Hosts, h.Name)
+	}
+	for _, phases := range []map[core.Phase]time.Duration{at.Phases, at.HeadPhases} {
+		for p, took := range phases {
+			v.Phases[p] += took.Seconds()
+		}
+	}
+	for _, n := range at.Nodes {
+		v.Nodes = append(v.Nodes, Node{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills, n.MemoryUnlimited, n.RDMA})
+	}
+	return v
+}
+
+func timePointer(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Job is what a run was submitted as, in the JSON of one run.
+type Job struct {
+	// Built is how its image was made, of a job that has no ImageName.
+	Built string `json:"built,omitempty"`
+	// Command is its argument vector; absent: the image's own.
+	Command []string          `json:"command,omitempty"`
+	Env     map[string]string `json:"env,omitempty"`
+	// Secrets are the names of variables whose values are not recorded.
+	Secrets []string `json:"secrets,omitempty"`
+	// Beefile is the file's path; absent: standard input, or a command line.
+	Beefile   string `json:"beefile,omitempty"`
+	Directory string `json:"directory,omitempty"`
+	Version   string `json:"version,omitempty"`
+	User      string `json:"user,omitempty"`
+}
+
+func viewJob(sub control.Submission) Job {
+	job, from := sub.Job, sub.Origin
+	v := Job{Env: job.Env, Secrets: slices.Sorted(maps.Keys(job.Secrets)), Beefile: from.Beefile, Directory: from.Dir, Version: from.Version, User: from.User}
+	if job.Run != nil {
+		v.Command = job.Run.Argv
+		if job.Run.Shell != "" {
+			v.Command = []string{"/bin/sh", "-c", job.Run.Shell}
+		}
+	}
+	switch b := job.Build; {
+	case b == nil:
+	case b.Debian != "":
+		v.Built = "of Debian " + b.Debian
+	default:
+		v.Built = "of " + b.DockerfileIn(b.Context)
+	}
+	return v
+}
