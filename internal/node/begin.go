@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
@@ -18,13 +19,15 @@ func (n *node) begin(ctx context.Context, r beginRequest) error {
 	defer cancel(nil)
 	parts := []func() error{
 		func() error { return n.pool.reachOthers(ctx) },
-		func() error { return n.haveImage(ctx, spreadImage, r.Plan.Image, r.CacheToken) },
+		func() error { return n.haveImage(ctx, spread.Image, r.Plan.Image, r.CacheToken) },
 	}
 	if r.Plan.VM != nil {
-		parts = append(parts, func() error { return n.haveImage(ctx, spreadGuest, r.Plan.VM.Guest, r.CacheToken) })
+		parts = append(parts, func() error { return n.haveImage(ctx, spread.Guest, r.Plan.VM.Guest, r.CacheToken) })
 	}
 	if len(r.Plan.Binds) > 0 {
-		parts = append(parts, func() error { return n.spreads.haveTree(ctx, spreadInputs, plan.InputsDir(n.config.Host.Dir), n.group) })
+		parts = append(parts, func() error {
+			return n.spreads.HaveTree(ctx, spread.Inputs, plan.InputsDir(n.config.Host.Dir), n.group)
+		})
 	}
 	results := make(chan error, len(parts))
 	for _, part := range parts {

@@ -7,6 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -18,7 +19,7 @@ var ( //nolint:gochecknoglobals // constants
 	callBegin      = rpc.Method[beginRequest, beginReply]{Name: "begin", By: rpc.Head, Request: 4 * rpc.LargeSize, Within: rpc.Unlimited} // answered once the node has the image
 	callStart      = rpc.Method[startRequest, startReply]{Name: "start", By: rpc.Head, Within: rpc.Unlimited}                             // answered once its container runs
 	callSync       = rpc.Method[rpc.None, rpc.None]{Name: "sync", By: rpc.Head, Within: rpc.Unlimited}                                    // take the volume from your parent in the tree
-	callForget     = rpc.Method[thing, rpc.None]{Name: "forget", By: rpc.Head}                                                            // what all hosts have (see spread.go)
+	callForget     = rpc.Method[spread.Thing, rpc.None]{Name: "forget", By: rpc.Head}                                                     // what all hosts have (see package spread)
 	callEnd        = rpc.Method[endRequest, endReply]{Name: "end", By: rpc.Head, Within: rpc.Unlimited}
 	callSignal     = rpc.Method[signalRequest, signalReply]{Name: "signal", By: rpc.Head, Within: rpc.Unlimited}                  // for the ranks there
 	callHold       = rpc.Method[holdRequest, rpc.None]{Name: "hold", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited} // what becomes of its virtual machine (see own_machine.go)
@@ -27,10 +28,9 @@ var ( //nolint:gochecknoglobals // constants
 	callGather     = rpc.Method[globs, rpc.None]{Name: "gather", By: rpc.Head, Request: rpc.LargeSize}                            // then what matches in the volume (see gather.go)
 	callFailed     = rpc.Method[failure, rpc.None]{Name: "failed", By: rpc.Node}                                                  // the node's container has died
 	callNote       = rpc.Method[note, rpc.None]{Name: "note", By: rpc.Node}                                                       // words for the user
-	callAwaitImage = rpc.Method[thing, rpc.None]{Name: "await-image", By: rpc.Node, Within: rpc.Unlimited}                        // answered once the head's cache has it
+	callAwaitImage = rpc.Method[spread.Thing, rpc.None]{Name: "await-image", By: rpc.Node, Within: rpc.Unlimited}                 // answered once the head's cache has it
 	callHello      = rpc.Method[rpc.None, rpc.None]{Name: "hello", By: rpc.Nodes}                                                 // does the way between us work, and are you there
 	callCarry      = rpc.Method[carryRequest, rpc.None]{Name: "carry", By: rpc.Node}                                              // then what passes between the caller and that node's listener
-	callSpread     = rpc.Method[thing, rpc.None]{Name: "spread", By: rpc.Nodes}                                                   // then its bytes (see spread.go)
 )
 
 type joinRequest struct {
@@ -145,11 +145,6 @@ type endReply struct {
 type failure struct {
 	Rank   int         `json:"rank"`
 	Failed rpc.Failure `json:"failed"`
-}
-
-// thing is something that spreads over the nodes.
-type thing struct {
-	What string `json:"what"`
 }
 
 // globs are patterns of files in the volume, relative to it.

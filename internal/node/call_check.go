@@ -141,14 +141,6 @@ func (r partRequest) Check() error {
 func (f failure) Check() error { return errors.Join(checkRank(f.Rank), f.Failed.Check()) }
 
 // Check implements the check of package rpc.
-func (t thing) Check() error {
-	if !slices.Contains([]string{spreadImage, spreadGuest, spreadVolume, spreadInputs}, t.What) {
-		return invalid("thing to spread", t.What)
-	}
-	return nil
-}
-
-// Check implements the check of package rpc.
 func (g globs) Check() error { return checkGlobs(g.Globs) }
 
 func checkGlobs(list []string) error {

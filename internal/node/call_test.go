@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -61,8 +62,8 @@ func TestChecksOfCalls(t *testing.T) {
 		{"a name above", names{[]string{"../x"}}, false},
 		{"an absolute name", names{[]string{"/x"}}, false},
 		{"too many names", names{make([]string, batch+1)}, false},
-		{"a thing", thing{spreadImage}, true},
-		{"another thing", thing{"secrets"}, false},
+		{"a thing", spread.Thing{What: spread.Image}, true},
+		{"another thing", spread.Thing{What: "secrets"}, false},
 		{"a signal", signalRequest{9}, true},
 		{"no signal", signalRequest{}, false},
 		{"a signal that there is not", signalRequest{65}, false},

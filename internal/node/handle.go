@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -36,7 +37,7 @@ func (n *node) newServer() *rpc.Server {
 		return nodecall.Fabric{Stats: stats}, err
 	})
 	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
-	rpc.HandleStream(s, callSpread, n.spreads.send)
+	rpc.HandleStream(s, spread.Call, n.spreads.Send)
 	rpc.HandleStream(s, callPart, n.machine.sendPart)
 	n.obey(s)
 	if n.head != nil {
@@ -55,14 +56,14 @@ func (n *node) obey(s *rpc.Server) {
 	})
 	rpc.Handle(s, callStart, n.handleStart)
 	rpc.Handle(s, callSync, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (rpc.None, error) {
-		if err := n.spreads.haveTree(ctx, spreadVolume, plan.VolumeDir(n.config.Host.Dir), n.group); err != nil {
+		if err := n.spreads.HaveTree(ctx, spread.Volume, plan.VolumeDir(n.config.Host.Dir), n.group); err != nil {
 			return rpc.None{}, failedOn(n.config.Host.Name, "copy the volume to", err)
 		}
 		n.settle()
 		return rpc.None{}, nil
 	})
-	rpc.Handle(s, callForget, func(_ context.Context, _ rpc.Caller, t thing) (rpc.None, error) {
-		n.spreads.forget(t.What)
+	rpc.Handle(s, callForget, func(_ context.Context, _ rpc.Caller, t spread.Thing) (rpc.None, error) {
+		n.spreads.Forget(t.What)
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, callEnd, func(_ context.Context, _ rpc.Caller, r endRequest) (endReply, error) {
@@ -92,7 +93,7 @@ func (n *node) obey(s *rpc.Server) {
 }
 
 func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r startRequest) (startReply, error) {
-	n.spreads.forget(spreadImage, spreadGuest, spreadInputs)
+	n.spreads.Forget(spread.Image, spread.Guest, spread.Inputs)
 	n.known.setVolume(r.Volume)
 	b, err := n.runContainer(ctx, r.Runtime)
 	if err != nil {
@@ -174,7 +175,7 @@ func (h *head) hear(s *rpc.Server) {
 		}
 		return nil
 	})
-	rpc.Handle(s, callAwaitImage, func(_ context.Context, _ rpc.Caller, t thing) (rpc.None, error) {
+	rpc.Handle(s, callAwaitImage, func(_ context.Context, _ rpc.Caller, t spread.Thing) (rpc.None, error) {
 		select {
 		case <-h.ready[t.What]: // of what never comes the way is nil, and the attempt's end is waited for
 			return rpc.None{}, nil

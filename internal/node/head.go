@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/node/journal"
+	"github.com/bee-hpc/bee/internal/node/spread"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -67,7 +68,7 @@ func assemble(n *node, j *journal.Journal, output *tasklog.Writer) *head {
 	c, p := n.config, n.config.Plan
 	h := &head{
 		n: n, plan: p, journal: j, output: output, end: newEnding(p.Grace),
-		ready: map[string]chan struct{}{spreadImage: make(chan struct{}), spreadGuest: make(chan struct{})},
+		ready: map[string]chan struct{}{spread.Image: make(chan struct{}), spread.Guest: make(chan struct{})},
 	}
 	if p.Input {
 		h.input = newJobInput()

@@ -112,7 +112,7 @@ func (hs *hosts) listNames(ranks []int) string {
 	return strings.Join(names, ", ")
 }
 
-// watchNode ends the attempt when a node is lost while it is needed.
+// watch ends the attempt when a node is lost while it is needed.
 func (hs *hosts) watch(rank int, p *rpc.Peer) {
 	select {
 	case <-p.Done():

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -17,7 +18,7 @@ import (
 func (n *node) haveImage(ctx context.Context, what string, image core.Image, cacheToken string) error {
 	export := func(ctx context.Context, w io.Writer) error { return n.images.ExportFlat(ctx, image.ID, w) }
 	if n.images.Has(image.ID) {
-		n.spreads.offer(what, export)
+		n.spreads.Offer(what, export)
 		return nil
 	}
 	if n.config.Rank == 0 {
@@ -25,20 +26,20 @@ func (n *node) haveImage(ctx context.Context, what string, image core.Image, cac
 	}
 	if n.sees(n.config.Host.Cache, cacheToken) {
 		// The cache is the head's own: it is unpacked there once for all.
-		if _, err := rpc.Call(ctx, n.pool.headConn(), callAwaitImage, thing{what}); err != nil {
+		if _, err := rpc.Call(ctx, n.pool.headConn(), callAwaitImage, spread.Thing{What: what}); err != nil {
 			return err
 		}
-		n.spreads.offer(what, export)
+		n.spreads.Offer(what, export)
 		return nil
 	}
-	return n.spreads.take(ctx, what, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
+	return n.spreads.Take(ctx, what, func(r io.Reader) error { return n.images.ImportFlat(ctx, r) })
 }
 
 // importStaged imports the image that the controller put into the run's
 // directory. The children get it directly from the file.
 func (n *node) importStaged(ctx context.Context, what string, image core.Image) error {
 	path := plan.ArchivePath(n.config.Host.Dir)
-	if what == spreadGuest {
+	if what == spread.Guest {
 		path = plan.GuestPath(n.config.Host.Dir)
 	}
 	f, err := os.Open(path)
@@ -57,12 +58,10 @@ func (n *node) importStaged(ctx context.Context, what string, image core.Image) 
 			f.Close()
 			return err
 		}
-		r, err := relayOf(again)
-		if err != nil {
+		if err := n.spreads.PassFile(what, again); err != nil {
 			f.Close()
 			return err
 		}
-		n.spreads.pass(what, r)
 	}
 	defer f.Close()
 	if err := n.images.ImportFlat(ctx, f); err != nil {

@@ -27,6 +27,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -127,7 +128,7 @@ type node struct {
 	accept   *acceptor
 	images   Images
 	head     *head // on rank 0
-	spreads  *spreads
+	spreads  *spread.Tree
 	current  *current
 	machine  *ownMachine
 	emulates atomic.Bool   // whether its virtual machine's processors are emulated
@@ -145,7 +146,7 @@ func newNode(life context.Context, c plan.Config, o Options, identity *wire.Iden
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
-	n.spreads = newSpreads(life, c, n.pool)
+	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.peer)
 	n.machine = &ownMachine{config: c, known: k, pool: n.pool, current: n.current}
 	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links}
 	return n

@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -235,7 +236,7 @@ const eachPair = 32
 func (o *pool) reachOthers(ctx context.Context) error {
 	size, own := o.config.Size, o.config.Rank
 	job, _, _ := o.known.all()
-	next, parent := (own+1)%size, parentOf(own)
+	next, parent := (own+1)%size, spread.Parent(own)
 	g, ctx := errgroup.WithContext(ctx)
 	for rank := range size {
 		switch {

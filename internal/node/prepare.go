@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
@@ -82,9 +83,9 @@ func (h *head) prepare(ctx context.Context) error {
 
 // images are those that hosts need, by what they are called when they spread.
 func (h *head) images() map[string]core.Image {
-	images := map[string]core.Image{spreadImage: h.plan.Image}
+	images := map[string]core.Image{spread.Image: h.plan.Image}
 	if h.plan.VM != nil {
-		images[spreadGuest] = h.plan.VM.Guest
+		images[spread.Guest] = h.plan.VM.Guest
 	}
 	return images
 }
@@ -116,7 +117,7 @@ func (h *head) spreadImage(ctx context.Context, own <-chan error, cacheToken str
 		return <-own
 	}
 	inputs := plan.InputsDir(h.n.config.Host.Dir)
-	h.n.spreads.offer(spreadInputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
+	h.n.spreads.Offer(spread.Inputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
 	_, members, network := h.n.known.all()
 	r := beginRequest{Members: members, Plan: *h.plan, Network: network, Runtime: h.n.config.Runtime, CacheToken: cacheToken}
 	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
@@ -170,7 +171,7 @@ func (h *head) startAll(ctx context.Context) error {
 	h.runtimes = make([]string, h.n.config.Size)
 	notes := make([][]string, h.n.config.Size)
 	errs := make([]error, h.n.config.Size)
-	h.n.spreads.forget(spreadImage, spreadGuest, spreadInputs)
+	h.n.spreads.Forget(spread.Image, spread.Guest, spread.Inputs)
 	r := startRequest{Runtime: h.n.config.Runtime}
 	var up atomic.Int32
 	if h.plan.VM != nil {

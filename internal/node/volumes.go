@@ -9,6 +9,7 @@ import (
 	"path"
 
 	"github.com/bee-hpc/bee/internal/node/journal"
+	"github.com/bee-hpc/bee/internal/node/spread"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -26,7 +27,7 @@ type volumes struct {
 	journal *journal.Journal
 	hosts   *hosts
 	pool    *pool
-	spreads *spreads
+	spreads *spread.Tree
 	shared  bool // all hosts see one
 }
 
@@ -54,13 +55,13 @@ func (v *volumes) asWanted() error {
 func (v *volumes) spread(ctx context.Context) error {
 	v.journal.Say(core.PhaseStart, "the hosts share no file system: copying the volume to each")
 	volume := plan.VolumeDir(v.config.Host.Dir)
-	v.spreads.offer(spreadVolume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
+	v.spreads.Offer(spread.Volume, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, volume, nil) })
 	if err := v.hosts.all(func(_ int, p *rpc.Peer) error { _, err := rpc.Call(ctx, p, callSync, rpc.None{}); return err }); err != nil {
 		return err
 	}
-	v.spreads.forget(spreadVolume)
+	v.spreads.Forget(spread.Volume)
 	return v.hosts.all(func(_ int, p *rpc.Peer) error {
-		_, err := rpc.Call(ctx, p, callForget, thing{spreadVolume})
+		_, err := rpc.Call(ctx, p, callForget, spread.Thing{What: spread.Volume})
 		return err
 	})
 }
