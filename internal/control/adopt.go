@@ -12,7 +12,6 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // adopt continues an attempt that another controller began.
@@ -39,7 +38,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 		a.rec.Started = now
 	}
 	if rec.Lease != nil {
-		lost, err := a.recover(ctx)
+		lost, err := a.reach.recover(ctx, d.connected)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return outcome{}, context.Cause(ctx)
@@ -132,47 +131,6 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 	}
 	a.rec.blame(out)
 	return out, a.letGo(ctx, out)
-}
-
-// recover finds the attempt's lease again, if it is still there. Where the run can
-// continue without a site that does not answer, recover waits for that site at most for
-// unreachableLimit; lost reports that this time is over, or that the site is declared lost.
-func (a *attempt) recover(ctx context.Context) (lost bool, err error) {
-	begun := time.Now()
-	for pause := firstLook; ; pause = min(2*pause, laterLook) {
-		a.at.lease, err = a.at.provider.Recover(ctx, *a.rec.Lease)
-		if err == nil || core.IsKind(err, core.NotFound) {
-			a.runner.connected(a.at.lease)
-			if a.at.lease == nil || err != nil {
-				return false, nil
-			}
-			if err := core.CheckHosts(a.at.lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
-				a.rec.event(ctx, event.SiteInvalid{Site: a.at.site.Name, Cause: event.CauseOf(err)})
-				a.at.lease = nil
-			} else if len(a.at.lease.Hosts()) == 0 { // it was half made
-				a.at.lease = nil
-			}
-			return false, nil
-		}
-		a.at.lease = nil
-		if a.rec.Decided() || ctx.Err() != nil {
-			return false, err
-		}
-		if a.rec.declaredLost(ctx) {
-			return true, nil
-		}
-		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
-			if !is || derr != nil {
-				return false, errors.Join(err, derr)
-			}
-			if lost, terr := a.overdue(ctx, err); lost || terr != nil {
-				return lost, terr
-			}
-		}
-		if serr := core.Sleep(ctx, pause); serr != nil {
-			return false, serr
-		}
-	}
 }
 
 // begun reports whether the head's journal says that the user's setup or run

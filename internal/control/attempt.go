@@ -25,7 +25,7 @@ type attempt struct {
 	runner runner
 	rec    *record
 	at     *siteLease
-	reach  reachability
+	reach  *reachability
 
 	// What follows is found again by each controller that continues the attempt. None of it
 	// decides the attempt's course.
@@ -52,15 +52,8 @@ type attempt struct {
 	// history says so. lastSeen is the time of the head's last event, by the hosts' clock.
 	unseen   bool
 	lastSeen time.Time
-	// newest is the newest checkpoint that its store was known to have when it was listed,
-	// for who asks at each look at a site that does not answer.
-	newest *driver.Generation
-	listed time.Time
 	// expected is when the expected start of the hosts was last recorded.
 	expected time.Time
-	// ends is a later end of the hosts' time, which is still to be sent to the head; zero:
-	// none. A head that never receives it ends sooner.
-	ends time.Time
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
 	// passed are the phases of its head so far.
@@ -74,7 +67,8 @@ type attempt struct {
 // attemptOf returns an attempt of a run by its record, which may be empty.
 func attemptOf(r *controlled, by runner, site spec.Site, provider driver.Provider, rec state.Attempt) *attempt {
 	own := &record{of: r, Attempt: rec}
-	return &attempt{controlled: r, runner: by, rec: own, at: &siteLease{rec: own, site: site, provider: provider}}
+	at := &siteLease{rec: own, site: site, provider: provider}
+	return &attempt{controlled: r, runner: by, rec: own, at: at, reach: &reachability{rec: own, at: at}}
 }
 
 // attempt makes one attempt on a site, to its end.

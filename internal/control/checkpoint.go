@@ -145,7 +145,7 @@ func (a *attempt) keepUnsaved(ctx context.Context) error {
 // keepAs keeps the tree of so many bytes, 0 where that is not known, as one of the
 // attempt's checkpoints.
 func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {
-	a.newest = nil
+	a.reach.newest = nil
 	return a.copier().Keep(ctx, snapshot, remote, bytes)
 }
 

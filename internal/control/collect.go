@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/control/headlink"
@@ -71,40 +70,6 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 	}
 	// On a site of this machine, too: what it has is removed next.
 	return absent, a.rec.write(context.WithoutCancel(ctx), true)
-}
-
-// waitForSite calls bring, which collects something, until that succeeds or fails for
-// another reason than that the site does not answer. Where the run can continue without
-// what is left there, the wait is limited; errAway: the limit is over, or the site is
-// declared lost.
-func (a *attempt) waitForSite(ctx context.Context, bring func() error) error {
-	begun := time.Now()
-	for pause := firstLook; ; pause = min(2*pause, laterLook) {
-		err := bring()
-		if err == nil || ctx.Err() != nil || !unreached(err) { // what is wrong may be here
-			return err
-		}
-		_, serr := a.at.lease.Status(ctx)
-		if serr == nil {
-			return err
-		}
-		if a.rec.declaredLost(ctx) {
-			return errAway
-		}
-		if is, derr := a.dispensable(ctx); !unsure(derr, begun) {
-			if !is || derr != nil {
-				return errors.Join(err, derr)
-			}
-			if lost, terr := a.overdue(ctx, serr); terr != nil {
-				return terr
-			} else if lost {
-				return errAway
-			}
-		}
-		if serr := core.Sleep(ctx, pause); serr != nil {
-			return serr
-		}
-	}
 }
 
 // unreached reports whether an error may mean that the site does not answer.

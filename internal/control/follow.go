@@ -100,7 +100,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		}
 	}
 	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil {
-		if err := a.waitForSite(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
+		if err := a.reach.waitForSite(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -129,7 +129,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		}
 	}
 	var absent *core.Error
-	if err := a.waitForSite(ctx, func() (err error) { absent, err = a.collect(ctx, result); return err }); err != nil {
+	if err := a.reach.waitForSite(ctx, func() (err error) { absent, err = a.collect(ctx, result); return err }); err != nil {
 		return outcome{}, err
 	}
 	a.showRest(ctx)
@@ -210,11 +210,11 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 						return result, err
 					}
 				} else if err == nil && status.Reason != "" {
-					a.stand(ctx, status.Reason)
+					a.reach.hostsSuspended(ctx, status.Reason)
 				} else if err == nil {
-					a.proceed(ctx, status)
+					a.reach.hostsResumed(ctx, status)
 				}
-				if lost, err := a.tooLong(ctx, err); err != nil {
+				if lost, err := a.reach.tooLong(ctx, err); err != nil {
 					return nil, &unreadError{err}
 				} else if lost {
 					return nil, errAway
@@ -239,7 +239,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
 			continue
 		}
-		a.reachable()
+		a.reach.reachable()
 		if stumbles == 0 {
 			pause = 0
 		}
@@ -255,7 +255,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			continue
 		}
 		silent = 0
-		a.reportEnd(ctx, head)
+		a.reach.reportEnd(ctx, head)
 		begun, before := time.Now(), after
 		result, err := a.watch(ctx, head, &after, &offset)
 		head.Close()
@@ -269,7 +269,7 @@ func (a *attempt) follow(ctx context.Context, offset int64) (*protocol.Result, e
 			return nil, context.Cause(ctx)
 		}
 		a.reach.silent = time.Time{} // from now on
-		a.unreachable(&a.reach.silent)
+		a.reach.unreachable(&a.reach.silent)
 		result, lerr := a.left(ctx, &after)
 		if lerr == nil || errors.As(lerr, new(headlink.InvalidReport)) {
 			return result, lerr

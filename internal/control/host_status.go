@@ -15,63 +15,63 @@ import (
 // reasonWithin bounds how long a site may take to report why hosts were taken back.
 const reasonWithin = 5 * time.Second
 
-// stand notes that the site itself has suspended the attempt's hosts: they are not
+// hostsSuspended notes that the site itself has suspended the attempt's hosts: they are not
 // unreachable, however long that takes.
-func (a *attempt) stand(ctx context.Context, why string) {
-	a.reach.silent, a.reach.unneeded = time.Time{}, time.Time{}
-	if !a.reach.suspended {
-		a.reach.suspended = true
-		a.rec.on(machinery.HostsSuspended)
-		a.rec.event(ctx, event.HostsSuspended{Site: a.at.site.Name, Reason: why})
+func (r *reachability) hostsSuspended(ctx context.Context, why string) {
+	r.silent, r.unneeded = time.Time{}, time.Time{}
+	if !r.suspended {
+		r.suspended = true
+		r.rec.on(machinery.HostsSuspended)
+		r.rec.event(ctx, event.HostsSuspended{Site: r.at.site.Name, Reason: why})
 	}
 }
 
-// proceed notes that the site has resumed them.
-func (a *attempt) proceed(ctx context.Context, status driver.Status) {
-	if !a.reach.suspended {
+// hostsResumed notes that the site has resumed them.
+func (r *reachability) hostsResumed(ctx context.Context, status driver.Status) {
+	if !r.suspended {
 		return
 	}
-	a.reach.suspended = false
-	a.rec.on(machinery.HostsResumed)
-	resumed := event.HostsResumed{Site: a.at.site.Name}
-	if a.lengthen(ctx, status.Ends) {
+	r.suspended = false
+	r.rec.on(machinery.HostsResumed)
+	resumed := event.HostsResumed{Site: r.at.site.Name}
+	if r.lengthen(ctx, status.Ends) {
 		resumed.Ends = status.Ends
 	}
-	a.rec.event(ctx, resumed)
+	r.rec.event(ctx, resumed)
 }
 
 // lengthen has the attempt take as much longer as its site now takes the hosts back
 // later. The head is notified only once that is recorded: else the attempt might be taken
 // for ended while it computes.
-func (a *attempt) lengthen(ctx context.Context, ends time.Time) bool {
-	first, span := a.at.lease.Deadline(), a.at.timeLimit()
-	if first.IsZero() || !ends.After(first) || a.rec.Span > 0 && span == 0 {
+func (r *reachability) lengthen(ctx context.Context, ends time.Time) bool {
+	first, span := r.at.lease.Deadline(), r.at.timeLimit()
+	if first.IsZero() || !ends.After(first) || r.rec.Span > 0 && span == 0 {
 		return false
 	}
-	if a.rec.Span > 0 {
-		a.rec.Span = max(a.rec.Span, span+ends.Sub(first))
-		if err := a.rec.put(ctx); err != nil {
-			a.c.Log.Warn("record the attempt", "run", a.run.ID, "err", err)
+	if r.rec.Span > 0 {
+		r.rec.Span = max(r.rec.Span, span+ends.Sub(first))
+		if err := r.rec.put(ctx); err != nil {
+			r.rec.of.c.Log.Warn("record the attempt", "run", r.rec.of.run.ID, "err", err)
 			return false
 		}
 	}
-	a.ends = ends
+	r.ends = ends
 	return true
 }
 
 // reportEnd reports the later end of its slot to a head that answers again.
-func (a *attempt) reportEnd(ctx context.Context, head Head) {
-	if a.reach.suspended {
-		if status, err := a.at.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
-			a.proceed(ctx, status)
+func (r *reachability) reportEnd(ctx context.Context, head Head) {
+	if r.suspended {
+		if status, err := r.at.lease.Status(ctx); err == nil && status.Live && status.Reason == "" {
+			r.hostsResumed(ctx, status)
 		}
 	}
-	if a.ends.IsZero() {
+	if r.ends.IsZero() {
 		return
 	}
-	if err := head.Extend(ctx, a.ends); err != nil {
-		a.c.Log.Debug("the end of its slot was not reported to the head", "run", a.run.ID, "err", err)
+	if err := head.Extend(ctx, r.ends); err != nil {
+		r.rec.of.c.Log.Debug("the end of its slot was not reported to the head", "run", r.rec.of.run.ID, "err", err)
 		return
 	}
-	a.ends = time.Time{}
+	r.ends = time.Time{}
 }

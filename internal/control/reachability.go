@@ -1,15 +1,35 @@
 package control
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// reachability is what this controller knows of how an attempt's site answers. None of it is
-// on record: only the time in which this controller has looked without success counts, and
-// another one may have got an answer before.
+// reachability is what this controller knows of how the site of an attempt answers, and so
+// for how long the run waits for that site.
 type reachability struct {
+	rec *record
+	at  *siteLease
+	silence
+	// newest is the newest checkpoint that its store was known to have when it was listed,
+	// for who asks at each look at a site that does not answer.
+	newest *driver.Generation
+	listed time.Time
+	// ends is a later end of the hosts' time, which is still to be sent to the head; zero:
+	// none. A head that never receives it ends sooner.
+	ends time.Time
+}
+
+// silence is since when a site has not answered. None of it is on record: only the time in
+// which this controller has looked without success counts, and another one may have got an
+// answer before.
+type silence struct {
 	// suspended is set while the site itself has the hosts suspended. No time counts then.
 	suspended bool
 	// silent is since when there has been no connection to the head, and unneeded since when
@@ -29,25 +49,25 @@ const (
 )
 
 // away reports whether the site does not answer.
-func (r *reachability) away() bool { return !r.silent.IsZero() || !r.unneeded.IsZero() }
+func (s *silence) away() bool { return !s.silent.IsZero() || !s.unneeded.IsZero() }
 
 // news reports whether a wait for the site belongs into the history. over is set once the time
 // limit is over.
-func (r *reachability) news(over bool) bool {
-	return r.reported == waitUnreported || over && r.reported == waitReported
+func (s *silence) news(over bool) bool {
+	return s.reported == waitUnreported || over && s.reported == waitReported
 }
 
 // report notes that the history has a wait.
-func (r *reachability) report(over bool) {
-	if r.reported = waitReported; over {
-		r.reported = overReported
+func (s *silence) report(over bool) {
+	if s.reported = waitReported; over {
+		s.reported = overReported
 	}
 }
 
 // unreachable notes that the site does not answer, at one of the two times.
-func (a *attempt) unreachable(since *time.Time) {
-	if !a.reach.away() {
-		a.rec.on(machinery.Unreachable)
+func (r *reachability) unreachable(since *time.Time) {
+	if !r.away() {
+		r.rec.on(machinery.Unreachable)
 	}
 	if since.IsZero() {
 		*since = time.Now()
@@ -55,9 +75,84 @@ func (a *attempt) unreachable(since *time.Time) {
 }
 
 // reachable notes that the site answers.
-func (a *attempt) reachable() {
-	if a.reach.away() {
-		a.rec.on(machinery.Reachable)
+func (r *reachability) reachable() {
+	if r.away() {
+		r.rec.on(machinery.Reachable)
 	}
-	a.reach = reachability{suspended: a.reach.suspended}
+	r.silence = silence{suspended: r.suspended}
+}
+
+// recover finds the attempt's lease again, if it is still there. Where the run can
+// continue without a site that does not answer, recover waits for that site at most for
+// unreachableLimit; lost reports that this time is over, or that the site is declared lost.
+func (r *reachability) recover(ctx context.Context, connected func(driver.Lease)) (lost bool, err error) {
+	begun := time.Now()
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		r.at.lease, err = r.at.provider.Recover(ctx, *r.rec.Lease)
+		if err == nil || core.IsKind(err, core.NotFound) {
+			connected(r.at.lease)
+			if r.at.lease == nil || err != nil {
+				return false, nil
+			}
+			if err := core.CheckHosts(r.at.lease.Hosts(), r.rec.of.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
+				r.rec.event(ctx, event.SiteInvalid{Site: r.at.site.Name, Cause: event.CauseOf(err)})
+				r.at.lease = nil
+			} else if len(r.at.lease.Hosts()) == 0 { // it was half made
+				r.at.lease = nil
+			}
+			return false, nil
+		}
+		r.at.lease = nil
+		if r.rec.Decided() || ctx.Err() != nil {
+			return false, err
+		}
+		if r.rec.declaredLost(ctx) {
+			return true, nil
+		}
+		if is, derr := r.dispensable(ctx); !unsure(derr, begun) {
+			if !is || derr != nil {
+				return false, errors.Join(err, derr)
+			}
+			if lost, terr := r.overdue(ctx, err); lost || terr != nil {
+				return lost, terr
+			}
+		}
+		if serr := core.Sleep(ctx, pause); serr != nil {
+			return false, serr
+		}
+	}
+}
+
+// waitForSite calls bring, which collects something, until that succeeds or fails for
+// another reason than that the site does not answer. Where the run can continue without
+// what is left there, the wait is limited; errAway: the limit is over, or the site is
+// declared lost.
+func (r *reachability) waitForSite(ctx context.Context, bring func() error) error {
+	begun := time.Now()
+	for pause := firstLook; ; pause = min(2*pause, laterLook) {
+		err := bring()
+		if err == nil || ctx.Err() != nil || !unreached(err) { // what is wrong may be here
+			return err
+		}
+		_, serr := r.at.lease.Status(ctx)
+		if serr == nil {
+			return err
+		}
+		if r.rec.declaredLost(ctx) {
+			return errAway
+		}
+		if is, derr := r.dispensable(ctx); !unsure(derr, begun) {
+			if !is || derr != nil {
+				return errors.Join(err, derr)
+			}
+			if lost, terr := r.overdue(ctx, serr); terr != nil {
+				return terr
+			} else if lost {
+				return errAway
+			}
+		}
+		if serr := core.Sleep(ctx, pause); serr != nil {
+			return serr
+		}
+	}
 }

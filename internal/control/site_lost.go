@@ -144,8 +144,8 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 			return outcome{}, err
 		}
 	}
-	a.newest = nil // what is done now is not taken back
-	whole, err := a.dispensable(ctx)
+	a.reach.newest = nil // what is done now is not taken back
+	whole, err := a.reach.dispensable(ctx)
 	if err != nil {
 		return outcome{}, err
 	}

@@ -37,33 +37,33 @@ func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) 
 	case !a.rec.Launched(): // nothing has ever run there
 		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
 	}
-	a.reportWaiting(ctx, cause)
+	a.reach.reportWaiting(ctx, cause)
 	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.at.site.Name, Err: cause, Remedy: report.WithoutSite(a.run.ID) + "."}
 }
 
 // reportWaiting notes that the run waits for its site, why, and what its user can do.
-func (a *attempt) reportWaiting(ctx context.Context, cause error) {
-	u := a.waitsFor(ctx)
-	u.Site, u.Cause = a.at.site.Name, event.CauseOf(cause)
-	a.rec.event(ctx, u)
+func (r *reachability) reportWaiting(ctx context.Context, cause error) {
+	u := r.waitsFor(ctx)
+	u.Site, u.Cause = r.at.site.Name, event.CauseOf(cause)
+	r.rec.event(ctx, u)
 }
 
 // waitsFor returns why the run does not continue without its site.
-func (a *attempt) waitsFor(ctx context.Context) event.Unreachable {
+func (r *reachability) waitsFor(ctx context.Context) event.Unreachable {
 	switch {
-	case a.rec.autostarted() && !a.rec.Launched():
+	case r.rec.autostarted() && !r.rec.Launched():
 		return event.Unreachable{Wait: event.WaitAutostart}
-	case a.rec.Result == state.Checkpointed:
+	case r.rec.Result == state.Checkpointed:
 		return event.Unreachable{Wait: event.WaitCheckpoint}
-	case a.rec.Result.Reported():
+	case r.rec.Result.Reported():
 		return event.Unreachable{Wait: event.WaitOutputs}
 	}
-	left, bounded := a.rec.canComputeFor(ctx)
+	left, bounded := r.rec.canComputeFor(ctx)
 	switch {
 	case !bounded:
 		return event.Unreachable{Wait: event.WaitTask}
 	case left > 0:
-		return event.Unreachable{Wait: event.WaitTask, Until: time.Now().Add(left), Checkpoints: a.sub.Job.Checkpoint != nil}
+		return event.Unreachable{Wait: event.WaitTask, Until: time.Now().Add(left), Checkpoints: r.rec.of.sub.Job.Checkpoint != nil}
 	}
 	return event.Unreachable{Wait: event.WaitResult}
 }
@@ -86,76 +86,76 @@ const silenceBeforeReport = 10 * time.Second
 // without it. That never is so where the run needs files of the site, or where the site
 // has suspended its hosts, unless the user has declared the site lost. An error means that
 // it is not known, or that the run has to wait.
-func (a *attempt) tooLong(ctx context.Context, cause error) (bool, error) {
-	if a.rec.declaredLost(ctx) {
+func (r *reachability) tooLong(ctx context.Context, cause error) (bool, error) {
+	if r.rec.declaredLost(ctx) {
 		return true, nil
 	}
-	if a.reach.suspended {
+	if r.suspended {
 		return false, nil
 	}
-	is, err := a.dispensable(ctx)
+	is, err := r.dispensable(ctx)
 	if err != nil && !core.IsKind(err, core.Transient) { // else the store may be asked at the next look
 		return false, err
 	}
 	if is {
-		return a.overdue(ctx, cause)
+		return r.overdue(ctx, cause)
 	}
-	a.unreachable(&a.reach.silent)
-	over := a.rec.timeOver(ctx) // which is news
-	if a.reach.news(over) && time.Since(a.reach.silent) >= silenceBeforeReport {
-		a.reach.report(over)
-		a.reportWaiting(ctx, cause)
+	r.unreachable(&r.silent)
+	over := r.rec.timeOver(ctx) // which is news
+	if r.news(over) && time.Since(r.silent) >= silenceBeforeReport {
+		r.report(over)
+		r.reportWaiting(ctx, cause)
 	}
 	return false, nil
 }
 
 // overdue is tooLong for an attempt that is known to be dispensable.
-func (a *attempt) overdue(ctx context.Context, cause error) (bool, error) {
-	if a.reach.unneeded.IsZero() {
-		a.unreachable(&a.reach.unneeded)
-		a.rec.event(ctx, event.Unneeded{
-			Site: a.at.site.Name, Cause: event.CauseOf(cause), Ended: a.rec.Result.Reported(), Store: a.sub.Job.Store,
+func (r *reachability) overdue(ctx context.Context, cause error) (bool, error) {
+	if r.unneeded.IsZero() {
+		r.unreachable(&r.unneeded)
+		r.rec.event(ctx, event.Unneeded{
+			Site: r.at.site.Name, Cause: event.CauseOf(cause), Ended: r.rec.Result.Reported(), Store: r.rec.of.sub.Job.Store,
 			Until: time.Now().Add(unreachableLimit), Limit: event.Seconds(unreachableLimit),
 		})
 	}
-	if time.Since(a.reach.unneeded) < unreachableLimit {
+	if time.Since(r.unneeded) < unreachableLimit {
 		return false, nil
 	}
-	return true, a.wholeAtHome(ctx)
+	return true, r.checkLocalCopy(ctx)
 }
 
-// wholeAtHome fails where the copy of the attempt's checkpoint on the submitting machine
+// checkLocalCopy fails where the copy of the attempt's checkpoint on the submitting machine
 // is damaged: the only good one is on its site then. A store elsewhere is trusted.
-func (a *attempt) wholeAtHome(ctx context.Context) error {
-	if a.rec.Result.Reported() && a.rec.Result != state.Checkpointed || a.sub.Job.Store != "" {
+func (r *reachability) checkLocalCopy(ctx context.Context) error {
+	if r.rec.Result.Reported() && r.rec.Result != state.Checkpointed || r.rec.of.sub.Job.Store != "" {
 		return nil
 	}
-	list, err := a.checkpoints().Whole(ctx)
-	if a.rec.Result == state.Checkpointed && len(list) > 0 {
+	list, err := r.rec.of.checkpoints().Whole(ctx)
+	if r.rec.Result == state.Checkpointed && len(list) > 0 {
 		list = list[len(list)-1:]
 	}
-	home := a.c.kept().OpenDir(a.c.kept().Dir(a.run.ID))
+	home := r.rec.of.c.kept().OpenDir(r.rec.of.c.kept().Dir(r.rec.of.run.ID))
 	if err == nil && !slices.ContainsFunc(list, func(k driver.Checkpoint) bool { return home.Check(ctx, k) == nil }) {
-		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: a.at.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there")}
+		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: r.at.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there")}
 	}
 	return err
 }
 
 // dispensable reports whether the attempt has ended, and the run's store has all that the
 // run needs of it to continue.
-func (a *attempt) dispensable(ctx context.Context) (bool, error) {
-	saved, over := a.rec.Result == state.Checkpointed, a.rec.Result.Reported()
-	if a.sub.Job.Checkpoint == nil || a.rec.ExitCode != nil || over && !saved && a.rec.Result != state.Lost || !over && !a.rec.timeOver(ctx) {
+func (r *reachability) dispensable(ctx context.Context) (bool, error) {
+	saved, over := r.rec.Result == state.Checkpointed, r.rec.Result.Reported()
+	if r.rec.of.sub.Job.Checkpoint == nil || r.rec.ExitCode != nil || over && !saved && r.rec.Result != state.Lost || !over && !r.rec.timeOver(ctx) {
 		return false, nil
 	}
-	if a.newest == nil || time.Since(a.listed) >= declaredLostLook {
-		list, err := a.checkpoints().Whole(ctx)
+	if r.newest == nil || time.Since(r.listed) >= declaredLostLook {
+		list, err := r.rec.of.checkpoints().Whole(ctx)
 		if err != nil || len(list) == 0 {
 			return false, err
 		}
-		a.newest, a.listed = &list[len(list)-1].Generation, time.Now()
+		r.newest, r.listed = &list[len(list)-1].Generation, time.Now()
 	}
-	return !saved || a.newest.Attempt == a.rec.N && a.newest.Snapshot == 0, nil
+	return !saved || r.newest.Attempt == r.rec.N && r.newest.Snapshot == 0, nil
 }
 
 // unsure reports whether it is not known just now if an attempt is dispensable, as the store

@@ -376,7 +376,7 @@ func TestAStoreIsNotAskedAtEachLook(t *testing.T) {
 		}
 		a := attemptOf(d.controlled, d, spec.Site{}, nil, state.Attempt{Run: run.ID, N: 1, State: state.Ended, Result: state.Checkpointed})
 		for range int(unreachableLimit / time.Second) {
-			if is, err := a.dispensable(t.Context()); err != nil || !is {
+			if is, err := a.reach.dispensable(t.Context()); err != nil || !is {
 				t.Fatal(is, err)
 			}
 			time.Sleep(time.Second) // in virtual time
