@@ -142,7 +142,7 @@ func (a *attempt) begun(ctx context.Context) bool {
 	is := false
 	err := a.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
 		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
-		a.rec.TaskBegan = a.rec.TaskBegan || a.mayHaveEffects(e)
+		a.rec.TaskBegan = a.rec.TaskBegan || a.reports.mayHaveEffects(e)
 		return a.rec.TaskBegan
 	})
 	// Without the journal, assume the worse: that it ran. Only a journal that

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
-	"github.com/bee-hpc/bee/internal/control/checkpoint"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -26,6 +25,9 @@ type attempt struct {
 	rec    *record
 	at     *siteLease
 	reach  *reachability
+	// reports are those of its head, and keeping brings its checkpoints to the run's store.
+	reports *headReports
+	keeping *keeping
 
 	// What follows is found again by each controller that continues the attempt. None of it
 	// decides the attempt's course.
@@ -40,10 +42,7 @@ type attempt struct {
 	// mounts are the job's on this site; nil: they are not found yet.
 	mounts []protocol.Mount
 	// saved describes the virtual machines in that checkpoint, where it is of those.
-	saved    *protocol.Saved
-	compared checkpoint.Compared
-	// waited is how long its checkpoint had to wait for the store.
-	waited time.Duration
+	saved *protocol.Saved
 	// dead is set when a node was found dead before it had joined.
 	dead atomic.Pointer[core.Error]
 	// shown is how much of the task's output was passed to Controller.Output.
@@ -56,19 +55,17 @@ type attempt struct {
 	expected time.Time
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
-	// passed are the phases of its head so far.
-	passed durations
-	// remarks counts those of its head that went into the history.
-	remarks int
-	// lies is where on the head's host its checkpoint is, once the run's store has that too.
-	lies string
 }
 
 // attemptOf returns an attempt of a run by its record, which may be empty.
 func attemptOf(r *controlled, by runner, site spec.Site, provider driver.Provider, rec state.Attempt) *attempt {
 	own := &record{of: r, Attempt: rec}
 	at := &siteLease{rec: own, site: site, provider: provider}
-	return &attempt{controlled: r, runner: by, rec: own, at: at, reach: &reachability{rec: own, at: at}}
+	reach := &reachability{rec: own, at: at}
+	return &attempt{
+		controlled: r, runner: by, rec: own, at: at, reach: reach,
+		reports: &headReports{rec: own, at: at}, keeping: &keeping{rec: own, at: at, reach: reach, runner: by},
+	}
 }
 
 // attempt makes one attempt on a site, to its end.

@@ -15,93 +15,108 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
+// keeping brings the checkpoints of an attempt from its site to the run's store, and may
+// leave the last one on the site as well.
+type keeping struct {
+	rec      *record
+	at       *siteLease
+	reach    *reachability
+	runner   runner
+	compared checkpoint.Compared
+	// waited is how long the last checkpoint had to wait for the store.
+	waited time.Duration
+	// leftIn is the directory of that checkpoint on the head's host, once the run's store
+	// has it too; "": it has not.
+	leftIn string
+}
+
 // keep brings what an attempt has left, its volume or its machines, to the run's
 // store as a checkpoint. It waits for a store that cannot be reached now: until it has the volume, the
 // site holds the only copy.
-func (a *attempt) keep(ctx context.Context, r *protocol.Result) error {
-	remote := protocol.VolumeDir(a.at.lease.Hosts()[0].Dir)
+func (k *keeping) keep(ctx context.Context, r *protocol.Result) error {
+	remote := protocol.VolumeDir(k.at.lease.Hosts()[0].Dir)
 	if r.Snapshot > 0 {
-		remote = protocol.SnapshotDir(a.at.lease.Hosts()[0].Dir, r.Snapshot)
+		remote = protocol.SnapshotDir(k.at.lease.Hosts()[0].Dir, r.Snapshot)
 	}
-	work, cancel := a.untilStop(ctx)
+	work, cancel := k.rec.of.untilStop(ctx)
 	defer cancel()
 	for pause := firstRest; ; pause = min(2*pause, longestRest) {
-		err := a.keepAs(ctx, 0, remote, r.Bytes)
+		err := k.keepAs(ctx, 0, remote, r.Bytes)
 		if err == nil {
-			a.lies = remote
+			k.leftIn = remote
 		}
-		if err == nil || a.sub.Job.Store == "" || ctx.Err() != nil {
+		if err == nil || k.rec.of.sub.Job.Store == "" || ctx.Err() != nil {
 			return err
 		}
-		if !a.storeAway(ctx) {
-			a.rec.event(ctx, event.CheckpointStuck{Site: a.at.site.Name, Cause: event.CauseOf(err)})
+		if !k.storeAway(ctx) {
+			k.rec.event(ctx, event.CheckpointStuck{Site: k.at.site.Name, Cause: event.CauseOf(err)})
 			return err
 		}
-		a.rec.event(ctx, event.CheckpointDeferred{Site: a.at.site.Name, Cause: event.CauseOf(err), Until: time.Now().Add(pause)})
+		k.rec.event(ctx, event.CheckpointDeferred{Site: k.at.site.Name, Cause: event.CauseOf(err), Until: time.Now().Add(pause)})
 		begun := time.Now()
 		if core.Sleep(work, pause) != nil {
 			return err
 		}
-		a.waited += time.Since(begun)
+		k.waited += time.Since(begun)
 	}
 }
 
 // storeAway reports whether it is the store that cannot be reached now.
-func (a *attempt) storeAway(ctx context.Context) bool {
-	_, err := a.checkpoints().Whole(ctx)
+func (k *keeping) storeAway(ctx context.Context) bool {
+	_, err := k.rec.of.checkpoints().Whole(ctx)
 	return core.IsKind(err, core.Transient)
 }
 
 // bring keeps that, and notes how long it took: the next attempt leaves as much of
 // its slot for it. A site that took its hosts back meanwhile wants more.
-func (a *attempt) bring(ctx context.Context, r *protocol.Result) error {
+func (k *keeping) bring(ctx context.Context, r *protocol.Result) error {
 	begun := time.Now()
-	err := a.keep(ctx, r)
-	took := time.Since(begun) - a.waited
+	err := k.keep(ctx, r)
+	took := time.Since(begun) - k.waited
 	switch {
 	case err == nil:
-		a.rec.on(machinery.Kept)
-		a.rec.Bringing = max(a.rec.Bringing, took)
+		k.rec.on(machinery.Kept)
+		k.rec.Bringing = max(k.rec.Bringing, took)
 	case core.IsKind(err, core.Lost) || core.IsKind(err, core.NotFound):
-		a.rec.Bringing = max(a.rec.Bringing, 2*took)
+		k.rec.Bringing = max(k.rec.Bringing, 2*took)
 	}
-	return errors.Join(err, a.rec.put(context.WithoutCancel(ctx)))
+	return errors.Join(err, k.rec.put(context.WithoutCancel(ctx)))
 }
 
 // keepSnapshot does the same with a snapshot that the head has taken meanwhile, and reported.
-func (a *attempt) keepSnapshot(ctx context.Context, kept protocol.Event) error {
-	return a.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(a.at.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
+func (k *keeping) keepSnapshot(ctx context.Context, kept protocol.Event) error {
+	return k.keepAs(ctx, kept.Snapshot, protocol.SnapshotDir(k.at.lease.Hosts()[0].Dir, kept.Snapshot), kept.Bytes)
 }
 
 // bringSnapshot is keepSnapshot while the head keeps others. One that has made way for
 // these is not missed.
-func (a *attempt) bringSnapshot(ctx context.Context, head Head, kept protocol.Event) error {
+func (k *keeping) bringSnapshot(ctx context.Context, head Head, kept protocol.Event) error {
 	done, err := head.Hold(ctx, kept.Snapshot)
 	switch {
 	case core.IsKind(err, core.NotFound):
 		return nil
 	case core.IsKind(err, core.Unsupported): // one of an earlier bee, which keeps two
-		return a.keepSnapshot(ctx, kept)
+		return k.keepSnapshot(ctx, kept)
 	case err != nil:
 		return err
 	}
 	defer done()
-	return a.keepSnapshot(ctx, kept)
+	return k.keepSnapshot(ctx, kept)
 }
 
 // lastSnapshot copies the last snapshot of a lost attempt's head to the run's store. Where
 // the run has nothing to continue from, lastSnapshot collects what the job has left. An
 // error means that the head, or the store, cannot be reached now. Files that cannot be had
 // for another reason are no error, and nothing is once the run shall end.
-func (a *attempt) lastSnapshot(ctx context.Context) error {
-	c := a.sub.Job.Checkpoint
-	if c == nil || len(a.at.lease.Hosts()) == 0 {
+func (k *keeping) lastSnapshot(ctx context.Context) error {
+	c := k.rec.of.sub.Job.Checkpoint
+	if c == nil || len(k.at.lease.Hosts()) == 0 {
 		return nil
 	}
 	var err error
 	var newest protocol.Event
-	if c.Every > 0 || c.Command != nil || a.sub.Job.SavesVM() {
-		err = a.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
+	if c.Every > 0 || c.Command != nil || k.rec.of.sub.Job.SavesVM() {
+		err = k.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
 			if e.Snapshot > newest.Snapshot {
 				newest = e
 			}
@@ -110,15 +125,15 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 	}
 	switch {
 	case err == nil && newest.Snapshot > 0:
-		err = a.keepSnapshot(ctx, newest)
+		err = k.keepSnapshot(ctx, newest)
 	case err == nil:
-		err = a.keepUnsaved(ctx)
+		err = k.keepUnsaved(ctx)
 	}
 	if err == nil || core.IsKind(err, core.NotFound) {
 		return nil
 	}
-	a.c.say(core.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", a.at.site.Name, err))
-	if unreached(err) && !a.stopAsked() {
+	k.rec.of.c.say(core.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", k.at.site.Name, err))
+	if unreached(err) && !k.rec.of.stopAsked() {
 		return err
 	}
 	return nil
@@ -127,32 +142,32 @@ func (a *attempt) lastSnapshot(ctx context.Context) error {
 // keepUnsaved collects the volume of a job that was asked for a checkpoint and killed as it
 // took too long, where the run has no checkpoint. Only its user can judge whether the files
 // that it has written are whole.
-func (a *attempt) keepUnsaved(ctx context.Context) error {
-	if a.rec.CheckpointAsked.IsZero() || !a.rec.Result.Reported() || a.sub.Job.SavesVM() {
+func (k *keeping) keepUnsaved(ctx context.Context) error {
+	if k.rec.CheckpointAsked.IsZero() || !k.rec.Result.Reported() || k.rec.of.sub.Job.SavesVM() {
 		return nil
 	}
-	if list, err := a.checkpoints().Whole(ctx); err != nil || len(list) > 0 {
+	if list, err := k.rec.of.checkpoints().Whole(ctx); err != nil || len(list) > 0 {
 		return err
 	}
-	volume := retention.UnsavedVolume(a.c.Store.RunDir(a.run.ID))
-	if err := a.at.collector().KeepVolume(ctx, a.at.lease.Hosts()[0].Dir, volume); err != nil {
+	volume := retention.UnsavedVolume(k.rec.of.c.Store.RunDir(k.rec.of.run.ID))
+	if err := k.at.collector().KeepVolume(ctx, k.at.lease.Hosts()[0].Dir, volume); err != nil {
 		return err
 	}
-	a.rec.event(ctx, event.VolumeKept{Path: volume})
+	k.rec.event(ctx, event.VolumeKept{Path: volume})
 	return nil
 }
 
 // keepAs keeps the tree of so many bytes, 0 where that is not known, as one of the
 // attempt's checkpoints.
-func (a *attempt) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {
-	a.reach.newest = nil
-	return a.copier().Keep(ctx, snapshot, remote, bytes)
+func (k *keeping) keepAs(ctx context.Context, snapshot int, remote string, bytes int64) error {
+	k.reach.newest = nil
+	return k.copier().Keep(ctx, snapshot, remote, bytes)
 }
 
 // restore brings the newest checkpoint that is undamaged to the head, as its
 // volume or for its machines, and reports whether there was one.
 func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
-	k, is, err := a.copier().Restore(ctx, head)
+	k, is, err := a.keeping.copier().Restore(ctx, head)
 	if err != nil || !is {
 		return false, err
 	}
@@ -164,18 +179,18 @@ func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
 }
 
 // copier returns what copies the attempt's checkpoints.
-func (a *attempt) copier() *checkpoint.Copier {
+func (k *keeping) copier() *checkpoint.Copier {
 	return &checkpoint.Copier{
-		Site: a.at.transfers(), Kept: a.checkpoints(), Job: &a.sub.Job, Attempt: a.rec.N, Dir: a.c.Store.RunDir(a.run.ID),
-		Compared: &a.compared, Before: a.before, ReuseFrom: a.c.reuseFrom, Say: a.c.say,
+		Site: k.at.transfers(), Kept: k.rec.of.checkpoints(), Job: &k.rec.of.sub.Job, Attempt: k.rec.N, Dir: k.rec.of.c.Store.RunDir(k.rec.of.run.ID),
+		Compared: &k.compared, Before: k.before, ReuseFrom: k.rec.of.c.reuseFrom, Say: k.rec.of.c.say,
 	}
 }
 
 // before returns the attempt before, as long as its files are there.
-func (a *attempt) before() *checkpoint.Before {
-	b := a.runner.lent()
+func (k *keeping) before() *checkpoint.Before {
+	b := k.runner.lent()
 	if b == nil {
 		return nil
 	}
-	return &checkpoint.Before{Attempt: b.rec.N, Site: b.at.site.Name, Lease: b.at.lease, Left: &b.lies, Release: a.runner.releaseBefore}
+	return &checkpoint.Before{Attempt: b.rec.N, Site: b.at.site.Name, Lease: b.at.lease, Left: &b.keeping.leftIn, Release: k.runner.releaseBefore}
 }

@@ -140,7 +140,7 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 	run := w.submitJob(t, movable())
 	a := attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{Name: "a"}, nil, state.Attempt{Run: run.ID, N: 1})
 	for range 2 {
-		if err := a.handleEvent(t.Context(), protocol.Event{Phase: core.PhaseRun, Message: "nothing is kept", Remark: true}); err != nil {
+		if err := a.reports.handle(t.Context(), protocol.Event{Phase: core.PhaseRun, Message: "nothing is kept", Remark: true}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -165,7 +165,7 @@ func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 		{protocol.Event{Phase: core.PhaseStart, Message: one, Waited: 6 * time.Second}, one},
 		{protocol.Event{Phase: core.PhaseStart, Runtimes: []string{"vm", "vm"}}, ""},
 	} {
-		if err := a.handleEvent(t.Context(), step.e); err != nil {
+		if err := a.reports.handle(t.Context(), step.e); err != nil {
 			t.Fatal(err)
 		}
 		if all := w.attempts(t, run); step.want != "" && len(all) != 1 || len(all) == 1 && all[0].Starting != step.want {
@@ -444,7 +444,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			if c.keeps {
 				a := attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{}, nil, rec)
 				a.at.lease = &fakeLease{w.sites["a"], owner}
-				if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
+				if err := a.keeping.keep(t.Context(), &protocol.Result{}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -473,7 +473,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 		leaveVolume(t, w.sites["a"].dir, string(rune('0'+n)))
 		a = attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{}, nil, state.Attempt{Run: run.ID, N: n})
 		a.at.lease = &fakeLease{w.sites["a"], owner}
-		if err := a.keep(t.Context(), &protocol.Result{}); err != nil {
+		if err := a.keeping.keep(t.Context(), &protocol.Result{}); err != nil {
 			t.Fatal(err)
 		}
 	}

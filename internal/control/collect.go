@@ -59,7 +59,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 		}
 		return nil, err
 	}
-	if a.lends(ctx) {
+	if a.keeping.lends(ctx) {
 		a.rec.on(machinery.Lent)
 	} else {
 		a.rec.on(machinery.Collected)

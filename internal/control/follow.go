@@ -71,11 +71,11 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		a.rec.on(machinery.HeadGone)
 	}
 	a.rec.Answer = result.Answer
-	a.account(ctx, result)
+	a.reports.account(ctx, result, a.unseen)
 	if len(result.Runtimes) > 0 {
 		a.rec.Runtime = result.Runtimes[0]
 	}
-	a.measure(result)
+	a.reports.measure(result)
 	out := a.judge(result)
 	if result.Continue && !a.stopAsked() { // what is wrong with it is nothing to mend
 		a.rec.blame(outcome{err: &core.Error{Kind: core.KindOf(out.err), Err: errors.New(progress.LeftBehind(&a.sub.Job, result) + "; its checkpoint is being fetched")}})
@@ -91,7 +91,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		return outcome{}, err
 	}
 	if result.Continue {
-		err := a.rec.timed(ctx, core.PhaseCollect, func() error { return a.bring(ctx, result) })
+		err := a.rec.timed(ctx, core.PhaseCollect, func() error { return a.keeping.bring(ctx, result) })
 		if err != nil && a.sub.Job.Store != "" && a.stopAsked() && ctx.Err() == nil { // its user does not wait for the store
 			a.rec.on(machinery.NotKept)
 			a.c.say(core.PhaseCollect, fmt.Sprintf("warning: the run is stopped without its last checkpoint: %v", err))
@@ -100,7 +100,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		}
 	}
 	if core.KindNamed(result.Kind) == core.Lost && !result.Continue && result.Exit == nil {
-		if err := a.reach.waitForSite(ctx, func() error { return a.lastSnapshot(ctx) }); err != nil {
+		if err := a.reach.waitForSite(ctx, func() error { return a.keeping.lastSnapshot(ctx) }); err != nil {
 			return outcome{}, err
 		}
 	}
@@ -328,7 +328,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	go a.guard(func() {
 		defer close(bringing)
 		for kept := range snapshots {
-			if err := a.bringSnapshot(ctx, head, kept); err != nil && ctx.Err() == nil {
+			if err := a.keeping.bringSnapshot(ctx, head, kept); err != nil && ctx.Err() == nil {
 				a.c.say(core.PhaseRun, fmt.Sprintf("warning: a checkpoint could not be collected: %v", err))
 			}
 		}
@@ -340,7 +340,7 @@ func (a *attempt) watch(ctx context.Context, head Head, after, offset *int64) (*
 	var result *protocol.Result
 	err := head.Watch(ctx, *after, func(e protocol.Event) error {
 		*after = e.Seq
-		if err := a.handleEvent(ctx, e); err != nil {
+		if err := a.reports.handle(ctx, e); err != nil {
 			return err
 		}
 		if e.End && e.Phase == core.PhaseJoin {

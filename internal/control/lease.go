@@ -4,7 +4,6 @@ import (
 	"context"
 
 	protocol "github.com/bee-hpc/bee/internal/plan"
-
 	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/outputs"

@@ -19,7 +19,7 @@ import (
 
 // releaseOrLend releases an attempt; later, where the next one can use its checkpoint.
 func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
-	if a.rec.State != state.Lending || !a.passes(ctx) {
+	if a.rec.State != state.Lending || !a.keeping.passes(ctx) {
 		return a.letGo(ctx, out)
 	}
 	a.rec.ended()
@@ -31,28 +31,28 @@ func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
 }
 
 // lends reports whether the attempt may leave its checkpoint on its site for the next one.
-func (a *attempt) lends(ctx context.Context) bool {
-	return a.rec.Verdict.Goes() && a.lies != "" && a.at.lease.VolumeReuse() != nil && a.rec.harmless(ctx)
+func (k *keeping) lends(ctx context.Context) bool {
+	return k.rec.Verdict.Goes() && k.leftIn != "" && k.at.lease.VolumeReuse() != nil && k.rec.harmless(ctx)
 }
 
 // passes reports whether the attempt can pass its checkpoint on to the next one. Its hosts
 // are not needed any more then.
-func (a *attempt) passes(ctx context.Context) bool {
-	site := a.at.lease.VolumeReuse()
-	list, err := a.checkpoints().Whole(ctx)
+func (k *keeping) passes(ctx context.Context) bool {
+	site := k.at.lease.VolumeReuse()
+	list, err := k.rec.of.checkpoints().Whole(ctx)
 	if err != nil || len(list) == 0 {
 		return false
 	}
-	if !checkpoint.Last(list[len(list)-1], a.rec.N) {
+	if !checkpoint.Last(list[len(list)-1], k.rec.N) {
 		return false
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseTimeout)
 	defer cancel()
-	in, is := inputs.Below(a.at.lease.Hosts()[0].Dir, a.lies)
-	if !is || a.rec.timed(ctx, core.PhaseRelease, func() error { return site.LendVolume(ctx) }) != nil {
+	in, is := inputs.Below(k.at.lease.Hosts()[0].Dir, k.leftIn)
+	if !is || k.rec.timed(ctx, core.PhaseRelease, func() error { return site.LendVolume(ctx) }) != nil {
 		return false
 	}
-	a.lies = path.Join(a.at.lease.Hosts()[0].Dir, in)
+	k.leftIn = path.Join(k.at.lease.Hosts()[0].Dir, in)
 	return true
 }
 

@@ -151,7 +151,7 @@ func (a *attempt) guests() *launch.Guests {
 func (a *attempt) stager() *inputs.Stager {
 	return &inputs.Stager{
 		Site: a.at.transfers(), Remote: a.remote(), Images: a.c.Images, Within: a.sub.confined(), Progress: a.c.Progress(core.PhaseStage), Reuse: func(ctx context.Context, head core.Host, c inputs.Copy) {
-			if b := a.before(); b != nil {
+			if b := a.keeping.before(); b != nil {
 				b.ReuseInput(ctx, a.at.lease, head, c.Local, c.Remote)
 			}
 		},

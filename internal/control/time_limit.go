@@ -5,7 +5,6 @@ import (
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
-
 	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/state"
 	"golang.org/x/sys/unix"
