@@ -61,7 +61,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	switch {
 	case gone: // with all that was on them
 		return a.hostsGone(ctx)
-	case a.begun(ctx) || d.stopAsked() || a.rec.Result.Reported():
+	case a.reports.begun(ctx) || d.stopAsked() || a.rec.Result.Reported():
 		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
 		return a.conclude(ctx, 0)
 	}
@@ -131,26 +131,6 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 	}
 	a.rec.blame(out)
 	return out, a.letGo(ctx, out)
-}
-
-// begun reports whether the head's journal says that the user's setup or run
-// command was started, and takes note of what that means.
-func (a *attempt) begun(ctx context.Context) bool {
-	if a.rec.TaskBegan {
-		return true
-	}
-	is := false
-	err := a.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
-		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
-		a.rec.TaskBegan = a.rec.TaskBegan || a.reports.mayHaveEffects(e)
-		return a.rec.TaskBegan
-	})
-	// Without the journal, assume the worse: that it ran. Only a journal that
-	// was never begun means that it did not.
-	if err != nil && !core.IsKind(err, core.NotFound) {
-		is, a.rec.TaskBegan = true, true
-	}
-	return is
 }
 
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
@@ -25,8 +24,10 @@ type attempt struct {
 	rec    *record
 	at     *siteLease
 	reach  *reachability
-	// reports are those of its head, and keeping brings its checkpoints to the run's store.
+	// reports are those of its head, which watch follows. keeping brings its checkpoints to
+	// the run's store.
 	reports *headReports
+	watch   *headWatch
 	keeping *keeping
 
 	// What follows is found again by each controller that continues the attempt. None of it
@@ -43,14 +44,6 @@ type attempt struct {
 	mounts []protocol.Mount
 	// saved describes the virtual machines in that checkpoint, where it is of those.
 	saved *protocol.Saved
-	// dead is set when a node was found dead before it had joined.
-	dead atomic.Pointer[core.Error]
-	// shown is how much of the task's output was passed to Controller.Output.
-	shown int64
-	// unseen is set when an attempt was over before this controller saw anything of it: the
-	// history says so. lastSeen is the time of the head's last event, by the hosts' clock.
-	unseen   bool
-	lastSeen time.Time
 	// expected is when the expected start of the hosts was last recorded.
 	expected time.Time
 	// preempted is driver.Facts.Preempted of its site.
@@ -61,10 +54,11 @@ type attempt struct {
 func attemptOf(r *controlled, by runner, site spec.Site, provider driver.Provider, rec state.Attempt) *attempt {
 	own := &record{of: r, Attempt: rec}
 	at := &siteLease{rec: own, site: site, provider: provider}
-	reach := &reachability{rec: own, at: at}
+	reach, reports := &reachability{rec: own, at: at}, &headReports{rec: own, at: at}
+	keeping := &keeping{rec: own, at: at, reach: reach, runner: by}
 	return &attempt{
-		controlled: r, runner: by, rec: own, at: at, reach: reach,
-		reports: &headReports{rec: own, at: at}, keeping: &keeping{rec: own, at: at, reach: reach, runner: by},
+		controlled: r, runner: by, rec: own, at: at, reach: reach, reports: reports, keeping: keeping,
+		watch: &headWatch{rec: own, at: at, reach: reach, reports: reports, keeping: keeping},
 	}
 }
 

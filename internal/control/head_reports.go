@@ -161,3 +161,23 @@ func (d *durations) add(e protocol.Event) {
 
 // maxRemarks is how many remarks of one attempt's head go into the history.
 const maxRemarks = 100
+
+// begun reports whether the head's journal says that the user's setup or run
+// command was started, and takes note of what that means.
+func (h *headReports) begun(ctx context.Context) bool {
+	if h.rec.TaskBegan {
+		return true
+	}
+	is := false
+	err := h.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
+		is = is || e.Result != nil || e.Begin && (e.Phase == core.PhaseSetup || e.Phase == core.PhaseRun)
+		h.rec.TaskBegan = h.rec.TaskBegan || h.mayHaveEffects(e)
+		return h.rec.TaskBegan
+	})
+	// Without the journal, assume the worse: that it ran. Only a journal that
+	// was never begun means that it did not.
+	if err != nil && !core.IsKind(err, core.NotFound) {
+		is, h.rec.TaskBegan = true, true
+	}
+	return is
+}

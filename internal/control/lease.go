@@ -3,13 +3,13 @@ package control
 import (
 	"context"
 
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 

@@ -312,7 +312,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err := a.rec.put(ctx); err != nil {
 		return err
 	}
-	err = a.rec.timed(ctx, core.PhaseLaunch, func() error { return launch.Nodes(ctx, a.at.lease, configs, a.connect) })
+	err = a.rec.timed(ctx, core.PhaseLaunch, func() error { return launch.Nodes(ctx, a.at.lease, configs, a.watch.connect) })
 	if q := a.at.lease.Queue(); q != nil && err != nil { // they may have been released just before
 		if _, rerr := ready(ctx, q); missed(rerr) {
 			a.rec.on(machinery.Expired)
