@@ -11,7 +11,6 @@ import (
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -24,28 +23,15 @@ type attempt struct {
 	rec    *record
 	at     *siteLease
 	reach  *reachability
+	// queue is its wait for the hosts, and staging what is brought there.
+	queue   *hostQueue
+	staging *staging
 	// reports are those of its head, which watch follows. keeping brings its checkpoints to
 	// the run's store.
 	reports *headReports
 	watch   *headWatch
 	keeping *keeping
 
-	// What follows is found again by each controller that continues the attempt. None of it
-	// decides the attempt's course.
-
-	// theirs is the image for the architecture of the hosts, vm the machines
-	// around its containers, binds where inputs appear that lie outside of the
-	// volume. resumed is set when the attempt continues from a checkpoint.
-	theirs  core.Image
-	vm      *protocol.VM
-	binds   map[string]string
-	resumed bool
-	// mounts are the job's on this site; nil: they are not found yet.
-	mounts []protocol.Mount
-	// saved describes the virtual machines in that checkpoint, where it is of those.
-	saved *protocol.Saved
-	// expected is when the expected start of the hosts was last recorded.
-	expected time.Time
 	// preempted is driver.Facts.Preempted of its site.
 	preempted time.Duration
 }
@@ -58,6 +44,7 @@ func attemptOf(r *controlled, by runner, site spec.Site, provider driver.Provide
 	keeping := &keeping{rec: own, at: at, reach: reach, runner: by}
 	return &attempt{
 		controlled: r, runner: by, rec: own, at: at, reach: reach, reports: reports, keeping: keeping,
+		queue: &hostQueue{rec: own, at: at, runner: by}, staging: &staging{rec: own, at: at, keeping: keeping, runner: by},
 		watch: &headWatch{rec: own, at: at, reach: reach, reports: reports, keeping: keeping},
 	}
 }
@@ -76,7 +63,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err != nil {
 		return a.abandon(ctx, err)
 	}
-	a.preempted, a.mounts = facts.Preempted, mounts
+	a.preempted, a.staging.mounts = facts.Preempted, mounts
 	if err := d.getImage(work); err != nil {
 		return d.failed(ctx, err)
 	}
@@ -151,7 +138,7 @@ func (a *attempt) acquire(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		return a.hold(ctx, lease)
+		return a.queue.leased(ctx, lease)
 	})
 }
 
@@ -170,39 +157,6 @@ func (a *attempt) choice() string {
 // first is the owner as which a site is asked of the run.
 func (r *controlled) first() core.Owner {
 	return core.Owner{User: r.c.Store.User(), Run: r.run.ID, Attempt: 1}
-}
-
-// hold writes the handle of the attempt's lease.
-func (a *attempt) hold(ctx context.Context, lease driver.Lease) error {
-	a.at.lease = lease
-	a.runner.connected(lease)
-	if len(lease.Hosts()) > 0 {
-		a.rec.on(machinery.Acquired)
-	} else {
-		a.rec.on(machinery.AcquiredLater)
-	}
-	return a.holdSince(ctx, time.Time{})
-}
-
-// holdSince writes it again when the hosts are there: since a time by the
-// site's clock, or just now.
-func (a *attempt) holdSince(ctx context.Context, since time.Time) error {
-	lease := a.at.lease
-	if err := core.CheckHosts(lease.Hosts(), a.sub.Job.Hosts(), nil); err != nil {
-		return err
-	}
-	a.rec.SiteGranted = since
-	handle := lease.Handle()
-	a.rec.Lease, a.rec.Hosts = &handle, nil
-	if hosts := lease.Hosts(); len(hosts) > 0 && hosts[0].Name != "" { // else they are still to come
-		a.rec.Hosts = hosts
-	}
-	if a.rec.Granted = since; since.IsZero() || !a.rec.autostarted() {
-		a.rec.Granted = time.Now()
-	} else { // also while nobody looked
-		a.rec.Phases[core.PhaseQueue] = max(0, since.Sub(a.rec.AutostartAt))
-	}
-	return a.rec.put(context.WithoutCancel(ctx))
 }
 
 // abandon ends an attempt whose task was never started, as far as we know.

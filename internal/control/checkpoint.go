@@ -166,14 +166,14 @@ func (k *keeping) keepAs(ctx context.Context, snapshot int, remote string, bytes
 
 // restore brings the newest checkpoint that is undamaged to the head, as its
 // volume or for its machines, and reports whether there was one.
-func (a *attempt) restore(ctx context.Context, head core.Host) (bool, error) {
-	k, is, err := a.keeping.copier().Restore(ctx, head)
+func (st *staging) restore(ctx context.Context, head core.Host) (bool, error) {
+	k, is, err := st.keeping.copier().Restore(ctx, head)
 	if err != nil || !is {
 		return false, err
 	}
-	a.rec.From = placement.Fingerprint(placement.CheckpointFiles(k.Manifest.Files, &a.sub.Job))
-	if a.sub.Job.SavesVM() {
-		a.saved, err = a.readSaved(ctx, k, checkpoint.Place(&a.sub.Job, head))
+	st.rec.From = placement.Fingerprint(placement.CheckpointFiles(k.Manifest.Files, &st.rec.of.sub.Job))
+	if st.rec.of.sub.Job.SavesVM() {
+		st.saved, err = st.readSaved(ctx, k, checkpoint.Place(&st.rec.of.sub.Job, head))
 	}
 	return err == nil, err
 }

@@ -487,7 +487,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 			want = list[whole-1].Dir
 		}
 		w.sites["a"].staged = driver.Transfer{}
-		if is, err := a.restore(t.Context(), a.at.lease.Hosts()[0]); err != nil || is != (whole > 0) || whole > 0 && w.sites["a"].staged.Local != want {
+		if is, err := a.staging.restore(t.Context(), a.at.lease.Hosts()[0]); err != nil || is != (whole > 0) || whole > 0 && w.sites["a"].staged.Local != want {
 			t.Errorf("with %d undamaged: %v, %q, %v", whole, is, w.sites["a"].staged.Local, err)
 		}
 		if whole == 0 {

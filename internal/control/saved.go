@@ -25,23 +25,23 @@ import (
 
 // readSaved reads what a checkpoint, which has been brought to the head, says of
 // its virtual machines.
-func (a *attempt) readSaved(ctx context.Context, k driver.Checkpoint, remote string) (*protocol.Saved, error) {
+func (st *staging) readSaved(ctx context.Context, k driver.Checkpoint, remote string) (*protocol.Saved, error) {
 	var dir string
-	if a.sub.Job.Store == "" {
+	if st.rec.of.sub.Job.Store == "" {
 		dir = k.Dir
 	} else {
-		dir = a.c.Store.RunDir(a.run.ID)
+		dir = st.rec.of.c.Store.RunDir(st.rec.of.run.ID)
 		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
-		if err := headlink.FetchFile(ctx, a.at.lease, t, mostSaved); err != nil {
-			return nil, a.at.headFiles().Invalid(err)
+		if err := headlink.FetchFile(ctx, st.at.lease, t, mostSaved); err != nil {
+			return nil, st.at.headFiles().Invalid(err)
 		}
 	}
 	s, err := parseSaved(dir)
-	if err == nil && s.Nodes != len(a.at.lease.Hosts()) {
-		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(a.at.lease.Hosts()))
+	if err == nil && s.Nodes != len(st.at.lease.Hosts()) {
+		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(st.at.lease.Hosts()))
 	}
 	if err != nil {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read checkpoint of run", Object: a.run.ID, Err: err}
+		return nil, &core.Error{Kind: core.Invalid, Op: "read checkpoint of run", Object: st.rec.of.run.ID, Err: err}
 	}
 	return s, nil
 }

@@ -74,8 +74,8 @@ func TestMachinesKeepTheirDevice(t *testing.T) {
 		{&protocol.Saved{}, "vhost", "vhost"},
 	} {
 		a := attemptOf(control(&Controller{}, state.Run{}, Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}), &drive{}, spec.Site{}, nil, state.Attempt{})
-		a.saved = c.saved
-		if p, err := a.guests().Plan(t.Context()); err != nil || p.NIC != c.want {
+		a.staging.saved = c.saved
+		if p, err := a.staging.guests().Plan(t.Context()); err != nil || p.NIC != c.want {
 			t.Errorf("saved with %q, the Beefile says %q: %+v, %v", c.saved.NIC, c.has, p, err)
 		}
 	}
