@@ -54,7 +54,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	case state.Lending, state.Releasing, state.Closed: // everything that is wanted is collected
 		return a.resumeRelease(ctx)
 	case state.Cancelling:
-		return a.abandoned(ctx, a.cancels())
+		return a.abandoned(ctx, a.rec.cancels())
 	case state.Acquiring, state.Staging, state.InQueue:
 		return a.resumeWait(ctx, gone)
 	}
@@ -67,7 +67,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	}
 	// No command of the user has run: release the lease, and start again.
 	out := outcome{again: true}
-	return out, a.letGo(ctx, out)
+	return out, a.releasing.finish(ctx, out)
 }
 
 // resumeRelease continues the release of an attempt whose verdict is on record.
@@ -76,16 +76,16 @@ func (a *attempt) resumeRelease(ctx context.Context) (outcome, error) {
 	if a.rec.cancelled() {
 		return a.abandoned(ctx, out)
 	}
-	return out, a.letGo(ctx, out)
+	return out, a.releasing.finish(ctx, out)
 }
 
 // cancels is the outcome of an attempt whose autostart an earlier controller was
 // cancelling.
-func (a *attempt) cancels() outcome {
-	if a.stopAsked() || a.rec.Kind == core.Stopped.String() {
+func (rec *record) cancels() outcome {
+	if rec.of.stopAsked() || rec.Kind == core.Stopped.String() {
 		return outcome{state: state.Stopped, err: errStopped()}
 	}
-	why := &core.Error{Kind: core.KindNamed(a.rec.Kind), Err: errors.New(a.rec.Message), Remedy: a.rec.Remedy}
+	why := &core.Error{Kind: core.KindNamed(rec.Kind), Err: errors.New(rec.Message), Remedy: rec.Remedy}
 	return outcome{next: true, state: state.Failed, err: why}
 }
 
@@ -113,7 +113,7 @@ func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
 		}
 		return a.execute(ctx, work)
 	}
-	return out, a.letGo(ctx, out)
+	return out, a.releasing.finish(ctx, out)
 }
 
 // hostsGone is the outcome of an attempt whose hosts are gone, with all that was on them.
@@ -130,7 +130,7 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 		out = outcome{state: state.Stopped, err: errStopped()}
 	}
 	a.rec.blame(out)
-	return out, a.letGo(ctx, out)
+	return out, a.releasing.finish(ctx, out)
 }
 
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is

@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
-	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -16,23 +14,24 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// attempt is one stretch of a run on one lease, as this controller sees it.
+// attempt is one stretch of a run on one lease, as this controller sees it. Its methods are
+// the course of the attempt; its parts do the work, and share its record and its lease.
 type attempt struct {
 	*controlled
 	runner runner
 	rec    *record
 	at     *siteLease
 	reach  *reachability
-	// queue is its wait for the hosts, and staging what is brought there.
+	// queue is the wait for the hosts, and staging sends files there.
 	queue   *hostQueue
 	staging *staging
-	// reports are those of its head, which watch follows. keeping brings its checkpoints to
-	// the run's store.
+	// reports are those of the head, which watch follows.
 	reports *headReports
 	watch   *headWatch
-	keeping *keeping
-
-	// preempted is driver.Facts.Preempted of its site.
+	// keeping brings checkpoints to the run's store, and releasing gives the hosts back.
+	keeping   *keeping
+	releasing *releasing
+	// preempted is driver.Facts.Preempted of the site.
 	preempted time.Duration
 }
 
@@ -40,12 +39,21 @@ type attempt struct {
 func attemptOf(r *controlled, by runner, site spec.Site, provider driver.Provider, rec state.Attempt) *attempt {
 	own := &record{of: r, Attempt: rec}
 	at := &siteLease{rec: own, site: site, provider: provider}
-	reach, reports := &reachability{rec: own, at: at}, &headReports{rec: own, at: at}
+	reach := &reachability{rec: own, at: at}
+	reports := &headReports{rec: own, at: at}
 	keeping := &keeping{rec: own, at: at, reach: reach, runner: by}
 	return &attempt{
-		controlled: r, runner: by, rec: own, at: at, reach: reach, reports: reports, keeping: keeping,
-		queue: &hostQueue{rec: own, at: at, runner: by}, staging: &staging{rec: own, at: at, keeping: keeping, runner: by},
-		watch: &headWatch{rec: own, at: at, reach: reach, reports: reports, keeping: keeping},
+		controlled: r,
+		runner:     by,
+		rec:        own,
+		at:         at,
+		reach:      reach,
+		queue:      &hostQueue{rec: own, at: at, runner: by},
+		staging:    &staging{rec: own, at: at, keeping: keeping, runner: by},
+		reports:    reports,
+		watch:      &headWatch{rec: own, at: at, reach: reach, reports: reports, keeping: keeping},
+		keeping:    keeping,
+		releasing:  &releasing{rec: own, at: at, runner: by},
 	}
 }
 
@@ -129,7 +137,7 @@ func (a *attempt) acquire(ctx context.Context) error {
 	if err := recorded(a.c.Store.PutRun(ctx, a.run)); err != nil {
 		return err
 	}
-	a.c.say(core.PhaseAcquire, a.choice())
+	a.c.say(core.PhaseAcquire, a.at.choice())
 	return a.rec.timed(ctx, core.PhaseAcquire, func() error {
 		lease, err := a.at.provider.Acquire(ctx, a.at.candidate().Request(a.rec.owner()))
 		if core.IsKind(err, core.Busy) { // another run may have come first since the site was asked
@@ -140,18 +148,6 @@ func (a *attempt) acquire(ctx context.Context) error {
 		}
 		return a.queue.leased(ctx, lease)
 	})
-}
-
-// choice says in one line where the run goes, and why there.
-func (a *attempt) choice() string {
-	text := fmt.Sprintf("site %s (%s): %s", a.at.site.Name, a.at.provider.Info().Summary, a.rec.Why)
-	if a.at.site.Slot > 0 {
-		text += fmt.Sprintf("; %s", placement.SlotText(a.at.site, &a.sub.Job))
-		if a.sub.Job.Checkpoint == nil {
-			text += ", and the job, which has no `checkpoint:`, is ended if it is not done then"
-		}
-	}
-	return text
 }
 
 // first is the owner as which a site is asked of the run.
@@ -191,55 +187,8 @@ func (a *attempt) abandoned(ctx context.Context, out outcome) (outcome, error) {
 		}
 	}
 	a.rec.blame(out)
-	if err := a.letGo(ctx, out); err != nil {
+	if err := a.releasing.finish(ctx, out); err != nil {
 		return outcome{}, err
 	}
 	return out, nil
-}
-
-// letGo releases what the attempt holds. Where a host cannot be reached now,
-// the run need not wait for it: the attempt stays unreleased, and it is tried
-// again while the run continues and by later controllers. Before another attempt
-// begins, though, it is tried for longer where this one may still compute there.
-func (a *attempt) letGo(ctx context.Context, out outcome) error {
-	a.rec.decide(out)
-	if len(a.rec.changes) > 0 {
-		if err := a.rec.put(ctx); err != nil {
-			return err
-		}
-	}
-	begun, limit := time.Now(), time.Duration(0)
-	further := out.again || out.next || out.moved
-	if further && !a.rec.harmless(ctx) {
-		limit = releaseLimit
-	}
-	for try := 1; ; try++ {
-		err := a.release(ctx)
-		switch {
-		case err == nil || ctx.Err() != nil:
-			return err
-		case further && a.rec.harmless(ctx) && core.IsKind(err, core.Transient), // the next site is tried meanwhile
-			try >= releaseTries && time.Since(begun) >= limit:
-			return a.leave(ctx, err)
-		case try == 1 && limit > 0:
-			a.rec.event(ctx, event.ReleaseDeferred{Site: a.at.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(limit)})
-		}
-		core.Sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
-	}
-}
-
-// release releases everything; the attempt is over when it has succeeded.
-func (a *attempt) release(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
-	defer cancel()
-	if a.at.lease == nil { // only an intent: whatever it made is found by its owner
-		if err := driver.ReleaseOwned(ctx, a.at.provider, a.rec.owner()); err != nil {
-			return err
-		}
-	} else if err := a.rec.timed(ctx, core.PhaseRelease, func() error { return a.at.lease.Release(ctx) }); err != nil {
-		return fmt.Errorf("release site %s: %w", a.at.site.Name, err)
-	}
-	a.rec.on(machinery.Released)
-	a.rec.ended()
-	return a.rec.put(ctx)
 }

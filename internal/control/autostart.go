@@ -99,7 +99,7 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 			if err := a.rec.put(ctx); err != nil {
 				return false, err
 			}
-			if err = a.release(ctx); err == nil || a.stopAsked() || a.rec.declaredLost(ctx) {
+			if err = a.releasing.release(ctx); err == nil || a.stopAsked() || a.rec.declaredLost(ctx) {
 				return false, nil // what could not be released is so by later commands
 			}
 		}

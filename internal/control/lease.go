@@ -2,10 +2,12 @@ package control
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/control/headlink"
 	"github.com/bee-hpc/bee/internal/control/outputs"
+	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -77,4 +79,16 @@ func (at *siteLease) transfers() *transfer.Site {
 		Name: at.site.Name, Lease: at.lease, Routes: r.c.Routes, Breaks: &at.breaks,
 		Progress: r.c.toward, Record: at.rec.event, RecordRoute: r.recordRoute,
 	}
+}
+
+// choice returns in one line where the run is sent, and why there.
+func (at *siteLease) choice() string {
+	text := fmt.Sprintf("site %s (%s): %s", at.site.Name, at.provider.Info().Summary, at.rec.Why)
+	if at.site.Slot > 0 {
+		text += fmt.Sprintf("; %s", placement.SlotText(at.site, &at.rec.of.sub.Job))
+		if at.rec.of.sub.Job.Checkpoint == nil {
+			text += ", and the job, which has no `checkpoint:`, is ended if it is not done then"
+		}
+	}
+	return text
 }

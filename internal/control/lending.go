@@ -20,7 +20,7 @@ import (
 // releaseOrLend releases an attempt; later, where the next one can use its checkpoint.
 func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
 	if a.rec.State != state.Lending || !a.keeping.passes(ctx) {
-		return a.letGo(ctx, out)
+		return a.releasing.finish(ctx, out)
 	}
 	a.rec.ended()
 	if err := a.rec.put(context.WithoutCancel(ctx)); err != nil {
@@ -75,7 +75,7 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 				return // it is released again
 			}
 			if err := b.at.lease.Release(ctx); err != nil {
-				b.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
+				b.releasing.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
 				return
 			}
 			b.rec.on(machinery.Released)

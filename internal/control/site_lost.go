@@ -132,7 +132,7 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 		return outcome{}, err
 	}
 	a.c.clearArrivals(&a.sub, a.run.ID)
-	return out, a.leave(ctx, errors.New("it does not answer"))
+	return out, a.releasing.leave(ctx, errors.New("it does not answer"))
 }
 
 // withoutSiteFrom is the outcome of an attempt whose site is given up: the run continues

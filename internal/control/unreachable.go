@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/report"
@@ -30,12 +29,12 @@ func (a *attempt) unanswered(ctx context.Context, cause error) (outcome, error) 
 	switch {
 	case a.rec.cancelled(): // it may start there by itself
 	case a.rec.Decided(): // only the release is left
-		return a.letGoUnanswered(ctx, remembered(a.rec.Attempt), cause)
+		return a.releasing.finishUnanswered(ctx, remembered(a.rec.Attempt), cause)
 	case a.rec.autostarted() && !a.rec.Launched(): // it may start there by itself
 	case !a.rec.Launched() && a.stopAsked():
-		return a.letGoUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)
+		return a.releasing.finishUnanswered(ctx, outcome{state: state.Stopped, err: errStopped()}, cause)
 	case !a.rec.Launched(): // nothing has ever run there
-		return a.letGoUnanswered(ctx, outcome{again: true}, cause)
+		return a.releasing.finishUnanswered(ctx, outcome{again: true}, cause)
 	}
 	a.reach.reportWaiting(ctx, cause)
 	return outcome{}, &core.Error{Kind: core.KindOf(cause), Op: "recover site", Object: a.at.site.Name, Err: cause, Remedy: report.WithoutSite(a.run.ID) + "."}
@@ -66,14 +65,6 @@ func (r *reachability) waitsFor(ctx context.Context) event.Unreachable {
 		return event.Unreachable{Wait: event.WaitTask, Until: time.Now().Add(left), Checkpoints: r.rec.of.sub.Job.Checkpoint != nil}
 	}
 	return event.Unreachable{Wait: event.WaitResult}
-}
-
-// letGoUnanswered releases, or leaves, an attempt whose site is known not to answer.
-func (a *attempt) letGoUnanswered(ctx context.Context, out outcome, cause error) (outcome, error) {
-	if a.rec.decide(out); a.rec.harmless(ctx) {
-		return out, a.leave(ctx, cause)
-	}
-	return out, a.letGo(ctx, out)
 }
 
 // errAway is why an attempt is not followed any more that is dispensable.
@@ -167,31 +158,6 @@ func unsure(err error, begun time.Time) bool {
 // goesOn reports whether a run continues after an outcome, by itself or once its
 // user resumes it.
 func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended }
-
-// leave leaves what could not be released on its site. It is tried again while
-// this controller carries the run on, and by later ones.
-func (a *attempt) leave(ctx context.Context, why error) error {
-	if a.rec.State == state.Closed { // it was released, and only that could not be recorded
-		return a.rec.put(context.WithoutCancel(ctx))
-	}
-	safe := event.SafeTried
-	switch {
-	case a.rec.harmless(ctx):
-		safe = event.SafeIdle
-	case a.rec.lost != nil:
-		safe = event.SafeLost
-	}
-	a.rec.on(machinery.ReleaseFailed)
-	a.rec.event(ctx, event.ReleaseFailed{Site: a.at.site.Name, Cause: event.CauseOf(why), Safe: safe})
-	if a.rec.ReleaseTried = time.Now(); a.rec.Ended.IsZero() { // since then no site has the run, whatever controller tries again
-		a.rec.Ended = a.rec.ReleaseTried
-	}
-	if err := a.rec.put(context.WithoutCancel(ctx)); err != nil {
-		return err
-	}
-	a.runner.releaseLater(a.rec.Attempt)
-	return nil
-}
 
 // releaseLater tries to release what an attempt has left behind, now and then,
 // until this controller is done with the run.
