@@ -178,6 +178,11 @@ func (s *modelSite) List(_ context.Context, q core.Owner) ([]core.Handle, error)
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()
 	if err := s.way("list", 25); err != nil {
+		if q.Attempt > 0 { // it is a release that fails
+			if l := s.leases[q]; l != nil && l.stuck.IsZero() {
+				l.stuck = time.Now()
+			}
+		}
 		return nil, err
 	}
 	var found []core.Handle
