@@ -14,8 +14,8 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// adopt continues an attempt that another controller began.
-func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
+// reattach continues an attempt that another controller began.
+func (d *drive) reattach(ctx context.Context, rec state.Attempt) (outcome, error) {
 	site, err := d.sub.site(rec.Site)
 	if err != nil {
 		return outcome{}, err
@@ -62,7 +62,7 @@ func (d *drive) adopt(ctx context.Context, rec state.Attempt) (outcome, error) {
 	case gone: // with all that was on them
 		return a.hostsGone(ctx)
 	case a.reports.begun(ctx) || d.stopAsked() || a.rec.Result.Reported():
-		d.c.say("", fmt.Sprintf("taking over run %s on site %s", d.run.ID, site.Name))
+		d.c.say("", fmt.Sprintf("continuing run %s on site %s", d.run.ID, site.Name))
 		return a.conclude(ctx, 0)
 	}
 	// No command of the user has run: release the lease, and start again.
@@ -94,7 +94,7 @@ func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
 	out := outcome{again: true}
 	switch {
 	case a.rec.autostarted() && !gone:
-		a.c.say("", fmt.Sprintf("taking over run %s, which site %s starts by itself", a.run.ID, a.at.site.Name))
+		a.c.say("", fmt.Sprintf("continuing run %s, which site %s starts by itself", a.run.ID, a.at.site.Name))
 		return a.rejoin(ctx)
 	case a.stopAsked():
 		out = outcome{state: state.Stopped, err: errStopped()}
@@ -103,7 +103,7 @@ func (a *attempt) resumeWait(ctx context.Context, gone bool) (outcome, error) {
 	case a.rec.State == state.Acquiring:
 		a.rec.on(machinery.ControllerStarted)
 	case !gone && a.at.lease.Queue() != nil: // its place in the queue is kept
-		a.c.say("", fmt.Sprintf("taking over run %s, which waits for site %s", a.run.ID, a.at.site.Name))
+		a.c.say("", fmt.Sprintf("continuing run %s, which waits for site %s", a.run.ID, a.at.site.Name))
 		// Also while nobody looked. That the image took may lie before the attempt.
 		a.rec.Phases[core.PhaseQueue] += max(0, a.rec.Nameless(time.Now())+a.rec.Phases[core.PhaseImage])
 		work, cancel := a.untilStop(ctx)

@@ -141,7 +141,7 @@ func (c *Controller) driveAside(ctx context.Context, run state.Run) (state.Run, 
 		}
 	}
 	if serr == nil {
-		c.clearArrivals(&sub, run.ID)
+		sub.clearArrivals(c.Log, run.ID)
 	}
 	return c.finish(ctx, run, outcome{state: state.Stopped, err: &core.Error{
 		Kind: core.Stopped, Err: errors.New("stopped by its user after " + run.Message),

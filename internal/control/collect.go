@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"sync"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
@@ -38,7 +39,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 		}
 		a.rec.Outputs, absent = nil, nil // an earlier try may have brought some
 		if a.rec.doesWithout(ctx) {
-			a.c.clearArrivals(&a.sub, a.run.ID)
+			a.sub.clearArrivals(a.c.Log, a.run.ID)
 			a.rec.event(ctx, event.OutputsSkipped{})
 			return nil
 		}
@@ -79,10 +80,10 @@ func unreached(err error) bool {
 
 // clearArrivals removes the partial outputs of a run that gets no more of them. Another run
 // may have the same `to:`. The caller has the run's lock.
-func (c *Controller) clearArrivals(sub *Submission, run string) {
-	for _, o := range sub.Job.Outputs {
-		if err := outputs.ClearArrivals(sub.confined(), run, o.To); err != nil {
-			c.Log.Warn("partial outputs could not be removed", "run", run, "from", o.To, "err", err)
+func (s *Submission) clearArrivals(log *slog.Logger, run string) {
+	for _, o := range s.Job.Outputs {
+		if err := outputs.ClearArrivals(s.confined(), run, o.To); err != nil {
+			log.Warn("partial outputs could not be removed", "run", run, "from", o.To, "err", err)
 		}
 	}
 }

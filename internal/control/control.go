@@ -1,7 +1,6 @@
-// Package control carries runs out: it takes a run's sites in order, gets a
-// lease, brings image and inputs there, starts the nodes, watches them, brings
-// the outputs home and releases the lease; and it takes over what another
-// controller left when it died.
+// Package control carries runs out: it uses a run's sites in order, acquires a lease, sends
+// image and inputs there, starts the nodes, watches them, collects the outputs and releases
+// the lease. It continues what another controller left when that died.
 //
 // It knows drivers by their interfaces only, and nothing of terminals.
 package control

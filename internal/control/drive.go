@@ -125,7 +125,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 		}
 	}
 	if n := len(attempts); n > 0 && (!attempts[n-1].Released() || concludes(attempts[n-1])) {
-		out, err := d.goOnWith(ctx, attempts[n-1])
+		out, err := d.continueFrom(ctx, attempts[n-1])
 		if err != nil {
 			return d.run, err
 		}
@@ -165,7 +165,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 // finish writes the run's end, and removes what the run needs no more.
 func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
 	if out.state.Final() || out.state == state.Suspended { // a lost attempt may have left some
-		d.c.clearArrivals(&d.sub, d.run.ID)
+		d.sub.clearArrivals(d.c.Log, d.run.ID)
 	}
 	if out.state.Final() {
 		d.forgetRemote()
@@ -178,11 +178,11 @@ func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
 	return run, err
 }
 
-// goOnWith gives what the last attempt means for the run, which is not over by the record.
-func (d *drive) goOnWith(ctx context.Context, last state.Attempt) (outcome, error) {
+// continueFrom returns what the last attempt means for the run, which is not over by the record.
+func (d *drive) continueFrom(ctx context.Context, last state.Attempt) (outcome, error) {
 	switch {
 	case !last.Released():
-		return d.adopt(ctx, last)
+		return d.reattach(ctx, last)
 	case d.stopAsked() && d.run.State != state.Running: // while it waited to be tried again
 		return outcome{state: state.Stopped, err: errStopped()}, nil
 	}

@@ -17,11 +17,12 @@ type (
 
 // Garbage finds and removes what nobody needs any more.
 func (c *Controller) Garbage() *gc.Collector {
+	sent := uploads{c.Store, c.Remote}
 	return &gc.Collector{
-		State: c.Store, Provider: c.Provider, Kept: c.kept(), Waits: c.waitsForSecrets,
+		State: c.Store, Provider: c.Provider, Kept: c.kept(), Waits: func(ctx context.Context, run string) bool { return waitsForSecrets(ctx, c.Store, run) },
 		StoreOf: storeOf,
 		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
-		Uploads: c.uploads, AbortUploads: c.abortUploads,
+		Uploads: sent.unfinished, AbortUploads: sent.abort,
 		Report: func(message string) { c.say(core.PhaseRelease, message) },
 	}
 }

@@ -22,17 +22,17 @@ type unsettledError struct{ error }
 
 func (e unsettledError) Unwrap() error { return e.error }
 
-// AskHead makes a call that has the job of an attempt write its checkpoint. Where the head
+// askHead makes a call that has the job of an attempt write its checkpoint. Where the head
 // ends, or the connection breaks, before the answer comes, the run's record shows whether
 // the job was asked. Meanwhile ask is called again: the head of that attempt may still
 // run, and refuses a request that it knows already as Busy.
-func (c *Controller) AskHead(ctx context.Context, run state.Run, attempt int, ask func() error) error {
+func (q requests) askHead(ctx context.Context, run state.Run, attempt int, ask func() error) error {
 	err := ask()
 	if !rpc.Unanswered(err) {
 		return err
 	}
 	for begun, pause := time.Now(), 50*time.Millisecond; ; pause = min(2*pause, longestPause) {
-		if known, err := c.heard(ctx, run.ID, attempt); known || err != nil {
+		if known, err := q.heard(ctx, run.ID, attempt); known || err != nil {
 			return err
 		}
 		if time.Since(begun) > heardWithin {
@@ -41,7 +41,7 @@ func (c *Controller) AskHead(ctx context.Context, run state.Run, attempt int, as
 		if err := core.Sleep(ctx, pause); err != nil {
 			return err
 		}
-		if known, err := c.heard(ctx, run.ID, attempt); known || err != nil {
+		if known, err := q.heard(ctx, run.ID, attempt); known || err != nil {
 			return err
 		}
 		switch again := ask(); {
@@ -60,8 +60,8 @@ func (c *Controller) AskHead(ctx context.Context, run state.Run, attempt int, as
 
 // heard reports whether the record shows what became of a request to an attempt. The error
 // is how the attempt ended where it did not do what was asked.
-func (c *Controller) heard(ctx context.Context, id string, attempt int) (known bool, err error) {
-	attempts, err := c.Store.Attempts(ctx, id)
+func (q requests) heard(ctx context.Context, id string, attempt int) (known bool, err error) {
+	attempts, err := q.store.Attempts(ctx, id)
 	if err != nil {
 		return false, err
 	}
@@ -78,7 +78,7 @@ func (c *Controller) heard(ctx context.Context, id string, attempt int) (known b
 	case !a.Decided():
 		return false, nil
 	}
-	run, err := c.Store.Run(ctx, id)
+	run, err := q.store.Run(ctx, id)
 	switch {
 	case err != nil:
 		return false, err

@@ -48,7 +48,7 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 func noHosts(run state.Run) error {
 	e := &core.Error{
 		Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),
-		Remedy: "`bee show " + run.ID + "` tells what it waits for, `bee logs -f " + run.ID + "` follows it once it runs, and `bee resume --site NAME " + run.ID + "` sends it to another site.",
+		Remedy: "`bee show " + run.ID + "` shows what it waits for, `bee logs -f " + run.ID + "` follows it once it runs, and `bee resume --site NAME " + run.ID + "` sends it to another site.",
 	}
 	switch {
 	case run.State.Final():
@@ -103,7 +103,7 @@ func (c *Controller) dialPresent(ctx context.Context, run state.Run, rank int) (
 }
 
 func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) (net.Conn, error) {
-	if given := lease.Hosts(); len(given) == 0 || given[0].Name == "" { // it stands in a queue
+	if given := lease.Hosts(); len(given) == 0 || given[0].Name == "" { // it waits in a queue
 		return nil, noHosts(run)
 	}
 	sub, err := SubmissionOf(run)
@@ -121,7 +121,7 @@ func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) 
 	if core.IsKind(err, core.NotFound) {
 		return nil, &core.Error{
 			Kind: core.NotFound, Op: "reach node of run", Object: run.ID, Err: errors.New("it does not run (yet, or any more) on " + hosts[rank].Name),
-			Remedy: "`bee show " + run.ID + "` tells what the run does now. Where it is still being started, try again in a moment.",
+			Remedy: "`bee show " + run.ID + "` shows what the run does now. Where it is still being started, try again in a moment.",
 		}
 	}
 	return conn, err

@@ -42,12 +42,12 @@ func (s *Submission) admits(op, id string) func(active []state.Run) error {
 
 // placesFree is what admits finds now. Where it refuses a run, the user is not asked
 // anything first.
-func (c *Controller) placesFree(ctx context.Context, op string, s *Submission, id string) error {
+func placesFree(ctx context.Context, store *state.Store, op string, s *Submission, id string) error {
 	admit := s.admits(op, id)
 	if admit == nil {
 		return nil
 	}
-	active, err := c.Store.Runs(ctx, state.Filter{Active: true})
+	active, err := store.Runs(ctx, state.Filter{Active: true})
 	if err != nil {
 		return err
 	}

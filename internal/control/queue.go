@@ -84,7 +84,7 @@ func (h *hostQueue) look(ctx context.Context, q driver.LeaseQueue) (driver.Waiti
 // launchedThere records that the site has started the nodes, or does just now.
 func (h *hostQueue) launchedThere(ctx context.Context) error {
 	h.rec.on(machinery.StartedBySite)
-	h.rec.Span, h.rec.Begun = h.at.timeLimit(), h.rec.of.c.moment()
+	h.rec.Span, h.rec.Begun = h.at.timeLimit(), uptime(h.rec.of.c.clock)
 	return h.rec.put(context.WithoutCancel(ctx))
 }
 

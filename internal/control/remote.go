@@ -8,6 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/outputs"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // fetchAhead fetches the job's remote inputs before any hosts are requested, but for those that
@@ -32,31 +33,37 @@ func (r *controlled) remote() *inputs.Remote {
 	return &inputs.Remote{Dir: inputs.RemoteDir(r.c.Store.RunDir(r.run.ID)), Source: r.c.Remote, Progress: r.c.toward}
 }
 
-// uploads names the objects of a run of which a controller that was killed has sent parts.
-func (c *Controller) uploads(run string) ([]string, error) {
-	dir := outputs.UploadsDir(c.Store.RunDir(run))
+// uploads are the objects of which controllers that were killed have sent parts.
+type uploads struct {
+	store  *state.Store
+	remote Remote
+}
+
+// unfinished names those of a run.
+func (u uploads) unfinished(run string) ([]string, error) {
+	dir := outputs.UploadsDir(u.store.RunDir(run))
 	if is, err := fsutil.Exists(dir); !is || err != nil {
 		return nil, err
 	}
-	return c.Remote.Uploads(dir)
+	return u.remote.Uploads(dir)
 }
 
 // abortTime bounds the removal of their parts: the bucket may not answer any more.
 const abortTime = time.Minute
 
-// abortUploads removes those parts.
-func (c *Controller) abortUploads(ctx context.Context, run string) error {
-	if list, err := c.uploads(run); len(list) == 0 || err != nil {
+// abort removes the parts of a run's objects.
+func (u uploads) abort(ctx context.Context, run string) error {
+	if list, err := u.unfinished(run); len(list) == 0 || err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, abortTime)
 	defer cancel()
-	return c.Remote.AbortUploads(ctx, outputs.UploadsDir(c.Store.RunDir(run)))
+	return u.remote.AbortUploads(ctx, outputs.UploadsDir(u.store.RunDir(run)))
 }
 
 // tryAbortUploads does so as far as the bucket answers: a sweep tries again.
 func (r *controlled) tryAbortUploads(ctx context.Context) {
-	if err := r.c.abortUploads(ctx, r.run.ID); err != nil {
+	if err := (uploads{r.c.Store, r.c.Remote}).abort(ctx, r.run.ID); err != nil {
 		r.c.Log.Warn("parts of objects that were not sent whole could not be removed", "run", r.run.ID, "err", err)
 	}
 }

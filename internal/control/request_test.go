@@ -52,7 +52,7 @@ func TestAResumeOutlivesItsCommand(t *testing.T) {
 			}
 			attempts := w.attempts(t, run)
 			attempts = attempts[:len(attempts)-c.earlier]
-			if _, err := w.ask(t.Context(), run.ID, attempts, state.RequestResume, []spec.Site{{Name: "b", Provider: "fake"}}); err != nil {
+			if _, err := (requests{w.Store}).ask(t.Context(), run.ID, attempts, state.RequestResume, []spec.Site{{Name: "b", Provider: "fake"}}); err != nil {
 				t.Fatal(err)
 			}
 			results := []state.RequestResult{c.result}

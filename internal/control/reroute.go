@@ -17,7 +17,7 @@ import (
 
 // SendElsewhere notes, in its user's name, that a run which waits for hosts shall
 // have them on other sites, in that order, before those that it has. The Drive that
-// waits takes it out of the queue that it stands in; where it has begun there
+// waits takes it out of its queue; where it has begun there
 // meanwhile, it stays, and goes to these sites when it moves. Invalid: it does not
 // wait, or waits for the first of them.
 func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []spec.Site) error {
@@ -29,7 +29,7 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 		return err
 	}
 	if run.State.Final() {
-		return refuse("it is over ("+string(run.State)+")", "`bee show "+run.ID+"` tells how it ended.")
+		return refuse("it is over ("+string(run.State)+")", "`bee show "+run.ID+"` shows how it ended.")
 	}
 	if n := len(attempts); n > 0 && !attempts[n-1].Released() {
 		switch last := attempts[n-1]; {
@@ -39,35 +39,19 @@ func (c *Controller) SendElsewhere(ctx context.Context, run state.Run, sites []s
 			return refuse("it waits for site "+last.Site+" already", "Name another with --site.")
 		}
 	}
-	_, err = c.ask(ctx, run.ID, attempts, state.RequestMove, sites)
+	_, err = requests{c.Store}.ask(ctx, run.ID, attempts, state.RequestMove, sites)
 	return err
 }
 
-// ask records a request that means the last of a run's attempts.
-func (c *Controller) ask(ctx context.Context, run string, attempts []state.Attempt, kind state.RequestKind, sites []spec.Site) (state.Request, error) {
-	r := state.Request{Run: run, Kind: kind}
-	if n := len(attempts); n > 0 {
-		r.Attempt = attempts[n-1].N
-	}
-	if len(sites) > 0 {
-		raw, err := json.Marshal(sites)
-		if err != nil {
-			return r, err
-		}
-		r.Sites = raw
-	}
-	return c.Store.Ask(ctx, r)
-}
-
 // Move has a run continue on other sites, in that order, before those that it has; none: on
-// the next. ask has the job of an attempt write a checkpoint and end, see AskHead.
+// the next. ask has the job of an attempt write a checkpoint and end, see requests.askHead.
 func (c *Controller) Move(ctx context.Context, run state.Run, attempt int, sites []spec.Site, ask func() error) error {
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return err
 	}
 	if len(sites) == 0 && sub.listed() { // it continues on the next by itself
-		return c.AskHead(ctx, run, attempt, ask)
+		return requests{c.Store}.askHead(ctx, run, attempt, ask)
 	}
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	if err != nil {
@@ -77,32 +61,18 @@ func (c *Controller) Move(ctx context.Context, run state.Run, attempt int, sites
 		return &core.Error{Kind: core.Invalid, Op: "move run", Object: run.ID, Err: errors.New("it runs on site " + sites[0].Name + " already"), Remedy: "Name another with --site."}
 	}
 	// Recorded first: the job may write its checkpoint and end before the next line.
-	_, err = c.askOf(ctx, run, attempt, state.RequestMove, sites, ask)
+	_, err = requests{c.Store}.askOf(ctx, run, attempt, state.RequestMove, sites, ask)
 	return err
 }
 
 // Checkpoint has a run write a checkpoint now. ask asks the head of an attempt for it: see
 // AskHead.
 func (c *Controller) Checkpoint(ctx context.Context, run state.Run, attempt int, ask func() error) error {
-	r, err := c.askOf(ctx, run, attempt, state.RequestCheckpoint, nil, ask)
+	r, err := requests{c.Store}.askOf(ctx, run, attempt, state.RequestCheckpoint, nil, ask)
 	if err != nil {
 		return err
 	}
 	return c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestDone, "")
-}
-
-// askOf records a request that means one attempt of a run, and calls ask as AskHead does. The
-// request is refused where that fails. It stays open where its head may have heard it.
-func (c *Controller) askOf(ctx context.Context, run state.Run, attempt int, kind state.RequestKind, sites []spec.Site, ask func() error) (state.Request, error) {
-	r, err := c.ask(ctx, run.ID, []state.Attempt{{N: attempt}}, kind, sites)
-	if err != nil {
-		return r, err
-	}
-	err = c.AskHead(ctx, run, attempt, ask)
-	if err == nil || errors.As(err, new(unsettledError)) { // it counts if the job was asked
-		return r, err
-	}
-	return r, errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
 }
 
 // requestedSites gives the sites that the run's user has sent it to; sent without any: to any but

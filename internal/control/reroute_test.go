@@ -188,7 +188,7 @@ func TestARequestMeansOneAttempt(t *testing.T) {
 			if err := w.Store.PutAttempt(t.Context(), c.attempt, false); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := w.ask(t.Context(), run.ID, []state.Attempt{c.attempt}, state.RequestMove, []spec.Site{{Name: "rack"}}); err != nil {
+			if _, err := (requests{w.Store}).ask(t.Context(), run.ID, []state.Attempt{c.attempt}, state.RequestMove, []spec.Site{{Name: "rack"}}); err != nil {
 				t.Fatal(err)
 			}
 			d := &drive{controlled: control(w.Controller, run, Submission{}), attempts: c.attempts}

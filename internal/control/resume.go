@@ -17,7 +17,7 @@ import (
 func NotSuspended(run state.Run) error {
 	return &core.Error{
 		Kind: core.Invalid, Op: "resume run", Object: run.ID, Err: errors.New("it is " + string(run.State) + ", not suspended"),
-		Remedy: "Only a suspended run can be resumed, and one that is queued sent to other sites, with --site; `bee show " + run.ID + "` tells where it stands.",
+		Remedy: "Only a suspended run can be resumed, and one that is queued sent to other sites, with --site; `bee show " + run.ID + "` shows its state.",
 	}
 }
 
@@ -32,7 +32,7 @@ func (c *Controller) AskResume(ctx context.Context, run state.Run, sites []spec.
 	if err != nil {
 		return err
 	}
-	_, err = c.ask(ctx, run.ID, attempts, state.RequestResume, sites)
+	_, err = requests{c.Store}.ask(ctx, run.ID, attempts, state.RequestResume, sites)
 	return err
 }
 
@@ -53,16 +53,16 @@ func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run,
 	if n := len(attempts); n > 0 && attempts[n-1].N != r.Attempt { // it was resumed since
 		return run, c.Store.Answer(ctx, r.ID, state.RequestOvertaken, "")
 	}
-	queued, err := c.queued(ctx, run, r.Sites)
+	again, err := queued(ctx, c.Store, run, r.Sites)
 	if err != nil {
 		return run, errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
 	}
 	r.Result = state.RequestDone
-	if _, err := c.Store.Write(ctx, state.Change{Run: &queued, Answers: []state.Request{*r}}); err != nil {
+	if _, err := c.Store.Write(ctx, state.Change{Run: &again, Answers: []state.Request{*r}}); err != nil {
 		return run, err
 	}
 	os.Remove(StackPath(c.Store.RunDir(run.ID))) //nolint:errcheck // it may never have been set aside
-	return queued, nil
+	return again, nil
 }
 
 // Resume is AskResume and ApplyResume.
@@ -75,13 +75,13 @@ func (c *Controller) Resume(ctx context.Context, run state.Run, sites []spec.Sit
 
 // queued returns a suspended run as it continues, on the sites that its user has named, as
 // they are in the request, before those that it has.
-func (c *Controller) queued(ctx context.Context, run state.Run, named json.RawMessage) (state.Run, error) {
+func queued(ctx context.Context, store *state.Store, run state.Run, named json.RawMessage) (state.Run, error) {
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return run, err
 	}
 	if sub.Job.SavesVM() {
-		if err := c.alone(ctx, sub.machines(run.ID), run.ID); err != nil {
+		if err := alone(ctx, store, sub.machines(run.ID), run.ID); err != nil {
 			return run, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: err}
 		}
 	}
@@ -168,7 +168,7 @@ func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, er
 		return run, false, err
 	}
 	sites := sub.newSites(spec.LoadSites)
-	if run, err = c.queued(ctx, run, nil); err != nil {
+	if run, err = queued(ctx, c.Store, run, nil); err != nil {
 		return run, false, err
 	}
 	_, err = c.Store.Write(ctx, state.Change{Run: &run, Events: []event.Event{

@@ -15,10 +15,10 @@ import (
 func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 	const other = "  - {name: c, provider: local}\n"
 	for name, c := range map[string]struct {
-		change  func(*Submission, *state.Run)
-		added   string
-		goesOn  bool
-		resumed string // whether bee resume takes the new site
+		change    func(*Submission, *state.Run)
+		added     string
+		continues bool
+		resumed   string // whether bee resume takes the new site
 	}{
 		"a new site":                       {func(*Submission, *state.Run) {}, other, true, "c"},
 		"none":                             {func(*Submission, *state.Run) {}, "", false, "a"},
@@ -62,10 +62,10 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			awake, err := w.Awaken(t.Context())
-			if err != nil || (len(awake) == 1) != c.goesOn {
+			if err != nil || (len(awake) == 1) != c.continues {
 				t.Fatalf("got %+v, %v", awake, err)
 			}
-			if c.goesOn {
+			if c.continues {
 				run = awake[0]
 			} else if c.resumed != "" {
 				if run, err = w.Resume(t.Context(), run, nil); err != nil {
@@ -80,7 +80,7 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 			switch {
 			case c.resumed == "a" && run.State != state.Suspended, c.resumed == "c" && run.State != state.Succeeded:
 				t.Errorf("it ended as %s: %s\n%s", run.State, run.Message, history(t, w, run.ID))
-			case c.goesOn && !strings.Contains(history(t, w, run.ID), `new_sites {"sites":["c"],"sites_file":"`+file):
+			case c.continues && !strings.Contains(history(t, w, run.ID), `new_sites {"sites":["c"],"sites_file":"`+file):
 				t.Errorf("its history does not say why:\n%s", history(t, w, run.ID))
 			}
 			w.nothingHeld(t)

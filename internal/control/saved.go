@@ -222,10 +222,10 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 		return fail(err)
 	}
 	sub.Machines = sub.machines(e.Run)
-	if err := c.alone(ctx, sub.Machines, ""); err != nil {
+	if err := alone(ctx, c.Store, sub.Machines, ""); err != nil {
 		return fail(&core.Error{Kind: core.Busy, Op: opRestore, Object: dir, Err: err})
 	}
-	if err := c.placesFree(ctx, opRestore, &sub, state.NewID()); err != nil {
+	if err := placesFree(ctx, c.Store, opRestore, &sub, state.NewID()); err != nil {
 		return fail(err)
 	}
 	names := make([]string, len(sub.Sites))
@@ -235,7 +235,9 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 	if sub.Sites, err = f.Sites(names); err != nil {
 		return fail(err)
 	}
-	c.warnOfUnknown(ctx, append([]string{e.Run}, e.Restored...))
+	for _, id := range unknown(ctx, c.Store, append([]string{e.Run}, e.Restored...)) {
+		c.say(core.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
+	}
 	list, err := c.kept().OpenDir(dir).List(ctx)
 	if err != nil {
 		return fail(err)
@@ -249,7 +251,7 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 			return fail(&core.Error{Kind: core.KindOf(err), Op: opRestore, Object: dir, Err: err, Remedy: core.Remedy(err)})
 		}
 		var reaches []spec.Reach
-		if !c.submitted(ctx, e.Run, sub.Job, f.Dir) { // else it is the user's own word
+		if !submitted(ctx, c.Store, e.Run, sub.Job, f.Dir) { // else it is the user's own word
 			reaches = sub.Job.Reaches(f.Dir)
 			if err := sub.Confine(f.Dir, reaches); err != nil {
 				return fail(err)
@@ -284,7 +286,7 @@ const mostMachines = 100000
 func checkMachines(dir string) error {
 	s, err := parseSaved(dir)
 	if err != nil || s.Nodes < 1 || s.Nodes > mostMachines {
-		return errors.Join(&core.Error{Kind: core.Invalid, Err: errors.New("nothing tells whose machines these are"), Remedy: "Name a directory that `bee vm snapshot` has written."}, err)
+		return errors.Join(&core.Error{Kind: core.Invalid, Err: errors.New("it is not known whose machines these are"), Remedy: "Name a directory that `bee vm snapshot` has written."}, err)
 	}
 	for rank := range s.Nodes {
 		var machine struct {
@@ -315,8 +317,8 @@ func (s *Submission) machines(run string) string { return launch.First(s.Machine
 
 // alone makes sure that no run but one has machines: the same ones must not run
 // twice, for they would do the same things.
-func (c *Controller) alone(ctx context.Context, machines, but string) error {
-	active, err := c.Store.Runs(ctx, state.Filter{Active: true})
+func alone(ctx context.Context, store *state.Store, machines, but string) error {
+	active, err := store.Runs(ctx, state.Filter{Active: true})
 	if err != nil {
 		return err
 	}
@@ -331,20 +333,20 @@ func (c *Controller) alone(ctx context.Context, machines, but string) error {
 	return nil
 }
 
-// warnOfUnknown prints the runs of which this installation does not know whether they
-// are over.
-func (c *Controller) warnOfUnknown(ctx context.Context, runs []string) {
+// unknown returns the runs of which this installation does not know whether they are over.
+func unknown(ctx context.Context, store *state.Store, runs []string) (list []string) {
 	for _, id := range runs {
-		if _, err := c.Store.Run(ctx, id); core.IsKind(err, core.NotFound) {
-			c.say(core.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
+		if _, err := store.Run(ctx, id); core.IsKind(err, core.NotFound) {
+			list = append(list, id)
 		}
 	}
+	return list
 }
 
 // submitted reports whether a run of this installation has a job, as it is read from a
 // record.
-func (c *Controller) submitted(ctx context.Context, run string, job spec.Job, dir string) bool {
-	known, err := c.Store.Run(ctx, run)
+func submitted(ctx context.Context, store *state.Store, run string, job spec.Job, dir string) bool {
+	known, err := store.Run(ctx, run)
 	if err != nil {
 		return false
 	}

@@ -26,11 +26,11 @@ type unread struct{ error }
 
 func (u unread) Unwrap() error { return u.error }
 
-func (c *Controller) unreadPath(id string) string {
-	return filepath.Join(c.Store.RunDir(id), unreadName)
-}
+func (r *controlled) unreadPath() string { return unreadPath(r.c.Store, r.run.ID) }
 
-func (r *controlled) unreadPath() string { return r.c.unreadPath(r.run.ID) }
+func unreadPath(store *state.Store, id string) string {
+	return filepath.Join(store.RunDir(id), unreadName)
+}
 
 // secrets reads those of the run's job.
 func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
@@ -53,12 +53,12 @@ func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
 
 // waitsForSecrets reports whether a run cannot continue because its secrets could not be
 // read, and cannot be read here either. A command that prints one is run by controllers only.
-func (c *Controller) waitsForSecrets(ctx context.Context, id string) bool {
-	tried, err := os.Stat(c.unreadPath(id))
+func waitsForSecrets(ctx context.Context, store *state.Store, id string) bool {
+	tried, err := os.Stat(unreadPath(store, id))
 	if err != nil {
 		return false
 	}
-	run, err := c.Store.Run(ctx, id)
+	run, err := store.Run(ctx, id)
 	if err != nil || run.StopAsked || run.State.Final() || run.State == state.Suspended {
 		return false
 	}

@@ -43,7 +43,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 		return "", err
 	}
 	if run.State == state.Suspended || len(attempts) == 0 || attempts[len(attempts)-1].Released() || attempts[len(attempts)-1].Lease == nil {
-		return refuse("it waits for no site that has it", "`bee show "+run.ID+"` tells where it stands.")
+		return refuse("it waits for no site that has it", "`bee show "+run.ID+"` shows its state.")
 	}
 	last := attempts[len(attempts)-1]
 	if slices.ContainsFunc(sites, func(s spec.Site) bool { return s.Name == last.Site }) {
@@ -59,7 +59,7 @@ func (c *Controller) HoldLost(ctx context.Context, run state.Run, sites []spec.S
 	r := control(c, run, sub)
 	defer r.checkpoints().Close()
 	loss := (&record{of: r, Attempt: last}).loss(ctx)
-	_, err = c.ask(ctx, run.ID, attempts, state.RequestSiteLost, sites)
+	_, err = requests{c.Store}.ask(ctx, run.ID, attempts, state.RequestSiteLost, sites)
 	return report.Loss(last.N, loss), err
 }
 
@@ -131,7 +131,7 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	if err := a.rec.put(ctx); err != nil {
 		return outcome{}, err
 	}
-	a.c.clearArrivals(&a.sub, a.run.ID)
+	a.sub.clearArrivals(a.c.Log, a.run.ID)
 	return out, a.releasing.leave(ctx, errors.New("it does not answer"))
 }
 

@@ -14,7 +14,7 @@ func (c *Controller) DoWithout(ctx context.Context, run state.Run) error {
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Released() {
 		return err // there are none
 	}
-	_, err = c.ask(ctx, run.ID, attempts, state.RequestWithoutOutputs, nil)
+	_, err = requests{c.Store}.ask(ctx, run.ID, attempts, state.RequestWithoutOutputs, nil)
 	return err
 }
 

@@ -69,6 +69,6 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil || a.rec.Span == 0 {
 		return err
 	}
-	a.rec.Begun = a.c.moment() // the slot of the head has begun before
+	a.rec.Begun = uptime(a.c.clock) // the slot of the head has begun before
 	return a.rec.put(ctx)
 }

@@ -27,7 +27,7 @@ type Foreign struct {
 	Allow func(reaches []spec.Reach) error
 }
 
-// TakeOver takes over, from a store, a run that another installation of bee has
+// TakeOver adopts, from a store, a run that another installation of bee has
 // begun, whose machine is gone. It is given by its id or its name, and comes as a
 // suspended run of this one: see Resume. The other installation is kept from
 // continuing it. The store is not believed: see adopted. Busy: a run
@@ -63,7 +63,7 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		}
 	}
 	sub.Job.Store, sub.StoreName, sub.SitesFile = "", name, "" // that was another machine's
-	if err := c.placesFree(ctx, opTakeOver, &sub, run.ID); err != nil {
+	if err := placesFree(ctx, c.Store, opTakeOver, &sub, run.ID); err != nil {
 		return run, err
 	}
 	reaches := sub.Job.Reaches(f.Dir)
@@ -95,8 +95,8 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 type madeDir string
 
 // makeRunDir makes the directory of a run that is new here.
-func (c *Controller) makeRunDir(run string) (madeDir, error) {
-	dir := c.Store.RunDir(run)
+func makeRunDir(store *state.Store, run string) (madeDir, error) {
+	dir := store.RunDir(run)
 	err := os.MkdirAll(filepath.Dir(dir), 0o700)
 	if err == nil {
 		err = os.Mkdir(dir, 0o700)
@@ -118,7 +118,7 @@ func (d madeDir) remove() error {
 // mostLeft is how many attempts of another installation are noted that may hold something.
 const mostLeft = 20
 
-// enter records a run that is taken over, here and then in its store, which makes
+// enter records a run that is adopted, here and then in its store, which makes
 // it this installation's. Its directory comes after the attempts: with it, each change
 // writes all of them once more beside its files.
 func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.Attempt, list []driver.Checkpoint) (made madeDir, err error) {
@@ -147,7 +147,7 @@ func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.
 	if more := left - mostLeft; more > 0 {
 		d.record(ctx, event.ForeignAttempts{Count: more})
 	}
-	if made, err = c.makeRunDir(d.run.ID); err != nil {
+	if made, err = makeRunDir(c.Store, d.run.ID); err != nil {
 		return "", err
 	}
 	if err := c.Store.PutRun(ctx, d.run); err != nil {

@@ -14,10 +14,11 @@ import (
 // nodes began is only ever counted too short, whatever happens to this machine's
 // clock: else two attempts might compute at once.
 
-// moment is this machine's, now. Where it cannot be had, no time ever passes.
-func (c *Controller) moment() state.Moment {
-	if c.clock != nil {
-		return c.clock()
+// uptime is the moment of this machine now, by clock if that is set. Where it cannot be
+// had, no time ever passes.
+func uptime(clock func() state.Moment) state.Moment {
+	if clock != nil {
+		return clock()
 	}
 	var up unix.Timespec
 	boot, err := procid.Boot()
@@ -33,7 +34,7 @@ func (rec *record) canComputeFor(ctx context.Context) (left time.Duration, bound
 	if rec.Span == 0 || !rec.Launched() {
 		return 0, false
 	}
-	now := rec.of.c.moment()
+	now := uptime(rec.of.c.clock)
 	if now.Boot != rec.Begun.Boot { // since then, or on this machine, nobody has counted: it is counted again
 		rec.Begun = now
 		if err := rec.put(context.WithoutCancel(ctx)); err != nil {

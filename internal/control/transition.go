@@ -149,9 +149,9 @@ func (rec *record) forsake(out outcome) {
 // verdictOf is what an outcome of the attempt is on record.
 func (rec *record) verdictOf(out outcome) state.Verdict {
 	switch {
-	case goesOn(out) && rec.Result == state.Checkpointed:
+	case continues(out) && rec.Result == state.Checkpointed:
 		return state.Continues
-	case goesOn(out):
+	case continues(out):
 		return state.ContinuesLost
 	case out.again:
 		return state.Again

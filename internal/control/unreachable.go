@@ -155,9 +155,9 @@ func unsure(err error, begun time.Time) bool {
 	return core.IsKind(err, core.Transient) && time.Since(begun) < 2*unreachableLimit
 }
 
-// goesOn reports whether a run continues after an outcome, by itself or once its
+// continues reports whether a run continues after an outcome, by itself or once its
 // user resumes it.
-func goesOn(out outcome) bool { return out.moved || out.state == state.Suspended }
+func continues(out outcome) bool { return out.moved || out.state == state.Suspended }
 
 // releaseLater tries to release what an attempt has left behind, now and then,
 // until this controller is done with the run.
