@@ -146,7 +146,7 @@ func headOfRun(ctx context.Context, s *workspace.Session, run state.Run) (*clien
 }
 
 // saver returns a function that asks the head of one attempt of a run for a checkpoint, see
-// control.AskHead. The number of what was kept goes to kept.
+// control.Controller.Checkpoint. The number of what was kept goes to kept.
 func saver(ctx context.Context, s *workspace.Session, run state.Run, attempt int, head *client.Client, move bool, kept *int) func() error {
 	return func() (err error) {
 		defer func() { head = nil }()

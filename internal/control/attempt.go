@@ -28,7 +28,7 @@ type attempt struct {
 	// reports are those of the head, which watch follows.
 	reports *headReports
 	watch   *headWatch
-	// keeping brings checkpoints to the run's store, and releasing gives the hosts back.
+	// keeping copies checkpoints to the run's store, and releasing releases the hosts.
 	keeping   *keeping
 	releasing *releasing
 	// preempted is driver.Facts.Preempted of the site.

@@ -15,7 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// keeping brings the checkpoints of an attempt from its site to the run's store, and may
+// keeping copies the checkpoints of an attempt from its site to the run's store, and may
 // leave the last one on the site as well.
 type keeping struct {
 	rec      *record

@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// releasing gives the hosts of an attempt back, with all that is on them.
+// releasing releases the hosts of an attempt, with all that is on them.
 type releasing struct {
 	rec    *record
 	at     *siteLease
