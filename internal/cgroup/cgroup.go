@@ -190,7 +190,7 @@ func (g *Group) Remove() error {
 	}
 	g.kills = g.count()
 	defer func() {
-		g.lock.Close() //nolint:errcheck // a directory of the kernel
+		g.lock.Close()
 		g.lock = nil
 	}()
 	for end := time.Now().Add(removal); ; time.Sleep(time.Millisecond) {
