@@ -28,7 +28,7 @@ type bench struct {
 func main() {
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds and networks, and no large image")
-	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, stock, template, eight, volumes, network, frames, pull, images, records, active, slots, moves")
+	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, hpcc, netpipe, vm, stock, template, eight, volumes, network, frames, pull, images, records, analysis, active, slots, moves")
 	flag.IntVar(&b.many, "active", 1000, "`runs` that are active at once, in the step of that name")
 	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
 	flag.Parse()
@@ -62,7 +62,7 @@ func (b *bench) run(quick bool, only string) error {
 	for _, step := range []struct {
 		name string
 		do   func(int) error
-	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.guestly(b.vm)}, {"stock", b.guestly(b.stock)}, {"template", b.guestly(b.template)}, {"eight", b.guestly(b.eight)}, {"volumes", b.guestly(b.volumes)}, {"network", b.guestly(b.network)}, {"frames", b.frames}, {"pull", b.pull}, {"images", b.images}, {"records", b.records}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}} {
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.guestly(b.vm)}, {"stock", b.guestly(b.stock)}, {"template", b.guestly(b.template)}, {"eight", b.guestly(b.eight)}, {"volumes", b.guestly(b.volumes)}, {"network", b.guestly(b.network)}, {"frames", b.frames}, {"pull", b.pull}, {"images", b.images}, {"records", b.records}, {"analysis", b.analysis}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}} {
 		wanted := only == "" && (!quick || step.name != "pull" && step.name != "images" && step.name != "active" && step.name != "slots") || slices.Contains(strings.Split(only, ","), step.name)
 		if !wanted {
 			continue
