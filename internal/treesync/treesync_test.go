@@ -510,18 +510,6 @@ func BenchmarkSmallFiles(b *testing.B) {
 	})
 }
 
-// onFirst does something before the first byte passes.
-type onFirst struct {
-	io.Writer
-	do sync.Once
-	f  func()
-}
-
-func (o *onFirst) Write(b []byte) (int, error) {
-	o.do.Do(o.f)
-	return o.Writer.Write(b)
-}
-
 // TestADirectoryThatIsRemovedMeanwhile is not sent as if what is left of it was all.
 func TestADirectoryThatIsRemovedMeanwhile(t *testing.T) {
 	for name, then := range map[string]func(dir string) error{
@@ -534,9 +522,10 @@ func TestADirectoryThatIsRemovedMeanwhile(t *testing.T) {
 			must(t, os.WriteFile(filepath.Join(dir, sub, "file"), make([]byte, 1<<20), 0o600))
 		}
 		var stream bytes.Buffer
-		err := Send(t.Context(), &onFirst{Writer: &stream, f: func() {
-			must(t, errors.Join(os.Rename(dir, dir+".gone"), fsutil.RemoveAll(dir+".gone"), then(dir)))
-		}}, dir, nil)
+		var once sync.Once // at its first bytes
+		err := Send(t.Context(), &stream, dir, func(int64) {
+			once.Do(func() { must(t, errors.Join(os.Rename(dir, dir+".gone"), fsutil.RemoveAll(dir+".gone"), then(dir))) })
+		})
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: sent with %v", name, err)
 		}
