@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -75,7 +76,9 @@ func (a *app) completeVolumes(_ *cobra.Command, args []string, begun string) (wo
 }
 
 func (a *app) newVolumeMountCommand() *cobra.Command {
-	var disk, rate, buffer string
+	var disk, rate, buffer, credentials string
+	var local []string
+	var protect bool
 	c := &cobra.Command{
 		Use: "mount REMOTE DIR", Short: "Mount a directory through a burst buffer", Args: cobra.ExactArgs(2),
 		Long: `Mount REMOTE at the empty directory DIR, through a buffer on this host's disk.
@@ -87,7 +90,7 @@ The system's ssh must not have to ask anything. Credentials for a bucket are fou
 AWS's tools do, and it needs conditional writes.
 
 Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
-		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work\n  bee volume mount ann@archive:run7 work\n  bee volume mount s3://climate/run7 work",
+		Example: "  mkdir work\n  bee volume mount /mnt/archive/run7 work\n  bee volume mount --rate 400mbit --disk 50G /mnt/archive/run7 work\n  bee volume mount --protect --local tmp /mnt/archive/run7 work\n  bee volume mount ann@archive:run7 work\n  bee volume mount s3://climate/run7 work",
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
@@ -100,7 +103,13 @@ Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
 			if err != nil {
 				return err
 			}
-			o := mount.Options{Volumes: dir, Remote: args[0], At: at, Dir: args[1]}
+			o := mount.Options{Volumes: dir, Remote: args[0], At: at, Dir: args[1], Protect: protect}
+			if o.Local, err = localDirs(local); err != nil {
+				return err
+			}
+			if err := checkCredentials(credentials, at); err != nil {
+				return err
+			}
 			if disk != "" {
 				if o.Room, err = spec.ParseSize(disk); err != nil {
 					return &core.Error{Kind: core.Invalid, Op: "read --disk", Object: disk, Err: err, Remedy: "Such as 512M or 50G."}
@@ -126,8 +135,61 @@ Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
 	}
 	c.Flags().StringVar(&disk, "disk", "", "most `size` of the buffer, such as 50G (default: half of what is free, at most 100G)")
 	c.Flags().StringVar(&rate, "rate", "", "most `rate` to and from the remote, such as 400mbit")
+	c.Flags().BoolVar(&protect, "protect", false, "neither change nor remove what is on the remote already (EROFS)")
+	c.Flags().StringArrayVar(&local, "local", nil, "`directory` in DIR, such as tmp, that the remote never gets; again for others")
+	c.Flags().StringVar(&credentials, "credentials", credentialsSite, "`where` credentials for a bucket come from: site, which is this host")
+	if err := c.RegisterFlagCompletionFunc("credentials", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+		return []string{credentialsSite}, cobra.ShellCompDirectiveNoFileComp
+	}); err != nil {
+		panic(err) // there is no such flag: a mistake here
+	}
 	c.Flags().StringVar(&buffer, "buffer", "", "`directory` for the buffer, on a local disk (default: in the state directory)")
 	return c
+}
+
+// Words of --credentials.
+const (
+	credentialsSite  = "site"
+	credentialsSend  = "send"
+	credentialsRelay = "relay"
+)
+
+// checkCredentials refuses ways to a bucket's credentials that this host has not.
+func checkCredentials(word string, at remote.Place) error {
+	e := &core.Error{Kind: core.Invalid, Op: "read --credentials", Object: fmt.Sprintf("%q", word)}
+	switch {
+	case word == credentialsSite:
+		return nil
+	case word != credentialsSend && word != credentialsRelay:
+		e.Err, e.Remedy = errors.New("there is no such word"), "Give site, or leave it out."
+	case at.Bucket == "":
+		e.Err, e.Remedy = errors.New("only buckets have credentials"), "Leave it out."
+	default:
+		e.Kind, e.Err = core.Unsupported, errors.New("it is for I/O processes on other hosts than the user's, which do not exist yet")
+		e.Remedy = "Leave it out: credentials are found on this host, as AWS's tools find them."
+	}
+	return e
+}
+
+// localDirs reads directories that the remote never gets. "tmp/**" is the directory tmp.
+func localDirs(texts []string) (dirs []string, err error) {
+	for _, text := range texts {
+		dir := path.Clean(strings.TrimSuffix(text, "/**"))
+		why := ""
+		switch {
+		case dir == "." || !filepath.IsLocal(dir):
+			why = "it is no directory in the volume"
+		case strings.ContainsAny(dir, "*?[\\"):
+			why = "it is a pattern, and only whole directories can stay"
+		case remote.Hidden(strings.Split(dir, "/")[0], true):
+			why = "it belongs to BEE"
+		}
+		if why != "" {
+			return nil, &core.Error{Kind: core.Invalid, Op: "read --local", Object: fmt.Sprintf("%q", text), Err: errors.New(why), Remedy: "Name a directory from the top of the volume on, such as tmp or out/scratch."}
+		}
+		dirs = append(dirs, dir)
+	}
+	return dirs, nil
 }
 
 // remotePlace takes the text of a remote apart.
@@ -161,7 +223,7 @@ func (a *app) newVolumeUmountCommand() *cobra.Command {
 		Use: "umount DIR", Short: "Unmount a volume, and wait until it is drained", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
 		Long: `Unmount a volume, and wait until the remote has everything. With --no-wait, or after an
 interrupt, the command prints what is undrained. It stays on this host's disk, and
-draining continues in the background.`,
+draining continues in the background. Files of --local are removed in the end.`,
 		Example: "  bee volume umount work",
 		RunE: func(c *cobra.Command, args []string) error {
 			v, err := a.volume(args[0])

@@ -137,6 +137,9 @@ func (a *app) volumesShown(ctx context.Context, screen *output.Screen, args []st
 		if !v.Drained && !v.missing {
 			t.Row("undrained", fmt.Sprintf("%s, %d changes", console.BytesText(v.Undrained), v.Changes))
 		}
+		if v.Local > 0 {
+			t.Row("local", console.BytesText(v.Local)+", which stays in the buffer")
+		}
 		if v.BytesPerSecond > 0 {
 			t.Row("drains", console.BytesText(v.BytesPerSecond)+" a second")
 		}

@@ -130,9 +130,19 @@ func contents(t *testing.T, dir string) map[string]string {
 // do there arrives as plain files, and after unmounting nothing is left.
 func TestVolume(t *testing.T) {
 	testkit.AsRootToo(t)
-	b, far, near := mounted(t, "--rate", "10gbit", "--disk", "256M")
+	b, near := mountable(t)
+	far := filepath.Join(b.Work, "far")
+	if err := os.MkdirAll(filepath.Join(far, "kept"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(far, "kept/f"), []byte("kept"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.Must("volume", "mount", "--rate", "10gbit", "--disk", "256M", "--protect", "--local", "scratch/**", far, near)
 	script := exec.Command("sh", "-ec", `
-		echo before > ../far/there
+		! sh -c 'echo more >> kept/f' 2> /dev/null && ! rm -f kept/f 2> /dev/null && echo new > kept/new
+		mkdir scratch && echo local > scratch/f && mv scratch/f moved && echo local > scratch/g
+		echo before > there
 		cat there
 		mkdir -p a/b && echo one > a/b/f && mv a/b/f a/g && ln -s g a/link
 		head -c 3000000 /dev/zero | tr '\0' x > big && echo more >> big
@@ -148,6 +158,11 @@ func TestVolume(t *testing.T) {
 		t.Fatalf("%s%v", out, err)
 	}
 	here := contents(t, near)
+	if here["kept/f"] != "-rw-r--r-- kept" || here["scratch/g"] == "" {
+		t.Errorf("users see %v", here)
+	}
+	delete(here, "scratch")
+	delete(here, "scratch/g")
 	b.Must("volume", "drain", near)
 	if got := contents(t, far); !mapsEqual(got, here) || len(got) < 50 {
 		t.Errorf("the remote has %d names, and users see %d", len(got), len(here))
@@ -160,7 +175,7 @@ func TestVolume(t *testing.T) {
 		Wrong                     []struct{ Path, Finding string }
 	}
 	b.JSON(&checked, "volume", "check", "--json", near)
-	if checked.Files < 50 || checked.Undrained+checked.Unknown+len(checked.Wrong) > 0 {
+	if checked.Files < 50 || checked.Undrained+len(checked.Wrong) > 0 || checked.Unknown != 1 {
 		t.Errorf("check: %+v", checked)
 	}
 	damaged := filepath.Join(far, "many7")
@@ -189,7 +204,7 @@ func TestVolume(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{far, other}, {other, near}, {far, far}, {other, filepath.Join(far, "a")}, {filepath.Join(far, "none"), other}, {"--disk", "1M", other, other}} {
+	for _, args := range [][]string{{far, other}, {other, near}, {far, far}, {other, filepath.Join(far, "a")}, {filepath.Join(far, "none"), other}, {"--local", "a*", other, other}, {"--credentials", "send", "s3://b/p", other}, {"--disk", "1M", other, other}} {
 		if r := b.Try(append([]string{"volume", "mount"}, args...)...); r.Code == 0 || r.Stderr == "" {
 			t.Errorf("mount %v: %+v", args, r)
 		}

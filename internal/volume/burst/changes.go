@@ -43,7 +43,7 @@ func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Req
 	}
 	mode, ino := q.Mode&0o7777, v.state.Next()
 	_, err = v.change(meta.Change{
-		Do: meta.DoCreate, Ino: ino, Dir: q.Ino, Name: q.Name, Kind: kind, Mode: &mode, UID: q.UID, GID: q.GID,
+		Do: meta.DoCreate, Ino: ino, Dir: q.Ino, Name: q.Name, Kind: kind, Mode: &mode, UID: q.UID, GID: q.GID, Stays: v.stays(dir, q.Name),
 		Target: string(q.Data), Time: now(), Client: w.client, Request: w.request,
 	})
 	if err != nil {
@@ -98,6 +98,9 @@ func (v *Volume) Remove(ctx context.Context, w who, q *calls.Request) error {
 		return syscall.ENOTEMPTY
 	case !directory && n.Kind == remote.Dir:
 		return syscall.EISDIR
+	}
+	if err := v.writable(n); err != nil {
+		return err
 	}
 	_, err = v.change(meta.Change{Do: meta.DoRemove, Ino: n.Ino, Time: now(), Client: w.client, Request: w.request})
 	v.forget(n)
@@ -196,6 +199,17 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	}
 	if err := v.fits(n, path.Join(v.state.Path(toDir), q.ToName)); err != nil {
 		return err
+	}
+	for _, one := range []*meta.Node{n, old} {
+		if one == nil {
+			continue
+		}
+		if err := v.writable(one); err != nil {
+			return err
+		}
+	}
+	if v.stays(toDir, q.ToName) != n.Stays || old != nil && old.Stays != n.Stays {
+		return syscall.EXDEV // as between two file systems: programs copy
 	}
 	if err := v.put(n); err != nil { // a name that others see is that of a whole file
 		return err

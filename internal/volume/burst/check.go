@@ -31,7 +31,7 @@ func (v *Volume) Index(q calls.IndexRequest) calls.IndexReply {
 	r := calls.IndexReply{}
 	v.state.Nodes(func(n *meta.Node) {
 		switch {
-		case n.Kind != remote.File || !n.Linked():
+		case n.Kind != remote.File || !n.Linked() || n.Stays:
 		case !n.Clean():
 			r.Undrained++
 		case n.Sum == "":
@@ -84,8 +84,8 @@ type Wrong struct {
 
 const (
 	checkedAtOnce = 8
-	// patience is how long a remote that is away is waited for.
-	patience = 2 * time.Minute
+	// checkTimeout is how long a check retries a request to a remote that is away.
+	checkTimeout = 2 * time.Minute
 )
 
 // Check reads all files of a remote of which the volume has a digest, and compares. peer is its I/O
@@ -209,7 +209,7 @@ func waited(ctx context.Context, try func() error) error {
 	begun := time.Now()
 	for {
 		err := try()
-		if !passing(err) || core.IsKind(err, core.Permanent) || time.Since(begun) > patience {
+		if !passing(err) || core.IsKind(err, core.Permanent) || time.Since(begun) > checkTimeout {
 			return err
 		}
 		if werr := pause.Wait(ctx); werr != nil {

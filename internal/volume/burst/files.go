@@ -42,6 +42,22 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 	return attr(n), nil
 }
 
+// open is OpenFile with the flags of a request.
+func (v *Volume) open(ctx context.Context, ino uint64, flags uint8) (calls.Attr, error) {
+	if flags&calls.Writing != 0 {
+		v.mu.Lock()
+		n, err := v.node(ino)
+		if err == nil {
+			err = v.writable(n)
+		}
+		v.mu.Unlock()
+		if err != nil {
+			return calls.Attr{}, err
+		}
+	}
+	return v.OpenFile(ctx, ino, flags&calls.Truncate != 0)
+}
+
 // Release notes that a client has closed a file so many times.
 func (v *Volume) Release(ino uint64, times int) error {
 	v.mu.Lock()
@@ -236,6 +252,12 @@ func (v *Volume) Truncate(ctx context.Context, ino uint64, size int64) error {
 // it stays.
 func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int64, write func(n *meta.Node) error) error {
 	v.mu.Lock()
+	if n, err := v.node(ino); err == nil {
+		if err := v.writable(n); err != nil {
+			v.mu.Unlock()
+			return err
+		}
+	}
 	f := v.file(ino)
 	f.writers++ // it is not evicted meanwhile
 	v.mu.Unlock()
@@ -395,6 +417,15 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 			return calls.Attr{}, err
 		}
 	}
+	v.mu.Lock()
+	n, err := v.node(q.Ino)
+	if err == nil && q.Valid&(calls.SetMode|calls.SetMtime|calls.SetSize) != 0 && n.Ino != meta.Root {
+		err = v.writable(n)
+	}
+	v.mu.Unlock()
+	if err != nil {
+		return calls.Attr{}, err
+	}
 	if q.Valid&calls.SetSize != 0 {
 		if err := v.Truncate(ctx, q.Ino, q.Size); err != nil {
 			return calls.Attr{}, err
@@ -402,8 +433,7 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	n, err := v.node(q.Ino)
-	if err != nil {
+	if n, err = v.node(q.Ino); err != nil {
 		return calls.Attr{}, err
 	}
 	if q.Valid&(calls.SetMode|calls.SetMtime) != 0 && n.Ino != meta.Root {

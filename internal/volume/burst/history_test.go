@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,6 +140,18 @@ type world struct {
 
 const directory = "/"
 
+// localDir is a directory that the remote never gets.
+const localDir = "h"
+
+func isLocal(name string) bool { return name == localDir || strings.HasPrefix(name, localDir+"/") }
+
+// sent is what the remote gets of files and directories.
+func sent(all map[string]string) map[string]string {
+	m := maps.Clone(all)
+	maps.DeleteFunc(m, func(name, _ string) bool { return isLocal(name) })
+	return m
+}
+
 // tree reads a directory on this machine, without what is hidden.
 func tree(t *testing.T, dir string) map[string]string {
 	got := map[string]string{}
@@ -205,7 +218,7 @@ func (w *world) open() {
 	w.alive, died = context.WithCancel(context.Background())
 	w.t.Cleanup(died)
 	v, err := Open(context.Background(), Options{
-		ID: "test", Remote: w.far, At: w.where, Far: w.opener, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, segmentSize: 4 << 10, publishEvery: time.Hour,
+		ID: "test", Remote: w.far, At: w.where, Far: w.opener, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, Local: []string{localDir}, segmentSize: 4 << 10, publishEvery: time.Hour,
 		faults: func(r drain.Remote) drain.Remote {
 			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, died: died, seen: w.ordered}
 			if w.calm || w.where.Bucket != "" {
@@ -273,7 +286,7 @@ func (w *world) find(name string) uint64 {
 // publish is called before a change: the remote may have it as soon as it is queued.
 func (w *world) publish(next map[string]string) {
 	w.mu.Lock()
-	w.past = append(w.past, next)
+	w.past = append(w.past, sent(next))
 	w.mu.Unlock()
 	w.now = next
 }
@@ -343,6 +356,7 @@ func (w *world) step(i int) {
 	case 4, 5: // rename
 		from, is := w.pick(w.r.IntN(3) == 0)
 		to := w.fresh()
+		across := isLocal(from) != isLocal(to)
 		if _, taken := w.now[to]; !is || to == from || strings.HasPrefix(to, from+"/") || taken && (w.now[to] == directory || w.now[from] == directory) {
 			return
 		}
@@ -354,9 +368,22 @@ func (w *world) step(i int) {
 				next[name] = content
 			}
 		}
-		w.publish(next)
+		if !across {
+			w.publish(next)
+		}
 		q := &calls.Request{Ino: w.find(path.Dir(from)), Name: path.Base(from), ToDir: w.find(path.Dir(to)), ToName: path.Base(to)}
-		w.ask(from+" -> "+to, func(ctx context.Context) error { return w.v.Rename(ctx, id, q) })
+		w.ask(from+" -> "+to, func(ctx context.Context) error {
+			err := w.v.Rename(ctx, id, q)
+			switch {
+			case !across:
+				return err
+			case err == nil:
+				return errors.New("it was renamed across the border of a local directory")
+			case errors.Is(err, syscall.EXDEV):
+				return nil
+			}
+			return err
+		})
 	default: // write
 		name := w.fresh()
 		if w.now[name] == directory {
@@ -522,8 +549,8 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 		if w.broken != "" {
 			t.Fatalf("seed %d: %s", seed, w.broken)
 		}
-		if got := tree(t, w.far); !maps.Equal(got, w.now) {
-			t.Fatalf("seed %d: the remote has\n%v\ninstead of\n%v", seed, got, w.now)
+		if got, want := tree(t, w.far), sent(w.now); !maps.Equal(got, want) {
+			t.Fatalf("seed %d: the remote has\n%v\ninstead of\n%v", seed, got, want)
 		}
 	}
 }

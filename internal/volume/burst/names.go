@@ -173,8 +173,8 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	where = path.Join(where, name)
 	if n != nil {
 		where, there = v.state.RemotePath(n)
-	} else if v.state.Known(dir, name) != nil {
-		there = false // it was moved or removed here
+	} else if v.state.Known(dir, name) != nil || v.localName(dir, name) {
+		there = false // it was moved or removed here, or is not for the remote
 	}
 	if !there {
 		if n != nil {
@@ -273,7 +273,7 @@ func (v *Volume) merge(dir *meta.Node, entries []remote.Entry) error {
 		case n != nil || known != nil:
 			continue
 		}
-		if e.Kind == remote.Other {
+		if e.Kind == remote.Other || v.localName(dir, e.Name) {
 			continue
 		}
 		if err := v.found(v.state.Next(), dir.Ino, e.Name, e); err != nil {

@@ -34,6 +34,9 @@ type Config struct {
 	Place string `json:"place"`
 	Room  int64  `json:"room"`
 	Rate  int64  `json:"rate,omitempty"`
+	// Protect and Local are as in Options.
+	Protect bool     `json:"protect,omitempty"`
+	Local   []string `json:"local,omitempty"`
 
 	// Dir is that of the record.
 	Dir string `json:"-"`

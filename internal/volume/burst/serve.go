@@ -52,7 +52,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	}
 	defer lock.Unlock() //nolint:errcheck // it is free once the process ends
 	v, err := load(Options{
-		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Log: log, Notes: filepath.Join(c.Dir, notesName),
+		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Log: log, Notes: filepath.Join(c.Dir, notesName),
 	})
 	if err != nil {
 		return err
@@ -333,7 +333,7 @@ func (v *Volume) do(ctx context.Context, w who, q *calls.Request, p *calls.Reply
 			p.Attr, err = v.Lookup(ctx, q.Ino, q.Name)
 		}
 		if err == nil {
-			p.Attr, err = v.OpenFile(ctx, p.Attr.Ino, q.Flags&calls.Truncate != 0)
+			p.Attr, err = v.open(ctx, p.Attr.Ino, q.Flags)
 		}
 	case calls.Mkdir:
 		p.Attr, err = v.Make(ctx, w, remote.Dir, q)
@@ -344,7 +344,7 @@ func (v *Volume) do(ctx context.Context, w who, q *calls.Request, p *calls.Reply
 	case calls.Rename:
 		err = v.Rename(ctx, w, q)
 	case calls.OpenOp:
-		p.Attr, err = v.OpenFile(ctx, q.Ino, q.Flags&calls.Truncate != 0)
+		p.Attr, err = v.open(ctx, q.Ino, q.Flags)
 	case calls.Release:
 		err = v.Release(q.Ino, 1)
 	case calls.Read:

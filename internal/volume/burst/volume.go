@@ -39,7 +39,11 @@ type Options struct {
 	Room int64
 	// Rate bounds the bytes per second to and from the remote; 0: no bound.
 	Rate int64
-	Log  *slog.Logger
+	// Protect is whether what was found on the remote is neither changed nor removed.
+	Protect bool
+	// Local are directories, from the top directory on, that the remote never gets.
+	Local []string
+	Log   *slog.Logger
 
 	segmentSize  int64         // 0: the usual one
 	publishEvery time.Duration // 0: publishInterval
@@ -271,7 +275,7 @@ func Describe(state *meta.State) calls.Status {
 	queue := state.Queue()
 	s := calls.Status{
 		Undrained: state.Undrained(), Changes: len(queue), Drained: state.Drained(), Published: state.Published, Files: state.Files,
-		Conflicts: state.Conflicts,
+		Conflicts: state.Conflicts, Local: state.Stay(),
 	}
 	if len(queue) > 0 {
 		oldest := time.Unix(0, queue[0].Time)
@@ -326,7 +330,7 @@ func passing(err error) bool {
 	}
 	for _, final := range []error{
 		errStale, fs.ErrNotExist, fs.ErrPermission, fs.ErrExist, fs.ErrClosed, fsutil.ErrNotPlain, fsutil.ErrOutside, context.Canceled,
-		syscall.ELOOP, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EILSEQ, syscall.EROFS, syscall.EINVAL,
+		syscall.EXDEV, syscall.ELOOP, syscall.ENOTDIR, syscall.ENAMETOOLONG, syscall.EILSEQ, syscall.EROFS, syscall.EINVAL,
 	} {
 		if errors.Is(err, final) {
 			return false

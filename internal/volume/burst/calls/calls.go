@@ -38,6 +38,8 @@ type Status struct {
 	Changes   int        `json:"changes"`
 	Oldest    *time.Time `json:"oldest,omitempty"`
 	Drained   bool       `json:"drained"`
+	// Local is how many bytes of files stay in the buffer, and are removed with it.
+	Local int64 `json:"local,omitempty"`
 	// Waits is what the drain waits for; empty while it works, or has nothing to do.
 	Waits string `json:"waits,omitempty"`
 	// Buffer is how many bytes the buffer takes of Room on the disk at Place.

@@ -44,6 +44,7 @@ const (
 	Exclusive = 1 << iota // Create fails where the name is taken; Rename replaces nothing
 	Directory             // Remove is for a directory
 	Truncate              // OpenOp empties the file
+	Writing               // OpenOp, or Create of a file that is there, is for writing
 )
 
 // Request is one of a client.

@@ -49,6 +49,10 @@ type Node struct {
 	Pending int `json:"pending,omitempty"`
 	// Removed is set once it was removed, and not replaced.
 	Removed bool `json:"removed,omitempty"`
+	// Ours is whether it was made here, and not found on the remote.
+	Ours bool `json:"ours,omitempty"`
+	// Stays is whether the remote never gets it.
+	Stays bool `json:"stays,omitempty"`
 	// Over is set once it took the place of another file.
 	Over bool `json:"over,omitempty"`
 

@@ -54,6 +54,7 @@ type Change struct {
 	Mtime  *int64         `json:"mtime,omitempty"`
 	Time   int64          `json:"time,omitempty"`
 	Target string         `json:"target,omitempty"`
+	Stays  bool           `json:"stays,omitempty"` // of DoCreate: the remote never gets it
 	V      remote.Version `json:"v"`
 
 	// Sum is the digest of what DoBegin has sent.
@@ -106,6 +107,9 @@ func (s *State) Data(n *Node, r buffer.Record) {
 	}
 	n.Size = max(n.Size, r.Off+r.Place.Len)
 	n.Mtime, n.Ctime = r.Time, r.Time
+	if n.Stays {
+		return
+	}
 	n.Dirty = true
 	n.Fresh += r.Place.Len
 }
@@ -126,7 +130,7 @@ func (s *State) Change(seq uint64, c Change) error {
 	switch c.Do {
 	case DoTruncate:
 		n.Extents, n.Size, n.Local = cut(n.Extents, c.Size), c.Size, true
-		n.Mtime, n.Ctime, n.Dirty = c.Time, c.Time, true
+		n.Mtime, n.Ctime, n.Dirty = c.Time, c.Time, !n.Stays
 	case DoSetAttr:
 		s.setAttr(seq, n, c)
 	case DoRename:
@@ -192,12 +196,14 @@ func (s *State) create(seq uint64, c Change) error {
 		return nil
 	}
 	dir.Mtime, dir.Ctime = c.Time, c.Time
-	switch c.Kind {
-	case remote.File:
-		n.Local, n.Dirty = true, true
-	case remote.Dir:
+	n.Ours, n.Stays = true, c.Stays
+	switch {
+	case c.Kind == remote.File:
+		n.Local, n.Dirty = true, !n.Stays
+	case n.Stays:
+	case c.Kind == remote.Dir:
 		s.enqueue(&Op{Seq: seq, Kind: Mkdir, Ino: n.Ino, Dir: c.Dir, Name: c.Name, Mode: n.Mode, Time: c.Time})
-	case remote.Link:
+	case c.Kind == remote.Link:
 		s.enqueue(&Op{Seq: seq, Kind: Symlink, Ino: n.Ino, Dir: c.Dir, Name: c.Name, Time: c.Time})
 	default:
 		return fmt.Errorf("cannot create kind %d", c.Kind)
@@ -224,7 +230,7 @@ func (s *State) setAttr(seq uint64, n *Node, c Change) {
 		n.Mtime = *c.Mtime
 	}
 	n.Ctime = c.Time
-	if n.Dirty || !n.Linked() || n.Ino == Root {
+	if n.Dirty || n.Stays || !n.Linked() || n.Ino == Root {
 		return // what is published next has it; the top directory is the user's
 	}
 	o.Mode, o.Mtime = n.Mode, n.Mtime
@@ -310,7 +316,7 @@ func (s *State) rename(seq uint64, n *Node, c Change) error {
 		o.Replaced = old.Ino
 		s.unlink(old)
 		s.drop(old)
-		n.Over = true
+		n.Over = !n.Stays
 	}
 	if dir := s.nodes[n.Parent]; dir != nil {
 		dir.Mtime, dir.Ctime = c.Time, c.Time
@@ -319,7 +325,9 @@ func (s *State) rename(seq uint64, n *Node, c Change) error {
 	n.Parent, n.Name, n.Ctime = c.ToDir, c.ToName, c.Time
 	to.children[c.ToName] = n.Ino
 	to.Mtime, to.Ctime = c.Time, c.Time
-	s.enqueue(o)
+	if !n.Stays {
+		s.enqueue(o)
+	}
 	return nil
 }
 

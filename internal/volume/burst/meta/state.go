@@ -158,6 +158,16 @@ func (s *State) Undrained() (bytes int64) {
 	return bytes
 }
 
+// Stay is how many bytes of files the remote never gets.
+func (s *State) Stay() (bytes int64) {
+	for _, n := range s.nodes {
+		if n.Stays && n.Linked() {
+			bytes += n.Size
+		}
+	}
+	return bytes
+}
+
 // Drained reports whether the remote lacks nothing.
 func (s *State) Drained() bool {
 	if len(s.queue) > 0 {

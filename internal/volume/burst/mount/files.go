@@ -118,6 +118,9 @@ func (f *files) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, o
 	if in.Flags&syscall.O_TRUNC != 0 {
 		flags |= calls.Truncate
 	}
+	if in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		flags |= calls.Writing
+	}
 	p, s := f.create(cancel, &in.InHeader, calls.Create, name, in.Mode, flags, nil)
 	if s.Ok() {
 		entry(p, &out.EntryOut)
@@ -192,6 +195,9 @@ func (f *files) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) f
 	q := &calls.Request{Op: calls.OpenOp, Ino: in.NodeId}
 	if in.Flags&syscall.O_TRUNC != 0 {
 		q.Flags = calls.Truncate
+	}
+	if in.Flags&syscall.O_ACCMODE != syscall.O_RDONLY {
+		q.Flags |= calls.Writing
 	}
 	_, s := f.call(cancel, &in.InHeader, q)
 	return s

@@ -25,6 +25,8 @@ type Options struct {
 	Buffer  string // directory for the journal; "": beside the record
 	Room    int64  // 0: half of what is free there, at most MostRoom
 	Rate    int64  // bytes per second; 0: no bound
+	Protect bool   // what was on the remote before is neither changed nor removed
+	Local   []string
 	Binary  string
 }
 
@@ -150,7 +152,7 @@ func prepare(o Options) (c burst.Config, err error) {
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
-	c.Mount, c.Rate = o.Dir, o.Rate
+	c.Mount, c.Rate, c.Protect, c.Local = o.Dir, o.Rate, o.Protect, o.Local
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
 	}
