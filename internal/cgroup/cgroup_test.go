@@ -176,6 +176,13 @@ func TestADelegatedGroup(t *testing.T) {
 	if err != nil {
 		t.Skipf("no control group can be made here: %v", err)
 	}
+	binary, err := os.Executable()
+	if err == nil {
+		err = os.Chmod(binary, 0o755) // whatever umask it was built with, the user runs it
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	const user = 65534
 	dir := filepath.Join(parent, fmt.Sprintf("test-delegated-%d", os.Getpid()))
 	if err := os.Mkdir(dir, 0o755); err != nil {

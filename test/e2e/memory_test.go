@@ -68,7 +68,7 @@ func TestMemoryOfABeefile(t *testing.T) {
 	limited := drivertest.LimitsMemory(t)
 	b, job := busyboxJob(t, "memory: 64M", "run: 'head -c 268435456 /dev/zero | tail | wc -c'")
 	id := strings.TrimSpace(b.Must("run", "-d", job))
-	v := b.Await(id, time.Minute)
+	v := b.Await(id, 3*time.Minute)
 	if len(v.Attempts) != 1 || len(v.Attempts[0].Nodes) != 1 {
 		t.Fatalf("the run: %+v", v)
 	}
