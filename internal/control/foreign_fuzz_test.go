@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -24,7 +25,7 @@ func FuzzRecord(f *testing.F) {
 	}
 	dir := f.TempDir()
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r, err := parseRecord("abcdefgh", raw)
+		r, err := retention.ParseRecord("abcdefgh", raw)
 		if err != nil {
 			knownKind(t, err)
 			return
@@ -70,7 +71,7 @@ func FuzzExport(f *testing.F) {
 			t.Errorf("it became %+v, %+v", e, sub)
 		}
 		for _, s := range sub.Sites {
-			if s.Provider != "" || s.Name != plain(s.Name) {
+			if s.Provider != "" || s.Name != retention.Plain(s.Name) {
 				t.Errorf("a site %+v", s)
 			}
 		}

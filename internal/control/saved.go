@@ -173,7 +173,7 @@ func noExport(dir string, err error) error {
 
 func readExport(dir string) (export, error) {
 	var e export
-	raw, err := fsutil.ReadFile(dir, exportName, mostRecord)
+	raw, err := fsutil.ReadFile(dir, exportName, retention.MostRecord)
 	if err == nil {
 		err = core.DecodeJSON(raw, &e)
 	}
@@ -189,8 +189,8 @@ func readForeign(dir string, f Foreign) (export, Submission, error) {
 	if err != nil {
 		return fail(&core.Error{Kind: core.NotFound, Op: op, Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."})
 	}
-	if !state.IsID(e.Run) || len(e.Restored) > mostAttempts || slices.ContainsFunc(e.Restored, func(id string) bool { return !state.IsID(id) }) {
-		return fail(foreignError(plain(e.Run), errors.New("what names its runs are no ids")))
+	if !state.IsID(e.Run) || len(e.Restored) > retention.MostAttempts || slices.ContainsFunc(e.Restored, func(id string) bool { return !state.IsID(id) }) {
+		return fail(retention.ForeignError(retention.Plain(e.Run), errors.New("what names its runs are no ids")))
 	}
 	sub, err := e.Submission.foreign(e.Run, f.Dir)
 	if err != nil {
@@ -264,7 +264,7 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 			return fail(err)
 		}
 		return c.submit(ctx, opRestore, sub, func(id string) error {
-			kept, _, err := c.kept().OpenDir(c.kept().Dir(id)).Keep(ctx, driver.Generation{Snapshot: 1}, plain(k.Manifest.Site), store.Tree(k.Dir))
+			kept, _, err := c.kept().OpenDir(c.kept().Dir(id)).Keep(ctx, driver.Generation{Snapshot: 1}, retention.Plain(k.Manifest.Site), store.Tree(k.Dir))
 			if err != nil {
 				return err
 			}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
@@ -38,7 +37,7 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		return state.Run{}, err
 	}
 	defer place.Close()
-	name, r, err := findIn(ctx, place, word)
+	name, r, err := retention.Find(ctx, place, word)
 	if err != nil {
 		return state.Run{}, err
 	}
@@ -175,62 +174,3 @@ func leftByOther(a state.Attempt) event.ForeignAttempt {
 	}
 	return f
 }
-
-// findIn finds the run that a user means among those in a store. A record that cannot be
-// read is only in the way of its own run.
-func findIn(ctx context.Context, place driver.Store, word string) (string, retention.Record, error) {
-	names, err := place.Runs(ctx)
-	if err != nil {
-		return "", retention.Record{}, err
-	}
-	var (
-		found []retention.Record
-		at    []string
-		known []string
-		bad   error
-	)
-	for _, name := range names {
-		_, id, ok := driver.ParseRunName(name)
-		if !ok {
-			continue
-		}
-		raw, err := place.Run(name).Noted(ctx)
-		if err != nil {
-			return "", retention.Record{}, err
-		}
-		if raw == nil {
-			continue
-		}
-		r, err := parseRecord(id, raw)
-		if err != nil {
-			if id == word {
-				bad = err
-			}
-			continue
-		}
-		if len(known) < mostNamed {
-			known = append(known, r.Run.ID+" ("+r.Run.Name+")")
-		}
-		if r.Run.ID == word || r.Run.Name == word {
-			found, at = append(found, r), append(at, name)
-		}
-	}
-	switch {
-	case len(found) == 1:
-		return at[0], found[0], nil
-	case len(found) == 0 && bad != nil:
-		return "", retention.Record{}, bad
-	case len(found) == 0:
-		return "", retention.Record{}, &core.Error{
-			Kind: core.NotFound, Op: "find run", Object: word, Err: errors.New("it is not in " + place.String()),
-			Remedy: "There are: " + strings.Join(append(known, "no others"), ", ") + ".",
-		}
-	}
-	return "", retention.Record{}, &core.Error{
-		Kind: core.Invalid, Op: "find run", Object: word, Err: errors.New("several in " + place.String() + " have that name"),
-		Remedy: "Give its id: " + strings.Join(known, ", ") + ".",
-	}
-}
-
-// mostNamed is how many runs of a store are named to the user.
-const mostNamed = 100
