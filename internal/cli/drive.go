@@ -47,7 +47,8 @@ func serveInbox(ctx context.Context, s *workspace.Session, inbox string) error {
 	controller := func(ctx context.Context, id string, stop *supervisor.Stop, retry time.Duration) error {
 		return controlOnce(ctx, s, id, stop, retry)
 	}
-	v := supervisor.Supervisor{Store: s.Store, Log: s.Log, Inbox: inbox, Mark: mark, Control: controller}
+	notifications := func(ctx context.Context, id string) error { return sendNotifications(ctx, s, id) }
+	v := supervisor.Supervisor{Store: s.Store, Log: s.Log, Inbox: inbox, Mark: mark, Control: controller, Notify: notifications}
 	return v.Serve(ctx)
 }
 

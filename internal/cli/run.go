@@ -139,6 +139,9 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 			return err
 		}
 	}
+	if err := a.AddReceivers(&sub); err != nil {
+		return err
+	}
 	run, lock, err := s.Submit(ctx, sub)
 	if err != nil {
 		return err
@@ -148,6 +151,9 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 	}
 	if !o.quiet {
 		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
+		if len(sub.Notify)+len(sub.Job.Notify) > 0 {
+			a.Say("notifications are sent by this machine: while it sleeps or is switched off, none are")
+		}
 		if sites := s.Attended(&sub); len(sites) > 0 {
 			a.Say("%s", attendedText("the", namesOf(sites)))
 		}
@@ -161,6 +167,7 @@ func (a *app) carryOut(ctx context.Context, s *workspace.Session, run state.Run,
 		return a.detach(s, run, lock, o)
 	}
 	defer lock.Unlock() //nolint:errcheck // the process ends here anyway
+	s.NotifyBeside(run.ID)
 	ui := console.NewProgress(a.Console, o.quiet)
 	if o.asJSON {
 		ui.Stdout = a.Stderr

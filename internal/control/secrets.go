@@ -68,7 +68,7 @@ func waitsForSecrets(ctx context.Context, store *state.Store, id string) bool {
 	}
 	for _, from := range sub.Job.Secrets {
 		if from.Exec == "" {
-			_, err = secret(ctx, from)
+			_, err = ReadSecret(ctx, from)
 		}
 		if err != nil || from.Exec != "" && time.Since(tried.ModTime()).Abs() < retrySecrets {
 			return true

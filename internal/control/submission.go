@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/notify"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -48,6 +49,8 @@ type Submission struct {
 	Own string `json:"own,omitempty"`
 	// Origin is who submitted the run, and from where.
 	Origin Origin `json:"origin,omitzero"`
+	// Notify are the receivers of the user's sites file; those of the Beefile are in Job.
+	Notify []spec.Notify `json:"notify,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 }
@@ -99,11 +102,15 @@ func (c *Controller) submit(ctx context.Context, op string, s Submission, fill f
 		return run, nil, err
 	}
 	err = fill(run.ID)
+	if err == nil && len(s.Notify)+len(s.Job.Notify) > 0 {
+		err = notify.Prepare(c.Store, run.ID)
+	}
 	if err == nil {
 		_, err = c.Store.Write(ctx, state.Change{Run: &run, Admit: s.admits(op, run.ID)})
 	}
 	if err != nil {
 		fsutil.RemoveAll(c.Store.RunDir(run.ID)) //nolint:errcheck // else a sweep does
+		notify.Remove(c.Store, run.ID)           //nolint:errcheck // else a later look does
 		lock.Unlock()                            //nolint:errcheck // the first error says it
 		return run, nil, err
 	}
@@ -142,7 +149,7 @@ func SubmissionOf(run state.Run) (Submission, error) {
 func secrets(ctx context.Context, job *spec.Job) (map[string]string, error) {
 	values := make(map[string]string, len(job.Secrets))
 	for name, from := range job.Secrets {
-		value, err := secret(ctx, from)
+		value, err := ReadSecret(ctx, from)
 		if err != nil {
 			return nil, &core.Error{
 				Kind: core.Invalid, Op: "read secret", Object: name, Err: err,
@@ -154,7 +161,8 @@ func secrets(ctx context.Context, job *spec.Job) (map[string]string, error) {
 	return values, nil
 }
 
-func secret(ctx context.Context, from spec.Secret) (string, error) {
+// ReadSecret reads the value of a secret from its source.
+func ReadSecret(ctx context.Context, from spec.Secret) (string, error) {
 	switch {
 	case from.Env != "":
 		value, ok := os.LookupEnv(from.Env)

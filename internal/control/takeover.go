@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/notify"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -148,6 +149,11 @@ func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.
 	}
 	if made, err = makeRunDir(c.Store, d.run.ID); err != nil {
 		return "", err
+	}
+	if len(d.sub.Job.Notify) > 0 {
+		if err := notify.Prepare(c.Store, d.run.ID); err != nil {
+			return made, err
+		}
 	}
 	if err := c.Store.PutRun(ctx, d.run); err != nil {
 		return made, err

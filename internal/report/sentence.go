@@ -18,7 +18,7 @@ const maxSentence = 4 << 10
 
 // Sentence returns an event of a run as one sentence in one line.
 func Sentence(e event.Event) string {
-	text := cmp.Or(siteText(e), waitText(e), transferText(e), outputText(e), runText(e))
+	text := cmp.Or(siteText(e), waitText(e), transferText(e), outputText(e), notifyText(e), runText(e))
 	if text == "" && e.Fields != nil { // of a newer version
 		text = strings.ReplaceAll(string(e.Fields.Kind()), "_", " ")
 		if raw, err := event.Encode(e.Fields); err == nil {

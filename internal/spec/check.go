@@ -77,6 +77,7 @@ func (d *decoder) checkJob(j *Job) {
 		d.atKey("post", "let `run:` do it", "post: in mode vm the machines' volumes are not brought together while they run")
 	}
 	d.checkStore(j.Store)
+	d.checkNotify(j.Notify)
 }
 
 // checkImage finds what names no image, and files and directories without the

@@ -89,6 +89,8 @@ type Job struct {
 	Wait time.Duration `yaml:"wait"`
 	// Retry is how often the run is tried again when its command fails.
 	Retry int `yaml:"retry"`
+	// Notify are the receivers of notifications about the run.
+	Notify []Notify `yaml:"notify" json:",omitempty"`
 
 	// Dir is the absolute directory of the Beefile, against which its
 	// relative paths were resolved.

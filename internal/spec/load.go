@@ -60,6 +60,7 @@ func (j *Job) complete(file string) {
 		}
 	}
 	j.completeOutputs()
+	completeNotify(j.Notify, j.local)
 	for name, s := range j.Secrets {
 		if s.File != "" {
 			s.File = j.local(s.File)
@@ -107,6 +108,8 @@ type SitesFile struct {
 	Sites []Site `yaml:"sites"`
 	// Store is that of jobs whose Beefile names none.
 	Store string `yaml:"store"`
+	// Notify are the receivers of notifications about all runs.
+	Notify []Notify `yaml:"notify"`
 	// Path of the file; "" where there is none.
 	Path string `yaml:"-"`
 }
@@ -122,12 +125,14 @@ func LoadSites(file string) (SitesFile, error) {
 	}
 	f, err := parseSites(file, data)
 	f.Path = file
-	f.Store = localStore(f.Store, func(p string) string {
+	absolute := func(p string) string {
 		if abs, err := filepath.Abs(file); err == nil {
 			return (&Job{Dir: filepath.Dir(abs)}).local(p)
 		}
 		return p
-	})
+	}
+	f.Store = localStore(f.Store, absolute)
+	completeNotify(f.Notify, absolute)
 	return f, err
 }
 
@@ -144,6 +149,7 @@ func parseSites(file string, data []byte) (SitesFile, error) {
 		d.decode(root, reflect.ValueOf(&f).Elem(), "")
 		d.checkSites(f.Sites)
 		d.checkStore(f.Store)
+		d.checkNotify(f.Notify)
 	}
 	return f, asError(d.problems)
 }

@@ -70,6 +70,7 @@ func (j *Job) Reaches(dir string) []Reach {
 			add(fmt.Sprintf("outputs[%d].to", i), "writes to", out.To)
 		}
 	}
+	list = append(list, notifyReaches(j.Notify)...)
 	list = append(list, j.Build.Reaches(dir)...)
 	reads("volume.from", j.Volume.From)
 	list = append(list, imageReach("image", j.Dir, j.Image, dir)...)

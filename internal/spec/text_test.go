@@ -23,6 +23,7 @@ var described = []string{ //nolint:gochecknoglobals // cases
 	"image: x\nnodes: 2\nvm: {when: always, per_host: 2, cpus: 8, sockets: 2, threads: 2, memory: 512M, disk: 3G, cpu: max, accel: tcg, fabric: star, nic: vhost, encryption: none, share: virtiofs, mtu: 9000, packages: [vim], bridge: true, huge_pages: true, pin: true, disks: [{size: 16M, to: /s}, {from: /d.img, to: /d}]}\n",
 	"image: x\nvm: {image: oci:./guest}\n",
 	"image: x\ninputs: [{from: 'https://example.org/a?v=2', sha256: 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9, to: /in/}, {from: 's3://bucket/k?region=r', to: /k}]\noutputs: [{from: /work/x, to: 's3://bucket/${run.id}'}]\n",
+	"image: x\nnotify: [{on: [failed, waiting>2h], webhook: 'https://example.org/hook', key: {file: k}}, {webhook: 'https://example.org/x', key: {env: K}}, {command: 'beep  \"$BEE_NAME\"'}, {mail: ann@example.org}]\n",
 	"image: x\ntime: 30m\ncores: 8\nmemory: 16G\n",
 	"build: ./src\n",
 	"build: {context: ., dockerfile: D, args: {A: b}, builder: podman}\n",

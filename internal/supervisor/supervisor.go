@@ -29,8 +29,14 @@ type Supervisor struct {
 	// Mark records the runs that it holds.
 	Mark    Mark
 	Control Control
+	// Notify sends the notifications of a run, until no more are expected; nil: there are
+	// none. It runs beside the controller, and longer.
+	Notify func(ctx context.Context, run string) error
 
 	mu sync.Mutex
+	// notifying are the runs whose notifications are being sent; true: the run was left
+	// here again since.
+	notifying map[string]bool
 	// runs are those that have a controller, or wait to be tried again.
 	runs map[string]*supervised
 	all  sync.WaitGroup
@@ -116,7 +122,7 @@ func (v *Supervisor) Serve(ctx context.Context) error {
 func (v *Supervisor) idle() bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return len(v.runs) == 0
+	return len(v.runs) == 0 && len(v.notifying) == 0
 }
 
 // add makes a run known to the supervisor. Callers hold the lock.
@@ -135,12 +141,14 @@ func (v *Supervisor) take(ctx context.Context, id string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if r := v.runs[id]; r != nil {
+		v.startNotifying(ctx, id)
 		select {
 		case r.wake <- struct{}{}:
 		default:
 		}
 		return
 	}
+	v.startNotifying(ctx, id)
 	lock, err := v.Store.Lock(id)
 	if err != nil {
 		if !core.IsKind(err, core.Busy) { // else another process was quicker
@@ -156,6 +164,42 @@ func (v *Supervisor) take(ctx context.Context, id string) {
 			lock = v.forget(ctx, id)
 		}
 	})
+}
+
+// startNotifying sends the notifications of a run, whichever process controls it. Callers
+// hold the lock.
+func (v *Supervisor) startNotifying(ctx context.Context, id string) {
+	if v.Notify == nil {
+		return
+	}
+	if _, runs := v.notifying[id]; runs {
+		v.notifying[id] = true
+		return
+	}
+	if v.notifying == nil {
+		v.notifying = map[string]bool{}
+	}
+	v.notifying[id] = false
+	v.all.Go(func() {
+		for again := true; again; again = v.notified(id) {
+			if err := core.Caught(func() error { return v.Notify(ctx, id) }); err != nil {
+				v.Log.Warn("send notifications", "run", id, "err", err)
+			}
+		}
+	})
+}
+
+// notified reports whether a run was left here again while its notifications were sent.
+// Else it is forgotten.
+func (v *Supervisor) notified(id string) (again bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if again = v.notifying[id]; again {
+		v.notifying[id] = false
+	} else {
+		delete(v.notifying, id)
+	}
+	return again
 }
 
 // forget removes a run whose controller has ended. Where its user has resumed or stopped

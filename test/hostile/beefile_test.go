@@ -45,6 +45,9 @@ func TestAStrangersBeefile(t *testing.T) {
 		"a remote output":  {lines: "outputs: [{from: /work/x, to: 's3://bucket/key'}]", asked: true},
 		"an output":        {lines: "outputs: [{from: /work/x, to: ../../.ssh}]", asked: true},
 		"a hidden output":  {lines: "outputs: [{from: /work/x, to: .git/hooks}]", asked: true},
+		"a notification":   {lines: "notify: [{webhook: 'https://evil.example/x'}]", asked: true},
+		"a mail":           {lines: "notify: [{mail: eve@evil.example}]", asked: true},
+		"a notifier":       {lines: "notify: [{command: 'touch " + ran + "'}]", asked: true},
 		"a store":          {lines: "checkpoint: {}\nstore: evil.example:x", asked: true},
 	} {
 		t.Run(name, func(t *testing.T) {

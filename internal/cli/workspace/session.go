@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -65,6 +66,15 @@ func (a *Workspace) TakeOrphans(ctx context.Context, s *Session) ([]string, erro
 	for _, run := range awake {
 		a.Say("run %s, which was suspended, continues in the background: its sites file has a new site for it", run.ID)
 		orphans = append(orphans, run.ID)
+	}
+	unsent, err := s.unsent(ctx)
+	if err != nil {
+		s.Log.Warn("look for notifications to send", "err", err)
+	}
+	for _, id := range unsent {
+		if !slices.Contains(orphans, id) {
+			orphans = append(orphans, id)
+		}
 	}
 	orphans = s.unattended(ctx, orphans)
 	if err := s.Background(orphans...); err != nil {

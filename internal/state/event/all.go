@@ -15,6 +15,9 @@ func All() []Fields {
 		ImageReplaced{},
 		ForeignAttempt{},
 		ForeignAttempts{},
+		Ended{},
+		Waited{},
+		NotificationFailed{},
 
 		SiteSkipped{},
 		NoSite{},
