@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -13,7 +14,7 @@ import (
 )
 
 // jobToRun reads the job of a run to repeat, or else the one that the arguments name.
-func (a *app) jobToRun(c *cobra.Command, args []string, again string) (jobSource, error) {
+func (a *runCommands) jobToRun(c *cobra.Command, args []string, again string) (jobSource, error) {
 	if again == "" {
 		return a.jobOf(c, args)
 	}
@@ -51,4 +52,22 @@ func setLabel(draft *spec.Draft, text string) {
 	}
 	draft.Job.Labels[key] = value
 	draft.Flag("labels."+key, "--label")
+}
+
+// repeated is the job of a run as bee run repeats it. What a Beefile of another user was not
+// allowed then is not allowed now.
+func repeated(run state.Run) (jobSource, error) {
+	sub, err := control.SubmissionOf(run)
+	if err != nil {
+		return jobSource{}, err
+	}
+	text, err := sub.Job.Beefile()
+	if err != nil {
+		return jobSource{}, err
+	}
+	from := jobSource{draft: spec.DraftOf("run "+run.ID, text, sub.Job.Dir), what: "run " + run.ID, beefile: sub.Origin.Beefile, keepsLinks: sub.Own == ""}
+	if sub.Within != "" {
+		from.strange = "its Beefile was, when it was submitted"
+	}
+	return from, nil
 }

@@ -96,14 +96,14 @@ func TestAgain(t *testing.T) {
 	d := newDesk(t, submitted(t, jobOfPi, nil))
 	a := newApp(&d.out, &d.err)
 	a.StateDir, a.CacheDir = filepath.Join(d.dir, "s"), filepath.Join(d.dir, "c")
-	c := a.newRunCommand()
+	c := newRunCommands(a.Workspace).newRunCommand()
 	c.SetContext(t.Context())
-	from, err := a.jobToRun(c, nil, "pi")
+	from, err := newRunCommands(a.Workspace).jobToRun(c, nil, "pi")
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := runOptions{nodes: 4, env: []string{"STEPS=7"}, labels: []string{"tier=test", "quick"}, pull: "missing", given: func(f string) bool { return f == "nodes" }}
-	sub, err := a.submission(from, o)
+	sub, err := newRunCommands(a.Workspace).submission(from, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestAgainOfAStrangersBeefile(t *testing.T) {
 		t.Fatalf("%v: %q", err, from.strange)
 	}
 	a := newApp(&strings.Builder{}, &strings.Builder{})
-	if _, err := a.submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); console.CodeOf(err) != console.ExitInvalid {
+	if _, err := newRunCommands(a.Workspace).submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); console.CodeOf(err) != console.ExitInvalid {
 		t.Errorf("its secret was sent: %v", err)
 	}
 }

@@ -6,13 +6,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // TestBenchCheck holds the text of a valid and of a broken study against a golden file.
@@ -81,54 +78,6 @@ func TestBenchAloneListsStudies(t *testing.T) {
 	}
 	if texts[0].String() != texts[1].String() || !bytes.Contains(texts[0].Bytes(), []byte("layers")) {
 		t.Errorf("got:\n%s\nwant:\n%s", &texts[0], &texts[1])
-	}
-}
-
-// TestTwoStudiesExcludeEachOther: the second names the first.
-func TestTwoStudiesExcludeEachOther(t *testing.T) {
-	a := newApp(nil, nil)
-	a.StateDir, a.CacheDir = t.TempDir(), t.TempDir()
-	unlock, err := a.benchLock("layers")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.benchLock("apps"); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "layers") {
-		t.Errorf("a second study: %v", err)
-	}
-	unlock()
-	unlock, err = a.benchLock("apps")
-	if err != nil {
-		t.Fatal(err)
-	}
-	unlock()
-}
-
-// TestUnmeasurable names what this bee leaves out before anything starts.
-func TestUnmeasurable(t *testing.T) {
-	local := []spec.Site{{Name: "local", Provider: "local"}}
-	for name, tc := range map[string]struct {
-		e    study.Environment
-		want string
-	}{
-		"the host's programs": {study.Environment{Runtime: "native", Native: "host"}, "programs of the host"},
-		"too much memory":     {study.Environment{PerHost: 2, Limit: study.Limit{Memory: 1 << 49}}, "memory"},
-		"nothing":             {study.Environment{}, ""},
-	} {
-		if got := unmeasurable(tc.e, &spec.Job{}, local); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
-			t.Errorf("%s: %q, expected %q", name, got, tc.want)
-		}
-	}
-}
-
-// TestRepeating prints the command of a study with what was asked for.
-func TestRepeating(t *testing.T) {
-	a := newApp(nil, nil)
-	c := a.newBenchRunCommand()
-	if err := c.ParseFlags([]string{"--env", "a,b", "--metric", "x=regex:^x (.*)", "--map", "aws=lab", "-o", "out", "--wait", "0s"}); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := repeating(c, []string{"my study.yaml"}), `run 'my study.yaml' --env=a --env=b --map=aws=lab '--metric=x=regex:^x (.*)'`; got != want {
-		t.Errorf("got %s, expected %s", got, want)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newCheckCommand() *cobra.Command {
+func (a *runCommands) newCheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "check FILE", Short: "Check a Beefile, the sites and the local files that it names, or a sites file, without running it", Args: cobra.ExactArgs(1),
@@ -76,7 +76,7 @@ func (a *app) newCheckCommand() *cobra.Command {
 }
 
 // checkSites checks a sites file, which names what runs there and is therefore nobody else's.
-func (a *app) checkSites(file string, asJSON bool) error {
+func (a *runCommands) checkSites(file string, asJSON bool) error {
 	f, err := spec.LoadSites(file)
 	if asJSON {
 		problems := []spec.Problem{}
@@ -98,11 +98,11 @@ func (a *app) checkSites(file string, asJSON bool) error {
 }
 
 // warn prints what is likely to surprise the user of a job.
-func (a *app) warn(ctx context.Context, job *spec.Job, sites []spec.Site, own string) {
+func (a *runCommands) warn(ctx context.Context, job *spec.Job, sites []spec.Site, own string) {
 	a.warnOf(append(job.Warnings(sites), control.InputWarnings(ctx, job, own)...))
 }
 
-func (a *app) warnOf(texts []string) {
+func (a *runCommands) warnOf(texts []string) {
 	for _, text := range texts {
 		a.Say("warning: %s", output.Printable(text))
 	}
@@ -110,7 +110,7 @@ func (a *app) warnOf(texts []string) {
 
 // launchWarnings are those of checkLaunch. An image may get another content before the job
 // runs, so that none is an error.
-func (a *app) launchWarnings(ctx context.Context, job *spec.Job) []string {
+func (a *runCommands) launchWarnings(ctx context.Context, job *spec.Job) []string {
 	warnings, err := a.checkLaunch(ctx, job)
 	if err != nil {
 		warnings = append(warnings, fmt.Sprintf("the image as it is in the cache: %v. %s", err, core.Remedy(err)))

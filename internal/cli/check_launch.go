@@ -16,7 +16,7 @@ const lookTime = 10 * time.Second
 
 // checkLaunch looks for the mpirun of a job's command in its image, where the cache has that:
 // the error is what the run would fail with. What is not known is no error.
-func (a *app) checkLaunch(ctx context.Context, job *spec.Job) (warnings []string, err error) {
+func (a *runCommands) checkLaunch(ctx context.Context, job *spec.Job) (warnings []string, err error) {
 	if job.Setup != nil || job.Run == nil { // setup may install one
 		return nil, nil
 	}

@@ -25,14 +25,14 @@ type askedView struct {
 
 // printAsked writes what was asked of which run, as it was then, where that is wanted as
 // JSON.
-func (a *app) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
+func (a *resumeCommands) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
 	if err != nil || !asJSON {
-		return a.inJSON(runOptions{asJSON: asJSON}, err)
+		return newRunCommands(a.Workspace).inJSON(runOptions{asJSON: asJSON}, err)
 	}
 	return a.WriteJSON(askedView{run.ID, run.Name, run.State, goesOn})
 }
 
-func (a *app) newCheckpointCommand() *cobra.Command {
+func (a *resumeCommands) newCheckpointCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
@@ -58,7 +58,7 @@ meanwhile. The method depends on the Beefile's checkpoint:
 }
 
 // checkpoint reports which run one is taken, and whether its job continues where it is.
-func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
+func (a *resumeCommands) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, false, err
@@ -82,7 +82,7 @@ func (a *app) checkpoint(ctx context.Context, word string) (run state.Run, goesO
 	return run, kept > 0, nil
 }
 
-func (a *app) newMoveCommand() *cobra.Command {
+func (a *resumeCommands) newMoveCommand() *cobra.Command {
 	var (
 		sites  []string
 		asJSON bool
@@ -108,7 +108,7 @@ A run that waits in a queue, or for any site, is sent to the sites of --site.`,
 	return c
 }
 
-func (a *app) move(ctx context.Context, word string, names []string) (state.Run, error) {
+func (a *resumeCommands) move(ctx context.Context, word string, names []string) (state.Run, error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, err

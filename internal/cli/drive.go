@@ -18,7 +18,7 @@ import (
 // newDriveCommand is the supervisor of runs, whose names were left for it. There is one for
 // all runs of a state directory that were submitted in the same environment, known by a
 // key; this command becomes it, or waits until one takes them.
-func (a *app) newDriveCommand() *cobra.Command {
+func (a *stopCommands) newDriveCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "drive KEY RUN...", Hidden: true, Args: cobra.MinimumNArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {

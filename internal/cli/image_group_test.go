@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/imagecmd"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/image/build"
@@ -51,7 +52,7 @@ func TestCommandsForGuestImagesLeaveOthersAlone(t *testing.T) {
 // TestImportTellsNames of all that came.
 func TestImportTellsNames(t *testing.T) {
 	archive, bee := testkit.Busybox(t, v1.Config{}), imageCommand(t)
-	var views []imageView
+	var views []imagecmd.View
 	if err := json.Unmarshal([]byte(bee("image", "import", "--json", archive)), &views); err != nil || len(views) != 1 {
 		t.Fatalf("%+v, %v", views, err)
 	}
@@ -62,7 +63,7 @@ func TestImportTellsNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range views[0].Refs {
-		if reported := strings.Contains(printed.String(), "bee: "+name+" is "+shortID(views[0].ID)+"\n"); reported == strings.HasPrefix(name, "docker-archive:") {
+		if reported := strings.Contains(printed.String(), "bee: "+name+" is "+imagecmd.ShortID(views[0].ID)+"\n"); reported == strings.HasPrefix(name, "docker-archive:") {
 			t.Errorf("of %s it says %q", name, printed.String())
 		}
 	}
@@ -79,7 +80,7 @@ func TestNamesOfOnesOwn(t *testing.T) {
 	a.CacheDir = os.Getenv("BEE_CACHE")
 	got := 0
 	bring := func(name string) error {
-		return a.bring(false, naming{name: name, platform: "linux/" + runtime.GOARCH}, func(s *image.Store, _ func(string, int64, int64)) (core.Image, error) {
+		return imagecmd.New(a.Workspace).Bring(false, imagecmd.Naming{Name: name, Platform: "linux/" + runtime.GOARCH}, func(s *image.Store, _ func(string, int64, int64)) (core.Image, error) {
 			got++
 			return s.Pull(t.Context(), "docker-archive:"+archive, image.PullOptions{})
 		})
@@ -93,7 +94,7 @@ func TestNamesOfOnesOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	id := strings.TrimSpace(out.String())
-	if shown := bee("image", "show", "mine:1"); !strings.Contains(shown, id) || printed.String() != "bee: mine:1 is "+shortID(id)+"\n" {
+	if shown := bee("image", "show", "mine:1"); !strings.Contains(shown, id) || printed.String() != "bee: mine:1 is "+imagecmd.ShortID(id)+"\n" {
 		t.Errorf("it said %q, %q and shows %s", out.String(), printed.String(), shown)
 	}
 	for _, command := range [][]string{{"image", "build", "--tag", "Mine", os.DevNull}, {"vm", "build", "--tag", "Mine"}, {"vm", "image", "build", "--tag", "Mine"}} {
@@ -110,7 +111,7 @@ func TestImagesAreSavedWhole(t *testing.T) {
 	bee := imageCommand(t)
 	bee("image", "pull", "docker-archive:"+testkit.Busybox(t, v1.Config{Labels: map[string]string{"a": "b"}}))
 	id := strings.Fields(bee("image", "ls", "--json"))
-	var list []imageView
+	var list []imagecmd.View
 	if err := json.Unmarshal([]byte(strings.Join(id, " ")), &list); err != nil || len(list) != 1 {
 		t.Fatalf("got %v, %v", list, err)
 	}

@@ -1,17 +1,16 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"reflect"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/recordcmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -88,8 +87,8 @@ func TestLogsInJSON(t *testing.T) {
 	if err := errors.Join(w.Write(tasklog.Stdout, []byte("<a>\n")), w.Write(tasklog.Stderr, []byte("b\xc3")), w.Close()); err != nil {
 		t.Fatal(err)
 	}
-	output := []pieceView{{Attempt: 1, Stream: "stdout", Data: "<a>\n"}, {Attempt: 1, Stream: "stderr", Base64: []byte("b\xc3")}}
-	for line, want := range map[string][]pieceView{
+	output := []recordcmd.PieceView{{Attempt: 1, Stream: "stdout", Data: "<a>\n"}, {Attempt: 1, Stream: "stderr", Base64: []byte("b\xc3")}}
+	for line, want := range map[string][]recordcmd.PieceView{
 		"logs --json pi":              output,
 		"logs --json -f pi":           output,
 		"logs --json --node 0 pi":     {{Attempt: 1, Stream: "node", Data: "begun\n"}, {Attempt: 1, Stream: "node", Data: "ended"}},
@@ -98,9 +97,9 @@ func TestLogsInJSON(t *testing.T) {
 		if err := d.bee(strings.Fields(line)...); err != nil || d.err.Len() > 0 {
 			t.Fatalf("%s: %v, %s", line, err, d.err.String())
 		}
-		var got []pieceView
+		var got []recordcmd.PieceView
 		for text := range strings.Lines(d.out.String()) {
-			var v pieceView
+			var v recordcmd.PieceView
 			if err := json.Unmarshal([]byte(text), &v); err != nil {
 				t.Fatalf("%s: %q: %v", line, text, err)
 			}
@@ -230,19 +229,6 @@ func TestLogsOfSeveralRuns(t *testing.T) {
 	}
 	if err := d.bee("logs", "--node", "0", "pi", "other"); !core.IsKind(err, core.Invalid) {
 		t.Errorf("logs of nodes: %v", err)
-	}
-}
-
-func TestPrefixesOfLongLines(t *testing.T) {
-	var out bytes.Buffer
-	p := &prefixed{to: &out, mu: &sync.Mutex{}, prefix: "md | "}
-	for _, piece := range []string{"be", "gun\nmore", strings.Repeat("x", 2*longestPiece)} {
-		if _, err := p.Write([]byte(piece)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := p.end(); err != nil || !strings.HasPrefix(out.String(), "md | begun\nmd | morexxx") || len(p.line) > 0 || strings.Count(out.String(), "x") != 2*longestPiece || strings.Count(out.String(), "\n") != 4 {
-		t.Errorf("%v, %d lines", err, strings.Count(out.String(), "\n"))
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/recordcmd"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/report"
@@ -43,7 +44,7 @@ func textOf(ctx context.Context, s *workspace.Session, run state.Run) (string, e
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s\n\n", report.StateText(run)) //nolint:errcheck // the buffer takes all
 	table := output.On(&b, output.Never).Prose()
-	writeRun(table, v)
+	recordcmd.WriteRun(table, v)
 	err = table.Flush()
 	return b.String(), err
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newPlanCommand() *cobra.Command {
+func (a *runCommands) newPlanCommand() *cobra.Command {
 	var (
 		o      runOptions
 		asJSON bool
@@ -44,7 +44,7 @@ order in which a run would try them. Nothing is submitted.`,
 	return c
 }
 
-func (a *app) plan(ctx context.Context, from jobSource, o runOptions, asJSON bool) error {
+func (a *runCommands) plan(ctx context.Context, from jobSource, o runOptions, asJSON bool) error {
 	o.pull = "missing"
 	sub, err := a.submission(from, o)
 	if err != nil {

@@ -107,12 +107,3 @@ func TestRmOfOldRuns(t *testing.T) {
 		t.Errorf("%v: %q, there are %s", err, d.out.String(), d.left())
 	}
 }
-
-func TestPsByLabel(t *testing.T) {
-	v := runview.View{Labels: map[string]string{"team": "md", "paper": ""}}
-	for label, want := range map[string]bool{"team": true, "team=md": true, "team=pi": false, "paper": true, "paper=": true, "other": false} {
-		if got := (&psFilter{labels: []string{label}}).passes(v, time.Now()); got != want {
-			t.Errorf("%s: %t", label, got)
-		}
-	}
-}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/recordcmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
@@ -47,7 +48,7 @@ func begunBefore(ctx context.Context, s *workspace.Session, sub control.Submissi
 
 // continueRequeued continues the run that this allocation had begun when Slurm requeued it,
 // as `bee resume` does, but here. found is false where there is none.
-func (a *app) continueRequeued(ctx context.Context, s *workspace.Session, sub control.Submission, o runOptions) (found bool, err error) {
+func (a *runCommands) continueRequeued(ctx context.Context, s *workspace.Session, sub control.Submission, o runOptions) (found bool, err error) {
 	run, found, err := begunBefore(ctx, s, sub, workspace.Allocation())
 	if err != nil || !found {
 		return false, err
@@ -55,8 +56,8 @@ func (a *app) continueRequeued(ctx context.Context, s *workspace.Session, sub co
 	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
 	lock, err := s.Store.Lock(run.ID)
 	if core.IsKind(err, core.Busy) {
-		if run, _, err = a.settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
-			lock, err = a.lockSuspended(ctx, s, run)
+		if run, _, err = newResumeCommands(a.Workspace).settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
+			lock, err = newResumeCommands(a.Workspace).lockSuspended(ctx, s, run)
 		}
 		if err == nil && lock == nil { // another process has it, and continues it
 			return true, a.followToItsEnd(ctx, s, run, o)
@@ -66,7 +67,7 @@ func (a *app) continueRequeued(ctx context.Context, s *workspace.Session, sub co
 		return true, err
 	}
 	if run, err = s.Store.Run(ctx, run.ID); err == nil && run.State.Resumable() {
-		if run, err = a.regranted(run); err == nil {
+		if run, err = newResumeCommands(a.Workspace).regranted(run); err == nil {
 			run, err = s.Resume(ctx, run, nil)
 		}
 	}
@@ -79,7 +80,7 @@ func (a *app) continueRequeued(ctx context.Context, s *workspace.Session, sub co
 
 // followToItsEnd shows a run that another process controls, until it is over or waits for
 // its user: the allocation ends with the script.
-func (a *app) followToItsEnd(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
+func (a *runCommands) followToItsEnd(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
 	if o.detach {
 		return a.printDetached(run, o)
 	}
@@ -93,7 +94,7 @@ func (a *app) followToItsEnd(ctx context.Context, s *workspace.Session, run stat
 			}
 		}
 	}()
-	err := a.taskOutput(followed, s, run.ID, logsOptions{node: -1, follow: true})
+	err := recordcmd.New(a.Workspace).TaskOutput(followed, s, run.ID, recordcmd.LogsOptions{Node: -1, Follow: true})
 	if now, rerr := s.Store.Run(ctx, run.ID); rerr == nil && (now.State.Resumable() || now.State.Final()) {
 		return a.ending(ctx, s, now, o)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newResumeCommand() *cobra.Command {
+func (a *resumeCommands) newResumeCommand() *cobra.Command {
 	var (
 		sites  []string
 		from   string
@@ -56,7 +56,7 @@ machine outside the current directory is shown, and you are asked.`,
 }
 
 // resume gives the run that continues.
-func (a *app) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust) (state.Run, error) {
+func (a *resumeCommands) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust) (state.Run, error) {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return state.Run{}, err
@@ -98,7 +98,7 @@ const settling = time.Minute
 // settle has a controller look what has become of a run on record as unfinished that none
 // has, or waits while one does so that has just taken it over: what it has left may be all
 // that it takes to continue. goes means that it need not be resumed.
-func (a *app) settle(ctx context.Context, s *workspace.Session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
+func (a *resumeCommands) settle(ctx context.Context, s *workspace.Session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
 	settled := func() bool { return run.State.Final() || run.State.Resumable() }
 	if settled() {
 		return run, false, nil
@@ -136,7 +136,7 @@ func (a *app) settle(ctx context.Context, s *workspace.Session, run state.Run, t
 
 // justTaken reports whether a run's controller has taken it over from another one a moment
 // ago: it has not begun the run's present attempt.
-func (a *app) justTaken(ctx context.Context, s *workspace.Session, run state.Run) (bool, error) {
+func (a *resumeCommands) justTaken(ctx context.Context, s *workspace.Session, run state.Run) (bool, error) {
 	taken := s.Store.Taken(run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Started.After(taken) {
@@ -146,7 +146,7 @@ func (a *app) justTaken(ctx context.Context, s *workspace.Session, run state.Run
 }
 
 // sendElsewhere has a run that waits for hosts go to other sites.
-func (a *app) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
+func (a *resumeCommands) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
 	if err := s.SendElsewhere(ctx, run, sites); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (a *app) sendElsewhere(ctx context.Context, s *workspace.Session, run state
 }
 
 // goOnWithout has a run continue without the site that it waits for.
-func (a *app) goOnWithout(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
+func (a *resumeCommands) goOnWithout(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
 	text, err := s.HoldLost(ctx, run, sites)
 	if err != nil {
 		return err
@@ -165,7 +165,7 @@ func (a *app) goOnWithout(ctx context.Context, s *workspace.Session, run state.R
 }
 
 // takeOver continues with a run of another machine's, on given sites or all.
-func (a *app) takeOver(ctx context.Context, s *workspace.Session, word string, names []string, from string, t console.Trust) (state.Run, error) {
+func (a *resumeCommands) takeOver(ctx context.Context, s *workspace.Session, word string, names []string, from string, t console.Trust) (state.Run, error) {
 	store, err := spec.AbsoluteStore(from)
 	if err != nil {
 		return state.Run{}, &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
@@ -193,7 +193,7 @@ const tidyingText = "what it has left on its sites is being removed"
 
 // lockSuspended takes a suspended run, from a controller that has it as soon as that is done
 // with it. Where that has continued it as well, as was asked, there is no lock.
-func (a *app) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
+func (a *resumeCommands) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
 	for begun, reported := time.Now(), false; ; {
 		lock, err := s.Store.Lock(run.ID)
 		switch {
@@ -220,7 +220,7 @@ func (a *app) lockSuspended(ctx context.Context, s *workspace.Session, run state
 }
 
 // regranted returns a run with the sites of the allocation that this process is in, if any.
-func (a *app) regranted(run state.Run) (state.Run, error) {
+func (a *resumeCommands) regranted(run state.Run) (state.Run, error) {
 	f, err := a.FindSites()
 	if err != nil {
 		return run, nil //nolint:nilerr // the run keeps the sites that it has
@@ -229,7 +229,7 @@ func (a *app) regranted(run state.Run) (state.Run, error) {
 }
 
 // goOn has a suspended run continue in the background.
-func (a *app) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
+func (a *resumeCommands) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
 	if err := s.AskResume(ctx, run, sites); err != nil { // from here on `bee supervise` continues it, too
 		return run, err
 	}

@@ -24,7 +24,7 @@ type rmOptions struct {
 // many reports whether runs are chosen without names.
 func (o rmOptions) many() bool { return o.finished || o.older > 0 }
 
-func (a *app) newRmCommand() *cobra.Command {
+func (a *stopCommands) newRmCommand() *cobra.Command {
 	var o rmOptions
 	c := &cobra.Command{
 		Use: "rm RUN...", Short: "Remove runs that are over", Args: cobra.ArbitraryArgs, ValidArgsFunction: a.RunsTo(state.ToForget),
@@ -44,7 +44,7 @@ or more), or a name that no other run has.`,
 	return c
 }
 
-func (a *app) rm(ctx context.Context, words []string, o rmOptions) error {
+func (a *stopCommands) rm(ctx context.Context, words []string, o rmOptions) error {
 	if err := namesOr("--finished or --older-than", o.many(), words); err != nil {
 		return err
 	}

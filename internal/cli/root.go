@@ -9,8 +9,14 @@ import (
 	"io"
 	"os"
 
+	"github.com/bee-hpc/bee/internal/cli/benchcmd"
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/imagecmd"
+	"github.com/bee-hpc/bee/internal/cli/nodecmd"
+	"github.com/bee-hpc/bee/internal/cli/recordcmd"
+	"github.com/bee-hpc/bee/internal/cli/setupcmd"
 	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/volumecmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/spf13/cobra"
 )
@@ -77,11 +83,18 @@ A Beefile describes the job, a sites file your machines:
 			root.AddCommand(c)
 		}
 	}
-	group("runs", a.newRunCommand(), a.newPsCommand(), a.newShowCommand(), a.newReportCommand(), a.newLogsCommand(), a.newExecCommand(), a.newCpCommand(), a.newForwardCommand(), a.newStatsCommand(), a.newSSHCommand(),
-		a.newStopCommand(), a.newWaitCommand(), a.newEventsCommand(), a.newCheckpointCommand(), a.newMoveCommand(), a.newPlanCommand(), a.newResumeCommand(), a.newSuperviseCommand(), a.newRmCommand(), a.newSweepCommand())
-	group("files", a.newInitCommand(), a.newCheckCommand(), a.newConvertCommand(), a.newSchemaCommand(), a.newBenchCommand(), a.newBurstCommand(), a.newImageCommand(), a.newDataCommand(), a.newVolumeCommand())
-	group("machine", a.newDoctorCommand(), a.newInfoCommand(), a.newMetricsCommand(), a.newVMCommand(), a.newFabricCommand(), a.newEmulateCommand())
-	root.AddCommand(a.newDriveCommand(), a.newVersionCommand())
+	volumes := volumecmd.New(a.Workspace)
+	nodes := nodecmd.New(a.Workspace)
+	records := recordcmd.New(a.Workspace)
+	setup := setupcmd.New(a.Workspace)
+	running := newRunCommands(a.Workspace)
+	resuming := newResumeCommands(a.Workspace)
+	stopping := newStopCommands(a.Workspace)
+	group("runs", running.newRunCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
+		stopping.newStopCommand(), records.WaitCommand(), records.EventsCommand(), resuming.newCheckpointCommand(), resuming.newMoveCommand(), running.newPlanCommand(), resuming.newResumeCommand(), stopping.newSuperviseCommand(), stopping.newRmCommand(), stopping.newSweepCommand())
+	group("files", setup.InitCommand(), running.newCheckCommand(), setup.ConvertCommand(), a.newSchemaCommand(), benchcmd.New(a.Workspace).Command(), volumes.BurstCommand(), imagecmd.New(a.Workspace).Command(), volumes.DataCommand(), volumes.VolumeCommand())
+	group("machine", setup.DoctorCommand(), a.newInfoCommand(), a.newMetricsCommand(), newVMCommands(a.Workspace).newVMCommand(), nodes.FabricCommand(), nodes.EmulateCommand())
+	root.AddCommand(stopping.newDriveCommand(), a.newVersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	root.SetHelpCommand(usage.NewHelpCommand(root))
 	usage.RefuseWrongArguments(root)

@@ -46,7 +46,7 @@ type runOptions struct {
 	given func(flag string) bool
 }
 
-func (a *app) newRunCommand() *cobra.Command {
+func (a *runCommands) newRunCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use:   "run BEEFILE|IMAGE [COMMAND...]",
@@ -102,7 +102,7 @@ on a terminal Ctrl-C is the command's.`,
 
 // inJSON reports an error in JSON as well, where that is wanted: a script that reads
 // a record has to find why there is none.
-func (a *app) inJSON(o runOptions, err error) error {
+func (a *runCommands) inJSON(o runOptions, err error) error {
 	if _, reported := errors.AsType[console.Exit](err); err == nil || reported || !o.asJSON {
 		return err
 	}
@@ -112,7 +112,7 @@ func (a *app) inJSON(o runOptions, err error) error {
 	return err
 }
 
-func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
+func (a *runCommands) run(ctx context.Context, from jobSource, o runOptions) error {
 	o.begins = true
 	sub, err := a.submission(from, o)
 	if err != nil {
@@ -162,7 +162,7 @@ func (a *app) run(ctx context.Context, from jobSource, o runOptions) error {
 }
 
 // carryOut carries a new run out, here or in the background.
-func (a *app) carryOut(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+func (a *runCommands) carryOut(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
 	if o.detach {
 		return a.detach(s, run, lock, o)
 	}
@@ -193,7 +193,7 @@ func (a *app) carryOut(ctx context.Context, s *workspace.Session, run state.Run,
 
 // allShown reports where a run's output could not be shown, as on a full disk: then it
 // has not gone well, even if the job has.
-func (a *app) allShown(ui *console.Progress, id string, ending error) error {
+func (a *runCommands) allShown(ui *console.Progress, id string, ending error) error {
 	if ui.Lost == nil {
 		return ending
 	}
@@ -205,7 +205,7 @@ func (a *app) allShown(ui *console.Progress, id string, ending error) error {
 	return ending
 }
 
-func (a *app) detach(s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+func (a *runCommands) detach(s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
 	if err := lock.Unlock(); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (a *app) detach(s *workspace.Session, run state.Run, lock *state.Lock, o ru
 }
 
 // printDetached prints what there is to know of a run that continues in the background.
-func (a *app) printDetached(run state.Run, o runOptions) error {
+func (a *runCommands) printDetached(run state.Run, o runOptions) error {
 	if o.asJSON {
 		return a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
 	}
@@ -228,7 +228,7 @@ func (a *app) printDetached(run state.Run, o runOptions) error {
 }
 
 // ending reports how the run ended, and makes its exit code ours.
-func (a *app) ending(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
+func (a *runCommands) ending(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
 	if o.asJSON {
 		view, err := runview.Of(ctx, s, run)
 		if err != nil {
@@ -259,7 +259,7 @@ func (a *app) ending(ctx context.Context, s *workspace.Session, run state.Run, o
 
 // warnOfOutputs names outputs that are not in their place, even where quiet is wanted: else
 // a script takes the file there for the result.
-func (a *app) warnOfOutputs(ctx context.Context, s *workspace.Session, id string) error {
+func (a *runCommands) warnOfOutputs(ctx context.Context, s *workspace.Session, id string) error {
 	events, err := s.Store.Events(ctx, id, event.KindOutputRenamed, event.KindHiddenRenamed)
 	if err != nil {
 		return err

@@ -18,12 +18,6 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// standardInput is the argument that stands for a Beefile on standard input.
-const standardInput = "-"
-
-// maxBeefile bounds a Beefile on standard input, in bytes.
-const maxBeefile = 1 << 20
-
 // jobSource is where a job comes from: a Beefile, standard input, or an image and a command.
 type jobSource struct {
 	draft *spec.Draft
@@ -41,9 +35,9 @@ type jobSource struct {
 
 // jobOf reads the job that the arguments of a command name. What follows a Beefile are
 // flags, and what follows an image is its command.
-func (a *app) jobOf(c *cobra.Command, args []string) (jobSource, error) {
+func (a *runCommands) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	first, rest := args[0], args[1:]
-	if first != standardInput && isImage(first) {
+	if first != workspace.StandardInput && isImage(first) {
 		return imageJob(first, rest)
 	}
 	c.Flags().SetInterspersed(true)
@@ -56,7 +50,7 @@ func (a *app) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 			Remedy: "Write the command as `run:` in the Beefile, or run an image: `bee run IMAGE COMMAND`.",
 		}
 	}
-	if first == standardInput {
+	if first == workspace.StandardInput {
 		return a.jobOfInput()
 	}
 	if err := usage.NoDirectory(first); err != nil {
@@ -87,10 +81,10 @@ func isImage(word string) bool {
 
 // jobOfInput reads a Beefile from standard input. Who wrote what comes through a pipe is not
 // known.
-func (a *app) jobOfInput() (jobSource, error) {
-	raw, err := io.ReadAll(io.LimitReader(os.Stdin, maxBeefile+1))
-	if err == nil && len(raw) > maxBeefile {
-		err = fmt.Errorf("it has more than %s", console.BytesText(maxBeefile))
+func (a *runCommands) jobOfInput() (jobSource, error) {
+	raw, err := io.ReadAll(io.LimitReader(os.Stdin, workspace.MaxBeefile+1))
+	if err == nil && len(raw) > workspace.MaxBeefile {
+		err = fmt.Errorf("it has more than %s", console.BytesText(workspace.MaxBeefile))
 	}
 	if err != nil {
 		return jobSource{}, &core.Error{Kind: core.Invalid, Op: "read the Beefile from", Object: "standard input", Err: err, Remedy: "Name a file instead."}
@@ -207,7 +201,7 @@ func readEnvFile(draft *spec.Draft, file string) error {
 		return spec.FileError("file of --env-file", file, err)
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(io.LimitReader(f, maxBeefile))
+	lines := bufio.NewScanner(io.LimitReader(f, workspace.MaxBeefile))
 	for lines.Scan() {
 		line := strings.TrimSpace(lines.Text())
 		if line == "" || strings.HasPrefix(line, "#") {

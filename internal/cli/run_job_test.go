@@ -16,11 +16,11 @@ import (
 func typedJob(t *testing.T, args ...string) (*spec.Job, error) {
 	t.Helper()
 	a := newApp(&strings.Builder{}, &strings.Builder{})
-	c := a.newRunCommand()
+	c := newRunCommands(a.Workspace).newRunCommand()
 	if err := c.ParseFlags(args); err != nil {
 		return nil, err
 	}
-	from, err := a.jobOf(c, c.Flags().Args())
+	from, err := newRunCommands(a.Workspace).jobOf(c, c.Flags().Args())
 	if err != nil {
 		return nil, err
 	}
@@ -114,34 +114,5 @@ func TestFlagsLikeDockers(t *testing.T) {
 		if _, err := draft.Finish(); console.CodeOf(err) != console.ExitInvalid || !strings.Contains(err.Error(), "--volume") {
 			t.Errorf("-v %s: %v", wrong, err)
 		}
-	}
-}
-
-func TestFlagsOfExec(t *testing.T) {
-	for line, want := range map[string]string{
-		"pi ls -l":                    "pi ls -l",
-		"pi -- ls -l":                 "pi ls -l",
-		"-it pi bash":                 "pi bash",
-		"pi --node 1 -- top -b":       "pi top -b",
-		"pi -t bash -i":               "pi bash -i",
-		"--node 1 pi top --node 2 -b": "pi top --node 2 -b",
-	} {
-		a := newApp(&strings.Builder{}, &strings.Builder{})
-		c := a.newExecCommand()
-		if err := c.ParseFlags(strings.Fields(line)); err != nil {
-			t.Fatal(err)
-		}
-		got, err := afterRun(c, c.Flags().Args())
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %q, %v; expected %q", line, got, err, want)
-		}
-	}
-	a := newApp(&strings.Builder{}, &strings.Builder{})
-	c := a.newExecCommand()
-	if err := c.ParseFlags([]string{"pi", "--node", "1"}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := afterRun(c, c.Flags().Args()); console.CodeOf(err) != console.ExitInvalid {
-		t.Errorf("without a command: %v", err)
 	}
 }

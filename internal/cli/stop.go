@@ -25,7 +25,7 @@ type stopOptions struct {
 	asJSON   bool
 }
 
-func (a *app) newStopCommand() *cobra.Command {
+func (a *stopCommands) newStopCommand() *cobra.Command {
 	var o stopOptions
 	c := &cobra.Command{
 		Use: "stop RUN...", Short: "Stop runs cleanly", ValidArgsFunction: a.RunsTo(state.ToEnd),
@@ -52,7 +52,7 @@ A run keeps its hosts until its outputs are stored. Where they can never be stor
 	return c
 }
 
-func (a *app) stop(ctx context.Context, words []string, o stopOptions) error {
+func (a *stopCommands) stop(ctx context.Context, words []string, o stopOptions) error {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
@@ -158,13 +158,11 @@ func nudge(s *workspace.Session, id string) error {
 	return s.Background(id)
 }
 
-// endTries is how many controllers may give up before a run's end is not waited
-// for any more, startTime how long one may take to show up, and silence how long
-// nothing need be printed of a run that takes its time.
+// endTries is how many controllers may give up before a run's end is not waited for any
+// more, and silence how long nothing need be printed of a run that takes its time.
 const (
-	endTries  = 4
-	startTime = 3 * time.Second
-	silence   = 2 * time.Second
+	endTries = 4
+	silence  = 2 * time.Second
 )
 
 // awaitEnd waits until a run is over, and reports what is in the way meanwhile.
@@ -201,7 +199,7 @@ func awaitEnd(ctx context.Context, s *workspace.Session, run state.Run) (state.R
 			started = time.Time{}
 			continue
 		}
-		if time.Since(started) < startTime {
+		if time.Since(started) < workspace.StartTime {
 			continue
 		}
 		if tries++; tries > endTries {

@@ -141,7 +141,7 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 		})
 		var reported strings.Builder
 		a := newApp(io.Discard, &reported)
-		got, goes, err := a.settle(t.Context(), &workspace.Session{Workspace: a.Workspace, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
+		got, goes, err := newResumeCommands(a.Workspace).settle(t.Context(), &workspace.Session{Workspace: a.Workspace, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
 		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(reported.String(), "another bee process looks what has become of it") {
 			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, reported.String())
 		}

@@ -15,7 +15,7 @@ import (
 )
 
 // submission is a job as the flags change it, with its sites.
-func (a *app) submission(from jobSource, o runOptions) (control.Submission, error) {
+func (a *runCommands) submission(from jobSource, o runOptions) (control.Submission, error) {
 	draft := from.draft
 	if err := o.change(draft); err != nil {
 		return control.Submission{}, err

@@ -17,7 +17,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newSuperviseCommand() *cobra.Command {
+func (a *stopCommands) newSuperviseCommand() *cobra.Command {
 	var install, uninstall, asJSON bool
 	c := &cobra.Command{
 		Use: "supervise", Short: "Continue runs that have no controller", Args: cobra.NoArgs,
@@ -57,7 +57,7 @@ runs that need them wait for bee supervise from your shell.`,
 const lateDeath = 300 * time.Millisecond
 
 // supervise continues all runs that need a controller and have none.
-func (a *app) supervise(ctx context.Context, asJSON bool) error {
+func (a *stopCommands) supervise(ctx context.Context, asJSON bool) error {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (a *app) supervise(ctx context.Context, asJSON bool) error {
 
 // reportTaken prints a run that has a controller again. One that its controller has ended
 // and forgotten since, as that of a killed build, is no error.
-func (a *app) reportTaken(ctx context.Context, s *workspace.Session, t *console.Tally, id string) {
+func (a *stopCommands) reportTaken(ctx context.Context, s *workspace.Session, t *console.Tally, id string) {
 	run, err := s.Store.Run(ctx, id)
 	if core.IsKind(err, core.NotFound) {
 		return
@@ -102,7 +102,7 @@ func (a *app) reportTaken(ctx context.Context, s *workspace.Session, t *console.
 	t.Add(console.DoneView{ID: id, State: run.State}, err)
 }
 
-func (a *app) superviseAtLogin(ctx context.Context) error {
+func (a *stopCommands) superviseAtLogin(ctx context.Context) error {
 	l, err := a.login()
 	if err != nil {
 		return err
@@ -115,7 +115,7 @@ func (a *app) superviseAtLogin(ctx context.Context) error {
 }
 
 // login returns the entry that starts this installation's supervisor at login.
-func (a *app) login() (supervisor.Login, error) {
+func (a *stopCommands) login() (supervisor.Login, error) {
 	if err := a.Paths(); err != nil {
 		return supervisor.Login{}, err
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newSweepCommand() *cobra.Command {
+func (a *stopCommands) newSweepCommand() *cobra.Command {
 	var (
 		asJSON bool
 		how    control.Sweeping

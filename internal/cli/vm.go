@@ -9,7 +9,10 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/imagecmd"
+	"github.com/bee-hpc/bee/internal/cli/nodecmd"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/volumecmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
@@ -23,7 +26,7 @@ import (
 	"golang.org/x/term"
 )
 
-func (a *app) newVMCommand() *cobra.Command {
+func (a *vmCommands) newVMCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "vm", Short: "Inspect virtual machines, and build guest images", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -35,23 +38,24 @@ func (a *app) newVMCommand() *cobra.Command {
 
 // newVMImageCommand is where people look for guest images, which are images
 // like any other in the cache.
-func (a *app) newVMImageCommand() *cobra.Command {
+func (a *vmCommands) newVMImageCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "image", Short: "Manage guest images in the image cache", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	g := guestImages()
-	c.AddCommand(a.newVMBuildCommand(), a.newImageLsCommand(g), a.newImageShowCommand(g), a.newImagePullCommand(g), a.newImagePushCommand(g), a.newImageRmCommand(g))
+	g := imagecmd.GuestImages()
+	images := imagecmd.New(a.Workspace)
+	c.AddCommand(a.newVMBuildCommand(), images.LsCommand(g), images.ShowCommand(g), images.PullCommand(g), images.PushCommand(g), images.RmCommand(g))
 	return c
 }
 
-func (a *app) newVMBuildCommand() *cobra.Command {
+func (a *vmCommands) newVMBuildCommand() *cobra.Command {
 	var (
 		asJSON, again bool
 		copies        []string
 		repository    string
 		o             build.Options
-		n             naming
+		n             imagecmd.Naming
 	)
 	c := &cobra.Command{
 		Use: "build", Short: "Build a guest image of Debian packages, without root and without a virtual machine",
@@ -94,8 +98,8 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 				policy = "always"
 			}
 			recipe := build.Recipe(o)
-			n.platform = "linux/" + o.Arch
-			return a.bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
+			n.Platform = "linux/" + o.Arch
+			return imagecmd.New(a.Workspace).Bring(asJSON, n, func(s *image.Store, report func(string, int64, int64)) (core.Image, error) {
 				return s.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workspace.WorkingDir()}, o.Arch, policy, report)
 			})
 		},
@@ -114,7 +118,7 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 	f.StringArrayVar(&o.DockerPackages, "docker-deb", nil, "`FILE` of a package of Docker's own, in place of Debian's")
 	f.StringVar(&repository, "docker-repository", "", "`LINE` of apt's sources.list, 'deb [signed-by=KEY-FILE] URL SUITE COMPONENT': its docker-ce in place of Debian's docker")
 	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
-	n.flag(c)
+	n.Flag(c)
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	f.BoolVar(&asJSON, "json", false, console.JSONHelp)
 	c.MarkFlagsMutuallyExclusive("docker-deb", "docker-repository")
@@ -128,7 +132,7 @@ d=$(dirname "$(readlink -f "$0")")
 QEMU_MODULE_DIR=$d/modules exec "$d/loader" --library-path "$d/lib" "$d/qemu" -L "$d/share" "$@"
 `
 
-func (a *app) newVMBundleCommand() *cobra.Command {
+func (a *vmCommands) newVMBundleCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "bundle DIRECTORY", Short: "Write a QEMU that runs from any directory of any Linux host",
 		Long: `Write a QEMU that runs from any directory of any Linux host of this
@@ -138,7 +142,7 @@ Use this to try it by hand.`,
 		Example: "  bee vm bundle ./qemu && ./qemu/qemu-system-x86_64 --version",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if err := unused("write QEMU into", args[0]); err != nil {
+			if err := volumecmd.Unused("write QEMU into", args[0]); err != nil {
 				return err
 			}
 			store, err := a.OpenImages()
@@ -146,7 +150,7 @@ Use this to try it by hand.`,
 				return err
 			}
 			recipe := build.Recipe(build.Options{Arch: runtime.GOARCH})
-			report, done := a.imageProgress()
+			report, done := imagecmd.New(a.Workspace).Progress()
 			i, err := store.Resolve(c.Context(), &spec.Job{Name: "guest", Build: &recipe, Dir: workspace.WorkingDir()}, runtime.GOARCH, "missing", report)
 			done()
 			if err != nil {
@@ -170,7 +174,7 @@ Use this to try it by hand.`,
 	}
 }
 
-func (a *app) newVMShellCommand() *cobra.Command {
+func (a *vmCommands) newVMShellCommand() *cobra.Command {
 	var (
 		rank int
 		tty  bool
@@ -181,14 +185,14 @@ func (a *app) newVMShellCommand() *cobra.Command {
 		Example: "  bee vm shell lysozyme -- docker ps\n  bee vm shell lysozyme 1 -- dmesg",
 		Args:    cobra.MinimumNArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			rank, command, err := guestArgs(c, args, rank)
+			rank, command, err := nodecmd.GuestArgs(c, args, rank)
 			if err != nil {
 				return err
 			}
 			if len(command) == 0 {
 				command, tty = []string{"/bin/bash"}, term.IsTerminal(int(os.Stdin.Fd()))
 			}
-			return a.exec(c.Context(), args[0], rank, nodecall.ExecRequest{Args: command, Guest: true, TTY: tty})
+			return nodecmd.New(a.Workspace).Exec(c.Context(), args[0], rank, nodecall.ExecRequest{Args: command, Guest: true, TTY: tty})
 		},
 	}
 	c.Flags().BoolVarP(&tty, "tty", "t", false, "give the command a terminal, which a shell gets anyway")
@@ -196,14 +200,14 @@ func (a *app) newVMShellCommand() *cobra.Command {
 	return c
 }
 
-func (a *app) newVMConsoleCommand() *cobra.Command {
+func (a *vmCommands) newVMConsoleCommand() *cobra.Command {
 	var rank int
 	c := &cobra.Command{
 		Use: "console RUN [NODE]", Short: "Show the kernel messages of a run's virtual machine", Args: cobra.RangeArgs(1, 2), ValidArgsFunction: a.RunsTo(state.ToReach),
 		Long:    "Show the kernel messages of a run's virtual machine, also while it boots.",
 		Example: "  bee vm console lysozyme\n  bee vm console lysozyme 1",
 		RunE: func(c *cobra.Command, args []string) error {
-			rank, _, err := guestArgs(c, args, rank)
+			rank, _, err := nodecmd.GuestArgs(c, args, rank)
 			if err != nil {
 				return err
 			}

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *app) newVMSnapshotCommand() *cobra.Command {
+func (a *vmCommands) newVMSnapshotCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "snapshot RUN DIRECTORY", Short: "Save all virtual machines of a run together, and continue it",
@@ -30,7 +30,7 @@ They contain all memory of the machines, secrets too.`,
 	return c
 }
 
-func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) error {
+func (a *vmCommands) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) error {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (a *app) vmSnapshot(ctx context.Context, word, dir string, asJSON bool) err
 	return nil
 }
 
-func (a *app) newVMRestoreCommand() *cobra.Command {
+func (a *vmCommands) newVMRestoreCommand() *cobra.Command {
 	var o runOptions
 	c := &cobra.Command{
 		Use: "restore DIRECTORY", Short: "Restore saved virtual machines from a directory, as a new run",
@@ -72,7 +72,9 @@ another installation saved them, each thing that they do on this machine is show
 and you are asked.`,
 		Example: "  bee vm restore ./saved\n  bee vm restore ./saved --site rack --detach",
 		Args:    cobra.ExactArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return a.inJSON(o, a.vmRestore(c.Context(), args[0], o)) },
+		RunE: func(c *cobra.Command, args []string) error {
+			return newRunCommands(a.Workspace).inJSON(o, a.vmRestore(c.Context(), args[0], o))
+		},
 	}
 	f := c.Flags()
 	f.StringSliceVar(&o.site, "site", nil, "`site` to use in place of those of the run; several with commas, in order of priority")
@@ -84,7 +86,7 @@ and you are asked.`,
 	return c
 }
 
-func (a *app) vmRestore(ctx context.Context, dir string, o runOptions) error {
+func (a *vmCommands) vmRestore(ctx context.Context, dir string, o runOptions) error {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return err
@@ -105,5 +107,5 @@ func (a *app) vmRestore(ctx context.Context, dir string, o runOptions) error {
 	if err != nil {
 		return err
 	}
-	return a.carryOut(ctx, s, run, lock, o)
+	return newRunCommands(a.Workspace).carryOut(ctx, s, run, lock, o)
 }

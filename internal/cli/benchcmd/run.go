@@ -1,0 +1,297 @@
+package benchcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/bench/evaluate"
+	"github.com/bee-hpc/bee/internal/bench/measure"
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/bench/report"
+	"github.com/bee-hpc/bee/internal/bench/runner"
+	"github.com/bee-hpc/bee/internal/bench/study"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/spf13/cobra"
+	"golang.org/x/sys/unix"
+)
+
+func (a *Commands) newBenchRunCommand() *cobra.Command {
+	var o benchOptions
+	c := &cobra.Command{
+		Use: "run [STUDY|FILE]", Short: "Measure a study, or a job of yours, in several environments alternately", Args: cobra.MaximumNArgs(1),
+		Long: `Measure a study in each of its environments alternately, in random order, and end with
+the verdicts in sentences. With --job the study is made of a Beefile of yours.
+
+Ratios within one run are compared, so nothing need be quiet and no setting of this
+machine is changed. An environment that does not work here is left out, with the reason.
+"Inconclusive" is an answer: more blocks would be needed. Ctrl-C ends after the current
+measurement; ` + "`bee bench resume DIR`" + ` continues.`,
+		Example: "  bee bench run layers\n  bee bench run --job job.yaml --metric 'speed=regex:^Performance:\\s+(\\S+)' --better higher\n  bee bench run layers --env rootless,docker --blocks 12",
+		RunE: func(c *cobra.Command, args []string) error {
+			s, text, err := o.study(args)
+			if err != nil {
+				return err
+			}
+			o.command = repeating(c, args)
+			return a.benchRun(c.Context(), s, text, o)
+		},
+	}
+	f := c.Flags()
+	o.choice(f)
+	f.StringVar(&o.baseline, "baseline", "", "`directory` of former results of the study, to compare the new ones with")
+	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
+	o.series(f)
+	o.trust.Flag(f, "the study")
+	return c
+}
+
+func (a *Commands) benchRun(ctx context.Context, s *study.Study, text string, o benchOptions) error {
+	session, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer session.Close()
+	unlock, err := a.benchLock(s.Name)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	b := a.newBench(session, s, o)
+	defer b.end()
+	var before evaluate.Series
+	if o.baseline != "" {
+		if o.baseline, err = filepath.Abs(o.baseline); err != nil {
+			return err
+		}
+		if before, err = former(o.baseline); err != nil { // before anything is measured
+			return err
+		}
+	}
+	plan, err := a.resolve(ctx, s, text, o, b.taker, session.Images)
+	if err != nil {
+		return err
+	}
+	if plan.Command, plan.ComparedWith = o.command, o.baseline; o.baseline != "" {
+		if c := evaluate.Compare(before, evaluate.Series{Name: s.Name, Plan: plan}); len(c.Differences) > 0 {
+			return differ(&c, "Measure without --baseline, and use `bee bench compare --allow-different`.")
+		}
+	}
+	if o.out == "" {
+		o.out = "bench-" + s.Name + "-" + time.Now().Format("20060102-150405")
+	}
+	dir, err := filepath.Abs(o.out)
+	if err != nil {
+		return err
+	}
+	j, err := record.Create(dir, plan)
+	if err != nil {
+		return err
+	}
+	b.waitUntilQuiet(ctx)
+	return b.measure(ctx, j)
+}
+
+// quietWait is how long a study waits for a quiet host, and then continues with a flag.
+const quietWait = 5 * time.Minute
+
+// waitUntilQuiet waits until other processes leave the processors alone.
+func (b *bench) waitUntilQuiet(ctx context.Context) {
+	end := time.Now().Add(b.o.quiet)
+	for reported := false; !measure.Quiet() && time.Now().Before(end); reported = true {
+		if !reported {
+			b.app.benchStep(fmt.Sprintf("waiting up to %s until this machine is quiet; Ctrl-C continues at once", b.o.quiet))
+		}
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+			return
+		case <-b.soft:
+			return
+		}
+	}
+}
+
+// benchLock excludes other studies of this user on this machine.
+func (a *Commands) benchLock(study string) (unlock func(), err error) {
+	if err := a.Paths(); err != nil {
+		return nil, err
+	}
+	if err := fsutil.MkdirAll(a.StateDir, 0o700); err != nil {
+		return nil, err
+	}
+	l, err := fsutil.TryLock(filepath.Join(a.StateDir, "bench.lock"))
+	if core.IsKind(err, core.Busy) {
+		other, _ := fsutil.ReadFile(a.StateDir, "bench.lock", 4096) // a note only
+		name, pid, _ := strings.Cut(strings.TrimSpace(string(other)), " ")
+		busy := errors.New("another study is measured now")
+		if name != "" && pid != "" {
+			busy = fmt.Errorf("the study %s is measured now, by process %s", output.Printable(name), output.Printable(pid))
+		}
+		return nil, &core.Error{Kind: core.Busy, Op: "measure on this machine", Err: busy, Remedy: "Wait for its end: two studies would disturb each other."}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := l.File().Truncate(0); err == nil {
+		fmt.Fprintf(l.File(), "%s %d\n", strings.ReplaceAll(study, " ", "-"), os.Getpid()) //nolint:errcheck // a note only
+	}
+	return func() { l.Unlock() }, nil //nolint:errcheck // the process ends here anyway
+}
+
+// A bench is a study that is measured by this process.
+type bench struct {
+	app   *Commands
+	o     benchOptions
+	taker *measure.Taker
+
+	soft, hard chan struct{} // closed by the first and the second Ctrl-C
+	end        func()
+}
+
+func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOptions) *bench {
+	b := &bench{app: a, o: o, soft: make(chan struct{}), hard: make(chan struct{})}
+	here := measure.Here(a.Version)
+	b.taker = &measure.Taker{Study: st, Launcher: &benchLauncher{s: s, stop: b.hard}, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
+	ended := make(chan struct{})
+	var once sync.Once
+	b.end = func() { once.Do(func() { signal.Stop(signals); close(ended) }) }
+	go func() {
+		for n := 0; ; n++ {
+			select {
+			case <-signals:
+			case <-ended:
+				return
+			}
+			switch n {
+			case 0:
+				a.Say("ending after the current measurement; Ctrl-C again ends it now")
+				close(b.soft)
+			case 1:
+				close(b.hard)
+			}
+		}
+	}()
+	return b
+}
+
+// measure measures into a journal, and reports.
+func (b *bench) measure(ctx context.Context, j *record.Journal) error {
+	b.taker.Dir = j.Dir
+	r := runner.Runner{
+		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: epoch(j),
+		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant, Failed: b.failed,
+	}
+	end, err := r.Run(ctx)
+	if err = errors.Join(err, j.Close()); err != nil {
+		return err
+	}
+	if len(j.Plan.Environments) == 1 { // one against itself
+		return b.app.printResolution(&j.Plan, j.Rows, b.o.asJSON)
+	}
+	rep := report.New(j.Plan, j.Rows)
+	if j.Plan.ComparedWith != "" {
+		before, err := former(j.Plan.ComparedWith)
+		if err != nil {
+			return err
+		}
+		c := evaluate.Compare(before, evaluate.Series{Name: filepath.Base(j.Dir), Plan: j.Plan, Rows: j.Rows})
+		rep.Compare(&c)
+	}
+	page := filepath.Join(j.Dir, "report.html")
+	if err := writeReport(page, rep.HTML); err != nil {
+		return err
+	}
+	if b.o.asJSON {
+		err = rep.JSON(b.app.Stdout)
+	} else {
+		err = b.app.printBench(rep, end, j.Dir, page)
+	}
+	if err != nil {
+		return err
+	}
+	if end == runner.Interrupted {
+		return console.Exit(console.ExitStopped)
+	}
+	return gate(rep, b.o)
+}
+
+// epoch is that of the last rows, or a new one where the machine was started since.
+func epoch(j *record.Journal) int {
+	if len(j.Rows) == 0 {
+		return 0
+	}
+	last := j.Rows[len(j.Rows)-1]
+	if up, err := uptime(); err == nil && time.Since(last.Begin) > up {
+		return last.Epoch + 1
+	}
+	return last.Epoch
+}
+
+func uptime() (time.Duration, error) {
+	var t unix.Timespec
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &t)
+	return time.Duration(t.Nano()), err
+}
+
+// failed prints why a measurement failed.
+func (b *bench) failed(r record.Row) {
+	lines := strings.Split(r.Error, "\n")
+	for i := range lines {
+		lines[i] = output.Printable(lines[i])
+	}
+	b.app.benchStep(r.Environment + " failed: " + strings.Join(lines, "\n"))
+}
+
+// scant warns of a budget without a verdict.
+func (b *bench) scant(s runner.Scant) {
+	b.app.benchStep(fmt.Sprintf("the budget of %s suffices for about %s, and a verdict takes %d: set --budget %s at least, or choose a smaller --size or fewer --env",
+		s.Budget, console.CountText(s.Blocks, "block"), s.Least, s.Needs.Round(time.Minute)+time.Minute))
+}
+
+func (b *bench) progress(p runner.Progress) {
+	text := fmt.Sprintf("block %d, %s", p.Block, p.Environment)
+	if p.Block == 0 {
+		text = "warming up, " + p.Environment
+	}
+	if p.Point.ID != "" {
+		text += ", " + p.Point.ID
+	}
+	if p.Left > 0 {
+		text += fmt.Sprintf("; at most %s left", p.Left.Round(time.Second))
+	}
+	b.app.benchStep(text)
+}
+
+// benchStep shows a step.
+func (a *Commands) benchStep(text string) { a.Say("%s", text) }
+
+func (a *Commands) printBench(r *report.Report, end runner.End, dir, page string) error {
+	var b strings.Builder
+	for _, s := range r.Sentences {
+		b.WriteString(output.Printable(s) + "\n")
+	}
+	switch end {
+	case runner.Interrupted:
+		fmt.Fprintf(&b, "Interrupted after %s: `bee bench resume %s` continues.\n", console.CountText(r.Result.Blocks, "block"), dir)
+	case runner.OverBudget:
+		fmt.Fprintf(&b, "The budget ended it after %s.\n", console.CountText(r.Result.Blocks, "block"))
+	case runner.Precise, runner.AllBlocks, runner.OnlyBase:
+		fmt.Fprintf(&b, "%s measured.\n", console.CountText(r.Result.Blocks, "block"))
+	}
+	fmt.Fprintf(&b, "Report: %s\n", page)
+	_, err := a.Stdout.Write([]byte(b.String()))
+	return err
+}

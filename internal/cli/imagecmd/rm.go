@@ -1,0 +1,117 @@
+package imagecmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/image"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+// openImagesToRemove spares what runs that have not ended continue with: where it is built
+// once more it may not be the same, and where it is pulled the registry may be gone.
+func (a *Commands) openImagesToRemove(ctx context.Context) (*image.Store, error) {
+	s, err := a.OpenImages()
+	if err != nil {
+		return nil, err
+	}
+	runs, err := state.Open(ctx, a.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	defer runs.Close()
+	active, err := runs.Runs(ctx, state.Filter{Active: true})
+	if err != nil {
+		return nil, err
+	}
+	s.Needed = map[string]string{}
+	for _, run := range active {
+		s.Needed[run.Image] = run.ID
+		attempts, err := runs.Attempts(ctx, run.ID)
+		if err != nil {
+			return nil, err
+		}
+		for _, at := range attempts {
+			s.Needed[at.Guest] = run.ID // none has no id
+		}
+		sub, err := control.SubmissionOf(run) // of another version of bee, maybe
+		if err != nil || sub.Job.VM == nil || sub.Job.VM.Image == "" {
+			continue
+		}
+		if guest, err := s.Get(sub.Job.VM.Image); err == nil {
+			s.Needed[guest.ID] = run.ID
+		}
+	}
+	return s, nil
+}
+
+// RmCommand returns the command `rm`.
+func (a *Commands) RmCommand(g Group) *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "rm IMAGE...", Short: "Remove images that no run uses or continues with", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.openImagesToRemove(c.Context())
+			if err != nil {
+				return err
+			}
+			var ids []string // each once, and all before any is removed
+			for _, word := range args {
+				i, err := g.find(s, c.Name(), word)
+				if err != nil {
+					return err
+				}
+				if !slices.Contains(ids, i.ID) {
+					ids = append(ids, i.ID)
+				}
+			}
+			t := a.NewTally(asJSON)
+			for _, id := range ids {
+				t.Removed(id, s.Remove(id))
+			}
+			return t.End()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	return c
+}
+
+func (a *Commands) newImagePruneCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "prune", Short: "Remove every image that no run uses or continues with, and unfinished ones", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			s, err := a.openImagesToRemove(c.Context())
+			if err != nil {
+				return err
+			}
+			freed, err := s.Prune(c.Context()) // what is removed is reported in any case
+			if asJSON {
+				views := []View{}
+				for _, i := range freed {
+					views = append(views, newImageView(i, nil))
+				}
+				if jerr := a.WriteJSON(views); jerr != nil {
+					return jerr
+				}
+				return err
+			}
+			for _, i := range freed {
+				if _, werr := fmt.Fprintf(a.Stdout, "%s\t%s\n", i.ID, i.Ref); werr != nil {
+					return errors.Join(err, werr)
+				}
+			}
+			if len(freed) == 0 && err == nil {
+				a.Say("no image is without use")
+			}
+			return err
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	return c
+}

@@ -1,0 +1,180 @@
+package recordcmd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+type psOptions struct {
+	all, asJSON, ids, watch bool
+	limit                   int
+	format                  string
+	filter                  psFilter
+}
+
+// PsCommand returns the command `ps`.
+func (a *Commands) PsCommand() *cobra.Command {
+	var o psOptions
+	c := &cobra.Command{
+		Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
+		Long: `List the runs that are not over; with -a all of them, newest first. PROGRESS is what
+the last attempt does, for how long, and how long it may. WHY is what a run waits for, or
+why it ended.
+
+--format prints each run by a template in Go's syntax, with the fields of --json.`,
+		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --status failed --format '{{.id}} {{.why}}'",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if err := noDirectoryOfState(a.StateDir); err != nil {
+				return err
+			}
+			return a.ps(c.Context(), o)
+		},
+	}
+	c.Flags().BoolVarP(&o.all, "all", "a", false, "also runs that are over")
+	o.filter.flags(c)
+	c.Flags().IntVar(&o.limit, "limit", 0, "show at most this `many`, the newest (0: all)")
+	c.Flags().BoolVarP(&o.ids, "quiet", "q", false, "ids only")
+	c.Flags().StringVar(&o.format, "format", "", "print each run by this `template`, or json")
+	c.Flags().BoolVar(&o.watch, "watch", false, "show the list again and again, until Ctrl-C")
+	c.Flags().BoolVar(&o.asJSON, "json", false, "write JSON")
+	c.MarkFlagsMutuallyExclusive("quiet", "format", "json", "watch")
+	return c
+}
+
+func (a *Commands) ps(ctx context.Context, o psOptions) error {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if err := o.filter.check(); err != nil {
+		return err
+	}
+	o.asJSON = o.asJSON || o.format == "json"
+	var template *output.Template
+	if o.format != "" && !o.asJSON {
+		if template, err = output.ParseTemplate(o.format); err != nil {
+			return err
+		}
+	}
+	if o.watch {
+		return a.Watch(ctx, func(w *output.Screen) error {
+			views, err := listedRuns(ctx, s, o)
+			if err != nil {
+				return err
+			}
+			return listRuns(w, views)
+		})
+	}
+	views, err := listedRuns(ctx, s, o)
+	if err != nil {
+		return err
+	}
+	switch {
+	case o.asJSON:
+		err = a.WriteJSON(views)
+	case template != nil:
+		for _, v := range views {
+			if err := template.Print(a.Stdout, v); err != nil {
+				return err
+			}
+		}
+		return nil
+	case o.ids:
+		for _, v := range views {
+			if _, err := fmt.Fprintln(a.Stdout, v.ID); err != nil {
+				return err
+			}
+		}
+		return nil
+	default:
+		err = listRuns(a.On(a.Stdout), views)
+	}
+	if err != nil {
+		return err
+	}
+	return s.WarnUnsupervised(ctx, func(string) bool { return true })
+}
+
+// listedRuns returns the runs that are asked for, newest first. Of those with a limit, only so
+// many are read as it takes.
+func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runview.View, error) {
+	for most := o.limit; ; most *= 8 {
+		runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver(), Limit: most})
+		if err != nil {
+			return nil, err
+		}
+		views, err := passingRuns(ctx, s, runs, o)
+		if err != nil || len(views) == o.limit || len(runs) < most || most <= 0 {
+			return views, err
+		}
+	}
+}
+
+// passingRuns returns those of the runs that pass the filter, up to the limit.
+func passingRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o psOptions) ([]runview.View, error) {
+	views := []runview.View{}
+	for _, r := range runs {
+		if o.limit > 0 && len(views) == o.limit {
+			break
+		}
+		v, err := runview.Summary(ctx, s, r)
+		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if o.filter.passes(v, time.Now()) {
+			views = append(views, v)
+		}
+	}
+	return views, nil
+}
+
+func listRuns(screen *output.Screen, views []runview.View) error {
+	w := screen.List(5, 4, 7, 6, 8)
+	w.Row("RUN", "NAME", "STATE", "SITE", "NODES", "STARTED", "TOOK", "EXIT", "PROGRESS", "WHY")
+	for _, v := range views {
+		site, exit := "-", "-"
+		if n := len(v.Attempts); n > 0 {
+			site = v.Attempts[n-1].Site
+		}
+		if v.ExitCode != nil {
+			exit = fmt.Sprint(*v.ExitCode)
+		} else if v.Error != nil {
+			exit = v.Error.Kind
+		}
+		end := time.Now()
+		if v.Ended != nil {
+			end = *v.Ended
+		}
+		w.Row(v.ID, v.Name, stateCell(v.State), site, v.Nodes, v.Created.Local().Format(time.DateTime), console.DurationText(end.Sub(v.Created)), exit, progressText(v.Progress), v.Why)
+	}
+	return w.Flush()
+}
+
+// progressText is what an attempt does, for how long, and how long it may.
+func progressText(p *report.Progress) string {
+	if p == nil {
+		return "-"
+	}
+	text := string(p.State) + " " + console.Seconds(p.Seconds)
+	if p.State == state.Computing && p.SlotSeconds > 0 {
+		text += " of " + console.Seconds(p.SlotSeconds)
+	}
+	if p.Attempt > 1 {
+		text = fmt.Sprintf("%d: %s", p.Attempt, text)
+	}
+	return text
+}

@@ -1,0 +1,85 @@
+package recordcmd
+
+import (
+	"errors"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+// psFilter chooses runs for a list.
+type psFilter struct {
+	states, sites []string
+	labels        []string
+	name          string
+	since         console.Age
+}
+
+func (f *psFilter) flags(c *cobra.Command) {
+	c.Flags().StringSliceVar(&f.states, "status", nil, "only runs in these `states`, such as failed,stopped; also those that are over")
+	c.Flags().StringSliceVar(&f.sites, "site", nil, "only runs whose last attempt is on these `sites`")
+	c.Flags().StringArrayVar(&f.labels, "label", nil, "only runs with this label, as `KEY` or KEY=VALUE")
+	c.Flags().StringVar(&f.name, "name", "", "only runs of this `name`, which may be a pattern such as 'md-*'")
+	c.Flags().Var(&f.since, "since", "only runs that were submitted in this last `time`, such as 24h or 7d")
+}
+
+func (f *psFilter) check() error {
+	for _, word := range f.states {
+		if !slices.Contains(state.RunStates(), state.RunState(word)) {
+			var all []string
+			for _, s := range state.RunStates() {
+				all = append(all, string(s))
+			}
+			return &core.Error{Kind: core.Invalid, Op: "read", Object: "--status " + word, Err: errors.New("no run has that state"), Remedy: "The states are " + strings.Join(all, ", ") + "."}
+		}
+	}
+	if _, err := path.Match(f.name, ""); err != nil {
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: "--name " + f.name, Err: err, Remedy: "Write a name, or a pattern such as 'md-*'."}
+	}
+	return nil
+}
+
+// noDirectoryOfState is the error for --state with states of runs, which names a directory,
+// or nil.
+func noDirectoryOfState(given string) error {
+	for word := range strings.SplitSeq(given, ",") {
+		if !slices.Contains(state.RunStates(), state.RunState(strings.ToLower(word))) {
+			return nil
+		}
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "read", Object: "--state " + given, Err: errors.New("it names the directory of run records"),
+		Remedy: "`bee ps --status " + strings.ToLower(given) + "` lists runs by their state. A directory of that name is --state ./" + given + ".",
+	}
+}
+
+// wantsOver reports whether states were asked for that runs have when they are over.
+func (f *psFilter) wantsOver() bool {
+	return slices.ContainsFunc(f.states, func(s string) bool { return state.RunState(s).Final() })
+}
+
+func (f *psFilter) passes(v runview.View, now time.Time) bool {
+	if len(f.states) > 0 && !slices.Contains(f.states, string(v.State)) {
+		return false
+	}
+	if len(f.sites) > 0 && (len(v.Attempts) == 0 || !slices.Contains(f.sites, v.Attempts[len(v.Attempts)-1].Site)) {
+		return false
+	}
+	for _, label := range f.labels {
+		key, value, with := strings.Cut(label, "=")
+		if is, has := v.Labels[key]; !has || with && is != value {
+			return false
+		}
+	}
+	if is, _ := path.Match(f.name, v.Name); f.name != "" && !is {
+		return false
+	}
+	return f.since <= 0 || now.Sub(v.Created) <= time.Duration(f.since)
+}

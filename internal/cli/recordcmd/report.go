@@ -1,0 +1,201 @@
+package recordcmd
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/report/page"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/spf13/cobra"
+)
+
+// ReportCommand returns the command `report`.
+func (a *Commands) ReportCommand() *cobra.Command {
+	var out string
+	var markdown bool
+	c := &cobra.Command{
+		Use: "report RUN", Short: "Write one page about a run, to keep or to send", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToSee),
+		Long: `Write one HTML file about a run, which needs no network and runs no script. It has what
+bee show prints, and a time line of the attempts, the names of the outputs, the end of
+the log and the job as it was submitted. Names of hosts and variables of the job are
+in it.
+
+With --markdown, write the same for the summary of a CI job.`,
+		Example: "  bee report lysozyme -o lysozyme.html\n  bee report --markdown lysozyme > summary.md",
+		RunE: func(c *cobra.Command, args []string) error {
+			var b bytes.Buffer
+			if err := a.report(c.Context(), args[0], markdown, &b); err != nil {
+				return err
+			}
+			if out == "" {
+				_, err := a.Stdout.Write(b.Bytes())
+				return err
+			}
+			if err := fsutil.WriteFile(out, b.Bytes(), 0o600); err != nil {
+				return &core.Error{Kind: core.Invalid, Op: "write the report to", Object: out, Err: err, Remedy: "Name a file in a directory of yours that exists."}
+			}
+			return nil
+		},
+	}
+	c.Flags().StringVarP(&out, "output", "o", "", "write to this `file`, which only you can read (default standard output)")
+	c.Flags().BoolVar(&markdown, "markdown", false, "write Markdown instead of HTML")
+	return c
+}
+
+func (a *Commands) report(ctx context.Context, word string, markdown bool, w io.Writer) error {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	run, err := s.Store.FindRun(ctx, word, state.ToSee)
+	if err != nil {
+		return err
+	}
+	p, err := pageOf(ctx, s, run)
+	if err != nil {
+		return err
+	}
+	if markdown {
+		return p.Markdown(w)
+	}
+	return p.HTML(w)
+}
+
+// pageOf is all that there is to show of a run, as a page.
+func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Page, error) {
+	v, err := runview.Of(ctx, s, run)
+	if err != nil {
+		return nil, err
+	}
+	attempts, err := s.Store.Attempts(ctx, run.ID)
+	if err != nil {
+		return nil, err
+	}
+	now := time.Now()
+	p := &page.Page{
+		ID: v.ID, Name: v.Name, State: string(v.State), Meaning: report.StateText(run), Why: v.Why, Began: v.Created, Ended: now,
+		TimeLine: report.TimeLine(run, attempts, now), Version: s.Workspace.Version, Made: now,
+	}
+	if v.Ended != nil {
+		p.Ended = *v.Ended
+	}
+	var blocks pageBlocks
+	blocks.Gap() // begins the first
+	WriteRun(&blocks, v)
+	p.Blocks = blocks
+	for _, u := range report.Uses() {
+		if took := v.Time[u.On]; took >= 0.001 {
+			p.Time = append(p.Time, page.Use{On: u.On, Text: u.Text, Took: console.Seconds(took), Seconds: took})
+		}
+	}
+	slices.SortStableFunc(p.Time, func(x, y page.Use) int { return cmp.Compare(y.Seconds, x.Seconds) })
+	for _, c := range v.Checkpoints {
+		p.Checkpoints = append(p.Checkpoints, c.Taken)
+	}
+	for _, o := range workspace.OutputsAtHome(attempts) {
+		p.Outputs = append(p.Outputs, page.Output{To: o.To, Names: o.Names, More: max(o.Count-len(o.Names), 0)})
+	}
+	problem := func(err error) {
+		if err != nil {
+			p.Problems = append(p.Problems, err.Error())
+		}
+	}
+	text, err := beefileOf(run)
+	p.Beefile = string(text)
+	problem(err)
+	problem(endOfLog(ctx, s, run, len(attempts), p))
+	return p, ctx.Err()
+}
+
+// endOfLog reads the end of what the last attempt printed that printed anything.
+func endOfLog(ctx context.Context, s *workspace.Session, run state.Run, attempts int, p *page.Page) error {
+	for n := attempts; n > 0; n-- {
+		var end logEnd
+		one := &Commands{s.Workspace.WritingTo(&end, &end)}
+		err := one.TaskOutput(ctx, s, run.ID, LogsOptions{attempt: n, tail: -1})
+		if end.kept != nil {
+			p.Log, p.LogCut = end.text()
+			p.LogOf = fmt.Sprintf("attempt %d", n)
+		}
+		if err != nil || end.kept != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pageBlocks are the rows of bee show in blocks.
+type pageBlocks []page.Block
+
+// Row implements rows.
+func (b *pageBlocks) Row(values ...any) {
+	var r page.Row
+	for i, v := range values {
+		if c, is := v.(output.Cell); is {
+			v = c.Text
+		}
+		if i == 0 {
+			r.Name = fmt.Sprint(v)
+		} else {
+			r.Value = fmt.Sprint(v)
+		}
+	}
+	last := len(*b) - 1
+	(*b)[last] = append((*b)[last], r)
+}
+
+// Gap implements rows.
+func (b *pageBlocks) Gap() { *b = append(*b, nil) }
+
+// What a page has of a log at most.
+const (
+	logBytes = 64 << 10
+	logLines = 200
+)
+
+// logEnd keeps the end of what is written to it. Its memory is bounded, though lines and
+// logs are not.
+type logEnd struct {
+	kept []byte
+	cut  bool
+}
+
+// Write implements io.Writer.
+func (l *logEnd) Write(piece []byte) (int, error) {
+	l.kept = append(l.kept, piece[max(len(piece)-logBytes, 0):]...)
+	l.cut = l.cut || len(piece) > logBytes
+	if len(l.kept) > 2*logBytes {
+		l.drop(len(l.kept) - logBytes)
+	}
+	return len(piece), nil
+}
+
+func (l *logEnd) drop(n int) {
+	l.kept, l.cut = append(l.kept[:0], l.kept[n:]...), true
+}
+
+// text returns the last lines, and whether there are more. The first may be a part of one.
+func (l *logEnd) text() (text string, cut bool) {
+	if len(l.kept) > logBytes {
+		l.drop(len(l.kept) - logBytes)
+	}
+	lines := strings.SplitAfter(strings.TrimSuffix(string(l.kept), "\n"), "\n")
+	if len(lines) > logLines {
+		lines, l.cut = lines[len(lines)-logLines:], true
+	}
+	return strings.Join(lines, ""), l.cut
+}

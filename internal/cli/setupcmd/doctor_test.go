@@ -1,0 +1,150 @@
+package setupcmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/vm"
+	"github.com/bee-hpc/bee/internal/vm/qemu"
+)
+
+// TestADoctorWithoutARuntimeFails, also for scripts that read its JSON.
+func TestADoctorWithoutARuntimeFails(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		for runtime, want := range map[string]error{"": console.Exit(console.ExitUnsupported), "rootless": nil} {
+			var out bytes.Buffer
+			err := New(workspace.New(&out, nil, "")).printDiagnosis(diagnosis{Runtime: runtime, Why: "of something"}, asJSON)
+			if !errors.Is(err, want) || out.Len() == 0 {
+				t.Errorf("runtime %q, JSON %t: %v, %q", runtime, asJSON, err, out.String())
+			}
+		}
+	}
+}
+
+func TestWhatIsSaidOfARuntime(t *testing.T) {
+	found := driver.Facts{Version: "1.0", Detail: map[string]string{"a": "1", "b": "2", "c": "3", "d": "4", "e": "5"}}
+	if got, want := runtimeText("a runtime", found), "a runtime, version 1.0, a: 1, b: 2, c: 3, d: 4, e: 5"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	found.Reason = "no"
+	if got := runtimeText("a runtime", found); got != "no" {
+		t.Errorf("of one that does not work: %q", got)
+	}
+}
+
+// TestDoctorTellsWhatIsKnownOfKVM: a device that opens proves nothing.
+func TestDoctorTellsWhatIsKnownOfKVM(t *testing.T) {
+	for name, c := range map[string]struct {
+		accel, why string
+		err        error
+		want       []string // in that line
+		remedy     bool
+	}{
+		"tried, works":     {vm.KVM, "a guest was up", nil, []string{"ok ", "a guest was up"}, false},
+		"tried, hangs":     {vm.TCG, "a guest hung", nil, []string{"- ", "a guest hung", "emulation"}, true},
+		"not tried yet":    {"", "", nil, []string{"? ", "not tried yet"}, false},
+		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), []string{"- ", "permission denied", "emulation"}, true},
+	} {
+		var out strings.Builder
+		a := New(workspace.New(&out, nil, ""))
+		if err := a.printDiagnosis(diagnosis{Runtime: "rootless", Findings: []finding{kvm(c.accel, c.why, c.err)}}, false); err != nil {
+			t.Fatal(err)
+		}
+		line, rest, _ := strings.Cut(out.String(), "\n")
+		for _, want := range c.want {
+			if !strings.Contains(line, want) {
+				t.Errorf("%s: %q lacks %q", name, line, want)
+			}
+		}
+		if strings.Contains(rest, "→") != c.remedy {
+			t.Errorf("%s: %s", name, rest)
+		}
+	}
+}
+
+// TestDoctorReportsAQEMUWithoutASandbox, and has nothing to say of one that has it.
+func TestDoctorReportsAQEMUWithoutASandbox(t *testing.T) {
+	for _, c := range []struct {
+		name, script string
+		found        bool
+	}{
+		{"with seccomp", "exit 0", false},
+		{"without seccomp", `[ "$1" != -sandbox ]`, true},
+		{"broken", "exit 1", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, qemu.Program()), []byte("#!/bin/sh\n"+c.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			t.Setenv("PATH", dir)
+			if f, found := sandbox(t.Context()); found != c.found || found && (f.Status == works || f.Remedy == "") {
+				t.Errorf("%+v, %v", f, found)
+			}
+		})
+	}
+}
+
+// TestTheDoctorsVerdict: what is absent alone spoils nothing.
+func TestTheDoctorsVerdict(t *testing.T) {
+	site := finding{Area: areaOfSite, Name: "lab", Status: works}
+	for _, c := range []struct {
+		name     string
+		runtime  string
+		findings []finding
+		want     verdict
+		marks    string
+		code     error
+	}{
+		{"healthy", "rootless", []finding{{Area: "runtime", Name: "podman", Status: absent, Remedy: "Install it."}, site}, ready, "- ok", nil},
+		{"with a drawback", "rootless", []finding{{Area: "disk", Status: risky}, {Area: "device", Status: untried}, site}, ready, "! ? ok", nil},
+		{"a site is missing", "rootless", []finding{site, {Area: areaOfSite, Name: "rack", Status: missing}}, partly, "ok no", nil},
+		{"elsewhere only", "", []finding{{Area: "runtime", Status: absent}, site}, ready, "- ok", nil},
+		{"nothing", "", []finding{{Area: "runtime", Status: missing}, {Area: areaOfSite, Name: "lab", Status: missing}}, notReady, "no no", console.Exit(console.ExitUnsupported)},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var out, asJSON bytes.Buffer
+			d := diagnosis{Runtime: c.runtime, Why: "of something", Findings: c.findings}
+			if err := New(workspace.New(&out, nil, "")).printDiagnosis(d, false); !errors.Is(err, c.code) {
+				t.Errorf("ended with %v", err)
+			}
+			var marks []string
+			for line := range strings.Lines(out.String()) {
+				if line == "\n" {
+					break
+				}
+				if mark := strings.Fields(line)[0]; mark != "→" {
+					marks = append(marks, mark)
+				}
+			}
+			if want := strings.Fields(c.marks); !slices.Equal(marks, want) || !strings.Contains(out.String(), "\nverdict: ") {
+				t.Errorf("marks %q, want %q:\n%s", marks, want, out.String())
+			}
+			New(workspace.New(&asJSON, nil, "")).printDiagnosis(d, true) //nolint:errcheck // see above
+			var got struct {
+				Verdict  verdict
+				Findings []struct {
+					OK     bool
+					Status standing
+				}
+			}
+			if err := json.Unmarshal(asJSON.Bytes(), &got); err != nil || got.Verdict != c.want {
+				t.Errorf("%v: %s", err, asJSON.String())
+			}
+			for i, f := range got.Findings {
+				if f.OK != (f.Status == works) || f.Status != c.findings[i].Status {
+					t.Errorf("%+v", f)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,92 @@
+package volumecmd
+
+import (
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/volume/burst/mount"
+	"github.com/spf13/cobra"
+)
+
+func (a *Commands) newVolumeLsCommand() *cobra.Command {
+	var asJSON, all bool
+	c := &cobra.Command{
+		Use: "ls", Short: "List volumes with undrained data, and where these are", Args: cobra.NoArgs,
+		Long: `List the volumes of this installation that have undrained data, and the directories
+of their buffers. A volume whose buffer is missing is listed, too: its disk may not
+be mounted. With --all, drained volumes are listed as well.`,
+		Example: "  bee volume ls\n  bee volume ls --all",
+		RunE: func(c *cobra.Command, _ []string) error {
+			found, err := a.volumesFound(c.Context(), nil)
+			if err != nil {
+				return err
+			}
+			list := []volumeView{}
+			for _, v := range found {
+				if all || !v.Drained {
+					list = append(list, v)
+				}
+			}
+			if asJSON {
+				return a.WriteJSON(list)
+			}
+			if len(list) == 0 {
+				a.Say("no volume of this installation has undrained data")
+				return nil
+			}
+			t := a.On(a.Stdout).List()
+			t.Row("VOLUME", "REMOTE", "UNDRAINED", "CHANGES", "SINCE", "STATE", "BUFFER")
+			for _, v := range list {
+				t.Row(volumeRow(v)...)
+			}
+			return t.Flush()
+		},
+	}
+	c.Flags().BoolVarP(&all, "all", "a", false, "drained volumes, too")
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	return c
+}
+
+// volumeRow is a row of the list of volumes.
+func volumeRow(v volumeView) []any {
+	undrained, changes, since := any(console.BytesText(v.Undrained)), any(v.Changes), "-"
+	if v.Oldest != nil {
+		since = console.DurationText(time.Since(*v.Oldest))
+	}
+	state := "draining"
+	switch {
+	case v.missing:
+		state, undrained, changes = "missing", "-", "-"
+	case v.Drained:
+		state = "drained"
+	case !v.Running:
+		state = "dead"
+	case v.Waits != "":
+		state = "waits"
+	}
+	return []any{v.ID, v.Remote, undrained, changes, since, state, v.Place}
+}
+
+func (a *Commands) newVolumeRecoverCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "recover VOLUME", Short: "Drain what a dead attempt left on a disk", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
+		Long: `Drain what is left of a volume whose processes have died, such as after a restart of
+this host, and remove its buffer. VOLUME is its id, its remote, or where it was
+mounted. It may also be the directory of a buffer of another installation, on a disk
+that was moved to this host. Everything that is needed is on that disk.`,
+		Example: "  bee volume recover /mnt/archive/run7\n  bee volume recover /mnt/rescued/bee-volume-1a2b3c4d",
+		RunE: func(c *cobra.Command, args []string) error {
+			dir, err := a.volumes()
+			if err != nil {
+				return err
+			}
+			v, err := mount.Recover(c.Context(), dir, args[0])
+			if err != nil {
+				return err
+			}
+			ctx, done := console.UntilInterrupt(c.Context())
+			defer done()
+			return a.volumeEnd(ctx, v)
+		},
+	}
+}
