@@ -42,7 +42,7 @@ func textOf(ctx context.Context, s *workspace.Session, run state.Run) (string, e
 		return "", err
 	}
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n\n", report.StateText(run)) //nolint:errcheck // the buffer takes all
+	fmt.Fprintf(&b, "%s\n\n", report.StateText(run))
 	table := output.On(&b, output.Never).Prose()
 	recordcmd.WriteRun(table, v)
 	err = table.Flush()
