@@ -209,6 +209,7 @@ func TestVolume(t *testing.T) {
 			t.Errorf("mount %v: %+v", args, r)
 		}
 	}
+	drainBeside(t, b, near)
 	used, err := os.Open(filepath.Join(near, "there"))
 	if err != nil {
 		t.Fatal(err)
@@ -230,6 +231,37 @@ func TestVolume(t *testing.T) {
 	b.CheckNothingLeft(20 * time.Second)
 	if r := b.Try("volume", "status", near); r.Code != 202 {
 		t.Errorf("status of what is gone: %+v", r)
+	}
+}
+
+// drainBeside drains a volume while a program writes to an open file all the time.
+func drainBeside(t *testing.T, b *testkit.Bee, near string) {
+	t.Helper()
+	f, err := os.Create(filepath.Join(near, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop, failed := make(chan struct{}), make(chan error, 1)
+	go func() {
+		every := time.NewTicker(time.Millisecond)
+		defer every.Stop()
+		for {
+			select {
+			case <-stop:
+				failed <- f.Close()
+				return
+			case <-every.C:
+			}
+			if _, err := f.WriteString("line\n"); err != nil {
+				failed <- err
+				return
+			}
+		}
+	}()
+	b.Must("volume", "drain", near)
+	close(stop)
+	if err := errors.Join(<-failed, os.Remove(f.Name())); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -252,7 +252,7 @@ draining continues in the background. Files of --local are removed in the end.`,
 
 // volumeEnd waits until a volume is drained, and removes what it has left on this host.
 func (a *Commands) volumeEnd(ctx context.Context, v burst.Config) error {
-	s, err := a.volumeDrain(ctx, v)
+	s, err := a.volumeDrain(ctx, v, true)
 	if err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ that was killed is started again: it has everything that was closed or synced.`,
 			}
 			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
-			s, err := a.volumeDrain(ctx, v)
+			s, err := a.volumeDrain(ctx, v, false)
 			if err == nil {
 				a.printConflicts(s)
 			}
@@ -290,8 +290,9 @@ const drainLook = 200 * time.Millisecond
 // mostDied is how often in a row an I/O process is started again while draining is waited for.
 const mostDied = 10
 
-// volumeDrain waits until a volume is drained.
-func (a *Commands) volumeDrain(ctx context.Context, v burst.Config) (calls.Status, error) {
+// volumeDrain waits until a volume is drained: of what was written so far, or of all that is written
+// meanwhile, too.
+func (a *Commands) volumeDrain(ctx context.Context, v burst.Config, all bool) (calls.Status, error) {
 	binary, err := os.Executable()
 	if err != nil {
 		return calls.Status{}, err
@@ -302,17 +303,24 @@ func (a *Commands) volumeDrain(ctx context.Context, v burst.Config) (calls.Statu
 			peer.Close()
 		}
 	}()
+	last := uint64(0) // number of the newest change that is waited for
 	status := func() (calls.Status, error) {
 		if peer == nil {
 			if peer, err = v.Connect(ctx, binary); err != nil {
 				return calls.Status{}, err
 			}
-			if _, err := rpc.Call(ctx, peer, calls.Publish, rpc.None{}); err != nil {
+			p, err := rpc.Call(ctx, peer, calls.Publish, rpc.None{})
+			if err != nil {
 				return calls.Status{}, err
+			}
+			if last == 0 {
+				last = p.Last
 			}
 		}
 		return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
 	}
+	// An I/O process of an earlier version of bee has no numbers: last is 0.
+	drained := func(s calls.Status) bool { return s.Drained || !all && last > 0 && (s.Head == 0 || s.Head > last) }
 	line := output.NewStatusLine(a.Stderr)
 	inPlace := output.IsTerminal(a.Stderr) && output.IsSmart()
 	waits, died := "", 0
@@ -321,7 +329,7 @@ func (a *Commands) volumeDrain(ctx context.Context, v burst.Config) (calls.Statu
 		if err == nil {
 			died = 0
 		}
-		if err == nil && !s.Drained {
+		if err == nil && !drained(s) {
 			if inPlace {
 				line.Show(fmt.Sprintf("%s in %d changes undrained %s", console.BytesText(s.Undrained), s.Changes, s.Waits))
 			} else if s.Waits != waits && s.Waits != "" {

@@ -110,12 +110,23 @@ func (v *Volume) reconcile(n *meta.Node, e remote.Entry, err error) error {
 
 // refresh compares a node with the remote, unless that was done lately.
 func (v *Volume) refresh(ctx context.Context, ino uint64, within time.Duration) error {
+	// current reports whether the remote need not be asked. Callers hold the lock.
+	current := func(n *meta.Node) bool {
+		return !n.Clean() || !n.Linked() || time.Since(v.checked[ino]) < within
+	}
 	return retried(ctx, func() error {
+		v.mu.Lock() // first without names: that may wait for a request of the drain
+		n, err := v.node(ino)
+		known := err == nil && current(n)
+		v.mu.Unlock()
+		if err != nil || known {
+			return err
+		}
 		v.names.RLock()
 		defer v.names.RUnlock()
 		v.mu.Lock()
-		n, err := v.node(ino)
-		if err != nil || !n.Clean() || !n.Linked() || time.Since(v.checked[ino]) < within {
+		n, err = v.node(ino)
+		if err != nil || current(n) {
 			v.mu.Unlock()
 			return err
 		}
@@ -147,6 +158,30 @@ func (v *Volume) Lookup(ctx context.Context, dir uint64, name string) (a calls.A
 	return a, err
 }
 
+// current reports whether attributes of a node count without asking the remote. Callers hold the lock.
+func (v *Volume) current(n *meta.Node) bool {
+	return !n.Clean() || time.Since(v.checked[n.Ino]) < v.tree.Traits().Fresh
+}
+
+// known answers a lookup for which the remote need not be asked. It does not wait for a request of the
+// drain.
+func (v *Volume) known(dirIno uint64, name string) (a calls.Attr, known bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	dir, err := v.dir(dirIno)
+	if err != nil {
+		return a, false, err
+	}
+	n := v.state.Child(dir, name)
+	switch {
+	case n != nil && v.current(n):
+		return attr(n), true, nil
+	case n == nil && (!dir.There || v.localName(dir, name)):
+		return a, true, syscall.ENOENT
+	}
+	return a, false, nil
+}
+
 func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if remote.Hidden(name, dirIno == meta.Root) {
 		return calls.Attr{}, syscall.ENOENT
@@ -157,6 +192,9 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if !utf8.ValidString(name) { // the journal and the calls of an agent cannot have it
 		return calls.Attr{}, syscall.EILSEQ
 	}
+	if a, known, err := v.known(dirIno, name); known || err != nil {
+		return a, err
+	}
 	v.names.RLock()
 	defer v.names.RUnlock()
 	v.mu.Lock()
@@ -166,7 +204,7 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 		return calls.Attr{}, err
 	}
 	n := v.state.Child(dir, name)
-	if n != nil && (!n.Clean() || time.Since(v.checked[n.Ino]) < v.tree.Traits().Fresh) {
+	if n != nil && v.current(n) {
 		return attr(n), nil
 	}
 	where, there := v.state.RemotePath(dir)
@@ -226,6 +264,9 @@ func (v *Volume) List(ctx context.Context, dir uint64) (list []calls.Entry, err 
 }
 
 func (v *Volume) list(dirIno uint64) ([]calls.Entry, error) {
+	if list, known, err := v.unsent(dirIno); known || err != nil {
+		return list, err
+	}
 	v.names.RLock()
 	defer v.names.RUnlock()
 	v.mu.Lock()
@@ -248,12 +289,28 @@ func (v *Volume) list(dirIno uint64) ([]calls.Entry, error) {
 			return nil, err
 		}
 	}
+	return v.entries(dir), nil
+}
+
+// unsent lists a directory that the remote does not have. It does not wait for a request of the drain.
+func (v *Volume) unsent(dirIno uint64) (list []calls.Entry, known bool, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	dir, err := v.dir(dirIno)
+	if err != nil || dir.There {
+		return nil, false, err
+	}
+	return v.entries(dir), true, nil
+}
+
+// entries gives what users see in a directory. Callers hold the lock.
+func (v *Volume) entries(dir *meta.Node) []calls.Entry {
 	children := v.state.Children(dir)
 	list := make([]calls.Entry, len(children))
 	for i, n := range children {
 		list[i] = calls.Entry{Name: n.Name, Attr: attr(n)}
 	}
-	return list, nil
+	return list
 }
 
 // merge notes what the remote has in a directory. Callers hold the lock.

@@ -162,8 +162,9 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 		}
 		return status, nil
 	})
-	rpc.Handle(table, calls.Publish, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) {
-		return rpc.None{}, s.v.PublishAll()
+	rpc.Handle(table, calls.Publish, func(context.Context, rpc.Caller, rpc.None) (calls.Published, error) {
+		last, err := s.v.PublishAll()
+		return calls.Published{Last: last}, err
 	})
 	rpc.Handle(table, calls.IndexCall, func(_ context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
 		return s.v.Index(q), nil

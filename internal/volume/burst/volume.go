@@ -219,11 +219,13 @@ func (v *Volume) put(n *meta.Node) error {
 	return err
 }
 
-// PublishAll queues what was written to files, open ones included.
-func (v *Volume) PublishAll() error {
+// PublishAll queues what was written to files, open ones included. It returns the number of the newest
+// change.
+func (v *Volume) PublishAll() (uint64, error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.putAll(func(*meta.Node) bool { return true })
+	err := v.putAll(func(*meta.Node) bool { return true })
+	return v.log.Last(), err
 }
 
 func (v *Volume) putAll(which func(*meta.Node) bool) error {
@@ -275,7 +277,7 @@ func Describe(state *meta.State) calls.Status {
 	queue := state.Queue()
 	s := calls.Status{
 		Undrained: state.Undrained(), Changes: len(queue), Drained: state.Drained(), Published: state.Published, Files: state.Files,
-		Conflicts: state.Conflicts, Local: state.Stay(),
+		Conflicts: state.Conflicts, Local: state.Stay(), Head: state.Head(),
 	}
 	if len(queue) > 0 {
 		oldest := time.Unix(0, queue[0].Time)

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,5 +134,68 @@ func TestHeldOpen(t *testing.T) {
 				t.Fatalf("the remote has %q", got)
 			}
 		}
+	}
+}
+
+// TestKnownNames looks up what the buffer knows while a request of the drain waits for the remote.
+func TestKnownNames(t *testing.T) {
+	b := start(t, Options{})
+	b.gate.set(errors.New("the line is cut"))
+	defer b.gate.set(nil)
+	dir := b.make(remote.Dir, "d", "")
+	b.fileIn(dir, "f", "undrained")
+	b.names.Lock() // as commit does
+	defer b.names.Unlock()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		a, err := b.Lookup(ctx, dir, "f")
+		if err == nil {
+			_, err = b.OpenFile(ctx, a.Ino, false)
+		}
+		if err == nil {
+			_, err = b.List(ctx, dir)
+		}
+		if _, lerr := b.Lookup(ctx, dir, "g"); !errors.Is(lerr, syscall.ENOENT) {
+			err = errors.Join(err, fmt.Errorf("g: %w", lerr))
+		}
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		b.must(err)
+	case <-ctx.Done():
+		t.Error("they wait")
+	}
+}
+
+// TestHead replaces a queued version again and again: the number of the oldest undrained change stays.
+func TestHead(t *testing.T) {
+	b := start(t, Options{})
+	b.gate.set(errors.New("the line is cut"))
+	b.file("first", "first")
+	b.file("f", "1")
+	last, err := b.PublishAll()
+	b.must(err)
+	first := b.Status().Head
+	for i := range 5 {
+		b.file("f", fmt.Sprint(i))
+	}
+	if got := b.Status().Head; got != first || got == 0 || got > last {
+		t.Errorf("the head is %d after %d; the newest was %d", got, first, last)
+	}
+	v := b.Volume
+	v.mu.Lock()
+	for _, o := range v.state.Queue() {
+		if o.Seq > last && o.Since > last {
+			t.Errorf("%+v has replaced what was queued before", o)
+		}
+	}
+	v.mu.Unlock()
+	b.gate.set(nil)
+	b.drained()
+	if got := b.Status().Head; got != 0 {
+		t.Errorf("the head is %d of nothing", got)
 	}
 }

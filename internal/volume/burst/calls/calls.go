@@ -38,6 +38,8 @@ type Status struct {
 	Changes   int        `json:"changes"`
 	Oldest    *time.Time `json:"oldest,omitempty"`
 	Drained   bool       `json:"drained"`
+	// Head is the number of the oldest change that the remote lacks; 0: there is none.
+	Head uint64 `json:"head,omitempty"`
 	// Local is how many bytes of files stay in the buffer, and are removed with it.
 	Local int64 `json:"local,omitempty"`
 	// Waits is what the drain waits for; empty while it works, or has nothing to do.
@@ -55,6 +57,11 @@ type Status struct {
 	Hits      int64           `json:"hits"`
 	Misses    int64           `json:"misses"`
 	Conflicts []meta.Conflict `json:"conflicts,omitempty"`
+}
+
+// Published is the number of the newest change when all was queued; 0: none was ever made.
+type Published struct {
+	Last uint64 `json:"last"`
 }
 
 // IndexRequest asks for published files with larger numbers than one.
@@ -86,7 +93,7 @@ type Indexed struct {
 var (
 	StatusCall = rpc.Method[rpc.None, Status]{Name: "status", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Publish queues what was written to files that are still open.
-	Publish = rpc.Method[rpc.None, rpc.None]{Name: "publish", By: rpc.Controller}
+	Publish = rpc.Method[rpc.None, Published]{Name: "publish", By: rpc.Controller}
 	// IndexCall lists published files with their digests.
 	IndexCall = rpc.Method[IndexRequest, IndexReply]{Name: "index", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Files begins a session: requests and replies of this package follow, in frames.

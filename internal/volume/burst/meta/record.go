@@ -249,7 +249,10 @@ func (s *State) put(seq uint64, n *Node, c Change) {
 	n.Dirty, n.Fresh = false, 0
 	if last := len(s.queue) - 1; c.Replaces != 0 && last >= 0 && s.queue[last].Seq == c.Replaces {
 		o.Bytes += s.queue[last].Bytes
-		o.Time = s.queue[last].Time
+		o.Time, o.Since = s.queue[last].Time, s.queue[last].Since
+		if o.Since == 0 {
+			o.Since = s.queue[last].Seq
+		}
 		s.queue[last] = o
 		return
 	}

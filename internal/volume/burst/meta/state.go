@@ -25,9 +25,11 @@ const (
 
 // Op is one change that the remote lacks. They are carried out in order, one at a time.
 type Op struct {
-	Seq  uint64 `json:"seq"` // of its record
-	Kind OpKind `json:"kind"`
-	Ino  uint64 `json:"ino"`
+	Seq uint64 `json:"seq"` // of its record
+	// Since is the Seq of the first Put that it has replaced; 0: it has replaced none.
+	Since uint64 `json:"since,omitempty"`
+	Kind  OpKind `json:"kind"`
+	Ino   uint64 `json:"ino"`
 	// Dir and Name are where it is, or is to be: for Rename, the new place.
 	Dir      uint64 `json:"dir"`
 	Name     string `json:"name"`
@@ -129,6 +131,18 @@ func (s *State) First() *Op {
 		return nil
 	}
 	return s.queue[0]
+}
+
+// Head is the number of the oldest change that the remote lacks; 0: there is none.
+func (s *State) Head() uint64 {
+	switch o := s.First(); {
+	case o == nil:
+		return 0
+	case o.Since != 0:
+		return o.Since
+	default:
+		return o.Seq
+	}
 }
 
 // Queue gives all that the remote lacks, in order. It must not be changed.
