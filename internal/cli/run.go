@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/usage"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -32,6 +33,8 @@ type runOptions struct {
 	again string
 	pull  string
 	wait  time.Duration
+	// ifNew has nothing started where the last success had the same job and image.
+	ifNew bool
 	// explain lists all sites before the run begins.
 	explain bool
 	// begins has what the job takes from this machine looked for.
@@ -94,6 +97,7 @@ on a terminal Ctrl-C is the command's.`,
 	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "how `long` to ask again when no site can take the run, instead of the Beefile's wait")
+	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")
 	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
@@ -142,9 +146,18 @@ func (a *runCommands) run(ctx context.Context, from jobSource, o runOptions) err
 	if err := a.AddReceivers(&sub); err != nil {
 		return err
 	}
-	run, lock, err := s.Submit(ctx, sub)
+	submit := s.Submit
+	if o.ifNew {
+		submit = func(ctx context.Context, sub control.Submission) (state.Run, *state.Lock, error) {
+			return submitIfNew(ctx, s, sub)
+		}
+	}
+	run, lock, err := submit(ctx, sub)
 	if err != nil {
 		return err
+	}
+	if lock == nil {
+		return a.printOld(ctx, s, run, o)
 	}
 	if !o.quiet && !o.detach {
 		a.Say("run %s of %s: %s on %s", run.ID, run.Name, console.CountText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
