@@ -52,7 +52,7 @@ func wantNothingRented(t *testing.T, s rentable) {
 }
 
 // awaitMachine waits until a machine has been rented.
-func awaitMachine(t *testing.T, s rentable) {
+func awaitMachine(t *testing.T, s *ec2server.Server) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
 		if left := s.Left(); len(left) < 2 {

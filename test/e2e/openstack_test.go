@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/machines"
@@ -63,7 +64,12 @@ func TestSweepOfOpenStack(t *testing.T) {
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	awaitMachine(t, s)
+	testkit.Eventually(t, 30*time.Second, func() error {
+		if left := strings.Join(s.Left(), ", "); !strings.Contains(left, "server") {
+			return fmt.Errorf("rented is %s", left)
+		}
+		return nil
+	})
 	c.Process.Kill()
 	if err := c.Wait(); err == nil {
 		t.Fatal("it has ended before it was killed")

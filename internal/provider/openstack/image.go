@@ -42,8 +42,17 @@ func (i image) fits(f flavor) error {
 
 // users are the login users of the distributions' own images, by the beginning of an image's name.
 var users = [][2]string{ //nolint:gochecknoglobals // a constant
-	{"debian", "debian"}, {"ubuntu", "ubuntu"}, {"fedora", "fedora"}, {"almalinux", "almalinux"}, {"rocky", "rocky"}, {"centos", "cloud-user"},
-	{"rhel", "cloud-user"}, {"opensuse", "opensuse"}, {"sles", "sles"}, {"arch", "arch"}, {"cc-", "cc"},
+	{"debian", "debian"},
+	{"ubuntu", "ubuntu"},
+	{"fedora", "fedora"},
+	{"almalinux", "almalinux"},
+	{"rocky", "rocky"},
+	{"centos", "cloud-user"},
+	{"rhel", "cloud-user"},
+	{"opensuse", "opensuse"},
+	{"sles", "sles"},
+	{"arch", "arch"},
+	{"cc-", "cc"},
 }
 
 // login returns the login user of an image, or "" where it is not known.

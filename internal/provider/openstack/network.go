@@ -314,7 +314,7 @@ func (a *account) attach(ctx context.Context, o cloud.Order, machines []cloud.Ma
 			return err
 		}
 		if len(answer.Ports) == 0 || !isID(answer.Ports[0].ID) {
-			return &core.Error{Kind: core.Transient, Op: "find the port of machine", Object: m.ID, Err: errors.New("Neutron lists none")}
+			return &core.Error{Kind: core.Transient, Op: "find the port of machine", Object: m.ID, Err: errors.New("none is listed")}
 		}
 		port := answer.Ports[0].ID
 		if slices.ContainsFunc(addresses, func(f floatingAddress) bool { return f.Port == port }) {
