@@ -20,6 +20,7 @@ test: build               ## every promise: unit, conformance, end to end, as a 
 
 test-long: build          ## the same with the long forms of tests, before a release
 	hack/deps.sh test
+	hack/openstack.sh
 	BEE_TEST_LONG=1 hack/test.sh
 
 quick: build              ## unit tests and one run from end to end, within 3 minutes

@@ -60,15 +60,22 @@ const sshFrom = "203.0.113.7/32"
 // site returns the provider of a site of the server, with its leases in dir.
 func site(t testing.TB, s *openstackserver.Server, dir string, change func(*openstack.Settings)) driver.Provider {
 	t.Helper()
+	return siteOf(t, map[string]string{"ProxyCommand": s.Proxy(t), "Port": machines.Port}, s.Scratch(), dir, change)
+}
+
+// siteOf returns the provider of a site whose machines are reached with options of ssh, and have a scratch directory.
+func siteOf(t testing.TB, reaching map[string]string, scratch, dir string, change func(*openstack.Settings)) driver.Provider {
+	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	options := func(c cloud.Connection) map[string]string {
 		direct := map[string]string{
-			"ProxyCommand": s.Proxy(t), "Port": machines.Port, "IdentityFile": c.Key, "IdentitiesOnly": "yes", "IdentityAgent": "none",
+			"IdentityFile": c.Key, "IdentitiesOnly": "yes", "IdentityAgent": "none",
 			"UserKnownHostsFile": c.KnownHosts, "GlobalKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "yes",
 		}
+		maps.Copy(direct, reaching)
 		if c.Jump == "" {
 			return direct
 		}
@@ -86,7 +93,7 @@ func site(t testing.TB, s *openstackserver.Server, dir string, change func(*open
 					return ssh.New(ssh.Settings{
 						Name: "campus", Hosts: c.Hosts(), Options: options(c),
 						Site: func(host string) json.RawMessage {
-							return fmt.Appendf(nil, `{"Name": "campus", "Slots": 2, "Scratch": %q}`, filepath.Join(s.Scratch(), "bee-"+sshlink.NameOf(host)))
+							return fmt.Appendf(nil, `{"Name": "campus", "Slots": 2, "Scratch": %q}`, filepath.Join(scratch, "bee-"+sshlink.NameOf(host)))
 						},
 						BinaryFor: func(arch string) (string, error) {
 							if arch == runtime.GOARCH {

@@ -1,0 +1,80 @@
+package openstack_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/provider/openstack"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/openstackfarm"
+)
+
+// TestRealServices rents machines from OpenStack's own services.
+func TestRealServices(t *testing.T) {
+	testkit.RequireRoot(t)
+	testkit.Long(t, "TestConformance")
+	if !openstackfarm.Inside(t) {
+		return
+	}
+	f := openstackfarm.Start(t)
+	t.Setenv("OS_CLIENT_CONFIG_FILE", f.CloudsFile())
+	dir := t.TempDir()
+	provider := func(t testing.TB, change func(*openstack.Settings)) driver.Provider {
+		return siteOf(t, nil, f.Scratch(), dir, func(s *openstack.Settings) {
+			s.Name, s.Types, s.Image, s.User, s.Network = openstackfarm.Cloud, []string{openstackfarm.Small}, openstackfarm.Image, "", openstackfarm.Network
+			if change != nil {
+				change(s)
+			}
+		})
+	}
+	wantNothing := func(t *testing.T) {
+		t.Helper()
+		if left, err := f.Left(); err != nil || left != "" {
+			t.Errorf("left in the cloud: %s, %v", left, err)
+		}
+	}
+	t.Run("suite", func(t *testing.T) {
+		drivertest.ProviderSuite{Nodes: 2, Rented: true, New: func(t testing.TB) driver.Provider { return provider(t, nil) }}.Run(t)
+		wantNothing(t)
+	})
+	t.Run("part of the machines", func(t *testing.T) {
+		if err := f.Break(); err != nil {
+			t.Fatal(err)
+		}
+		_, err := provider(t, nil).Acquire(t.Context(), driver.Request{Owner: owner("part"), Nodes: 2})
+		if !core.IsKind(err, core.Busy) || core.Remedy(err) == "" {
+			t.Errorf("got %v", err)
+		}
+		wantNothing(t)
+	})
+	t.Run("by tags alone", func(t *testing.T) {
+		l, err := provider(t, func(s *openstack.Settings) { s.Floating = openstack.FloatingAll }).Acquire(t.Context(), driver.Request{Owner: owner("tags"), Nodes: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Disconnect()
+		if left, err := f.Left(); err != nil || strings.Count(left, "\n") != 4 {
+			t.Errorf("rented is %s, %v", left, err)
+		}
+		dir = t.TempDir() // the record is lost
+		if err := driver.ReleaseOwned(t.Context(), provider(t, nil), core.Owner{User: "u"}); err != nil {
+			t.Error(err)
+		}
+		wantNothing(t)
+	})
+	t.Run("refused", func(t *testing.T) {
+		for word, change := range map[string]func(*openstack.Settings){
+			"quota":      func(s *openstack.Settings) { s.Types = []string{openstackfarm.Huge} },
+			`"m1.small"`: func(s *openstack.Settings) { s.Types = []string{"m1.smal"} }, `"debian-12"`: func(s *openstack.Settings) { s.Image = "debian" },
+			`"private"`: func(s *openstack.Settings) { s.Network = "privat" }, `"nova"`: func(s *openstack.Settings) { s.Zones = []string{"nov"} },
+		} {
+			fact, err := provider(t, change).Probe(t.Context())
+			if err != nil || fact.Usable || !strings.Contains(fact.Reason, word) || fact.Remedy == "" {
+				t.Errorf("%s: %+v, %v", word, fact, err)
+			}
+		}
+	})
+}
