@@ -1,8 +1,8 @@
 // Package burst is the I/O process of a burst buffer: it keeps what clients write in a
 // journal on this host's disk, answers their reads, and drains everything to the remote,
 // in order. Its parts have rooms of their own: buffer is the journal, meta what it amounts
-// to, remote the directory that is drained to, drain a change there, calls what clients
-// send, and mount the client.
+// to, remote the directory that is drained to, drain a change there, digest what a check
+// compares, calls what clients send, and mount the client.
 package burst
 
 import (
