@@ -59,7 +59,7 @@ func message(to string, run state.Run, id string, e notification, text string) [
 	head("Content-Transfer-Encoding", "quoted-printable")
 	b.WriteString("\n")
 	w := quotedprintable.NewWriter(&b)
-	w.Write([]byte(text))                                            //nolint:errcheck // the buffer takes all
-	w.Close()                                                        //nolint:errcheck // see above
+	w.Write([]byte(text)) //nolint:errcheck // the buffer takes all
+	w.Close()
 	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n")) // as programs of this machine have lines
 }
