@@ -219,7 +219,7 @@ func TestWebhook(t *testing.T) {
 			http.Redirect(w, r, other.URL, http.StatusPermanentRedirect)
 		case "/large":
 			for range 1000 {
-				io.WriteString(w, strings.Repeat("x", 10000)) //nolint:errcheck // the client may be gone
+				io.WriteString(w, strings.Repeat("x", 10000))
 			}
 		}
 	})
