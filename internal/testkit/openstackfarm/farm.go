@@ -59,6 +59,7 @@ func Inside(t *testing.T) bool {
 	testkit.RequireRoot(t)
 	c := exec.CommandContext(t.Context(), testkit.RequireTool(t, "unshare"), "--net", "--mount", "--propagation", "private", os.Args[0], "-test.v", "-test.run", "^"+t.Name()+"$", "-test.timeout", "30m")
 	c.Env = append(os.Environ(), inside+"=1")
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // else the services would outlive a test that is killed
 	out, err := c.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
 		t.Errorf("%v", err)
