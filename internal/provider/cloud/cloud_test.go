@@ -33,6 +33,10 @@ type account struct {
 	// silent machines never answer, and console is what they print.
 	silent  bool
 	console string
+	// larger are offers before the one that there always is, and refused are the errors of
+	// checks by type.
+	larger  []Offer
+	refused map[string]error
 }
 
 var errCrash = errors.New("crash")
@@ -53,10 +57,10 @@ func (a *account) call(f func()) {
 	}
 }
 
-func (a *account) Check(context.Context, Offer) error { return nil }
+func (a *account) Check(_ context.Context, o Offer) error { return a.refused[o.Type] }
 
 func (a *account) Offers(context.Context) ([]Offer, error) {
-	return []Offer{{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n"}}, nil
+	return append(a.larger[:len(a.larger):len(a.larger)], Offer{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n"}), nil
 }
 
 func (a *account) Launch(_ context.Context, o Order) (machines []Machine, err error) {
@@ -291,6 +295,28 @@ func TestReleaseOfMachinesListedLate(t *testing.T) {
 		}
 		if machines, groups := a.live(); machines != 0 || groups != 0 {
 			t.Errorf("%d machines and %d groups are left", machines, groups)
+		}
+	}
+}
+
+// TestUsableOffer: a site is usable by any of its types.
+func TestUsableOffer(t *testing.T) {
+	quota := &core.Error{Kind: core.Unsupported, Op: "rent", Object: "large", Err: errors.New("the quota is too small")}
+	for name, c := range map[string]struct {
+		refused map[string]error
+		usable  bool
+		text    string
+	}{
+		"the first":              {nil, true, "large"},
+		"the second":             {map[string]error{"large": quota}, true, "small"},
+		"none":                   {map[string]error{"large": quota, "small": &core.Error{Kind: core.Unsupported, Op: "rent", Object: "small"}}, false, "large"},
+		"the account is refused": {map[string]error{"large": &core.Error{Kind: core.Permanent, Op: "log in"}}, false, "log in"},
+	} {
+		a := newAccount()
+		a.larger, a.refused = []Offer{{Type: "large", Zone: "z", Cores: 64, Memory: 1 << 40}}, c.refused
+		f, err := newProvider(t, a, t.TempDir(), time.Minute).Probe(t.Context())
+		if err != nil || f.Usable != c.usable || !strings.Contains(f.Reason, c.text) {
+			t.Errorf("%s: got %+v, %v", name, f, err)
 		}
 	}
 }

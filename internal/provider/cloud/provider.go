@@ -43,7 +43,7 @@ func (p *provider) Info() driver.Info {
 	return driver.Info{Name: p.s.Driver, Summary: p.s.Summary, Downloads: true}
 }
 
-// Probe implements driver.Provider: it has the cloud check the first offer that it has.
+// Probe implements driver.Provider: it has the cloud check its offers, until it would take one.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	no := func(err error) (driver.Facts, error) {
 		if core.Interrupted(err) {
@@ -55,11 +55,8 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	if err != nil {
 		return no(err)
 	}
-	if len(offers) == 0 {
-		return no(p.none())
-	}
-	first := offers[0]
-	if err := p.api.Check(ctx, first); err != nil {
+	first, err := p.usable(ctx, offers)
+	if err != nil {
 		return no(err)
 	}
 	if _, err := p.s.From(ctx); err != nil {
@@ -70,6 +67,26 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		Reason: fmt.Sprintf("%s: rents %s with %d cores, %d GiB, linux/%s", p.s.Summary, first, first.Cores, first.Memory>>30, first.Arch),
 		Detail: map[string]string{"type": first.Type, "zone": first.Zone, "image": first.Image},
 	}, nil
+}
+
+// usable returns the first offer that the cloud would take. If it refuses all, the error is
+// that of the first, which the user prefers.
+func (p *provider) usable(ctx context.Context, offers []Offer) (Offer, error) {
+	if len(offers) == 0 {
+		return Offer{}, p.none()
+	}
+	var refused error
+	for _, o := range offers {
+		err := p.api.Check(ctx, o)
+		if err == nil {
+			return o, nil
+		}
+		if !core.IsKind(err, core.Unsupported) { // it is not this offer's
+			return Offer{}, err
+		}
+		refused = cmp.Or(refused, err)
+	}
+	return Offer{}, refused
 }
 
 func (p *provider) none() error {
