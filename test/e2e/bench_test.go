@@ -270,6 +270,8 @@ func TestBenchLayers(t *testing.T) {
 	if testkit.Everything() {
 		environments, blocks = []string{"rootless", "docker", "charliecloud"}, 10
 		testkit.Docker(t)
+	} else {
+		t.Parallel()
 	}
 	bee := testkit.NewBee(t)
 	out := filepath.Join(bee.Dir, "out")
