@@ -24,7 +24,7 @@ test-long: build          ## the same with the long forms of tests, before a rel
 	BEE_TEST_LONG=1 hack/test.sh
 
 quick: build              ## unit tests and one run from end to end, within 3 minutes
-	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -short -vet=off ./cmd/... ./internal/... ./test/docs
+	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -short -p 4 -vet=off ./internal/node ./internal/vm ./internal/control ./cmd/... ./internal/... ./test/docs
 	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -count=1 -vet=off -run 'TestRunShowsOutputAndBringsResultsHome$$' ./test/e2e
 
 N ?= 100000
