@@ -6,6 +6,7 @@ package cgroup
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -193,12 +194,14 @@ func (g *Group) Remove() error {
 		g.lock.Close()
 		g.lock = nil
 	}()
-	for end := time.Now().Add(removal); ; time.Sleep(time.Millisecond) {
+	ctx, cancel := context.WithTimeout(context.Background(), removal)
+	defer cancel()
+	for {
 		err := os.Remove(g.dir)
 		switch {
 		case err == nil || errors.Is(err, os.ErrNotExist):
 			return nil
-		case !errors.Is(err, unix.EBUSY) || time.Now().After(end):
+		case !errors.Is(err, unix.EBUSY) || core.Sleep(ctx, time.Millisecond) != nil:
 			return fmt.Errorf("remove the control group: %w", err)
 		}
 	}

@@ -169,7 +169,7 @@ func TestTheGroupOfADeadProcessIsRemoved(t *testing.T) {
 	}
 }
 
-// TestADelegatedGroup is that of an ordinary user, whom another one cannot disturb.
+// TestADelegatedGroup: an ordinary user has a group, and another user cannot disturb it.
 func TestADelegatedGroup(t *testing.T) {
 	testkit.RequireRoot(t)
 	parent, v, err := delegated()

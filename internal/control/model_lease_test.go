@@ -351,7 +351,7 @@ func (l *modelLease) begin(plan *protocol.Plan) {
 	h.live()
 }
 
-// givenUp tells whether releases have failed for so long that the run continues
+// givenUp reports whether releases have failed for so long that the run continues
 // elsewhere, with a volume of its own there.
 func (l *modelLease) givenUp() bool {
 	return !l.stuck.IsZero() && time.Since(l.stuck) >= releaseLimit

@@ -84,7 +84,7 @@ func TestTheImageOfALostHeadIsKept(t *testing.T) {
 }
 
 // Where the machines were saved with their volume, that of a lost attempt is left where
-// it is: the run continues from the one that was saved, and of the other nothing comes home.
+// it is: the run continues from the one that was written, and nothing of the other is collected.
 func TestAVolumeThatWasSavedComesOnce(t *testing.T) {
 	w, out := newWorld(t, "a", "b"), t.TempDir()
 	a := w.sites["a"]

@@ -18,7 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// acceptor accepts connections to this node, each from whom its socket is for.
+// acceptor accepts connections to this node. Each socket is for one kind of caller.
 type acceptor struct {
 	config   plan.Config
 	log      *slog.Logger

@@ -351,7 +351,7 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		o.over("")
 		time.Sleep(time.Hour)
 		if len(eventsOf(j)) > 0 {
-			t.Errorf("people are told of what is mended: %+v", eventsOf(j))
+			t.Errorf("the history has what was mended: %+v", eventsOf(j))
 		}
 		heard = time.Now()
 		time.Sleep(1250 * time.Millisecond) // as long as it takes to notice
@@ -365,7 +365,7 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 			"the guests' network between a and b is whole again after 10s, by way of c",
 		}
 		if len(eventsOf(j)) != 2 || eventsOf(j)[0].Message != want[0] || eventsOf(j)[1].Message != want[1] {
-			t.Fatalf("people are told: %+v", eventsOf(j))
+			t.Fatalf("the history has %+v", eventsOf(j))
 		}
 		if took := eventsOf(j)[0].Time.Sub(heard); took > 2*time.Second {
 			t.Errorf("it took %v", took)

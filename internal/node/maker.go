@@ -127,7 +127,7 @@ func unusable(ctx context.Context, plan *plan.Plan, rt driver.Runtime, err error
 	return &core.Error{Kind: core.Unsupported, Err: err, Remedy: facts.Remedy}
 }
 
-// imageUser gives whom the image wants the processes to be, if the job wants it too.
+// imageUser returns the user that the image names, if the job wants it.
 func (k *maker) imageUser(ctx context.Context, rt driver.Runtime) (*core.Account, error) {
 	if k.plan.Root || k.plan.CallerIDs {
 		return nil, nil

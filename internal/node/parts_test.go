@@ -180,7 +180,7 @@ func TestSlowGuestsAreToldOf(t *testing.T) {
 		time.Sleep(time.Hour)
 		for i, want := range []string{"starting virtual machines in software emulation: 0 of 2 ready", "starting virtual machines in software emulation: 1 of 2 ready"} {
 			if len(eventsOf(j)) != 2 || eventsOf(j)[i].Message != want || eventsOf(j)[i].Waited != time.Duration(i+1)*newsPause {
-				t.Errorf("people are told: %+v", eventsOf(j))
+				t.Errorf("the history has %+v", eventsOf(j))
 			}
 		}
 	})

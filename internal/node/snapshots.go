@@ -103,7 +103,7 @@ func (sn *snapshots) keepAsked(ctx, running context.Context) (int, error) {
 		e.Kind, e.Remedy = core.Transient, "The job continues. Try again later; `bee move "+sn.config.Owner.Run+"` asks it to write a checkpoint and to end, and the run continues from there."
 	}
 	if running.Err() != nil { // it may have been why
-		e.Kind, e.Err, e.Remedy = core.Transient, errEnded, "`bee show "+sn.config.Owner.Run+"` tells how it has ended."
+		e.Kind, e.Err, e.Remedy = core.Transient, errEnded, "`bee show "+sn.config.Owner.Run+"` shows how it ended."
 	}
 	return 0, e
 }

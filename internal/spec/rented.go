@@ -16,10 +16,10 @@ type rented struct {
 	boot, keep time.Duration
 }
 
-// examples are how a site of each provider begins.
-var examples = map[string][3]string{ //nolint:gochecknoglobals // a constant
-	"aws":       {"such as `aws: {types: [c7i.large], image: debian-12}`", "such as [c7i.large]", "such as debian-12"},
-	"openstack": {"such as `openstack: {cloud: mine, types: [m1.large], image: debian-12}`", "such as [m1.large]", "such as debian-12"},
+// examples are how a site of each provider begins, and types of its machines.
+var examples = map[string][2]string{ //nolint:gochecknoglobals // a constant
+	"aws":       {"such as `aws: {types: [c7i.large], image: debian-12}`", "such as [c7i.large]"},
+	"openstack": {"such as `openstack: {cloud: mine, types: [m1.large], image: debian-12}`", "such as [m1.large]"},
 }
 
 // checkRented finds what cannot be at a site with rented machines; r is nil where it has no mapping of its provider.
@@ -39,7 +39,7 @@ func (d *decoder) checkRented(s *Site, at string, r *rented) {
 		d.at(at, example[1], "%s: it needs `types`", at)
 	}
 	if r.image == "" && d.wasRead(at+".image") {
-		d.at(at, example[2], "%s: it needs an `image`", at)
+		d.at(at, "such as debian-12", "%s: it needs an `image`", at)
 	}
 	for i, from := range r.sshFrom {
 		if _, err := netip.ParsePrefix(from); err != nil {

@@ -119,7 +119,7 @@ func TestARunAndItsTerminal(t *testing.T) {
 			t.Errorf("a command on a terminal of its own ended with %d", code)
 		}
 		x.answer("")
-		x.await("it goes on")
+		x.await("it continues")
 		x.answer("y")
 		if code, v := x.exit(), b.Await(id, 30*time.Second); code != 207 || v.State != "stopped" {
 			t.Errorf("exit code %d, %+v", code, v)
@@ -128,7 +128,7 @@ func TestARunAndItsTerminal(t *testing.T) {
 	t.Run("no, and then detach", func(t *testing.T) {
 		x, id := begin(t)
 		x.answer("n")
-		x.await("it goes on")
+		x.await("it continues")
 		x.answer("d")
 		x.await(id)
 		if code := x.exit(); code != 0 {

@@ -318,6 +318,6 @@ func (p *Progress) AskStop(run string, signals <-chan os.Signal) Answer {
 			return Detach
 		}
 	}
-	p.Note("it goes on")
+	p.Note("it continues")
 	return Continue
 }

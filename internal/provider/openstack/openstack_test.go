@@ -329,7 +329,7 @@ func TestCredentials(t *testing.T) {
 		"application":    {append(app, "OS_APPLICATION_CREDENTIAL_SECRET="+openstackserver.Secret), true},
 		"wrong secret":   {append(app, "OS_APPLICATION_CREDENTIAL_SECRET=wrong"), false},
 		"none":           {nil, false},
-		"nobody there":   {[]string{"OS_AUTH_URL=http://127.0.0.1:1/v3", "OS_USERNAME=u", "OS_USER_DOMAIN_NAME=d", "OS_PASSWORD=p"}, false},
+		"no server":      {[]string{"OS_AUTH_URL=http://127.0.0.1:1/v3", "OS_USERNAME=u", "OS_USER_DOMAIN_NAME=d", "OS_PASSWORD=p"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, e := range os.Environ() {
