@@ -32,7 +32,7 @@ func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOp
 	if old, ok := s.have(r.ID, ref); ok {
 		return old, nil
 	}
-	lock, err := s.lockToMake(ctx, r.ID, o)
+	lock, err := s.dir.lockToMake(ctx, r.ID, o)
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -40,10 +40,10 @@ func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOp
 	if old, ok := s.have(r.ID, ref); ok { // another process was quicker
 		return old, nil
 	}
-	if err := s.Sweep(); err != nil {
+	if err := s.dir.sweep(); err != nil {
 		s.log.Debug("sweep image cache", "err", err)
 	}
-	w, err := s.newWorkplace()
+	w, err := s.dir.newWorkplace()
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOp
 		for _, l := range src.Layers {
 			r.Layers = append(r.Layers, l.Digest)
 		}
-		if err := errors.Join(s.publish(s.path("blobs", src.ID()), src.Manifest), s.publish(s.path("blobs", src.ConfigDigest()), src.Config)); err != nil {
+		if err := errors.Join(s.dir.publish(s.dir.path("blobs", src.ID()), src.Manifest), s.dir.publish(s.dir.path("blobs", src.ConfigDigest()), src.Config)); err != nil {
 			return core.Image{}, err
 		}
 		r.Layers = append(r.Layers, src.ID(), src.ConfigDigest())
@@ -75,7 +75,7 @@ func (s *Store) checkSpace(src *source.Image) error {
 		need += l.Size
 	}
 	var st unix.Statfs_t
-	if err := unix.Statfs(s.dir, &st); err != nil {
+	if err := unix.Statfs(string(s.dir), &st); err != nil {
 		return nil //nolint:nilerr // then the write itself shows it
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+s.limits.Spare {
@@ -109,11 +109,11 @@ func (s *Store) finish(r record, u *unpack.Unpacker, w *workplace) (core.Image, 
 		if err != nil {
 			return core.Image{}, err
 		}
-		if err := s.publish(s.path("images", r.ID)+".odd", list); err != nil {
+		if err := s.dir.publish(s.dir.path("images", r.ID)+".odd", list); err != nil {
 			return core.Image{}, err
 		}
 	}
-	if err := s.publish(s.path("images", r.ID)+".json", raw); err != nil {
+	if err := s.dir.publish(s.dir.path("images", r.ID)+".json", raw); err != nil {
 		return core.Image{}, err
 	}
 	// A tree that is there is taken as it is for ever, so it has to be whole after
@@ -122,7 +122,7 @@ func (s *Store) finish(r record, u *unpack.Unpacker, w *workplace) (core.Image, 
 	if err := unix.Syncfs(int(w.lock.Fd())); err != nil {
 		return core.Image{}, fmt.Errorf("sync %s: %w", s.dir, err)
 	}
-	return r.Image, moveTree(w.path(treeName), s.path("trees", r.ID))
+	return r.Image, moveTree(w.path(treeName), s.dir.path("trees", r.ID))
 }
 
 const treeName = "tree"
@@ -229,7 +229,7 @@ func (s *Store) unpackRemote(ctx context.Context, u *unpack.Unpacker, src *sourc
 	m := newMeter(o, "fetching", src.Layers)
 	for _, l := range src.Layers {
 		if downloads[l.Digest] == nil {
-			d := s.newDownload(l, m.add)
+			d := newDownload(s.dir, s.log, l, m.add)
 			downloads[l.Digest] = d
 			order = append(order, d)
 		}

@@ -23,6 +23,13 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
+// build is one build of an image into a cache.
+type build struct {
+	cache *Store
+	spec  spec.Build
+	o     PullOptions
+}
+
 // Build makes an image from a Dockerfile or from Debian packages. A build of
 // the same inputs is not made twice: the second gives the first's image.
 func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
@@ -31,12 +38,13 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 	if err != nil {
 		return core.Image{}, err
 	}
-	key = s.withBases(key, b, o.Platform)
+	job := &build{cache: s, spec: b, o: o}
+	key = job.withBases(key)
 	if i, ok := s.ref(key, o.Platform, ""); ok && o.Policy != "always" {
 		return i, nil
 	}
 	// Two builds of one thing at once would do the work twice.
-	lock, err := s.lockToMake(ctx, key[len("build:"):], o)
+	lock, err := s.dir.lockToMake(ctx, key[len("build:"):], o)
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -46,14 +54,14 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 	}
 	var i core.Image
 	if b.Debian != "" {
-		i, err = s.buildDebian(ctx, b, o)
+		i, err = job.debian(ctx)
 	} else {
-		i, err = s.buildDockerfile(ctx, key[len("build:"):], b, o)
+		i, err = job.dockerfile(ctx, key[len("build:"):])
 	}
 	if err != nil {
 		return core.Image{}, err
 	}
-	return i, s.setRef(key, o.Platform, i.Ref, i.ID)
+	return i, s.refs.set(key, o.Platform, i.Ref, i.ID)
 }
 
 // buildKey names a build by all that goes into it, files included.
@@ -106,42 +114,42 @@ func walkForKey(h io.Writer, root string) error {
 	})
 }
 
-// buildDockerfile has a builder make the image, and takes it over as an archive. The
+// dockerfile has a builder make the image, and takes it over as an archive. The
 // builder knows it by its key: what it keeps of a build that was killed, the next has.
-func (s *Store) buildDockerfile(ctx context.Context, key string, b spec.Build, o PullOptions) (core.Image, error) {
-	file := b.DockerfileIn(b.Context)
+func (b *build) dockerfile(ctx context.Context, key string) (core.Image, error) {
+	file := b.spec.DockerfileIn(b.spec.Context)
 	if _, err := os.Stat(file); err != nil {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "read Dockerfile", Object: file, Err: err, Remedy: "Check `build:` in the Beefile."}
 	}
-	builder, err := s.builder(b, file)
+	builder, err := b.builder(file)
 	if err != nil {
 		return core.Image{}, err
 	}
-	w, err := s.newWorkplace()
+	w, err := b.cache.dir.newWorkplace()
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer w.end()
 	archive := w.path("image.tar")
 	if builder == spec.BuilderVM {
-		err = s.buildInGuest(ctx, GuestBuild{Build: b, Dockerfile: file, Archive: archive, Job: o.Job, Progress: o.Progress}, o)
+		err = b.inGuest(ctx, GuestBuild{Build: b.spec, Dockerfile: file, Archive: archive, Job: b.o.Job, Progress: b.o.Progress})
 	} else {
 		var undo func()
-		undo, err = s.lendBases(ctx, builder, file, b, o)
+		undo, err = b.lendBases(ctx, builder, file)
 		if err == nil {
-			err = buildWith(ctx, builder, file, s.buildTag(key), archive, b, o)
+			err = buildWith(ctx, builder, file, b.tag(key), archive, b.spec, b.o)
 		}
 		undo()
 	}
 	if err != nil {
 		return core.Image{}, err
 	}
-	return s.takeArchive(ctx, file, archive, o)
+	return b.importArchive(ctx, file, archive)
 }
 
-// buildTag names a build to a builder, which those of other users and caches may know, too.
-func (s *Store) buildTag(key string) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", os.Geteuid(), s.dir, key))
+// tag names a build to a builder, which those of other users and caches may know, too.
+func (b *build) tag(key string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%d %s %s", os.Geteuid(), b.cache.dir, key))
 	return "bee.local/build:" + hex.EncodeToString(sum[:16])
 }
 
@@ -161,32 +169,32 @@ func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Buil
 }
 
 // builder is the one that a build names, else the first that is there.
-func (s *Store) builder(b spec.Build, file string) (string, error) {
+func (b *build) builder(file string) (string, error) {
 	engines := spec.Engines()
-	if b.Builder != "" {
-		engines = []string{b.Builder}
+	if b.spec.Builder != "" {
+		engines = []string{b.spec.Builder}
 	}
 	for _, tool := range engines {
 		if _, err := exec.LookPath(tool); err == nil && tool != spec.BuilderVM {
 			return tool, nil
 		}
 	}
-	if s.BuildInGuest != nil && (b.Builder == "" || b.Builder == spec.BuilderVM) {
+	if b.cache.BuildInGuest != nil && (b.spec.Builder == "" || b.spec.Builder == spec.BuilderVM) {
 		return spec.BuilderVM, nil
 	}
 	return "", &core.Error{
-		Kind: core.Unsupported, Op: "build", Object: file, Err: fmt.Errorf("%s is not there", cmp.Or(b.Builder, "a builder")),
+		Kind: core.Unsupported, Op: "build", Object: file, Err: fmt.Errorf("%s is not there", cmp.Or(b.spec.Builder, "a builder")),
 		Remedy: "Install it, or leave `builder:` out of `build:`: whatever is there is used then, and a virtual machine where nothing is.",
 	}
 }
 
-// takeArchive brings a built image into the cache.
-func (s *Store) takeArchive(ctx context.Context, ref, archive string, o PullOptions) (core.Image, error) {
+// importArchive brings a built image into the cache.
+func (b *build) importArchive(ctx context.Context, ref, archive string) (core.Image, error) {
 	f, err := openFile(archive)
 	if err != nil {
 		return core.Image{}, err
 	}
-	want, err := v1.ParsePlatform(o.Platform)
+	want, err := v1.ParsePlatform(b.o.Platform)
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -195,7 +203,7 @@ func (s *Store) takeArchive(ctx context.Context, ref, archive string, o PullOpti
 		return core.Image{}, err
 	}
 	defer src.Close()
-	return s.add(ctx, ref, src, o)
+	return b.cache.add(ctx, ref, src, b.o)
 }
 
 // dockerfileCommands are the commands by which a builder makes an archive.

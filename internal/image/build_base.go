@@ -11,14 +11,13 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image/source"
-	"github.com/bee-hpc/bee/internal/spec"
 	"golang.org/x/sys/unix"
 )
 
 // lendBases makes the images of the cache that a Dockerfile names known to a builder of
 // this host, under these names and until undo is called. What the builder has under such
 // a name already stays.
-func (s *Store) lendBases(ctx context.Context, tool, file string, b spec.Build, o PullOptions) (undo func(), err error) {
+func (b *build) lendBases(ctx context.Context, tool, file string) (undo func(), err error) {
 	var undone []func()
 	undo = func() {
 		for _, f := range slices.Backward(undone) {
@@ -29,19 +28,19 @@ func (s *Store) lendBases(ctx context.Context, tool, file string, b spec.Build, 
 	if err != nil {
 		return undo, err
 	}
-	for _, ref := range bases(string(text), o.Platform, b.Args) {
+	for _, ref := range bases(string(text), b.o.Platform, b.spec.Args) {
 		parsed, err := source.ParseRef(ref, false)
 		if err != nil {
 			continue
 		}
-		i, ok := s.ref(parsed.Name(), o.Platform, ref)
+		i, ok := b.cache.ref(parsed.Name(), b.o.Platform, ref)
 		if !ok || builderHas(ctx, tool, ref) {
 			continue
 		}
-		if r, err := s.read(i.ID); err != nil || o.Policy == "always" && len(r.Layers) > 0 {
+		if r, err := b.cache.read(i.ID); err != nil || b.o.Policy == "always" && len(r.Layers) > 0 {
 			continue // its registry may have another by now
 		}
-		back, err := s.lend(ctx, tool, ref, i, o)
+		back, err := b.lend(ctx, tool, ref, i)
 		undone = append(undone, back)
 		if err != nil {
 			return undo, &core.Error{Kind: core.KindOf(err), Op: "get what to build on for", Object: file, Err: err, Remedy: core.Remedy(err)}
@@ -53,22 +52,22 @@ func (s *Store) lendBases(ctx context.Context, tool, file string, b spec.Build, 
 // withBases adds the images of this cache alone that a build is based on to its key: a name
 // may be another's by now. What a registry has under a name does not count, as with any
 // tag that is there already.
-func (s *Store) withBases(key string, b spec.Build, platform string) string {
-	if b.Context == "" {
+func (b *build) withBases(key string) string {
+	if b.spec.Context == "" {
 		return key
 	}
-	text, err := os.ReadFile(b.DockerfileIn(b.Context))
+	text, err := os.ReadFile(b.spec.DockerfileIn(b.spec.Context))
 	if err != nil {
 		return key // the build shows it
 	}
 	ids := ""
-	for _, ref := range bases(string(text), platform, b.Args) {
+	for _, ref := range bases(string(text), b.o.Platform, b.spec.Args) {
 		parsed, err := source.ParseRef(ref, false)
 		if err != nil {
 			continue
 		}
-		i, ok := s.ref(parsed.Name(), platform, ref)
-		if r, err := s.read(i.ID); ok && err == nil && len(r.Layers) == 0 {
+		i, ok := b.cache.ref(parsed.Name(), b.o.Platform, ref)
+		if r, err := b.cache.read(i.ID); ok && err == nil && len(r.Layers) == 0 {
 			ids += ref + " " + i.ID + "\n"
 		}
 	}
@@ -80,9 +79,9 @@ func (s *Store) withBases(key string, b spec.Build, platform string) string {
 }
 
 // lend does so with one image. Another build that wants the same name waits.
-func (s *Store) lend(ctx context.Context, tool, ref string, i core.Image, o PullOptions) (undo func(), err error) {
+func (b *build) lend(ctx context.Context, tool, ref string, i core.Image) (undo func(), err error) {
 	sum := sha256.Sum256([]byte(tool + " " + ref))
-	lock, err := s.lock(ctx, "base-"+hex.EncodeToString(sum[:8]), unix.LOCK_EX)
+	lock, err := b.cache.dir.lock(ctx, "base-"+hex.EncodeToString(sum[:8]), unix.LOCK_EX)
 	if err != nil {
 		return func() {}, err
 	}
@@ -93,8 +92,8 @@ func (s *Store) lend(ctx context.Context, tool, ref string, i core.Image, o Pull
 		}
 		lock.Close()
 	}
-	o.Progress("packing "+ref+" for the build", 0, 0)
-	archive, tag, err := s.Archive(ctx, i.ID)
+	b.o.Progress("packing "+ref+" for the build", 0, 0)
+	archive, tag, err := b.cache.Archive(ctx, i.ID)
 	if err != nil {
 		return undo, err
 	}
@@ -106,7 +105,7 @@ func (s *Store) lend(ctx context.Context, tool, ref string, i core.Image, o Pull
 		commands = slices.Insert(commands, 0, loadCommand(tool, archive))
 	}
 	for _, argv := range commands {
-		if err := run(ctx, "", argv, nil, o); err != nil {
+		if err := run(ctx, "", argv, nil, b.o); err != nil {
 			return undo, err
 		}
 	}

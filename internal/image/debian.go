@@ -24,24 +24,24 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// buildDebian makes an image from Debian packages by mmdebstrap, without root
+// debian makes an image from Debian packages by mmdebstrap, without root
 // where the user has subordinate ids. Its tar stream is unpacked as it comes.
-func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (core.Image, error) {
+func (b *build) debian(ctx context.Context) (core.Image, error) {
 	if _, err := exec.LookPath("mmdebstrap"); err != nil {
 		return core.Image{}, &core.Error{
 			Kind: core.Unsupported, Op: "build image from Debian packages", Err: errors.New("mmdebstrap is not installed here"),
 			Remedy: "Install the packages mmdebstrap and uidmap, or build the image elsewhere (`bee image build`, then `bee image push`).",
 		}
 	}
-	d := debian.Options{Arch: archOf(o.Platform), Sources: debian.Sources(b)}
+	d := debian.Options{Arch: archOf(b.o.Platform), Sources: debian.Sources(b.spec)}
 	if dump, err := exec.CommandContext(ctx, "apt-config", "dump").Output(); err == nil {
 		d.Apt = debian.AptSettings(string(dump))
 	}
-	epoch, err := debian.Epoch(ctx, b, d.Sources)
+	epoch, err := debian.Epoch(ctx, b.spec, d.Sources)
 	if err != nil {
 		return core.Image{}, err
 	}
-	w, err := s.newWorkplace()
+	w, err := b.cache.dir.newWorkplace()
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -49,27 +49,27 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 	if err := os.Mkdir(w.path(treeName), 0o700); err != nil {
 		return core.Image{}, err
 	}
-	u, err := unpack.New(w.path(treeName), s.limits)
+	u, err := unpack.New(w.path(treeName), b.cache.limits)
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer u.Close()
 	packages := "packages"
-	if len(b.Packages) == 1 {
+	if len(b.spec.Packages) == 1 {
 		packages = "package"
 	}
-	o.Progress(fmt.Sprintf("building an image of Debian %s with %d %s", b.Debian, len(b.Packages), packages), 0, 0)
-	if len(b.Copy)+len(b.Run) > 0 {
+	b.o.Progress(fmt.Sprintf("building an image of Debian %s with %d %s", b.spec.Debian, len(b.spec.Packages), packages), 0, 0)
+	if len(b.spec.Copy)+len(b.spec.Run) > 0 {
 		base := w.path("packages.tar")
-		if err := s.packageLayer(ctx, b, d, epoch, base, o); err != nil {
+		if err := b.packageLayer(ctx, d, epoch, base); err != nil {
 			return core.Image{}, err
 		}
 		d.Base = base
 	}
 	var size int64
 	layer := ""
-	err = s.runDebian(ctx, b, d, epoch, o, func(r io.ReadCloser) error {
-		c := &countReader{ReadCloser: r, report: func(n int64) { size = n; o.Progress("unpacking what was built", n, 0) }}
+	err = runDebian(ctx, b.spec, d, epoch, b.o, func(r io.ReadCloser) error {
+		c := &countReader{ReadCloser: r, report: func(n int64) { size = n; b.o.Progress("unpacking what was built", n, 0) }}
 		var err error
 		layer, err = u.Blob(ctx, c)
 		return err
@@ -77,26 +77,26 @@ func (s *Store) buildDebian(ctx context.Context, b spec.Build, o PullOptions) (c
 	if err != nil {
 		return core.Image{}, err
 	}
-	r, err := debianRecord(b, d.Arch, layer, size, epoch)
+	r, err := debianRecord(b.spec, d.Arch, layer, size, epoch)
 	if err != nil {
 		return core.Image{}, err
 	}
-	if have, ok := s.have(r.ID, r.Ref); ok {
+	if have, ok := b.cache.have(r.ID, r.Ref); ok {
 		return have, nil
 	}
-	lock, err := s.lock(ctx, r.ID, unix.LOCK_EX)
+	lock, err := b.cache.dir.lock(ctx, r.ID, unix.LOCK_EX)
 	if err != nil {
 		return core.Image{}, err
 	}
 	defer lock.Close()
-	if have, ok := s.have(r.ID, r.Ref); ok {
+	if have, ok := b.cache.have(r.ID, r.Ref); ok {
 		return have, nil
 	}
-	return s.finish(r, u, w)
+	return b.cache.finish(r, u, w)
 }
 
 // runDebian runs mmdebstrap for a build, and has its tar stream read.
-func (s *Store) runDebian(ctx context.Context, b spec.Build, d debian.Options, epoch int64, o PullOptions, read func(io.ReadCloser) error) error {
+func runDebian(ctx context.Context, b spec.Build, d debian.Options, epoch int64, o PullOptions, read func(io.ReadCloser) error) error {
 	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.Chatter}
 	env := append(debian.Environment(b), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
 	if err := pipeFrom(ctx, "", debian.Command(b, d), env, log, read); err != nil {

@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/image/debian"
-	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
 )
@@ -21,36 +20,36 @@ import (
 // packageLayer writes the packages of a build, installed, to a tar file, from what an
 // earlier build kept where nothing of them has changed since. It lies among the blobs,
 // and no image lists it: `bee image prune` removes it.
-func (s *Store) packageLayer(ctx context.Context, b spec.Build, d debian.Options, epoch int64, to string, o PullOptions) error {
-	raw, err := json.Marshal(debian.Packages(b))
+func (b *build) packageLayer(ctx context.Context, d debian.Options, epoch int64, to string) error {
+	raw, err := json.Marshal(debian.Packages(b.spec))
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "packages %s %s %q %d", raw, d.Arch, d.Sources, epoch))
 	key := hex.EncodeToString(sum[:])
-	kept := s.path("blobs", key)
-	lock, err := s.lock(ctx, "packages-"+key, unix.LOCK_EX)
+	kept := b.cache.dir.path("blobs", key)
+	lock, err := b.cache.dir.lock(ctx, "packages-"+key, unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
 	defer lock.Close()
-	if s.unpackLayer(kept, to) == nil {
+	if unpackLayer(kept, to) == nil {
 		return nil
 	}
-	o.Progress("installing the packages, for this and later builds", 0, 0)
-	w, err := s.newWorkplace()
+	b.o.Progress("installing the packages, for this and later builds", 0, 0)
+	w, err := b.cache.dir.newWorkplace()
 	if err != nil {
 		return err
 	}
 	defer w.end()
-	err = s.runDebian(ctx, debian.Packages(b), d, epoch, o, func(r io.ReadCloser) error { return keepLayer(w.path("layer"), r) })
+	err = runDebian(ctx, debian.Packages(b.spec), d, epoch, b.o, func(r io.ReadCloser) error { return keepLayer(w.path("layer"), r) })
 	if err != nil {
 		return err
 	}
 	if err := os.Rename(w.path("layer"), kept); err != nil {
 		return err
 	}
-	return s.unpackLayer(kept, to)
+	return unpackLayer(kept, to)
 }
 
 // keepLayer compresses a tar stream into a file, without what is in /dev: an ordinary
@@ -92,7 +91,7 @@ func keepLayer(file string, r io.Reader) error {
 }
 
 // unpackLayer writes the tar file that keepLayer compressed.
-func (s *Store) unpackLayer(kept, to string) error {
+func unpackLayer(kept, to string) error {
 	f, err := os.Open(kept)
 	if err != nil {
 		return err

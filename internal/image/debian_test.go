@@ -58,11 +58,11 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 		t.Errorf("got the configuration %s", got)
 	}
 	for name, want := range map[string]string{"copy": "some data", "again": "some data", "hello": "Hello, world!\n"} {
-		if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), "opt/app", name)); err != nil || string(got) != want {
+		if got, err := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), "opt/app", name)); err != nil || string(got) != want {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	if hosts, err := filepath.Glob(filepath.Join(s.path("trees", i.ID), "etc/apt/sources.list*")); err != nil || len(hosts) > 1 {
+	if hosts, err := filepath.Glob(filepath.Join(s.dir.path("trees", i.ID), "etc/apt/sources.list*")); err != nil || len(hosts) > 1 {
 		t.Errorf("the image tells where it was made: %v, %v", hosts, err)
 	}
 	begun := time.Now()
@@ -83,11 +83,11 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 		t.Errorf("the packages are installed anew: %q", printed)
 	}
 	for name, want := range map[string]string{"copy": "other data", "hello": "Hello, world!\n", "known": "Package: hello\n"} {
-		if got, err := os.ReadFile(filepath.Join(s.path("trees", changed.ID), "opt/app", name)); err != nil || !strings.HasPrefix(string(got), want) {
+		if got, err := os.ReadFile(filepath.Join(s.dir.path("trees", changed.ID), "opt/app", name)); err != nil || !strings.HasPrefix(string(got), want) {
 			t.Errorf("%s: %q, %v", name, got, err)
 		}
 	}
-	if _, err := s.Prune(t.Context()); err != nil {
+	if _, err := (Remover{Cache: s}).Prune(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if left, err := os.ReadDir(filepath.Join(s.Dir(), "blobs")); err != nil || len(left) > 0 {
@@ -176,7 +176,7 @@ func TestKilledBuildLeavesNothing(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.Sweep(); err != nil {
+	if err := s.dir.sweep(); err != nil {
 		t.Error(err)
 	}
 	if left, _ := os.ReadDir(filepath.Join(s.Dir(), "tmp")); len(left) > 0 {

@@ -9,6 +9,7 @@ import (
 	"hash"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"os"
 	"sync"
@@ -34,7 +35,8 @@ var errDamaged = errors.New("its content does not have that digest")
 
 // download is a layer that comes into blobs. It can be read while it comes.
 type download struct {
-	store    *Store
+	dir      directory
+	log      *slog.Logger
 	layer    source.Layer
 	progress func(int64)
 
@@ -48,8 +50,8 @@ type download struct {
 	ended chan struct{}
 }
 
-func (s *Store) newDownload(l source.Layer, progress func(int64)) *download {
-	d := &download{store: s, layer: l, progress: progress, ended: make(chan struct{})}
+func newDownload(dir directory, log *slog.Logger, l source.Layer, progress func(int64)) *download {
+	d := &download{dir: dir, log: log, layer: l, progress: progress, ended: make(chan struct{})}
 	d.more.L = &d.mu
 	return d
 }
@@ -74,11 +76,11 @@ func (d *download) set(f *os.File, have int64) {
 }
 
 func (d *download) bring(ctx context.Context) error {
-	final := d.store.path("blobs", d.layer.Digest)
+	final := d.dir.path("blobs", d.layer.Digest)
 	if d.isThere(final) {
 		return nil
 	}
-	part := d.store.path("partial", d.layer.Digest)
+	part := d.dir.path("partial", d.layer.Digest)
 	// A part is locked by who brings it; others wait, and then have it.
 	f, err := lockFile(ctx, part, unix.LOCK_EX)
 	if err != nil {
@@ -157,7 +159,7 @@ func (d *download) blame(ctx context.Context, err error) error {
 	case d.err != nil:
 		return d.err
 	case d.old && !d.sound():
-		os.Remove(d.store.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try shows it
+		os.Remove(d.dir.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try shows it
 		return d.damaged()
 	}
 	return broken(d.layer, err)
@@ -197,7 +199,7 @@ func (d *download) transfer(ctx context.Context, f *os.File, sum hash.Hash) erro
 		if tries+1 >= maxTries || !passing(err) {
 			return fmt.Errorf("fetch layer %s: %w", d.layer.Digest, err)
 		}
-		d.store.log.Debug("layer came only in part", "layer", d.layer.Digest, "have", d.have, "of", d.layer.Size, "err", err)
+		d.log.Debug("layer came only in part", "layer", d.layer.Digest, "have", d.have, "of", d.layer.Size, "err", err)
 		if err := backoff.Wait(ctx); err != nil {
 			return err
 		}

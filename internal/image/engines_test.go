@@ -87,7 +87,7 @@ func TestArchiveIsOneThatPodmanLoads(t *testing.T) {
 		if err != nil || got.Config.WorkingDir != "/tmp" {
 			t.Fatalf("got %+v, %v", got, err)
 		}
-		if a, b := listing(t, s.path("trees", flat.ID)), listing(t, s.path("trees", got.ID)); a != b {
+		if a, b := listing(t, s.dir.path("trees", flat.ID)), listing(t, s.dir.path("trees", got.ID)); a != b {
 			t.Errorf("the trees differ:\n%s\n%s", a, b)
 		}
 		if _, err := s.Pull(t.Context(), "podman:nothing:1", PullOptions{}); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" {
@@ -115,7 +115,7 @@ func TestWhatDockerHas(t *testing.T) {
 	if err != nil || got.Config.WorkingDir != "/tmp" {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if a, b := listing(t, s.path("trees", want.ID)), listing(t, s.path("trees", got.ID)); a != b {
+	if a, b := listing(t, s.dir.path("trees", want.ID)), listing(t, s.dir.path("trees", got.ID)); a != b {
 		t.Errorf("the trees differ:\n%s\n%s", a, b)
 	}
 	if _, err := s.Pull(t.Context(), "docker-daemon:nothing:1", PullOptions{}); !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" {
@@ -183,7 +183,7 @@ func TestDockerfileIsBuilt(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, lines.String())
 	}
-	if got, _ := os.ReadFile(filepath.Join(s.path("trees", i.ID), "opt/data")); string(got) != "some data" {
+	if got, _ := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), "opt/data")); string(got) != "some data" {
 		t.Errorf("got %q", got)
 	}
 	if c := i.Config; c.WorkingDir != "/opt" || !strings.Contains(strings.Join(c.Env, " "), "GREETING=hello") || len(c.Cmd) != 1 {
@@ -239,7 +239,7 @@ func TestBuilderIsWhatThereIs(t *testing.T) {
 			t.Setenv("PATH", dir)
 			s := store(t)
 			s.BuildInGuest = c.guest
-			got, err := s.builder(spec.Build{Builder: c.asked}, "Dockerfile")
+			got, err := (&build{cache: s, spec: spec.Build{Builder: c.asked}}).builder("Dockerfile")
 			if got != c.want || c.want == "" && (!core.IsKind(err, core.Unsupported) || core.Remedy(err) == "") {
 				t.Errorf("it is %q, %v", got, err)
 			}
@@ -330,7 +330,7 @@ func TestTheEmptyImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if entries, err := os.ReadDir(s.path("trees", i.ID)); err != nil || len(entries) != 0 {
+	if entries, err := os.ReadDir(s.dir.path("trees", i.ID)); err != nil || len(entries) != 0 {
 		t.Errorf("it has %v, %v", entries, err)
 	}
 	if again, err := s.Empty(t.Context()); err != nil || again.ID != i.ID || i.Arch != runtime.GOARCH {

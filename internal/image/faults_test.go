@@ -57,7 +57,7 @@ func TestTransfersAreTakenUpAgain(t *testing.T) {
 				t.Fatal(err)
 			}
 			for file, want := range map[string][]byte{"a": noise(1, 900_000), "b": noise(2, 500_000)} {
-				if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), file)); err != nil || !bytes.Equal(got, want) {
+				if got, err := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), file)); err != nil || !bytes.Equal(got, want) {
 					t.Errorf("%s is not what it was: %v", file, err)
 				}
 			}
@@ -127,7 +127,7 @@ func TestDamagedPartOfAnEarlierPullIsNoObstacle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(s.path("partial", digest.String()), noise(7, 100_000), 0o600); err != nil {
+	if err := os.WriteFile(s.dir.path("partial", digest.String()), noise(7, 100_000), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Pull(t.Context(), ref, PullOptions{}); err != nil {
@@ -157,7 +157,7 @@ func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(s.Kept(x.ID), "something"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove(x.ID); err != nil {
+	if err := (Remover{Cache: s}).Remove(x.ID); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(s.Kept(x.ID)); err == nil {
@@ -169,7 +169,7 @@ func TestOneLayerOfManyImagesComesOnce(t *testing.T) {
 	}
 	if r, _ := s.read(y.ID); len(r.Layers) != 5 {
 		t.Errorf("layers: %v", r.Layers)
-	} else if _, err := s.original(r); err != nil {
+	} else if _, err := (content{s.dir, r}).original(); err != nil {
 		t.Errorf("removing one image took layers of the other: %v", err)
 	}
 }
@@ -225,7 +225,7 @@ func TestDamagedLayerOfTheCacheComesAgain(t *testing.T) {
 			if _, err := s.Pull(t.Context(), addr+"/x:1", PullOptions{}); err != nil {
 				t.Fatal(err)
 			}
-			file := s.path("blobs", digest.String())
+			file := s.dir.path("blobs", digest.String())
 			sound, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -270,7 +270,7 @@ func TestPlatforms(t *testing.T) {
 			if err != nil || i.Arch != arch {
 				t.Fatalf("%s: got %s, %v", arch, i.Arch, err)
 			}
-			if got, _ := os.ReadFile(filepath.Join(s.path("trees", i.ID), "arch")); string(got) != arch {
+			if got, _ := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), "arch")); string(got) != arch {
 				t.Errorf("%s: its tree is that of %s", arch, got)
 			}
 		}
@@ -340,9 +340,9 @@ func TestOtherPlatformInTheCache(t *testing.T) {
 			}
 			// Caches are kept over versions, and an earlier one remembered what it was
 			// given as what it had asked for.
-			l, err := s.locate(t.Context(), ref)
+			l, err := locator{s.limits}.locate(t.Context(), ref)
 			if err == nil {
-				err = s.setRef(l.key, "linux/"+second, ref, i.ID)
+				err = s.refs.set(l.key, "linux/"+second, ref, i.ID)
 			}
 			if err != nil {
 				t.Fatal(err)
@@ -403,7 +403,7 @@ func TestBombIsRefused(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if info, err := os.Stat(filepath.Join(s.path("trees", i.ID), "ones")); err != nil || info.Size() != 64<<20 {
+			if info, err := os.Stat(filepath.Join(s.dir.path("trees", i.ID), "ones")); err != nil || info.Size() != 64<<20 {
 				t.Errorf("got %v, %v", info, err)
 			}
 		})
@@ -579,7 +579,7 @@ func TestUnreadableFilesTravel(t *testing.T) {
 		t.Fatal(err)
 	}
 	var first, second, third bytes.Buffer
-	if err := a.writeTar(t.Context(), &first, got.ID); err != nil {
+	if err := (content{a.dir, record{Image: got}}).writeTar(t.Context(), &first); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.ExportFlat(t.Context(), got.ID, &second); err != nil {
@@ -588,14 +588,14 @@ func TestUnreadableFilesTravel(t *testing.T) {
 	if _, err := b.ImportFlat(t.Context(), &second); err != nil {
 		t.Fatal(err)
 	}
-	if err := b.writeTar(t.Context(), &third, got.ID); err != nil {
+	if err := (content{b.dir, record{Image: got}}).writeTar(t.Context(), &third); err != nil {
 		t.Fatal(err)
 	}
 	// The root's own time is the only thing that the layer does not report.
 	if a, b := members(t, first.Bytes()), members(t, third.Bytes()); a != b || !strings.Contains(a, "shadow 0 7:8") || !strings.Contains(a, "su 4755 0:0") || !strings.Contains(a, "dark/ 0 0:0") {
 		t.Errorf("got\n%s\nthen\n%s", a, b)
 	}
-	info, err := os.Lstat(filepath.Join(b.path("trees", got.ID), "shadow"))
+	info, err := os.Lstat(filepath.Join(b.dir.path("trees", got.ID), "shadow"))
 	if err != nil || info.Mode() != 0 {
 		t.Errorf("shadow: %v, %v", info.Mode(), err)
 	}

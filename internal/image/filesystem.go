@@ -26,7 +26,7 @@ func (s *Store) FileSystem(ctx context.Context, id string) (path, tag string, co
 		}
 		defer f.Close()
 		rd, wr := io.Pipe()
-		go func() { wr.CloseWithError(s.writeTar(ctx, wr, id)) }()
+		go func() { wr.CloseWithError(content{s.dir, r}.writeTar(ctx, wr)) }()
 		err = erofs.Write(f, rd)
 		rd.CloseWithError(err) // so that a writer whose reader has failed ends
 		if err != nil {

@@ -49,7 +49,7 @@ func (s *Store) ExportFlat(ctx context.Context, id string, w io.Writer) error {
 		return err
 	}
 	p := &pieceWriter{w: z, sum: sha256.New(), buf: make([]byte, 4, 4+maxPiece)}
-	if err := s.writeTar(ctx, p, id); err != nil {
+	if err := (content{s.dir, r}).writeTar(ctx, p); err != nil {
 		return fmt.Errorf("send image %s: %w", r.Ref, err)
 	}
 	return errors.Join(p.end(), z.Close())
@@ -76,7 +76,7 @@ func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, err
 	if old, ok := s.have(r.ID, r.Ref); ok {
 		return drain(old)
 	}
-	lock, err := s.lock(ctx, r.ID, unix.LOCK_EX)
+	lock, err := s.dir.lock(ctx, r.ID, unix.LOCK_EX)
 	if err != nil {
 		return core.Image{}, err
 	}
@@ -84,10 +84,10 @@ func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, err
 	if old, ok := s.have(r.ID, r.Ref); ok { // another node on the same cache was quicker
 		return drain(old)
 	}
-	if err := s.Sweep(); err != nil {
+	if err := s.dir.sweep(); err != nil {
 		s.log.Debug("sweep image cache", "err", err)
 	}
-	w, err := s.newWorkplace()
+	w, err := s.dir.newWorkplace()
 	if err != nil {
 		return core.Image{}, err
 	}

@@ -163,7 +163,7 @@ func FuzzFlat(f *testing.F) {
 		s.limits = unpack.Limits{Bytes: 1 << 20, Entries: 1000}
 		i, err := s.ImportFlat(t.Context(), bytes.NewReader(packed(t, raw)))
 		var r record
-		if text, rerr := os.ReadFile(s.path("images", flatID) + ".json"); rerr == nil && json.Unmarshal(text, &r) != nil {
+		if text, rerr := os.ReadFile(s.dir.path("images", flatID) + ".json"); rerr == nil && json.Unmarshal(text, &r) != nil {
 			t.Errorf("its record is %q", text)
 		}
 		entries, _ := os.ReadDir(top)

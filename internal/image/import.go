@@ -26,7 +26,7 @@ func (s *Store) Import(ctx context.Context, path string, o PullOptions) ([]Impor
 	if info, err := os.Stat(file); err == nil && info.IsDir() {
 		ref = "oci:" + file
 	}
-	entries, at, done, err := s.contents(file)
+	entries, at, done, err := locator{s.limits}.contents(file)
 	if err != nil {
 		return nil, pullError(ref, err)
 	}
@@ -64,7 +64,7 @@ func (s *Store) Import(ctx context.Context, path string, o PullOptions) ([]Impor
 
 // contents lists what an archive or a layout holds, and gives where each image of it
 // is. An archive is decompressed once for all.
-func (s *Store) contents(path string) (entries []source.Entry, at func(tag string) (*location, error), done func(), err error) {
+func (l locator) contents(path string) (entries []source.Entry, at func(tag string) (*location, error), done func(), err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, nil, nil, err
@@ -73,7 +73,7 @@ func (s *Store) contents(path string) (entries []source.Entry, at func(tag strin
 		entries, err = source.LayoutContents(path)
 		return entries, func(tag string) (*location, error) { return layoutAt(path, tag) }, func() {}, err
 	}
-	f, err := s.openPlain(path)
+	f, err := l.openPlain(path)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -96,5 +96,5 @@ func (s *Store) Name(id, name, platform string) error {
 	if err != nil {
 		return err
 	}
-	return s.setRef(r.Name(), PullOptions{Platform: platform}.filled().Platform, name, id)
+	return s.refs.set(r.Name(), PullOptions{Platform: platform}.filled().Platform, name, id)
 }

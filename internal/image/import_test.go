@@ -124,7 +124,7 @@ func TestImportedImagesAreCalledAsInTheirArchive(t *testing.T) {
 					t.Errorf("%s: %v", name, err)
 					continue
 				}
-				if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), "is")); err != nil || string(got) != is {
+				if got, err := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), "is")); err != nil || string(got) != is {
 					t.Errorf("%s is %q, %v", name, got, err)
 				}
 			}
@@ -272,7 +272,7 @@ func TestPushedImagesAreCalledAsThere(t *testing.T) {
 			t.Errorf("%s it is %s, %v", where, i.ID, err)
 			continue
 		}
-		if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), "is")); err != nil || string(got) != "it" {
+		if got, err := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), "is")); err != nil || string(got) != "it" {
 			t.Errorf("%s it holds %q, %v", where, got, err)
 		}
 	}

@@ -29,7 +29,7 @@ func archiveAt(file, tag string, open func() (*os.File, error)) (*location, erro
 }
 
 // sifAt is an image in a SIF file.
-func (s *Store) sifAt(file string) (*location, error) {
+func (l locator) sifAt(file string) (*location, error) {
 	key, err := fileKey(file, "sif:"+file)
 	return &location{key: key, fixed: true, open: func(ctx context.Context, _ v1.Platform, o PullOptions) (*source.Image, error) {
 		f, err := openFile(file)
@@ -37,7 +37,7 @@ func (s *Store) sifAt(file string) (*location, error) {
 			return nil, err
 		}
 		o.note("reading " + file)
-		return source.SIF(ctx, f, s.keep)
+		return source.SIF(ctx, f, l.keep)
 	}}, err
 }
 
@@ -51,12 +51,12 @@ func layoutAt(dir, tag string) (*location, error) {
 
 // openPlain opens an archive, which may be compressed as a whole, to be read from any
 // place.
-func (s *Store) openPlain(file string) (*os.File, error) {
+func (l locator) openPlain(file string) (*os.File, error) {
 	f, err := openFile(file)
 	if err != nil {
 		return nil, err
 	}
-	return s.plain(f)
+	return l.plain(f)
 }
 
 // openFile opens the file of an image.
@@ -70,8 +70,8 @@ func openFile(file string) (*os.File, error) {
 
 // plain gives an archive that can be read from any place: itself, or its
 // decompressed content in a file without a name, which is gone with us.
-func (s *Store) plain(f *os.File) (*os.File, error) {
-	z, compressed, err := unpack.Decompress(f, s.limits)
+func (l locator) plain(f *os.File) (*os.File, error) {
+	z, compressed, err := unpack.Decompress(f, l.limits)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -82,7 +82,7 @@ func (s *Store) plain(f *os.File) (*os.File, error) {
 		return f, err
 	}
 	defer f.Close()
-	out, err := s.keep(z)
+	out, err := l.keep(z)
 	if err != nil {
 		return nil, fmt.Errorf("decompress %s: %w", f.Name(), err)
 	}
@@ -90,12 +90,12 @@ func (s *Store) plain(f *os.File) (*os.File, error) {
 }
 
 // keep writes a stream to a nameless file, for reading from its start.
-func (s *Store) keep(r io.Reader) (*os.File, error) {
+func (l locator) keep(r io.Reader) (*os.File, error) {
 	f, err := nameless()
 	if err != nil {
 		return nil, err
 	}
-	err = unpack.Copy(f, r, s.limits)
+	err = unpack.Copy(f, r, l.limits)
 	if err == nil {
 		_, err = f.Seek(0, io.SeekStart)
 	}
@@ -122,7 +122,7 @@ func nameless() (*os.File, error) {
 
 // storedAt is an image in docker's or podman's own storage. Asking for its id
 // is quick, so that an image built again is noticed.
-func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, error) {
+func (l locator) storedAt(ctx context.Context, tool, name string) (*location, error) {
 	var errs tail
 	c := exec.CommandContext(ctx, tool, "image", "inspect", "--format", "{{.Id}}", name)
 	c.Stderr = &errs
@@ -143,17 +143,17 @@ func (s *Store) storedAt(ctx context.Context, tool, name string) (*location, err
 		key: tool + ":" + name + "\x00" + strings.TrimSpace(string(id)), fixed: true,
 		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
 			o.Progress("taking "+name+" out of "+tool, 0, 0)
-			return s.saved(ctx, tool, name, want)
+			return l.saved(ctx, tool, name, want)
 		},
 	}, nil
 }
 
 // saved takes an image out of docker's or podman's storage by their own save.
-func (s *Store) saved(ctx context.Context, tool, name string, want v1.Platform) (*source.Image, error) {
+func (l locator) saved(ctx context.Context, tool, name string, want v1.Platform) (*source.Image, error) {
 	var errs tail
 	var f *os.File
 	err := pipeFrom(ctx, "", saveCommand(tool, name), nil, &errs, func(r io.ReadCloser) (err error) {
-		f, err = s.keep(r)
+		f, err = l.keep(r)
 		return err
 	})
 	if err != nil {

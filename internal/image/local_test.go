@@ -101,7 +101,7 @@ func TestLayouts(t *testing.T) {
 				if err != nil || i.ID != ids[tag] {
 					t.Fatalf("%s: got %s, %v", tag, i.ID, err)
 				}
-				if got, err := os.ReadFile(filepath.Join(s.path("trees", i.ID), "tag")); err != nil || string(got) != tag {
+				if got, err := os.ReadFile(filepath.Join(s.dir.path("trees", i.ID), "tag")); err != nil || string(got) != tag {
 					t.Errorf("%s: its tree is that of %q, %v", tag, got, err)
 				}
 			}

@@ -21,21 +21,21 @@ func flock(f *os.File, how int) error {
 
 // lock takes a lock by name: exclusive to make or remove a thing, shared to
 // use it. It is released by closing the file, or with the process.
-func (s *Store) lock(ctx context.Context, name string, how int) (*os.File, error) {
-	return lockFile(ctx, s.path("locks", name), how)
+func (d directory) lock(ctx context.Context, name string, how int) (*os.File, error) {
+	return lockFile(ctx, d.path("locks", name), how)
 }
 
 // lockToMake is an exclusive lock on what is about to be made. Where another
 // process has it, that is reported: it may take long.
-func (s *Store) lockToMake(ctx context.Context, name string, o PullOptions) (*os.File, error) {
+func (d directory) lockToMake(ctx context.Context, name string, o PullOptions) (*os.File, error) {
 	o = o.filled()
-	if f, err := os.Open(s.path("locks", name)); err == nil {
+	if f, err := os.Open(d.path("locks", name)); err == nil {
 		if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
 			o.Progress("another bee is at this image; waiting for it", 0, 0)
 		}
 		f.Close()
 	}
-	return s.lock(ctx, name, unix.LOCK_EX)
+	return d.lock(ctx, name, unix.LOCK_EX)
 }
 
 func lockFile(ctx context.Context, path string, how int) (*os.File, error) {

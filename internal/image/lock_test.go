@@ -9,7 +9,7 @@ import (
 // TestWhoWaitsIsTold that another makes what is wanted.
 func TestWhoWaitsIsTold(t *testing.T) {
 	s := store(t)
-	other, err := s.lock(t.Context(), "thing", unix.LOCK_EX)
+	other, err := s.dir.lock(t.Context(), "thing", unix.LOCK_EX)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +17,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	got := make(chan error, 1)
 	o := PullOptions{Progress: func(message string, _, _ int64) { reported <- message }}
 	go func() {
-		f, err := s.lockToMake(t.Context(), "thing", o)
+		f, err := s.dir.lockToMake(t.Context(), "thing", o)
 		if err == nil {
 			err = f.Close()
 		}
@@ -30,7 +30,7 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
-	f, err := s.lockToMake(t.Context(), "thing", o)
+	f, err := s.dir.lockToMake(t.Context(), "thing", o)
 	if err != nil {
 		t.Fatal(err)
 	}

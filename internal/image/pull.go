@@ -7,12 +7,9 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
-	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/image/source"
 	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -54,7 +51,7 @@ func (o PullOptions) filled() PullOptions {
 // says otherwise. References: a registry's (docker.io by default),
 // oci:DIR[:TAG], docker-archive:FILE[:NAME], sif:FILE, docker-daemon:NAME, podman:NAME.
 func (s *Store) Pull(ctx context.Context, ref string, o PullOptions) (core.Image, error) {
-	return s.pullFrom(ctx, ref, func() (*location, error) { return s.locate(ctx, ref) }, o)
+	return s.pullFrom(ctx, ref, func() (*location, error) { return locator{s.limits}.locate(ctx, ref) }, o)
 }
 
 // pullFrom is Pull from where locate says that the image is.
@@ -96,7 +93,7 @@ func (s *Store) pullFrom(ctx context.Context, ref string, locate func() (*locati
 	if err != nil {
 		return core.Image{}, pullError(ref, err)
 	}
-	return i, s.setRef(l.key, o.Platform, ref, i.ID)
+	return i, s.refs.set(l.key, o.Platform, ref, i.ID)
 }
 
 func (o PullOptions) note(line string) { o.Progress(line, 0, 0) }
@@ -106,63 +103,6 @@ func (o PullOptions) accepts(ref string, c core.ImageConfig) error {
 		return nil
 	}
 	return o.Accept(ref, c)
-}
-
-// location is where a reference says that an image is.
-type location struct {
-	key    string // by which its image is remembered
-	fixed  bool   // the key names the content
-	remote bool
-	open   func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error)
-}
-
-func (s *Store) locate(ctx context.Context, ref string) (*location, error) {
-	if err := spec.CheckForeign(ref); err != nil {
-		return nil, err
-	}
-	scheme, rest, _ := strings.Cut(spec.ImageFrom("", ref), ":")
-	switch scheme {
-	case "oci":
-		dir, tag := spec.SplitPath(rest)
-		if info, err := os.Stat(dir); err != nil || !info.Mode().IsRegular() {
-			return layoutAt(dir, tag)
-		}
-		return s.archiveNamed(rest)
-	case "sif":
-		file, _ := spec.SplitPath(rest)
-		return s.sifAt(file)
-	case "docker-archive", "oci-archive":
-		return s.archiveNamed(rest)
-	case "docker-daemon":
-		return s.storedAt(ctx, "docker", rest)
-	case "podman":
-		return s.storedAt(ctx, "podman", rest)
-	}
-	r, err := source.ParseRef(ref, false)
-	if err != nil {
-		return nil, err
-	}
-	return &location{
-		key: r.Name(), fixed: strings.Contains(ref, "@sha256:"), remote: true,
-		open: func(ctx context.Context, want v1.Platform, o PullOptions) (*source.Image, error) {
-			return source.Registry(ctx, ref, want, o.Insecure, o.note)
-		},
-	}, nil
-}
-
-// archiveNamed is an image in an archive, by its path and the tag behind that.
-func (s *Store) archiveNamed(rest string) (*location, error) {
-	file, tag := spec.SplitPath(rest)
-	return archiveAt(file, tag, func() (*os.File, error) { return s.openPlain(file) })
-}
-
-// fileKey is a key that changes when the file does.
-func fileKey(path, ref string) (string, error) {
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%s\x00%d\x00%d", ref, info.ModTime().UnixNano(), info.Size()), nil
 }
 
 // pullError gives an error of a source its kind and its remedy.

@@ -28,9 +28,10 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 		return "", err
 	}
 	defer release()
-	image, err := s.original(r)
+	c := content{s.dir, r}
+	image, err := c.original()
 	if err != nil {
-		if image, err = s.flattened(ctx, r); err != nil {
+		if image, err = c.flattened(ctx); err != nil {
 			return "", err
 		}
 	}
@@ -55,7 +56,7 @@ func (s *Store) Push(ctx context.Context, id, ref string, o PullOptions) (string
 		return "", pushError(ref, err)
 	}
 	if tag, is := target.(name.Tag); is { // so that Beefiles find it by that here, too
-		err = s.setRef(tag.Name(), r.OS+"/"+r.Arch, ref, id)
+		err = s.refs.set(tag.Name(), r.OS+"/"+r.Arch, ref, id)
 	}
 	return digest.String(), err
 }

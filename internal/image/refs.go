@@ -1,63 +1,50 @@
 package image
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
-	"sort"
 	"strings"
-
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/image/source"
-	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// refFile names the file of a reference for a platform.
-func (s *Store) refFile(key, platform string) string {
+// references remembers the images that references meant when last asked: a file for each
+// reference and platform.
+type references struct{ dir directory }
+
+// file names the file of a reference for a platform.
+func (r references) file(key, platform string) string {
 	sum := sha256.Sum256([]byte(key + "\x00" + platform))
-	return filepath.Join(s.dir, "refs", hex.EncodeToString(sum[:16]))
+	return r.dir.path("refs", hex.EncodeToString(sum[:16]))
 }
 
-// setRef keeps what a reference means. ref is what people call it, key what
-// it is looked up by.
-func (s *Store) setRef(key, platform, ref, id string) error {
-	return s.publish(s.refFile(key, platform), []byte(id+"\n"+ref+"\n"+platform+"\n"))
+// set keeps what a reference means. ref is what people call it, key what it is looked up
+// by.
+func (r references) set(key, platform, ref, id string) error {
+	return r.dir.publish(r.file(key, platform), []byte(id+"\n"+ref+"\n"+platform+"\n"))
 }
 
-// ref gives the image that a reference meant when last asked. What was remembered
-// before images for other platforms were refused does not count.
-func (s *Store) ref(key, platform, ref string) (core.Image, bool) {
-	raw, err := os.ReadFile(s.refFile(key, platform))
+// get returns the image that a reference meant when last asked, and what people called it.
+func (r references) get(key, platform string) (id, ref string, err error) {
+	raw, err := os.ReadFile(r.file(key, platform))
 	if err != nil {
-		return core.Image{}, false
+		return "", "", err
 	}
 	id, rest, _ := strings.Cut(string(raw), "\n")
-	if ref == "" {
-		ref, _, _ = strings.Cut(rest, "\n")
-	}
-	i, ok := s.have(id, ref)
-	return i, ok && isFor(i, platform)
-}
-
-// isFor reports whether an image is for a platform, as far as both say.
-func isFor(i core.Image, platform string) bool {
-	system, arch, _ := strings.Cut(platform, "/")
-	arch, _, _ = strings.Cut(arch, "/")
-	return cmp.Or(i.OS, system) == system && (arch == "" || cmp.Or(i.Arch, arch) == arch)
+	ref, _, _ = strings.Cut(rest, "\n")
+	return id, ref, nil
 }
 
 // names gives the references that mean each image.
-func (s *Store) names() (map[string][]string, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "refs"))
+func (r references) names() (map[string][]string, error) {
+	entries, err := os.ReadDir(r.dir.folder("refs"))
 	if err != nil {
 		return nil, err
 	}
 	names := map[string][]string{}
 	for _, e := range entries {
-		raw, err := os.ReadFile(filepath.Join(s.dir, "refs", e.Name()))
+		raw, err := os.ReadFile(filepath.Join(r.dir.folder("refs"), e.Name()))
 		if err != nil {
 			continue
 		}
@@ -68,104 +55,18 @@ func (s *Store) names() (map[string][]string, error) {
 	return names, nil
 }
 
-// dropRefs forgets the references that mean an image.
-func (s *Store) dropRefs(id string) error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "refs"))
+// drop forgets the references that mean an image.
+func (r references) drop(id string) error {
+	entries, err := os.ReadDir(r.dir.folder("refs"))
 	if err != nil {
 		return err
 	}
 	var errs []error
 	for _, e := range entries {
-		file := filepath.Join(s.dir, "refs", e.Name())
+		file := filepath.Join(r.dir.folder("refs"), e.Name())
 		if raw, err := os.ReadFile(file); err == nil && strings.HasPrefix(string(raw), id+"\n") {
 			errs = append(errs, os.Remove(file))
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// Get gives an image by id, by the beginning of one, or by reference.
-func (s *Store) Get(word string) (core.Image, error) {
-	if r, err := s.read(word); err == nil && s.Has(word) {
-		return r.Image, nil
-	}
-	all, err := s.List()
-	if err != nil {
-		return core.Image{}, err
-	}
-	names, err := s.names()
-	if err != nil {
-		return core.Image{}, err
-	}
-	var found, once []core.Image
-	for _, i := range all {
-		switch {
-		case isCalled(i, names[i.ID], word):
-			found = append(found, i)
-		case i.Ref == word:
-			once = append(once, i)
-		}
-	}
-	if len(found) == 0 { // what it was got by counts as long as nothing else is called so
-		found = once
-	}
-	switch len(found) {
-	case 0:
-		return core.Image{}, notHere(word)
-	case 1:
-		return found[0], nil
-	}
-	return core.Image{}, &core.Error{Kind: core.Invalid, Op: "find image", Object: word, Err: errors.New("several images are called so"), Remedy: "Give the id instead; `bee image ls` lists them."}
-}
-
-func isCalled(i core.Image, names []string, word string) bool {
-	if len(hexOf(word)) >= 4 && strings.HasPrefix(hexOf(i.ID), hexOf(word)) {
-		return true
-	}
-	full := ""
-	if !spec.IsLocalImage(word) {
-		if r, err := source.ParseRef(word, false); err == nil {
-			full = r.Name()
-		}
-	}
-	for _, n := range names {
-		if n == word {
-			return true
-		}
-		if r, err := source.ParseRef(n, false); full != "" && !spec.IsLocalImage(n) && err == nil && r.Name() == full {
-			return true
-		}
-	}
-	return false
-}
-
-// List gives all images, by reference.
-func (s *Store) List() ([]core.Image, error) {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "images"))
-	if err != nil {
-		return nil, err
-	}
-	var list []core.Image
-	for _, e := range entries {
-		id, ok := strings.CutSuffix(e.Name(), ".json")
-		if !ok {
-			continue
-		}
-		if r, err := s.read(id); err == nil && s.Has(id) {
-			list = append(list, r.Image)
-		}
-	}
-	sort.Slice(list, func(i, j int) bool {
-		return list[i].Ref < list[j].Ref || list[i].Ref == list[j].Ref && list[i].ID < list[j].ID
-	})
-	return list, nil
-}
-
-// Names gives all references that mean each image, by id.
-func (s *Store) Names() (map[string][]string, error) {
-	names, err := s.names()
-	for _, list := range names {
-		sort.Strings(list)
-	}
-	return names, err
 }

@@ -126,7 +126,7 @@ func TestPushAndPull(t *testing.T) {
 	if got.Ref != ref || fmt.Sprint(got.Config) != fmt.Sprint(i.Config) || got.Arch != runtime.GOARCH {
 		t.Errorf("got %+v, want the configuration of %+v", got, i)
 	}
-	if a, b := listing(t, from.path("trees", i.ID)), listing(t, to.path("trees", got.ID)); a != b {
+	if a, b := listing(t, from.dir.path("trees", i.ID)), listing(t, to.dir.path("trees", got.ID)); a != b {
 		t.Errorf("the trees differ:\n%s\n%s", a, b)
 	}
 	t.Run("a tag that is cached is not asked for again", func(t *testing.T) {
@@ -278,7 +278,7 @@ func TestFlatStreamTravels(t *testing.T) {
 	if err != nil || got.ID != i.ID || !to.Has(i.ID) {
 		t.Fatalf("got %+v, %v", got, err)
 	}
-	if a, b := listing(t, from.path("trees", i.ID)), listing(t, to.path("trees", i.ID)); a != b {
+	if a, b := listing(t, from.dir.path("trees", i.ID)), listing(t, to.dir.path("trees", i.ID)); a != b {
 		t.Errorf("the trees differ:\n%s\n%s", a, b)
 	}
 	for name, damaged := range map[string][]byte{"cut": raw[:len(raw)/2], "flipped": flip(raw, len(raw)/2), "empty": nil} {
@@ -340,14 +340,14 @@ func TestRemoveSparesWhatIsUsed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.Remove(i.ID); !core.IsKind(err, core.Busy) {
+	if err := (Remover{Cache: s}).Remove(i.ID); !core.IsKind(err, core.Busy) {
 		t.Errorf("an image in use: %v", err)
 	}
-	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 0 {
+	if gone, err := (Remover{Cache: s}).Prune(t.Context()); err != nil || len(gone) != 0 {
 		t.Errorf("prune took %v, %v", gone, err)
 	}
 	release()
-	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 1 {
+	if gone, err := (Remover{Cache: s}).Prune(t.Context()); err != nil || len(gone) != 1 {
 		t.Errorf("prune took %v, %v", gone, err)
 	}
 	nothingLeft(t, s)
@@ -370,11 +370,11 @@ func TestHalvesOfImagesArePruned(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	record, kept, archive := s.path("images", i.ID)+".json", s.Kept(i.ID), s.path("archives", i.ID)+archiveSuffix
-	if err := errors.Join(os.Rename(s.path("trees", i.ID), filepath.Join(t.TempDir(), "tree")), os.MkdirAll(kept, 0o700), os.WriteFile(archive, nil, 0o600)); err != nil {
+	record, kept, archive := s.dir.path("images", i.ID)+".json", s.Kept(i.ID), s.dir.path("archives", i.ID)+archiveSuffix
+	if err := errors.Join(os.Rename(s.dir.path("trees", i.ID), filepath.Join(t.TempDir(), "tree")), os.MkdirAll(kept, 0o700), os.WriteFile(archive, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 0 {
+	if gone, err := (Remover{Cache: s}).Prune(t.Context()); err != nil || len(gone) != 0 {
 		t.Errorf("prune took %v, %v", gone, err)
 	}
 	if _, err := os.Stat(record); err != nil {
@@ -386,7 +386,7 @@ func TestHalvesOfImagesArePruned(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if gone, err := s.Prune(t.Context()); err != nil || len(gone) != 0 {
+	if gone, err := (Remover{Cache: s}).Prune(t.Context()); err != nil || len(gone) != 0 {
 		t.Errorf("prune took %v, %v", gone, err)
 	}
 	nothingLeft(t, s)

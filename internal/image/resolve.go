@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/source"
 	"github.com/bee-hpc/bee/internal/spec"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // Resolve makes sure that a job's image is in the cache, pulled or built.
@@ -40,7 +43,7 @@ func (s *Store) Known(ctx context.Context, job *spec.Job, arch string) (core.Ima
 		i, err := s.byID(job.Image, job.Platform)
 		return i, err == nil
 	}
-	l, err := s.locate(ctx, ref)
+	l, err := locator{s.limits}.locate(ctx, ref)
 	if err != nil {
 		return core.Image{}, false
 	}
@@ -59,4 +62,14 @@ func (s *Store) byID(id, platform string) (core.Image, error) {
 		err = &core.Error{Kind: core.Invalid, Op: "find image", Object: id, Err: fmt.Errorf("it is for %s/%s, and `platform:` says %s", i.OS, i.Arch, platform), Remedy: "Leave one of them out."}
 	}
 	return i, err
+}
+
+// Empty gives the image without files, for this machine's architecture: for containers in
+// which nothing runs.
+func (s *Store) Empty(ctx context.Context) (core.Image, error) {
+	src, err := source.Empty(v1.Platform{OS: "linux", Architecture: runtime.GOARCH})
+	if err != nil {
+		return core.Image{}, err
+	}
+	return s.add(ctx, "empty", src, PullOptions{}.filled())
 }

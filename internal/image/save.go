@@ -37,12 +37,12 @@ func (s *Store) Save(ctx context.Context, id, called, format string, w io.Writer
 		return err
 	}
 	defer release()
-	b := bufio.NewWriterSize(w, 1<<20)
+	b, c := bufio.NewWriterSize(w, 1<<20), content{s.dir, r}
 	switch format {
 	case DockerArchive:
-		err = s.saveDocker(ctx, r, called, b)
+		err = c.saveDocker(ctx, called, b)
 	case OCIArchive:
-		err = s.saveOCI(ctx, r, called, b)
+		err = c.saveOCI(ctx, called, b)
 	default:
 		return &core.Error{Kind: core.Invalid, Op: "save image", Object: called, Err: fmt.Errorf("%q is no format of archives", format), Remedy: "Ask for " + DockerArchive + " or " + OCIArchive + "."}
 	}
@@ -58,28 +58,28 @@ func (s *Store) Save(ctx context.Context, id, called, format string, w io.Writer
 	return nil
 }
 
-func (s *Store) saveDocker(ctx context.Context, r record, called string, w io.Writer) error {
-	image, err := s.forDocker(ctx, r)
+func (c content) saveDocker(ctx context.Context, called string, w io.Writer) error {
+	image, err := c.forDocker(ctx)
 	if err != nil {
 		return err
 	}
 	tag, err := name.NewTag(called)
 	if err != nil { // an id, or a digest
-		if tag, err = name.NewTag(tagOf(r.ID)); err != nil {
+		if tag, err = name.NewTag(tagOf(c.record.ID)); err != nil {
 			return err
 		}
 	}
 	return tarball.Write(tag, image, w)
 }
 
-func (s *Store) saveOCI(ctx context.Context, r record, called string, w io.Writer) error {
-	image, err := s.original(r)
+func (c content) saveOCI(ctx context.Context, called string, w io.Writer) error {
+	image, err := c.original()
 	if err != nil {
-		if image, err = s.flattened(ctx, r); err != nil {
+		if image, err = c.flattened(ctx); err != nil {
 			return err
 		}
 	}
-	place, err := s.newWorkplace()
+	place, err := c.dir.newWorkplace()
 	if err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *Store) saveOCI(ctx context.Context, r record, called string, w io.Write
 	if err != nil {
 		return err
 	}
-	if err := l.AppendImage(image, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": called}), layout.WithPlatform(v1.Platform{OS: r.OS, Architecture: r.Arch})); err != nil {
+	if err := l.AppendImage(image, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": called}), layout.WithPlatform(v1.Platform{OS: c.record.OS, Architecture: c.record.Arch})); err != nil {
 		return err
 	}
 	return writeFilesOf(w, dir)

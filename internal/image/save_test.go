@@ -31,7 +31,7 @@ func TestSavedImagesAreWhole(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := listing(t, s.path("trees", i.ID))
+	want := listing(t, s.dir.path("trees", i.ID))
 	for _, format := range []string{DockerArchive, OCIArchive} {
 		t.Run(format, func(t *testing.T) {
 			var out bytes.Buffer
@@ -47,7 +47,7 @@ func TestSavedImagesAreWhole(t *testing.T) {
 			if err != nil || len(came) != 1 || strings.Join(came[0].Names, " ") != "tool:1" {
 				t.Fatalf("got %+v, %v", came, err)
 			}
-			if got := listing(t, other.path("trees", came[0].ID)); got != want {
+			if got := listing(t, other.dir.path("trees", came[0].ID)); got != want {
 				t.Errorf("its files are\n%s\nnot\n%s", got, want)
 			}
 			r, err := other.read(came[0].ID)
@@ -104,7 +104,7 @@ func TestDockerfilesNameImagesOfTheCache(t *testing.T) {
 		name(v1.Config{Env: []string{"OF=one", "BY=" + builder}})
 		first := build()
 		for _, file := range []string{"bin/busybox", "opt/data"} {
-			if _, err := os.Lstat(filepath.Join(s.path("trees", first.ID), file)); err != nil {
+			if _, err := os.Lstat(filepath.Join(s.dir.path("trees", first.ID), file)); err != nil {
 				t.Errorf("%s: %v", builder, err)
 			}
 		}

@@ -21,15 +21,12 @@ package image
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -44,10 +41,9 @@ type Store struct {
 	// BuildInGuest builds a Dockerfile's image in a virtual machine of this host, and
 	// gives the exit code of what does it; nil: none can be had.
 	BuildInGuest func(ctx context.Context, b GuestBuild) (code int, err error)
-	// Needed are runs that continue with an image, by its id, at some time: it is not removed.
-	Needed map[string]string
 
-	dir    string
+	dir    directory
+	refs   references
 	log    *slog.Logger
 	limits unpack.Limits
 }
@@ -77,20 +73,12 @@ func Open(dir string, log *slog.Logger) (*Store, error) {
 			Remedy: "Choose another directory with --cache or BEE_CACHE, to which and above which nobody else can write.",
 		}
 	}
-	return &Store{dir: dir, log: log, limits: unpack.DefaultLimits()}, nil
+	d := directory(dir)
+	return &Store{dir: d, refs: references{d}, log: log, limits: unpack.DefaultLimits()}, nil
 }
 
 // Dir is the cache's directory.
-func (s *Store) Dir() string { return s.dir }
-
-func hexOf(id string) string { return strings.TrimPrefix(id, "sha256:") }
-
-func (s *Store) path(kind, id string) string { return filepath.Join(s.dir, kind, hexOf(id)) }
-
-func validID(id string) bool {
-	raw, err := hex.DecodeString(hexOf(id))
-	return err == nil && len(raw) == sha256.Size
-}
+func (s *Store) Dir() string { return string(s.dir) }
 
 // Has reports whether the image's tree is there, ready for use.
 func (s *Store) Has(id string) bool {
@@ -98,7 +86,7 @@ func (s *Store) Has(id string) bool {
 		return false
 	}
 	var st unix.Stat_t
-	return unix.Lstat(s.path("trees", id), &st) == nil
+	return unix.Lstat(s.dir.path("trees", id), &st) == nil
 }
 
 func (s *Store) read(id string) (record, error) {
@@ -106,7 +94,7 @@ func (s *Store) read(id string) (record, error) {
 	if !validID(id) {
 		return r, notHere(id)
 	}
-	raw, err := os.ReadFile(s.path("images", id) + ".json")
+	raw, err := os.ReadFile(s.dir.path("images", id) + ".json")
 	if errors.Is(err, fs.ErrNotExist) {
 		return r, notHere(id)
 	}
@@ -129,7 +117,7 @@ func (s *Store) Tree(ctx context.Context, id string) (string, func(), error) {
 	if !s.Has(id) {
 		return "", nil, notHere(id)
 	}
-	f, err := s.lock(ctx, hexOf(id), unix.LOCK_SH)
+	f, err := s.dir.lock(ctx, hexOf(id), unix.LOCK_SH)
 	if err != nil {
 		return "", nil, err
 	}
@@ -137,9 +125,9 @@ func (s *Store) Tree(ctx context.Context, id string) (string, func(), error) {
 		f.Close()
 		return "", nil, notHere(id)
 	}
-	return s.path("trees", id), func() { f.Close() }, nil
+	return s.dir.path("trees", id), func() { f.Close() }, nil
 }
 
 // Kept names the directory, there or not, of what users of an image keep with
 // it: it is removed when the image is.
-func (s *Store) Kept(id string) string { return s.path("kept", id) }
+func (s *Store) Kept(id string) string { return s.dir.path("kept", id) }

@@ -22,16 +22,16 @@ import (
 // writeTar writes an image's tree as a tar stream, in order of names, with
 // hard links, user attributes, and the owners and modes that its layers reported.
 // The same tree gives the same stream.
-func (s *Store) writeTar(ctx context.Context, w io.Writer, id string) error {
+func (c content) writeTar(ctx context.Context, w io.Writer) error {
 	t := &tarTree{ctx: ctx, links: map[[2]uint64]string{}, buf: make([]byte, 256<<10)}
-	raw, err := os.ReadFile(s.path("images", id) + ".odd")
+	raw, err := os.ReadFile(c.dir.path("images", c.record.ID) + ".odd")
 	if err == nil {
 		err = json.Unmarshal(raw, &t.unusual)
 	}
 	if gone(err) != nil {
 		return err
 	}
-	root, err := os.Open(s.path("trees", id))
+	root, err := os.Open(c.dir.path("trees", c.record.ID))
 	if err != nil {
 		return err
 	}

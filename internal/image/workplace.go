@@ -18,14 +18,14 @@ type workplace struct {
 	lock *os.File
 }
 
-func (s *Store) newWorkplace() (*workplace, error) {
+func (d directory) newWorkplace() (*workplace, error) {
 	// Between making and locking it, a sweep must not take it for a leftover.
-	gate, err := s.gate(unix.LOCK_SH)
+	gate, err := d.gate(unix.LOCK_SH)
 	if err != nil {
 		return nil, err
 	}
 	defer gate.Close()
-	dir, err := os.MkdirTemp(filepath.Join(s.dir, "tmp"), "work-")
+	dir, err := os.MkdirTemp(d.folder("tmp"), "work-")
 	if err != nil {
 		return nil, err
 	}
@@ -40,8 +40,8 @@ func (s *Store) newWorkplace() (*workplace, error) {
 	return &workplace{dir, f}, nil
 }
 
-func (s *Store) gate(how int) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(s.dir, "locks", "workplaces"), os.O_CREATE|os.O_RDWR, 0o600)
+func (d directory) gate(how int) (*os.File, error) {
+	f, err := os.OpenFile(d.path("locks", "workplaces"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
@@ -58,8 +58,8 @@ func (w *workplace) end() {
 }
 
 // publish writes a small file in one step.
-func (s *Store) publish(path string, content []byte) error {
-	w, err := s.newWorkplace()
+func (d directory) publish(path string, content []byte) error {
+	w, err := d.newWorkplace()
 	if err != nil {
 		return err
 	}
@@ -75,21 +75,21 @@ func (s *Store) publish(path string, content []byte) error {
 	return os.Rename(f.Name(), path)
 }
 
-// Sweep removes what processes that died have left in the making. Layers that
+// sweep removes what processes that died have left in the making. Layers that
 // came only in part stay: the next pull continues from there.
-func (s *Store) Sweep() error {
-	entries, err := os.ReadDir(filepath.Join(s.dir, "tmp"))
+func (d directory) sweep() error {
+	entries, err := os.ReadDir(d.folder("tmp"))
 	if err != nil || len(entries) == 0 {
 		return err
 	}
-	gate, err := s.gate(unix.LOCK_EX)
+	gate, err := d.gate(unix.LOCK_EX)
 	if err != nil {
 		return err
 	}
 	var errs []error
 	var left []*os.File
 	for _, e := range entries {
-		f, err := lockLeft(filepath.Join(s.dir, "tmp", e.Name()))
+		f, err := lockLeft(filepath.Join(d.folder("tmp"), e.Name()))
 		if errs = append(errs, err); f != nil {
 			left = append(left, f)
 		}

@@ -13,41 +13,41 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// openImagesToRemove spares what runs that have not ended continue with: where it is built
-// once more it may not be the same, and where it is pulled the registry may be gone.
-func (a *Commands) openImagesToRemove(ctx context.Context) (*image.Store, error) {
-	s, err := a.OpenImages()
-	if err != nil {
-		return nil, err
+// openRemover opens the image cache to remove from it. Images that runs continue with stay:
+// one that is built once more may not be the same, and the registry of one that is pulled may
+// be gone.
+func (a *Commands) openRemover(ctx context.Context) (r image.Remover, err error) {
+	if r.Cache, err = a.OpenImages(); err != nil {
+		return r, err
 	}
 	runs, err := state.Open(ctx, a.StateDir)
 	if err != nil {
-		return nil, err
+		return r, err
 	}
 	defer runs.Close()
 	active, err := runs.Runs(ctx, state.Filter{Active: true})
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	s.Needed = map[string]string{}
+	r.Needed = map[string]string{}
 	for _, run := range active {
-		s.Needed[run.Image] = run.ID
+		r.Needed[run.Image] = run.ID
 		attempts, err := runs.Attempts(ctx, run.ID)
 		if err != nil {
-			return nil, err
+			return r, err
 		}
 		for _, at := range attempts {
-			s.Needed[at.Guest] = run.ID // none has no id
+			r.Needed[at.Guest] = run.ID // none has no id
 		}
 		sub, err := control.SubmissionOf(run) // of another version of bee, maybe
 		if err != nil || sub.Job.VM == nil || sub.Job.VM.Image == "" {
 			continue
 		}
-		if guest, err := s.Get(sub.Job.VM.Image); err == nil {
-			s.Needed[guest.ID] = run.ID
+		if guest, err := r.Cache.Get(sub.Job.VM.Image); err == nil {
+			r.Needed[guest.ID] = run.ID
 		}
 	}
-	return s, nil
+	return r, nil
 }
 
 // RmCommand returns the command `rm`.
@@ -56,13 +56,13 @@ func (a *Commands) RmCommand(g Group) *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm IMAGE...", Short: "Remove images that no run uses or continues with", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeImages(g),
 		RunE: func(c *cobra.Command, args []string) error {
-			s, err := a.openImagesToRemove(c.Context())
+			r, err := a.openRemover(c.Context())
 			if err != nil {
 				return err
 			}
 			var ids []string // each once, and all before any is removed
 			for _, word := range args {
-				i, err := g.find(s, c.Name(), word)
+				i, err := g.find(r.Cache, c.Name(), word)
 				if err != nil {
 					return err
 				}
@@ -72,7 +72,7 @@ func (a *Commands) RmCommand(g Group) *cobra.Command {
 			}
 			t := a.NewTally(asJSON)
 			for _, id := range ids {
-				t.Removed(id, s.Remove(id))
+				t.Removed(id, r.Remove(id))
 			}
 			return t.End()
 		},
@@ -86,11 +86,11 @@ func (a *Commands) newImagePruneCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove every image that no run uses or continues with, and unfinished ones", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
-			s, err := a.openImagesToRemove(c.Context())
+			r, err := a.openRemover(c.Context())
 			if err != nil {
 				return err
 			}
-			freed, err := s.Prune(c.Context()) // what is removed is reported in any case
+			freed, err := r.Prune(c.Context()) // what is removed is reported in any case
 			if asJSON {
 				views := []View{}
 				for _, i := range freed {
