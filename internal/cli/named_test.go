@@ -99,7 +99,7 @@ func (d *desk) left() string {
 	var ids []string
 	for _, r := range slices.Backward(runs) {
 		id := r.ID
-		requests, err := d.store.Requests(d.t.Context(), r.ID)
+		requests, err := d.store.Requests().Of(d.t.Context(), r.ID)
 		if err != nil {
 			d.t.Fatal(err)
 		}

@@ -54,7 +54,7 @@ func (a *runCommands) continueRequeued(ctx context.Context, s *workspace.Session
 		return false, err
 	}
 	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
-	lock, err := s.Store.Lock(run.ID)
+	lock, err := s.Store.Locks().Acquire(run.ID)
 	if core.IsKind(err, core.Busy) {
 		if run, _, err = newResumeCommands(a.Workspace).settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
 			lock, err = newResumeCommands(a.Workspace).lockSuspended(ctx, s, run)

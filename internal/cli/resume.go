@@ -104,13 +104,13 @@ func (a *resumeCommands) settle(ctx context.Context, s *workspace.Session, run s
 		return run, false, nil
 	}
 	what := "the controller of run " + run.ID + " is gone; another one"
-	lock, err := s.Store.Lock(run.ID)
+	lock, err := s.Store.Locks().Acquire(run.ID)
 	if core.IsKind(err, core.Busy) {
 		taken, err := a.justTaken(ctx, s, run)
 		if err != nil || !taken {
 			return run, false, err
 		}
-		what = "the controller of run " + run.ID + " was gone; " + s.Store.Who(run.ID)
+		what = "the controller of run " + run.ID + " was gone; " + s.Store.Locks().Who(run.ID)
 	} else {
 		if err == nil {
 			err = lock.Unlock()
@@ -131,13 +131,13 @@ func (a *resumeCommands) settle(ctx context.Context, s *workspace.Session, run s
 			return run, false, err
 		}
 	}
-	return run, s.Store.Controlled(run.ID), nil
+	return run, s.Store.Locks().Controlled(run.ID), nil
 }
 
 // justTaken reports whether a run's controller has taken it over from another one a moment
 // ago: it has not begun the run's present attempt.
 func (a *resumeCommands) justTaken(ctx context.Context, s *workspace.Session, run state.Run) (bool, error) {
-	taken := s.Store.Taken(run.ID)
+	taken := s.Store.Locks().Taken(run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Started.After(taken) {
 		return false, err
@@ -195,7 +195,7 @@ const tidyingText = "what it has left on its sites is being removed"
 // with it. Where that has continued it as well, as was asked, there is no lock.
 func (a *resumeCommands) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
 	for begun, reported := time.Now(), false; ; {
-		lock, err := s.Store.Lock(run.ID)
+		lock, err := s.Store.Locks().Acquire(run.ID)
 		switch {
 		case !core.IsKind(err, core.Busy):
 			return lock, err
@@ -204,7 +204,7 @@ func (a *resumeCommands) lockSuspended(ctx context.Context, s *workspace.Session
 		case !run.State.Resumable():
 			return nil, nil
 		case time.Since(begun) > tidying:
-			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Who(run.ID) + " has it: " + tidyingText), Remedy: "`bee supervise` continues it after that; `bee show " + run.ID + "` tells more."}
+			return nil, &core.Error{Kind: core.Busy, Op: "resume run", Object: run.ID, Err: errors.New(s.Store.Locks().Who(run.ID) + " has it: " + tidyingText), Remedy: "`bee supervise` continues it after that; `bee show " + run.ID + "` tells more."}
 		}
 		if !reported && time.Since(begun) > silence {
 			reported = true

@@ -273,7 +273,7 @@ func (a *runCommands) ending(ctx context.Context, s *workspace.Session, run stat
 // warnOfOutputs names outputs that are not in their place, even where quiet is wanted: else
 // a script takes the file there for the result.
 func (a *runCommands) warnOfOutputs(ctx context.Context, s *workspace.Session, id string) error {
-	events, err := s.Store.Events(ctx, id, event.KindOutputRenamed, event.KindHiddenRenamed)
+	events, err := s.Store.History().Events(ctx, id, event.KindOutputRenamed, event.KindHiddenRenamed)
 	if err != nil {
 		return err
 	}

@@ -102,7 +102,7 @@ func watchSignals(ctx context.Context, s *workspace.Session, run string, ui *con
 				return
 			case console.Stop:
 				stopping = true
-				if err := s.Store.AskStop(ctx, run); err != nil {
+				if err := s.Store.Requests().AskStop(ctx, run); err != nil {
 					s.Log.Warn("record the stop", "err", err)
 				}
 				ui.Note("stopping run " + run)

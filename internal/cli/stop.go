@@ -113,7 +113,7 @@ func endRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o stop
 
 // askEnd has a run end, and does not wait for it.
 func askEnd(ctx context.Context, s *workspace.Session, run state.Run, o stopOptions) error {
-	if err := s.Store.AskStop(ctx, run.ID); err != nil { // before its site is declared lost, lest it continue elsewhere
+	if err := s.Store.Requests().AskStop(ctx, run.ID); err != nil { // before its site is declared lost, lest it continue elsewhere
 		return err
 	}
 	if o.without {
@@ -148,8 +148,8 @@ func namesOr(flag string, set bool, words []string) error {
 // nudge makes a run's controller look at the record; a run without one gets
 // a new controller, which looks first of all.
 func nudge(s *workspace.Session, id string) error {
-	reported, err := s.Store.Nudge(id)
-	if host := s.Store.Elsewhere(id); err == nil && reported && host != "" {
+	reported, err := s.Store.Locks().Nudge(id)
+	if host := s.Store.Locks().Elsewhere(id); err == nil && reported && host != "" {
 		s.Workspace.Say("run %s: its controller on host %s looks within %v", id, host, supervisor.StopInterval)
 	}
 	if err != nil || reported {
@@ -184,7 +184,7 @@ func awaitEnd(ctx context.Context, s *workspace.Session, run state.Run) (state.R
 		if run.State.Final() || wait <= 100*time.Millisecond {
 			continue
 		}
-		e, is, err := s.Store.LastEvent(ctx, run.ID)
+		e, is, err := s.Store.History().Last(ctx, run.ID)
 		if err != nil {
 			return run, err
 		}
@@ -195,7 +195,7 @@ func awaitEnd(ctx context.Context, s *workspace.Session, run state.Run) (state.R
 			last = -1
 			s.Workspace.Say("run %s: %s", run.ID, endingText(ctx, s, run))
 		}
-		if s.Store.Controlled(run.ID) {
+		if s.Store.Locks().Controlled(run.ID) {
 			started = time.Time{}
 			continue
 		}
@@ -230,7 +230,7 @@ func endingText(ctx context.Context, s *workspace.Session, run state.Run) string
 	default:
 		text += " on site " + attempts[n-1].Site
 	}
-	if host := s.Store.Elsewhere(run.ID); host != "" {
+	if host := s.Store.Locks().Elsewhere(run.ID); host != "" {
 		text += ", by its controller on host " + host
 	}
 	return text + ", which is waited for; Ctrl-C leaves it to end by itself"

@@ -31,7 +31,7 @@ func (d *desk) asElsewhere(id string) {
 // TestStopSaysThatItIsAskedElsewhere, and starts no controller here.
 func TestStopSaysThatItIsAskedElsewhere(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
-	controller, err := d.store.Lock("aaaa1111")
+	controller, err := d.store.Locks().Acquire("aaaa1111")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
 		t.Fatal("it ends though nobody has asked for it")
 	default:
 	}
-	if err := d.store.AskStop(t.Context(), "aaaa1111"); err != nil {
+	if err := d.store.Requests().AskStop(t.Context(), "aaaa1111"); err != nil {
 		t.Fatal(err)
 	}
 	<-stop

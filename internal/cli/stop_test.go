@@ -42,7 +42,7 @@ func stopPrints(t *testing.T, st state.RunState, attempt state.Attempt, what str
 	if err := d.store.PutAttempt(t.Context(), attempt, false); err != nil {
 		t.Fatal(err)
 	}
-	controller, err := d.store.Lock("aaaa1111")
+	controller, err := d.store.Locks().Acquire("aaaa1111")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +101,7 @@ func TestSuperviseFindsNewSites(t *testing.T) {
 // TestResumeSaysWhereARunStands, whichever process has it.
 func TestResumeSaysWhereARunStands(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
-	controller, err := d.store.Lock("aaaa1111")
+	controller, err := d.store.Locks().Acquire("aaaa1111")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now().Add(-time.Hour)}, false); err != nil {
 			t.Fatal(err)
 		}
-		controller, err := d.store.Lock(run.ID)
+		controller, err := d.store.Locks().Acquire(run.ID)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -38,7 +38,7 @@ func TestCommandsThatReadStartNothing(t *testing.T) {
 // TestNoCommandIsNamedWithoutNeed: of runs that need no controller, nothing is reported.
 func TestNoCommandIsNamedWithoutNeed(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", State: state.Succeeded}, state.Run{ID: "bbbb1111", State: state.Suspended}, state.Run{ID: "cccc1111", State: state.Running})
-	lock, err := d.store.Lock("cccc1111") // as its controller does
+	lock, err := d.store.Locks().Acquire("cccc1111") // as its controller does
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestNoCommandIsNamedWithoutNeed(t *testing.T) {
 // moment.
 func TestSuperviseLooksTwice(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Queued, Submission: []byte(`{"version": 1}`)})
-	lock, err := d.store.Lock("aaaa1111")
+	lock, err := d.store.Locks().Acquire("aaaa1111")
 	if err != nil {
 		t.Fatal(err)
 	}

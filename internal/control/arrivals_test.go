@@ -23,7 +23,7 @@ func TestArrivalsEndWithTheRun(t *testing.T) {
 				if _, err := w.setAside(t.Context(), run.ID, &core.Panic{Value: "boom"}); err != nil {
 					t.Fatal(err)
 				}
-				if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+				if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -90,7 +90,7 @@ func (c *Controller) setAside(ctx context.Context, id string, why error) (state.
 // SetAside sets a run aside whose controllers crash, with the reason and the runtime's text
 // of the last crash. It does nothing to a run with a controller.
 func (c *Controller) SetAside(ctx context.Context, id, reason, text string) error {
-	lock, err := c.Store.Lock(id)
+	lock, err := c.Store.Locks().Acquire(id)
 	if core.IsKind(err, core.Busy) {
 		return nil
 	}

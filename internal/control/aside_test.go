@@ -75,10 +75,10 @@ func TestAPanicSetsTheRunAside(t *testing.T) {
 			if ids, err := w.Garbage().Orphans(t.Context()); err != nil || len(ids) > 0 {
 				t.Errorf("orphans: %v, %v", ids, err)
 			}
-			if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+			if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 				t.Fatal(err)
 			}
-			if ids, err := w.Store.Stopping(t.Context()); err != nil || len(ids) != 1 {
+			if ids, err := w.Store.Requests().Stopping(t.Context()); err != nil || len(ids) != 1 {
 				t.Errorf("to be stopped: %v, %v", ids, err)
 			}
 			if over := w.drive(t, run, nil); over.State != state.Stopped || dialled > 0 {
@@ -173,7 +173,7 @@ func TestARecordThatDoesNotParse(t *testing.T) {
 			if list, err := w.Store.Runs(t.Context(), state.Filter{Active: true}); err != nil || len(list) != 1 {
 				t.Errorf("runs that are not over: %+v, %v", list, err)
 			}
-			if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+			if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 				t.Fatal(err)
 			}
 			got := w.drive(t, run, nil)
@@ -200,7 +200,7 @@ func TestARunWhoseSitePanicsIsForgotten(t *testing.T) {
 		p, err := provider(s)
 		return panickingSite{p.(*fakeSite)}, err
 	}
-	if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+	if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 		t.Fatal(err)
 	}
 	if run = w.drive(t, run, nil); run.State != state.Stopped {

@@ -51,7 +51,7 @@ func TestAStopWhileARunWaitsToBeTriedAgain(t *testing.T) {
 	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Retry: 0, Volume: spec.Volume{Path: "/work"}})
 	w.drive(t, run, nil)
 	run.State = state.Queued
-	if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.AskStop(t.Context(), run.ID)); err != nil {
+	if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.Requests().AskStop(t.Context(), run.ID)); err != nil {
 		t.Fatal(err)
 	}
 	if got := w.drive(t, run, nil); got.State != state.Stopped {

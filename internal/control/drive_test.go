@@ -131,7 +131,7 @@ func TestStop(t *testing.T) {
 	t.Run("before it began", func(t *testing.T) {
 		w := newWorld(t, "a")
 		run := w.submit(t)
-		if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+		if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 			t.Fatal(err)
 		}
 		if got := w.drive(t, run, nil); got.State != state.Stopped {

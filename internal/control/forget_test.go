@@ -53,7 +53,7 @@ func TestForgettingKeepsWhatASiteStillHolds(t *testing.T) {
 					a.silence(errSilent)
 				}
 				if c.tidied {
-					lock, err := w.Store.Lock(run.ID)
+					lock, err := w.Store.Locks().Acquire(run.ID)
 					if err != nil {
 						t.Fatal(err)
 					}

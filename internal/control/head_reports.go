@@ -76,7 +76,7 @@ func (h *headReports) showProgress(ctx context.Context, e protocol.Event) {
 // another controller receives the same event again.
 func (h *headReports) remark(ctx context.Context, e protocol.Event) {
 	remark := event.Event{Run: h.rec.of.run.ID, Attempt: h.rec.N, Fields: event.Remark{Site: h.at.site.Name, Message: core.Printable(e.Message, event.MaxText)}}
-	known, _ := h.rec.of.c.Store.HasEvent(ctx, remark) // else it is recorded twice
+	known, _ := h.rec.of.c.Store.History().Has(ctx, remark) // else it is recorded twice
 	if known {
 		return
 	}

@@ -92,7 +92,7 @@ func TestACallThatAHeadAcceptsAndDies(t *testing.T) {
 				if (got == nil) != c.ok || got != nil && (core.KindOf(got) != c.kind || core.Remedy(got) == "" && c.kind != core.Unsupported) {
 					t.Errorf("got %v, kind %v", got, core.KindOf(got))
 				}
-				list, err := w.Store.Requests(t.Context(), run.ID)
+				list, err := w.Store.Requests().Of(t.Context(), run.ID)
 				if err != nil || len(list) != 1 || list[0].Result != c.result || list[0].Attempt != 1 {
 					t.Errorf("requests %+v, %v", list, err)
 				}

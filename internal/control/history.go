@@ -49,7 +49,7 @@ func (r *controlled) recordSeen(ctx context.Context, f event.Fields) {
 // recordRoute records the route of a transfer, unless it is that of the last transfer
 // between the two.
 func (r *controlled) recordRoute(ctx context.Context, route event.Route) {
-	routes, _ := r.c.Store.Events(ctx, r.run.ID, event.KindRoute) // else it is recorded twice
+	routes, _ := r.c.Store.History().Events(ctx, r.run.ID, event.KindRoute) // else it is recorded twice
 	for _, e := range slices.Backward(routes) {
 		if last, is := e.Fields.(event.Route); is && last.From == route.From && last.To == route.To {
 			if last.Direct == route.Direct {
@@ -63,7 +63,7 @@ func (r *controlled) recordRoute(ctx context.Context, route event.Route) {
 
 // recordLast is record, without a line where the last event is the same already.
 func (r *controlled) recordLast(ctx context.Context, f event.Fields) {
-	last, is, err := r.c.Store.LastEvent(ctx, r.run.ID)
+	last, is, err := r.c.Store.History().Last(ctx, r.run.ID)
 	if err == nil && is && event.Key(last.Fields) == event.Key(f) {
 		return
 	}

@@ -275,7 +275,7 @@ func (m *model) standBy(ctx context.Context, c *Controller) error {
 func (m *model) asRecorded(ctx context.Context) []byte {
 	run, err := m.store.Run(ctx, m.bystander)
 	attempts, aerr := m.store.Attempts(ctx, m.bystander)
-	events, nerr := m.store.Events(ctx, m.bystander)
+	events, nerr := m.store.History().Events(ctx, m.bystander)
 	entries, derr := os.ReadDir(m.store.RunDir(m.bystander))
 	own, oerr := readSmall(filepath.Join(m.store.RunDir(m.bystander), "own"))
 	if err := errors.Join(err, aerr, nerr, derr, oerr); err != nil {
@@ -308,7 +308,7 @@ func (m *model) judgeLiars(ctx context.Context, run state.Run) {
 		stack, err := os.ReadFile(StackPath(m.store.RunDir(m.run)))
 		m.wrong("it ended as %s: %s (%v)", run.State, stack, err)
 	}
-	events, err := m.store.Events(ctx, m.run)
+	events, err := m.store.History().Events(ctx, m.run)
 	raw, jerr := json.Marshal([]any{run.Message, run.Remedy, m.attempts(), events})
 	if err := errors.Join(err, jerr); err != nil {
 		m.wrong("its records cannot be read: %v", err)

@@ -81,7 +81,7 @@ func (s *modelSite) writeOff() {
 		l.written = l.written || owner.Attempt == last
 	}
 	m.mu.Unlock()
-	if _, err := m.store.Ask(context.Background(), state.Request{Run: m.run, Attempt: last, Kind: state.RequestSiteLost}); err != nil {
+	if _, err := m.store.Requests().Ask(context.Background(), state.Request{Run: m.run, Attempt: last, Kind: state.RequestSiteLost}); err != nil {
 		panic(err)
 	}
 }

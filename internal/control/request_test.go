@@ -14,7 +14,7 @@ import (
 // answered fails unless the requests of a run have these results, in this order.
 func (w *world) answered(t *testing.T, run string, want ...state.RequestResult) {
 	t.Helper()
-	list, err := w.Store.Requests(t.Context(), run)
+	list, err := w.Store.Requests().Of(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestAResumeOutlivesItsCommand(t *testing.T) {
 			}
 			results := []state.RequestResult{c.result}
 			if c.state == state.Stopped {
-				if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+				if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 					t.Fatal(err)
 				}
 				results = append(results, state.RequestDone)

@@ -26,7 +26,7 @@ func (q requests) ask(ctx context.Context, run string, attempts []state.Attempt,
 		}
 		r.Sites = raw
 	}
-	return q.store.Ask(ctx, r)
+	return q.store.Requests().Ask(ctx, r)
 }
 
 // askOf records a request that means one attempt of a run, and calls ask as askHead does. The
@@ -40,5 +40,5 @@ func (q requests) askOf(ctx context.Context, run state.Run, attempt int, kind st
 	if err == nil || errors.As(err, new(unsettledError)) { // it counts if the job was asked
 		return r, err
 	}
-	return r, errors.Join(err, q.store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
+	return r, errors.Join(err, q.store.Requests().Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
 }

@@ -72,7 +72,7 @@ func (c *Controller) Checkpoint(ctx context.Context, run state.Run, attempt int,
 	if err != nil {
 		return err
 	}
-	return c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestDone, "")
+	return c.Store.Requests().Answer(context.WithoutCancel(ctx), r.ID, state.RequestDone, "")
 }
 
 // requestedSites gives the sites that the run's user has sent it to; sent without any: to any but
@@ -81,7 +81,7 @@ func (d *drive) requestedSites(ctx context.Context) (sites []spec.Site, sent boo
 	if !d.unsent.IsZero() && time.Since(d.unsent) < requestLookAgain {
 		return nil, false, nil
 	}
-	r, err := d.c.Store.OpenRequest(ctx, d.run.ID, state.RequestMove)
+	r, err := d.c.Store.Requests().Open(ctx, d.run.ID, state.RequestMove)
 	if err != nil {
 		return nil, false, err
 	}
@@ -92,11 +92,11 @@ func (d *drive) requestedSites(ctx context.Context) (sites []spec.Site, sent boo
 	if over, err := d.overtaken(ctx, *r); err != nil {
 		return nil, false, err
 	} else if over {
-		return nil, false, d.c.Store.Answer(ctx, r.ID, state.RequestOvertaken, "")
+		return nil, false, d.c.Store.Requests().Answer(ctx, r.ID, state.RequestOvertaken, "")
 	}
 	if len(r.Sites) > 0 {
 		if err := json.Unmarshal(r.Sites, &sites); err != nil {
-			return nil, false, d.c.Store.Answer(ctx, r.ID, state.RequestRefused, err.Error())
+			return nil, false, d.c.Store.Requests().Answer(ctx, r.ID, state.RequestRefused, err.Error())
 		}
 	}
 	d.asksMove = r.ID
@@ -136,7 +136,7 @@ func (d *drive) applyMove(ctx context.Context, from string) (bool, error) {
 		}
 	}
 	d.first = 0
-	return true, recorded(d.c.Store.Answer(ctx, d.asksMove, state.RequestDone, ""))
+	return true, recorded(d.c.Store.Requests().Answer(ctx, d.asksMove, state.RequestDone, ""))
 }
 
 func siteNames(sites []spec.Site) []string {

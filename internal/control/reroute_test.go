@@ -71,7 +71,7 @@ func TestARunThatWaitsIsSentElsewhere(t *testing.T) {
 				if took := time.Since(begun); run.State != state.Succeeded || attempts[len(attempts)-1].Site != "b" || took > atMost || took < sent {
 					t.Errorf("%s after %v: %s\n%s", run.State, took, run.Message, history(t, w, run.ID))
 				}
-				if now, err := w.Store.OpenRequest(t.Context(), run.ID, state.RequestMove); err != nil || now != nil || !strings.Contains(history(t, w, run.ID), `move_requested {"sites":["b"]}`) {
+				if now, err := w.Store.Requests().Open(t.Context(), run.ID, state.RequestMove); err != nil || now != nil || !strings.Contains(history(t, w, run.ID), `move_requested {"sites":["b"]}`) {
 					t.Errorf("%v, request %v\n%s", err, now, history(t, w, run.ID))
 				}
 				w.nothingHeld(t)
@@ -158,7 +158,7 @@ func TestAMoveLeavesTheSite(t *testing.T) {
 				if run.State != state.Succeeded || !asked || !slices.Equal(sites, []string{"a", "b", "a"}) {
 					t.Errorf("%s on %v\n%s", run.State, sites, history(t, w, run.ID))
 				}
-				if raw, err := w.Store.OpenRequest(t.Context(), run.ID, state.RequestMove); err != nil || raw != nil {
+				if raw, err := w.Store.Requests().Open(t.Context(), run.ID, state.RequestMove); err != nil || raw != nil {
 					t.Errorf("its user's word is still %v, %v", raw, err)
 				}
 				w.nothingHeld(t)
@@ -195,7 +195,7 @@ func TestARequestMeansOneAttempt(t *testing.T) {
 			if sites, sent, err := d.requestedSites(t.Context()); err != nil || sent != c.acts || c.acts && sites[0].Name != "rack" {
 				t.Errorf("sent %t to %v, %v", sent, sites, err)
 			}
-			if list, err := w.Store.Requests(t.Context(), run.ID); err != nil || len(list) != 1 || list[0].Result != c.result {
+			if list, err := w.Store.Requests().Of(t.Context(), run.ID); err != nil || len(list) != 1 || list[0].Result != c.result {
 				t.Errorf("requests %+v, %v", list, err)
 			}
 		})

@@ -42,7 +42,7 @@ func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run,
 	if !run.State.Resumable() {
 		return run, nil
 	}
-	r, err := c.Store.OpenRequest(ctx, run.ID, state.RequestResume)
+	r, err := c.Store.Requests().Open(ctx, run.ID, state.RequestResume)
 	if err != nil || r == nil {
 		return run, err
 	}
@@ -51,11 +51,11 @@ func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run,
 		return run, err
 	}
 	if n := len(attempts); n > 0 && attempts[n-1].N != r.Attempt { // it was resumed since
-		return run, c.Store.Answer(ctx, r.ID, state.RequestOvertaken, "")
+		return run, c.Store.Requests().Answer(ctx, r.ID, state.RequestOvertaken, "")
 	}
 	again, err := queued(ctx, c.Store, run, r.Sites)
 	if err != nil {
-		return run, errors.Join(err, c.Store.Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
+		return run, errors.Join(err, c.Store.Requests().Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
 	}
 	r.Result = state.RequestDone
 	if _, err := c.Store.Write(ctx, state.Change{Run: &again, Answers: []state.Request{*r}}); err != nil {
@@ -154,7 +154,7 @@ func (c *Controller) Awaken(ctx context.Context) ([]state.Run, error) {
 
 // awaken continues one of them.
 func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, error) {
-	lock, err := c.Store.Lock(id)
+	lock, err := c.Store.Locks().Acquire(id)
 	if err != nil {
 		return state.Run{}, false, err
 	}

@@ -51,7 +51,7 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			if run.StopAsked {
-				if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+				if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -73,7 +73,7 @@ func TestARunWhoseSecretsCannotBeReadIsLeftAlone(t *testing.T) {
 // TestARunThatIsOverNeedsNoSecrets: to end it, and to give back what it holds, takes none.
 func TestARunThatIsOverNeedsNoSecrets(t *testing.T) {
 	for name, end := range map[string]func(w *world, run state.Run) error{
-		"to be stopped": func(w *world, run state.Run) error { return w.Store.AskStop(t.Context(), run.ID) },
+		"to be stopped": func(w *world, run state.Run) error { return w.Store.Requests().AskStop(t.Context(), run.ID) },
 		"over": func(w *world, run state.Run) error {
 			run.State = state.Failed
 			lease := &core.Handle{Driver: "fake", Owner: core.Owner{Run: run.ID, Attempt: 1}}

@@ -424,7 +424,7 @@ func (m *model) userStops(ctx context.Context) {
 		}
 		m.mu.Unlock()
 		if asks { // unlocked: it may wait for a controller that writes just now
-			m.store.AskStop(context.WithoutCancel(ctx), m.run) //nolint:errcheck // the channel tells it too
+			m.store.Requests().AskStop(context.WithoutCancel(ctx), m.run) //nolint:errcheck // the channel tells it too
 			close(m.stop)
 		}
 	})

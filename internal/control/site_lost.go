@@ -93,7 +93,7 @@ func (rec *record) declaredLost(ctx context.Context) bool {
 		return false
 	}
 	rec.declaredLostAsked = time.Now()
-	r, err := rec.of.c.Store.OpenRequest(ctx, rec.of.run.ID, state.RequestSiteLost)
+	r, err := rec.of.c.Store.Requests().Open(ctx, rec.of.run.ID, state.RequestSiteLost)
 	if err != nil || r == nil || r.Attempt != rec.N {
 		return false
 	}

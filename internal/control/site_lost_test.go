@@ -181,7 +181,7 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 				time.AfterFunc(20*time.Minute, func() {
 					defer close(said)
 					if c.stop {
-						if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+						if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 							t.Error(err)
 						}
 					}
@@ -242,7 +242,7 @@ func TestASiteThatAnswersIsNotLost(t *testing.T) {
 // that did not answer then.
 func TestAWordAboutOneAttemptIsNotAboutTheNext(t *testing.T) {
 	w, run := vanishing(t, 0, true)
-	if _, err := w.Store.Ask(t.Context(), state.Request{Run: run.ID, Attempt: 1, Kind: state.RequestSiteLost}); err != nil {
+	if _, err := w.Store.Requests().Ask(t.Context(), state.Request{Run: run.ID, Attempt: 1, Kind: state.RequestSiteLost}); err != nil {
 		t.Fatal(err)
 	}
 	for n, want := range []bool{false, true, false} {
@@ -298,7 +298,7 @@ func TestALostSiteKeepsAnEarlierMove(t *testing.T) {
 		if err != nil || got.State != state.Succeeded || len(list) != 2 || list[1].Site != "rack" {
 			t.Errorf("got %+v, %v, after %+v", got.State, err, list)
 		}
-		requests, err := w.Store.Requests(t.Context(), run.ID)
+		requests, err := w.Store.Requests().Of(t.Context(), run.ID)
 		if err != nil || len(requests) != 2 {
 			t.Fatalf("requests %+v, %v", requests, err)
 		}

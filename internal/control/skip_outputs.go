@@ -23,7 +23,7 @@ func (rec *record) doesWithout(ctx context.Context) bool {
 	if !rec.of.stopAsked() {
 		return false
 	}
-	r, err := rec.of.c.Store.OpenRequest(ctx, rec.of.run.ID, state.RequestWithoutOutputs)
+	r, err := rec.of.c.Store.Requests().Open(ctx, rec.of.run.ID, state.RequestWithoutOutputs)
 	if err != nil || r == nil || r.Attempt != rec.N {
 		return false
 	}

@@ -97,7 +97,7 @@ func (c *Controller) submit(ctx context.Context, op string, s Submission, fill f
 		return state.Run{}, nil, err
 	}
 	run := state.Run{ID: state.NewID(), Name: s.Job.Name, State: state.Queued, Created: time.Now(), Submission: raw}
-	lock, err := c.Store.Lock(run.ID)
+	lock, err := c.Store.Locks().Acquire(run.ID)
 	if err != nil {
 		return run, nil, err
 	}

@@ -39,7 +39,7 @@ func TestEveryPairIsRecorded(t *testing.T) {
 				if err := rec.put(t.Context()); err != nil {
 					t.Fatal(err)
 				}
-				events, err := w.Store.Events(t.Context(), run.ID, event.KindAttemptState)
+				events, err := w.Store.History().Events(t.Context(), run.ID, event.KindAttemptState)
 				if err != nil || len(events) == 0 {
 					t.Fatalf("%s on %s: no events, %v", e, was, err)
 				}

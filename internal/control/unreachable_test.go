@@ -191,7 +191,7 @@ func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 					t.Fatal(err)
 				}
 				if c.stop {
-					if err := w.Store.AskStop(t.Context(), run.ID); err != nil {
+					if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
 						t.Fatal(err)
 					}
 				}

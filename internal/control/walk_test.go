@@ -22,7 +22,7 @@ import (
 // eventsOf returns a run's history; of given kinds only, if there are any.
 func eventsOf(t *testing.T, w *world, run string, kinds ...event.Kind) []event.Event {
 	t.Helper()
-	list, err := w.Store.Events(t.Context(), run, kinds...)
+	list, err := w.Store.History().Events(t.Context(), run, kinds...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,14 +54,14 @@ func (n *Notifier) read(ctx context.Context) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	events, err := n.Store.Events(ctx, run.ID, event.KindEnded, event.KindMoved, event.KindSuspended, event.KindWaited)
+	events, err := n.Store.History().Events(ctx, run.ID, event.KindEnded, event.KindMoved, event.KindSuspended, event.KindWaited)
 	return found{run, events}, err
 }
 
 // addOnce adds an event unless the run has it.
 func (n *Notifier) addOnce(ctx context.Context, f event.Fields) (added bool, err error) {
 	e := event.Event{Run: n.Run, Fields: f}
-	has, err := n.Store.HasEvent(ctx, e)
+	has, err := n.Store.History().Has(ctx, e)
 	if err != nil || has {
 		return false, err
 	}

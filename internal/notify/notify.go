@@ -185,7 +185,7 @@ type result struct {
 func (s *sending) serve(ctx context.Context) error {
 	s.controlled = time.Now()
 	for {
-		controlled := s.Store.Controlled(s.Run)
+		controlled := s.Store.Locks().Controlled(s.Run)
 		if controlled {
 			s.controlled = time.Now()
 		}

@@ -194,7 +194,7 @@ func TestGivenUp(t *testing.T) {
 	if err := n.Serve(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	events, err := n.Store.Events(t.Context(), run, event.KindNotificationFailed)
+	events, err := n.Store.History().Events(t.Context(), run, event.KindNotificationFailed)
 	if err != nil || len(events) != 1 {
 		t.Fatalf("%v: %+v", err, events)
 	}

@@ -114,7 +114,7 @@ func (s *Store) readBeside(id string) (beside, error) {
 
 // adopt enters the runs whose records are stored with their files into a new database.
 func (s *Store) adopt(ctx context.Context) error {
-	entries, err := os.ReadDir(s.runDirs())
+	entries, err := os.ReadDir(filepath.Join(s.dir, runsName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (s *Store) Adopt(ctx context.Context, id string) error {
 		return err
 	}
 	if b.Run.StopAsked {
-		return s.AskStop(ctx, id)
+		return s.Requests().AskStop(ctx, id)
 	}
 	return nil
 }

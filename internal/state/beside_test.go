@@ -14,7 +14,7 @@ import (
 func recorded(t *testing.T, s *Store) Run {
 	t.Helper()
 	run := Run{ID: NewID(), Name: "job", State: Suspended, Created: time.Now(), Submission: []byte(`{"version":1}`)}
-	lock, err := s.Lock(run.ID)
+	lock, err := s.Locks().Acquire(run.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,9 +26,15 @@ func (s *Store) AddEvent(ctx context.Context, e event.Event) (event.Event, error
 	return written[0], nil
 }
 
+// History is what has happened to the runs of a store, as events.
+type History struct{ db *conn }
+
+// History returns that of all runs.
+func (s *Store) History() History { return History{s.db} }
+
 // Events returns a run's history, oldest first; of given kinds only, if there are any.
-func (s *Store) Events(ctx context.Context, run string, kinds ...event.Kind) ([]event.Event, error) {
-	list, err := rows(ctx, s.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq", run)
+func (h History) Events(ctx context.Context, run string, kinds ...event.Kind) ([]event.Event, error) {
+	list, err := rows(ctx, h.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? ORDER BY seq", run)
 	if err != nil {
 		return nil, fmt.Errorf("read the history of run %s: %w", run, err)
 	}
@@ -46,10 +52,10 @@ func (s *Store) Events(ctx context.Context, run string, kinds ...event.Kind) ([]
 	return of, nil
 }
 
-// LastEvent returns the newest event of a run but for changes of an attempt's state, and
+// Last returns the newest event of a run but for changes of an attempt's state, and
 // whether there is one.
-func (s *Store) LastEvent(ctx context.Context, run string) (event.Event, bool, error) {
-	list, err := rows(ctx, s.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? AND kind<>'attempt_state' ORDER BY seq DESC LIMIT 1", run)
+func (h History) Last(ctx context.Context, run string) (event.Event, bool, error) {
+	list, err := rows(ctx, h.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? AND kind<>'attempt_state' ORDER BY seq DESC LIMIT 1", run)
 	if err != nil {
 		return event.Event{}, false, fmt.Errorf("read the history of run %s: %w", run, err)
 	}
@@ -59,14 +65,14 @@ func (s *Store) LastEvent(ctx context.Context, run string) (event.Event, bool, e
 	return list[0], true, nil
 }
 
-// HasEvent reports whether a run's history has an event of the same attempt that reports
+// Has reports whether a run's history has an event of the same attempt that reports
 // the same.
-func (s *Store) HasEvent(ctx context.Context, e event.Event) (bool, error) {
+func (h History) Has(ctx context.Context, e event.Event) (bool, error) {
 	raw, err := event.Encode(e.Fields)
 	if err != nil {
 		return false, err
 	}
-	found, err := rows(ctx, s.db, func(scan func(...any) error) (is bool, err error) {
+	found, err := rows(ctx, h.db, func(scan func(...any) error) (is bool, err error) {
 		err = scan(&is)
 		return is, err
 	}, "SELECT EXISTS (SELECT 1 FROM events WHERE run=? AND attempt=? AND kind=? AND fields=?)", e.Run, e.Attempt, e.Fields.Kind(), string(raw))

@@ -19,7 +19,7 @@ func TestOpenVersion5(t *testing.T) {
 
 	texts := []string{"passing over site rack: its nodes have 4 cores", `it "waits": \ 100 % – späte`, "sent by its user to lab"}
 	for _, run := range []string{"aaaa0002", "aaaa0003"} {
-		events, err := s.Events(t.Context(), run)
+		events, err := s.History().Events(t.Context(), run)
 		if err != nil || len(events) != len(texts) {
 			t.Fatalf("the history of %s: %+v, %v", run, events, err)
 		}
@@ -48,7 +48,7 @@ func TestOpenVersion5(t *testing.T) {
 	if err != nil || len(attempts) != 2 || attempts[1].Released() || attempts[1].Lease == nil {
 		t.Errorf("its attempts: %+v, %v", attempts, err)
 	}
-	if r, err := s.OpenRequest(t.Context(), "aaaa0002", RequestMove); err != nil || r == nil || r.Attempt != 2 || !strings.Contains(string(r.Sites), `"lab"`) {
+	if r, err := s.Requests().Open(t.Context(), "aaaa0002", RequestMove); err != nil || r == nil || r.Attempt != 2 || !strings.Contains(string(r.Sites), `"lab"`) {
 		t.Errorf("its request: %+v, %v", r, err)
 	}
 }
@@ -86,7 +86,7 @@ func TestWriteIsOneTransaction(t *testing.T) {
 	look := func() string {
 		r, err1 := s.Run(t.Context(), run.ID)
 		attempts, err2 := s.Attempts(t.Context(), run.ID)
-		events, err3 := s.Events(t.Context(), run.ID)
+		events, err3 := s.History().Events(t.Context(), run.ID)
 		if err := errors.Join(err1, err2, err3); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +129,7 @@ func TestHistoryIsBounded(t *testing.T) {
 			}
 		}
 	}
-	list, err := s.Events(t.Context(), "aaaa1111")
+	list, err := s.History().Events(t.Context(), "aaaa1111")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,11 +141,11 @@ func TestHistoryIsBounded(t *testing.T) {
 	if !slices.IsSortedFunc(list, func(a, b event.Event) int { return int(a.Seq - b.Seq) }) {
 		t.Error("they are not in order")
 	}
-	if newest, is, err := s.LastEvent(t.Context(), "aaaa1111"); err != nil || !is || newest.Seq != list[last].Seq {
+	if newest, is, err := s.History().Last(t.Context(), "aaaa1111"); err != nil || !is || newest.Seq != list[last].Seq {
 		t.Errorf("the last event: %+v, %v, %v", newest, is, err)
 	}
 	for reason, want := range map[string]bool{"0": true, fmt.Sprint(firstEvents + 1): false} {
-		if is, err := s.HasEvent(t.Context(), event.Event{Run: "aaaa1111", Fields: event.Queued{Reason: reason}}); err != nil || is != want {
+		if is, err := s.History().Has(t.Context(), event.Event{Run: "aaaa1111", Fields: event.Queued{Reason: reason}}); err != nil || is != want {
 			t.Errorf("event %s is there: %v, %v", reason, is, err)
 		}
 	}

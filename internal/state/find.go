@@ -41,7 +41,7 @@ func (s *Store) FindRun(ctx context.Context, word string, why Meaning) (Run, err
 			Remedy: "Look whether a variable in your script is not set; `bee ps -a` lists all runs.",
 		}
 	}
-	ids, err := s.ids(ctx, "SELECT id FROM runs WHERE id >= ? AND id < ? LIMIT 3", word, word+"\x7f")
+	ids, err := ids(ctx, s.db, "SELECT id FROM runs WHERE id >= ? AND id < ? LIMIT 3", word, word+"\x7f")
 	if err != nil {
 		return Run{}, err
 	}

@@ -61,7 +61,7 @@ func TestOpenVersion6(t *testing.T) {
 			t.Errorf("attempts of %s: %q, want %q", run, got, want)
 		}
 	}
-	if r, err := s.OpenRequest(t.Context(), "bbbb0002", RequestMove); err != nil || r == nil || r.Attempt != 3 || string(r.Sites) != `[{"name":"lab"}]` {
+	if r, err := s.Requests().Open(t.Context(), "bbbb0002", RequestMove); err != nil || r == nil || r.Attempt != 3 || string(r.Sites) != `[{"name":"lab"}]` {
 		t.Errorf("its request: %+v, %v", r, err)
 	}
 	left, err := s.Unreleased(t.Context())

@@ -19,45 +19,25 @@ import (
 // Lock is held by a run's controller for as long as it controls it.
 type Lock struct{ f *os.File }
 
-// Lock takes the run for this process, or gives a Busy error when another
-// process controls it. The kernel frees it when the holder dies.
-func (s *Store) Lock(id string) (*Lock, error) {
-	l, err := lock(s.lockPath(id), "lock run", id, "")
+// Locks are the locks of the runs of a state directory, and what they show of the
+// processes that hold them.
+type Locks struct{ dir string }
+
+// Locks returns the locks of all runs.
+func (s *Store) Locks() Locks { return Locks{s.dir} }
+
+// Acquire locks the run for this process, or returns a Busy error where another process
+// controls it. The kernel frees it when the holder dies.
+func (l Locks) Acquire(id string) (*Lock, error) {
+	held, err := lock(l.path(id), "lock run", id, "")
 	if e, busy := errors.AsType[*core.Error](err); busy {
-		e.Err = errors.New(s.Who(id) + " controls it")
+		e.Err = errors.New(l.Who(id) + " controls it")
 		e.Remedy = "`bee show " + id + "` tells what it does with it; `bee stop " + id + "` ends the run."
 	}
-	return l, err
+	return held, err
 }
-
-// Supervisor is the directory of the process that controls this user's detached
-// runs in one environment, known by a key: its lock, and the names of the runs
-// that it shall take.
-func (s *Store) Supervisor(key string) string { return filepath.Join(s.supervisors(), key) }
-
-func (s *Store) supervisors() string { return filepath.Join(s.dir, "controllers") }
-
-// Supervisors gives the directories of those that run now.
-func (s *Store) Supervisors() (dirs []string) {
-	entries, _ := os.ReadDir(s.supervisors()) // where there are none, there is none
-	for _, e := range entries {
-		if dir := s.Supervisor(e.Name()); locked(filepath.Join(dir, SupervisorLock)) {
-			dirs = append(dirs, dir)
-		}
-	}
-	return dirs
-}
-
-// SupervisorLock is the file in a supervisor's directory that is no run: it has it locked.
-const SupervisorLock = lockName
 
 const lockName = "lock"
-
-// LockSupervisor makes this process the one that controls runs in an environment,
-// or gives a Busy error where there is one.
-func (s *Store) LockSupervisor(key string) (*Lock, error) {
-	return lock(filepath.Join(s.Supervisor(key), SupervisorLock), "lock the controllers of", s.dir, "another bee process controls its runs")
-}
 
 // LockSaved takes a directory of saved virtual machines for this process, which
 // makes a run of them, or gives a Busy error when another does.
@@ -136,7 +116,7 @@ func writeAt(f *os.File, text string) error {
 func (l *Lock) Unlock() error { return l.f.Close() }
 
 // Controlled reports whether some process controls the run right now.
-func (s *Store) Controlled(id string) bool { return locked(s.lockPath(id)) }
+func (l Locks) Controlled(id string) bool { return locked(l.path(id)) }
 
 // locked reports whether some process has a file locked.
 func locked(path string) bool {
@@ -150,16 +130,16 @@ func locked(path string) bool {
 	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
 }
 
-// Nudge has the process that controls a run look for a stop that AskStop recorded: one
-// on this machine gets TERM. One on another machine that shares the directory looks by
-// itself: see Stopping. False: no process controls the run.
-func (s *Store) Nudge(id string) (bool, error) {
-	if !s.Controlled(id) {
+// Nudge has the process that controls a run look for a stop that Requests.AskStop recorded:
+// one on this machine gets TERM. One on another machine that shares the directory looks by
+// itself: see Requests.Stopping. False: no process controls the run.
+func (l Locks) Nudge(id string) (bool, error) {
+	if !l.Controlled(id) {
 		return false, nil
 	}
 	// Where there is no process of that name here, it is elsewhere, or has just taken
 	// the lock, or released it: its holder looks by itself.
-	holder, _ := holder(s.lockPath(id))
+	holder, _ := holder(l.path(id))
 	if _, err := holder.Signal(unix.SIGTERM); err != nil {
 		return false, fmt.Errorf("tell controller of run %s: %w", id, err)
 	}
@@ -168,10 +148,10 @@ func (s *Store) Nudge(id string) (bool, error) {
 
 // Elsewhere names the host on which a process controls a run, where it is another one
 // that shares the directory; else "".
-func (s *Store) Elsewhere(id string) string {
-	holder, host := holder(s.lockPath(id))
+func (l Locks) Elsewhere(id string) string {
+	holder, host := holder(l.path(id))
 	boot, err := procid.Boot()
-	if err != nil || holder.Boot == "" || holder.Boot == boot || !s.Controlled(id) {
+	if err != nil || holder.Boot == "" || holder.Boot == boot || !l.Controlled(id) {
 		return ""
 	}
 	return host
@@ -179,8 +159,8 @@ func (s *Store) Elsewhere(id string) string {
 
 // Taken is when the process that controls a run has begun to, or the last one had; zero:
 // not known.
-func (s *Store) Taken(id string) time.Time {
-	info, err := os.Stat(s.lockPath(id)) // each writes itself into it
+func (l Locks) Taken(id string) time.Time {
+	info, err := os.Stat(l.path(id)) // each writes itself into it
 	if err != nil {
 		return time.Time{}
 	}
@@ -188,14 +168,14 @@ func (s *Store) Taken(id string) time.Time {
 }
 
 // Who says which other process controls a run, as far as it is known.
-func (s *Store) Who(id string) string {
-	if host := s.Elsewhere(id); host != "" {
+func (l Locks) Who(id string) string {
+	if host := l.Elsewhere(id); host != "" {
 		return "a bee process on host " + host
 	}
 	return "another bee process"
 }
 
-func (s *Store) lockPath(id string) string { return filepath.Join(s.RunDir(id), lockName) }
+func (l Locks) path(id string) string { return filepath.Join(runDir(l.dir, id), lockName) }
 
 // address is what the holder of a lock writes into it: its process, whose number means
 // nothing on another machine and after the next boot, and the host's name for people.

@@ -47,21 +47,21 @@ func TestNudgeSignalsOnlyTheHolder(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l, err := s.Lock("run1")
+			l, err := s.Locks().Acquire("run1")
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer l.Unlock()
-			if err := os.WriteFile(s.lockPath("run1"), []byte(c.text(id)), 0o600); err != nil {
+			if err := os.WriteFile(s.Locks().path("run1"), []byte(c.text(id)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			told := make(chan os.Signal, 1)
 			signal.Notify(told, syscall.SIGTERM)
 			defer signal.Stop(told)
-			if is, err := s.Nudge("run1"); err != nil || !is {
+			if is, err := s.Locks().Nudge("run1"); err != nil || !is {
 				t.Errorf("got %v and %v, want that a process controls the run", is, err)
 			}
-			if where := s.Elsewhere("run1"); where != c.where {
+			if where := s.Locks().Elsewhere("run1"); where != c.where {
 				t.Errorf("it is said to be on %q, want %q", where, c.where)
 			}
 			// A signal that comes must not be missed, and one that does not is waited for
@@ -83,7 +83,7 @@ func TestNudgeSignalsOnlyTheHolder(t *testing.T) {
 
 func TestTheLockSaysWhoHasItAndWhere(t *testing.T) {
 	s := open(t, t.TempDir())
-	l, err := s.Lock("run1")
+	l, err := s.Locks().Acquire("run1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,13 +93,13 @@ func TestTheLockSaysWhoHasItAndWhere(t *testing.T) {
 		t.Fatal(err)
 	}
 	host, err := os.Hostname()
-	if got, is := holder(s.lockPath("run1")); got != self || is != host || err != nil {
+	if got, is := holder(s.Locks().path("run1")); got != self || is != host || err != nil {
 		t.Errorf("got %v on %q (%v), want %v on %q", got, is, err, self, host)
 	}
-	if err := os.WriteFile(s.lockPath("run1"), fmt.Appendf(nil, "%d 1 another\nlogin2\n", self.PID), 0o600); err != nil {
+	if err := os.WriteFile(s.Locks().path("run1"), fmt.Appendf(nil, "%d 1 another\nlogin2\n", self.PID), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Lock("run1"); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "login2") {
+	if _, err := s.Locks().Acquire("run1"); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "login2") {
 		t.Errorf("got %v, want that one on login2 has it", err)
 	}
 }
@@ -110,14 +110,14 @@ func TestStoppingNamesWhatIsToEnd(t *testing.T) {
 	for _, st := range []RunState{Queued, Running, Suspended, Succeeded, Failed, Stopped} {
 		put(t, s, Run{Name: "left alone", State: st})
 		r := put(t, s, Run{Name: "asked", State: st})
-		if err := s.AskStop(t.Context(), r.ID); err != nil {
+		if err := s.Requests().AskStop(t.Context(), r.ID); err != nil {
 			t.Fatal(err)
 		}
 		if !st.Final() {
 			want[r.ID] = true
 		}
 	}
-	ids, err := s.Stopping(t.Context())
+	ids, err := s.Requests().Stopping(t.Context())
 	for _, id := range ids {
 		if !want[id] {
 			t.Errorf("%s is not to end", id)
@@ -140,7 +140,7 @@ func BenchmarkStopping(b *testing.B) {
 		}
 	}
 	for b.Loop() {
-		if _, err := s.Stopping(b.Context()); err != nil {
+		if _, err := s.Requests().Stopping(b.Context()); err != nil {
 			b.Fatal(err)
 		}
 	}

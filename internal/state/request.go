@@ -72,15 +72,21 @@ DROP INDEX runs_to_stop;
 ALTER TABLE runs DROP COLUMN stop_asked;
 `
 
+// Requests are what users asked of the runs of a store.
+type Requests struct{ db *conn }
+
+// Requests returns those of all runs.
+func (s *Store) Requests() Requests { return Requests{s.db} }
+
 // Ask records a request. It overtakes the open ones of its kind; one that names sites, also
 // those of an open move. One of a run that is over is overtaken itself. A stop is recorded
 // with the run's last attempt.
-func (s *Store) Ask(ctx context.Context, r Request) (Request, error) {
+func (q Requests) Ask(ctx context.Context, r Request) (Request, error) {
 	r.Asked = time.Now()
 	if u, err := user.Current(); err == nil && r.Author == "" {
 		r.Author = u.Username
 	}
-	err := s.db.change(ctx, func(ctx context.Context, t *tx) error {
+	err := q.db.change(ctx, func(ctx context.Context, t *tx) error {
 		overtake := "UPDATE requests SET result='overtaken' WHERE run=? AND result='' AND (kind=? OR ? AND kind='move')"
 		if err := t.exec(ctx, overtake, r.Run, r.Kind, len(r.Sites) > 0); err != nil {
 			return err
@@ -101,16 +107,16 @@ RETURNING id, attempt, result`,
 }
 
 // AskStop records that the user wants the run to end.
-func (s *Store) AskStop(ctx context.Context, run string) error {
-	_, err := s.Ask(ctx, Request{Run: run, Kind: RequestStop})
+func (q Requests) AskStop(ctx context.Context, run string) error {
+	_, err := q.Ask(ctx, Request{Run: run, Kind: RequestStop})
 	return err
 }
 
 // Stopping gives those runs that are not over and that their user wants to end. It
 // reads no more of them than that: a process that controls some asks every few seconds, for
 // all of them at once.
-func (s *Store) Stopping(ctx context.Context) ([]string, error) {
-	return s.ids(ctx, "SELECT DISTINCT run FROM requests WHERE kind='stop' AND result=''")
+func (q Requests) Stopping(ctx context.Context) ([]string, error) {
+	return ids(ctx, q.db, "SELECT DISTINCT run FROM requests WHERE kind='stop' AND result=''")
 }
 
 const answerRequest = "UPDATE requests SET result=?, why=? WHERE id=? AND result=''"
@@ -122,26 +128,26 @@ const answerAtEnd = "UPDATE requests SET result=CASE WHEN ?='stopped' AND kind I
 const answerCheckpoint = "UPDATE requests SET result='overtaken' WHERE run=? AND attempt=? AND kind='checkpoint' AND result=''"
 
 // Answer sets the result of an open request.
-func (s *Store) Answer(ctx context.Context, id int64, result RequestResult, why string) error {
-	return s.db.exec(ctx, answerRequest, result, why, id)
+func (q Requests) Answer(ctx context.Context, id int64, result RequestResult, why string) error {
+	return q.db.exec(ctx, answerRequest, result, why, id)
 }
 
-// OpenRequest returns the open request of a run of one kind; nil: none.
-func (s *Store) OpenRequest(ctx context.Context, run string, kind RequestKind) (*Request, error) {
-	list, err := s.requests(ctx, "WHERE run=? AND kind=? AND result='' ORDER BY id DESC LIMIT 1", run, kind)
+// Open returns the open request of a run of one kind; nil: none.
+func (q Requests) Open(ctx context.Context, run string, kind RequestKind) (*Request, error) {
+	list, err := q.list(ctx, "WHERE run=? AND kind=? AND result='' ORDER BY id DESC LIMIT 1", run, kind)
 	if err != nil || len(list) == 0 {
 		return nil, err
 	}
 	return &list[0], nil
 }
 
-// Requests returns all requests of a run in their order.
-func (s *Store) Requests(ctx context.Context, run string) ([]Request, error) {
-	return s.requests(ctx, "WHERE run=? ORDER BY id", run)
+// Of returns all requests of a run in their order.
+func (q Requests) Of(ctx context.Context, run string) ([]Request, error) {
+	return q.list(ctx, "WHERE run=? ORDER BY id", run)
 }
 
-func (s *Store) requests(ctx context.Context, where string, args ...any) ([]Request, error) {
-	list, err := rows(ctx, s.db, func(scan func(...any) error) (r Request, err error) {
+func (q Requests) list(ctx context.Context, where string, args ...any) ([]Request, error) {
+	list, err := rows(ctx, q.db, func(scan func(...any) error) (r Request, err error) {
 		var (
 			asked sql.NullInt64
 			sites []byte

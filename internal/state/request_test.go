@@ -31,7 +31,7 @@ func TestOpenVersion9(t *testing.T) {
 			t.Errorf("requests of %s: %q, want %q", run, got, want)
 		}
 	}
-	ids, err := s.Stopping(t.Context())
+	ids, err := s.Requests().Stopping(t.Context())
 	if slices.Sort(ids); err != nil || !slices.Equal(ids, []string{"bbbb0004", "bbbb0012"}) {
 		t.Errorf("to stop are %q, %v", ids, err)
 	}
@@ -41,7 +41,7 @@ func TestOpenVersion9(t *testing.T) {
 // results returns the requests of a run, each with its attempt and result.
 func results(t *testing.T, s *Store, run string) (list []string) {
 	t.Helper()
-	all, err := s.Requests(t.Context(), run)
+	all, err := s.Requests().Of(t.Context(), run)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestRequestsEndWithTheirRun(t *testing.T) {
 			run := put(t, s, Run{Name: "pi", State: Running})
 			ask := func(n int, kind RequestKind) {
 				t.Helper()
-				if _, err := s.Ask(t.Context(), Request{Run: run.ID, Attempt: n, Kind: kind}); err != nil {
+				if _, err := s.Requests().Ask(t.Context(), Request{Run: run.ID, Attempt: n, Kind: kind}); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -80,7 +80,7 @@ func TestRequestsEndWithTheirRun(t *testing.T) {
 			attempt.N, attempt.State = 2, Computing
 			write()
 			ask(2, RequestMove)
-			if err := s.AskStop(t.Context(), run.ID); err != nil {
+			if err := s.Requests().AskStop(t.Context(), run.ID); err != nil {
 				t.Fatal(err)
 			}
 			ask(2, RequestWithoutOutputs)
@@ -110,7 +110,7 @@ func TestUnfinishedAreThoseTheirUserWantsToContinueOrEnd(t *testing.T) {
 		for _, kind := range []RequestKind{"", RequestStop, RequestResume, RequestMove} {
 			r := put(t, s, Run{Name: "pi", State: st})
 			if kind != "" {
-				if _, err := s.Ask(t.Context(), Request{Run: r.ID, Kind: kind}); err != nil {
+				if _, err := s.Requests().Ask(t.Context(), Request{Run: r.ID, Kind: kind}); err != nil {
 					t.Fatal(err)
 				}
 			}

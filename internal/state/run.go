@@ -68,7 +68,7 @@ type Run struct {
 	// Image is the id of the resolved image, once known.
 	Image     string
 	SetupDone bool
-	// StopAsked is set while a stop is an open request of the run: see AskStop.
+	// StopAsked is set while a stop is an open request of the run: see Requests.AskStop.
 	StopAsked bool
 	// Submission is what the controller needs to carry the run out, opaque here.
 	Submission json.RawMessage
@@ -107,7 +107,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 }
 
 // PutRun inserts or replaces a run's record, except what its user asks of it while another
-// process has it: see Ask.
+// process has it: see Requests.Ask.
 func (s *Store) PutRun(ctx context.Context, r Run) error {
 	_, err := s.Write(ctx, Change{Run: &r})
 	return err
@@ -144,8 +144,8 @@ func (s *Store) Run(ctx context.Context, id string) (Run, error) {
 	return list[0], nil
 }
 
-func (s *Store) ids(ctx context.Context, query string, args ...any) ([]string, error) {
-	return rows(ctx, s.db, func(scan func(...any) error) (id string, err error) {
+func ids(ctx context.Context, db *conn, query string, args ...any) ([]string, error) {
+	return rows(ctx, db, func(scan func(...any) error) (id string, err error) {
 		err = scan(&id)
 		return id, err
 	}, query, args...)
@@ -211,7 +211,7 @@ func (s *Store) Suspended(ctx context.Context) ([]Run, error) {
 // Unfinished gives the ids of all runs that a controller has to continue, also of those that
 // their user wants to continue or to end.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
-	return s.ids(ctx, `SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside')
+	return ids(ctx, s.db, `SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside')
 AND (state IN ('queued','running') OR EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result=''))`)
 }
 

@@ -16,9 +16,12 @@ import (
 
 // RunDir is the directory of files that belong to one run. It is inside the state
 // directory for any id, also for one of a record that another user has written.
-func (s *Store) RunDir(id string) string { return filepath.Join(s.runDirs(), runDirName(id)) }
+func (s *Store) RunDir(id string) string { return runDir(s.dir, id) }
 
-func (s *Store) runDirs() string { return filepath.Join(s.dir, "runs") }
+// runsName is the directory of the runs' directories, in the state directory.
+const runsName = "runs"
+
+func runDir(dir, id string) string { return filepath.Join(dir, runsName, runDirName(id)) }
 
 // runDirName is the name of a run's directory: the id, or a digest of one that cannot
 // be a name.
@@ -47,14 +50,15 @@ type Unrecorded struct {
 // Unrecorded lists the directories of runs that have no record, and that no process
 // controls.
 func (s *Store) Unrecorded(ctx context.Context) (list []Unrecorded, err error) {
-	entries, err := os.ReadDir(s.runDirs())
+	locks := s.Locks()
+	entries, err := os.ReadDir(filepath.Join(s.dir, runsName))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	for _, e := range entries {
 		id := e.Name()
 		info, ierr := e.Info()
-		if ierr != nil || !IsID(id) || s.Controlled(id) || time.Since(info.ModTime()) < settled {
+		if ierr != nil || !IsID(id) || locks.Controlled(id) || time.Since(info.ModTime()) < settled {
 			continue
 		}
 		if _, rerr := s.Run(ctx, id); rerr == nil {

@@ -93,7 +93,7 @@ func TestDirectoriesOfAnyNameHoldTheirState(t *testing.T) {
 func TestPutRunKeepsAStopThatWasAsked(t *testing.T) {
 	s := open(t, t.TempDir())
 	r := put(t, s, Run{Name: "x", State: Queued})
-	if err := s.AskStop(t.Context(), r.ID); err != nil {
+	if err := s.Requests().AskStop(t.Context(), r.ID); err != nil {
 		t.Fatal(err)
 	}
 	r.State = Running // a controller that has not looked yet
@@ -147,7 +147,7 @@ func TestWaitingForAWriterHoldsNobodyElse(t *testing.T) {
 	}
 	defer tx.Rollback()
 	asked := make(chan error, 1)
-	go func() { asked <- s.AskStop(context.Background(), r.ID) }()
+	go func() { asked <- s.Requests().AskStop(context.Background(), r.ID) }()
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if s.db.db.Stats().InUse == 0 {
 			return errors.New("the write has not begun")
@@ -190,7 +190,7 @@ func TestNewerStateIsRefusedAndKept(t *testing.T) {
 func TestLockEndsWithItsHolder(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir)
-	if s.Controlled("run1") {
+	if s.Locks().Controlled("run1") {
 		t.Error("controlled before anyone locked it")
 	}
 	// Another process holds the lock: this test, executed again.
@@ -199,12 +199,12 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
-		if !s.Controlled("run1") {
+		if !s.Locks().Controlled("run1") {
 			return os.ErrNotExist
 		}
 		return nil
 	})
-	if _, err := s.Lock("run1"); !core.IsKind(err, core.Busy) {
+	if _, err := s.Locks().Acquire("run1"); !core.IsKind(err, core.Busy) {
 		t.Errorf("second lock: got %v, want busy", err)
 	}
 	if raw, _ := os.ReadFile(filepath.Join(s.RunDir("run1"), "lock")); string(raw) == "" {
@@ -212,7 +212,7 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 	}
 	holder.Process.Kill()
 	holder.Wait() //nolint:errcheck // it was killed
-	l, err := s.Lock("run1")
+	l, err := s.Locks().Acquire("run1")
 	if err != nil {
 		t.Fatalf("after the holder's death: %v", err)
 	}
@@ -229,7 +229,7 @@ func TestHelperHoldsLock(t *testing.T) {
 		t.Skip("only a helper of TestLockEndsWithItsHolder")
 	}
 	var err error
-	if held, err = open(t, dir).Lock("run1"); err != nil {
+	if held, err = open(t, dir).Locks().Acquire("run1"); err != nil {
 		t.Fatal(err)
 	}
 	time.Sleep(time.Hour) // a select without cases is a deadlock, which ends the process

@@ -40,7 +40,7 @@ func Leave(inbox string, ids []string) error {
 
 // IsLeft reports whether a run was left for a supervisor that runs.
 func IsLeft(store *state.Store, id string) bool {
-	return slices.ContainsFunc(store.Supervisors(), func(inbox string) bool {
+	return slices.ContainsFunc(store.Supervisors().Running(), func(inbox string) bool {
 		_, err := os.Lstat(filepath.Join(inbox, id))
 		return err == nil
 	})
@@ -65,9 +65,9 @@ func waiting(inbox string) ([]string, error) {
 // for it. Where there is none, it calls serve, which is to be one with that inbox. The
 // runs' own locks ensure that each has one controller, whatever happens here.
 func ServeOrLeave(ctx context.Context, store *state.Store, key string, ids []string, serve func(ctx context.Context, inbox string) error) error {
-	inbox := store.Supervisor(key)
+	inbox := store.Supervisors().Dir(key)
 	for wait := firstLook; ; {
-		lock, err := store.LockSupervisor(key)
+		lock, err := store.Supervisors().Lock(key)
 		switch {
 		case core.IsKind(err, core.Busy):
 			if names, err := waiting(inbox); err != nil || !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(names, id) }) {

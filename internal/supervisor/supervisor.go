@@ -149,7 +149,7 @@ func (v *Supervisor) take(ctx context.Context, id string) {
 		return
 	}
 	v.startNotifying(ctx, id)
-	lock, err := v.Store.Lock(id)
+	lock, err := v.Store.Locks().Acquire(id)
 	if err != nil {
 		if !core.IsKind(err, core.Busy) { // else another process was quicker
 			v.Log.Warn("take over run", "run", id, "err", err)
@@ -209,7 +209,7 @@ func (v *Supervisor) forget(ctx context.Context, id string) *state.Lock {
 	defer v.mu.Unlock()
 	run, err := v.Store.Run(ctx, id)
 	if err == nil && !run.State.Final() && run.State != state.SetAside && (run.State != state.Suspended || run.StopAsked) {
-		if lock, err := v.Store.Lock(id); err == nil {
+		if lock, err := v.Store.Locks().Acquire(id); err == nil {
 			return lock
 		}
 	}
@@ -235,7 +235,7 @@ func (v *Supervisor) controlToEnd(ctx context.Context, id string, r *supervised,
 		if again {
 			wait = firstRetry
 		}
-		if lock, err = v.Store.Lock(id); err != nil {
+		if lock, err = v.Store.Locks().Acquire(id); err != nil {
 			return // another process has it, or the state directory is gone
 		}
 	}
@@ -269,7 +269,7 @@ func (v *Supervisor) lookForStops(ctx context.Context) {
 	if v.idle() {
 		return
 	}
-	ids, err := v.Store.Stopping(ctx)
+	ids, err := v.Store.Requests().Stopping(ctx)
 	if err != nil {
 		return // the next look is soon
 	}

@@ -37,10 +37,10 @@ func newSupervisor(store *state.Store, inbox string) *Supervisor {
 func TestRunsThatAreLeftLateAreNotForgotten(t *testing.T) {
 	store := storeOf(t, state.Run{ID: "resumed1", State: state.Queued}, state.Run{ID: "stopped1", State: state.Suspended},
 		state.Run{ID: "waiting1", State: state.Suspended}, state.Run{ID: "ended111", State: state.Succeeded}, state.Run{ID: "another1", State: state.Running})
-	if err := store.AskStop(t.Context(), "stopped1"); err != nil {
+	if err := store.Requests().AskStop(t.Context(), "stopped1"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := store.Lock("another1"); err != nil { // as another supervisor does
+	if _, err := store.Locks().Acquire("another1"); err != nil { // as another supervisor does
 		t.Fatal(err)
 	}
 	v := newSupervisor(store, t.TempDir())
@@ -57,11 +57,11 @@ func TestRunsThatAreLeftLateAreNotForgotten(t *testing.T) {
 // Where the supervisor has ended, the run is one.
 func TestARunThatIsLeftIsNoOrphan(t *testing.T) {
 	store := storeOf(t, state.Run{ID: "handed11", State: state.Queued}, state.Run{ID: "orphan11", State: state.Queued})
-	lock, err := store.LockSupervisor("key")
+	lock, err := store.Supervisors().Lock("key")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := Leave(store.Supervisor("key"), []string{"handed11"}); err != nil {
+	if err := Leave(store.Supervisors().Dir("key"), []string{"handed11"}); err != nil {
 		t.Fatal(err)
 	}
 	if !IsLeft(store, "handed11") || IsLeft(store, "orphan11") {
@@ -84,7 +84,7 @@ func TestASupervisorSeesStopsThatAreOnlyRecorded(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- v.Serve(ctx) }()
 	for _, id := range []string{"stopped1", "another1"} {
-		if err := store.AskStop(t.Context(), id); err != nil {
+		if err := store.Requests().AskStop(t.Context(), id); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -104,7 +104,7 @@ func TestASupervisorSeesStopsThatAreOnlyRecorded(t *testing.T) {
 // as soon as the run is left again, and the supervisor ends with its last run.
 func TestRunsOfAnInboxAreControlledToTheirEnd(t *testing.T) {
 	store := storeOf(t, state.Run{ID: "fails111", State: state.Queued})
-	inbox := store.Supervisor("key")
+	inbox := store.Supervisors().Dir("key")
 	if err := Leave(inbox, []string{"fails111"}); err != nil {
 		t.Fatal(err)
 	}

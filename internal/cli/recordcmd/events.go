@@ -100,7 +100,7 @@ func (a *Commands) writeEvents(ctx context.Context, s *workspace.Session, runs [
 	var lines []eventLine
 	for _, r := range runs {
 		over = over && r.State.Final()
-		events, err := s.Store.Events(ctx, r.ID)
+		events, err := s.Store.History().Events(ctx, r.ID)
 		if err != nil {
 			return false, err
 		}

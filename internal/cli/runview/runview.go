@@ -121,7 +121,7 @@ func Of(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
 	if sub, err := control.SubmissionOf(r); err == nil {
 		v.Job = viewJob(sub)
 	}
-	events, err := s.Store.Events(ctx, r.ID)
+	events, err := s.Store.History().Events(ctx, r.ID)
 	v.History = report.History(events)
 	return v, err
 }
@@ -147,7 +147,7 @@ func Summary(ctx context.Context, s *workspace.Session, r state.Run) (View, erro
 		v.Cost += view.Cost
 		v.Attempts = append(v.Attempts, view)
 	}
-	last, _, err := s.Store.LastEvent(ctx, r.ID)
+	last, _, err := s.Store.History().Last(ctx, r.ID)
 	v.Progress, v.Why = report.ProgressOf(r, attempts, time.Now()), report.Why(r, attempts, last)
 	return v, err
 }

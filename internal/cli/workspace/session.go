@@ -173,7 +173,7 @@ func (s *Session) Background(ids ...string) error {
 func (s *Session) handOver(key string, ids []string) error {
 	// Left here, and not by the process to come: other commands know from then on that
 	// they are sent.
-	if err := supervisor.Leave(s.Store.Supervisor(key), ids); err != nil {
+	if err := supervisor.Leave(s.Store.Supervisors().Dir(key), ids); err != nil {
 		return err
 	}
 	path := ControllersLog(s.Store.Dir())

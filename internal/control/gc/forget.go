@@ -94,13 +94,13 @@ const (
 func (c *Collector) lockTidied(ctx context.Context, run string) (*state.Lock, error) {
 	pause := fsutil.Backoff{First: lockLook, Longest: lockLook}
 	for begun := time.Now(); ; {
-		lock, err := c.State.Lock(run)
+		lock, err := c.State.Locks().Acquire(run)
 		switch {
 		case !core.IsKind(err, core.Busy):
 			return lock, err
 		case time.Since(begun) > lockTimeout:
 			return nil, &core.Error{
-				Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New(c.State.Who(run) + " removes what it has left on its sites"),
+				Kind: core.Busy, Op: "remove run", Object: run, Err: errors.New(c.State.Locks().Who(run) + " removes what it has left on its sites"),
 				Remedy: "Try again in a while; `bee show " + run + "` tells more.",
 			}
 		}

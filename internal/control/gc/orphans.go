@@ -14,7 +14,7 @@ const RetryRelease = time.Minute
 // only for who may have them.
 func (c *Collector) Orphans(ctx context.Context) ([]string, error) {
 	runs, err := c.needy(ctx)
-	runs = slices.DeleteFunc(runs, func(id string) bool { return c.State.Controlled(id) || c.Waits(ctx, id) })
+	runs = slices.DeleteFunc(runs, func(id string) bool { return c.State.Locks().Controlled(id) || c.Waits(ctx, id) })
 	if err != nil || len(runs) == 0 {
 		return nil, err
 	}

@@ -96,7 +96,7 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 func (c *Collector) sweepUploads(ctx context.Context, how Sweeping) (found []Swept, err error) {
 	runs, err := c.State.Runs(ctx, state.Filter{})
 	for _, run := range runs {
-		if c.State.Controlled(run.ID) {
+		if c.State.Locks().Controlled(run.ID) {
 			continue
 		}
 		objects, uerr := c.Uploads(run.ID)
@@ -117,7 +117,7 @@ func (c *Collector) sweepUploads(ctx context.Context, how Sweeping) (found []Swe
 
 // abortUploads does so for a run that no controller begins to send meanwhile.
 func (c *Collector) abortUploads(ctx context.Context, run string) error {
-	lock, err := c.State.Lock(run)
+	lock, err := c.State.Locks().Acquire(run)
 	if core.IsKind(err, core.Busy) {
 		return nil // which does it by itself
 	}
@@ -178,7 +178,7 @@ func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 	if err != nil {
 		return !core.IsKind(err, core.NotFound)
 	}
-	if (run.State.Final() || run.State == state.Suspended) && !c.State.Controlled(o.Run) {
+	if (run.State.Final() || run.State == state.Suspended) && !c.State.Locks().Controlled(o.Run) {
 		return false
 	}
 	attempts, err := c.State.Attempts(ctx, o.Run)
