@@ -115,9 +115,9 @@ func Open(ctx context.Context, o Options) (*Volume, error) {
 // Drained waits until the remote lacks nothing.
 func (v *Volume) Drained(ctx context.Context) error {
 	for {
-		v.mu.Lock()
-		drained, news := v.state.Drained(), v.news
-		v.mu.Unlock()
+		v.journal.mu.Lock()
+		drained, news := v.journal.state.Drained(), v.journal.news
+		v.journal.mu.Unlock()
 		if drained {
 			return nil
 		}
@@ -178,7 +178,7 @@ func (b *bench) crash() {
 	b.cancel()
 	b.tree.Stop()
 	b.all.Wait()
-	b.log.Close()
+	b.journal.log.Close()
 	b.tree.Close()
 	b.open(b.o)
 }
@@ -198,7 +198,7 @@ func (b *bench) file(name, text string) {
 
 func (b *bench) fileIn(dir uint64, name, text string) {
 	b.Helper()
-	a, err := b.Lookup(b.Context(), dir, name)
+	a, err := b.names.Lookup(b.Context(), dir, name)
 	if errors.Is(err, syscall.ENOENT) {
 		a, err = b.Make(b.Context(), who{}, remote.File, &calls.Request{Ino: dir, Name: name, Mode: 0o640})
 	}
@@ -286,7 +286,7 @@ func (b *bench) has(want map[string]string) {
 
 func (b *bench) sees(name string) string {
 	b.Helper()
-	a, err := b.Lookup(b.Context(), meta.Root, name)
+	a, err := b.names.Lookup(b.Context(), meta.Root, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return ""
 	}

@@ -41,7 +41,7 @@ func TestBucketKeepsAttributes(t *testing.T) {
 	empty := b.make(remote.Dir, "empty", "")
 	b.fileIn(b.make(remote.Dir, "dir", ""), "x y+z?", "inside")
 	for name, mode := range map[string]uint32{"small": 0o751, "large": 0o400} {
-		a, err := b.Lookup(t.Context(), meta.Root, name)
+		a, err := b.names.Lookup(t.Context(), meta.Root, name)
 		b.must(err)
 		_, err = b.SetAttr(t.Context(), who{}, &calls.Request{Ino: a.Ino, Valid: calls.SetMode | calls.SetMtime, Mode: mode, Mtime: 1_000_000_000_123_456_789})
 		b.must(err)
@@ -69,7 +69,7 @@ func TestBucketKeepsAttributes(t *testing.T) {
 		"empty":  {syscall.S_IFDIR | 0o711, 0, 0},
 		"moved":  {syscall.S_IFDIR | 0o755, 0, 0},
 	} {
-		a, err := other.Lookup(t.Context(), meta.Root, name)
+		a, err := other.names.Lookup(t.Context(), meta.Root, name)
 		if err != nil || a.Mode != want.mode || a.Size != want.size || want.mtime != 0 && a.Mtime != want.mtime {
 			t.Errorf("%s: %+v, %v", name, a, err)
 		}
@@ -77,7 +77,7 @@ func TestBucketKeepsAttributes(t *testing.T) {
 	if got := other.sees("larger"); got != string(large) {
 		t.Errorf("larger has %d bytes", len(got))
 	}
-	if list, err := other.List(t.Context(), meta.Root); err != nil || len(list) != 7 {
+	if list, err := other.names.List(t.Context(), meta.Root); err != nil || len(list) != 7 {
 		t.Errorf("%+v, %v", list, err)
 	}
 	uploads, err := server.Client().ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &server.Bucket})
@@ -274,7 +274,7 @@ func TestBucketOpenRemoved(t *testing.T) {
 	b.foreign("g", "before")
 	var ino []uint64
 	for _, name := range []string{"f", "g"} {
-		a, err := b.Lookup(t.Context(), meta.Root, name)
+		a, err := b.names.Lookup(t.Context(), meta.Root, name)
 		b.must(err)
 		_, err = b.OpenFile(t.Context(), a.Ino, false)
 		b.must(err)
@@ -341,7 +341,7 @@ func TestBucketNames(t *testing.T) {
 	b.object(foreign, "theirs")
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	list, err := b.List(ctx, meta.Root)
+	list, err := b.names.List(ctx, meta.Root)
 	if err != nil || !slices.ContainsFunc(list, func(e calls.Entry) bool { return e.Name == foreign }) {
 		t.Errorf("%+v, %v", list, err)
 	}

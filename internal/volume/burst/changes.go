@@ -23,107 +23,84 @@ func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Req
 	if kind == remote.Link && !utf8.Valid(q.Data) {
 		return calls.Attr{}, syscall.EILSEQ
 	}
-	switch _, err := v.Lookup(ctx, q.Ino, q.Name); {
+	switch _, err := v.names.Lookup(ctx, q.Ino, q.Name); {
 	case err == nil:
-		return v.made(w, syscall.EEXIST)
+		return v.journal.made(w, syscall.EEXIST)
 	case !errors.Is(err, syscall.ENOENT):
 		return calls.Attr{}, err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(q.Ino)
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	dir, err := v.journal.dir(q.Ino)
 	if err == nil {
-		err = v.tree.Check(path.Join(v.state.Path(dir), q.Name))
+		err = v.tree.Check(path.Join(v.journal.state.Path(dir), q.Name))
 	}
 	if err != nil {
 		return calls.Attr{}, err
 	}
-	if v.state.Child(dir, q.Name) != nil {
+	if v.journal.state.Child(dir, q.Name) != nil {
 		return calls.Attr{}, syscall.EEXIST
 	}
-	mode, ino := q.Mode&0o7777, v.state.Next()
-	_, err = v.change(meta.Change{
-		Do: meta.DoCreate, Ino: ino, Dir: q.Ino, Name: q.Name, Kind: kind, Mode: &mode, UID: q.UID, GID: q.GID, Stays: v.stays(dir, q.Name),
+	mode, ino := q.Mode&0o7777, v.journal.state.Next()
+	_, err = v.journal.change(meta.Change{
+		Do: meta.DoCreate, Ino: ino, Dir: q.Ino, Name: q.Name, Kind: kind, Mode: &mode, UID: q.UID, GID: q.GID, Stays: v.rules.stays(dir, q.Name),
 		Target: string(q.Data), Time: now(), Client: w.client, Request: w.request,
 	})
 	if err != nil {
 		return calls.Attr{}, err
 	}
-	v.report()
-	return attr(v.state.Node(ino)), nil
-}
-
-// made gives what a request has made before its client lost the answer, else the error.
-func (v *Volume) made(w who, otherwise error) (calls.Attr, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	ino, was := v.state.Answered(w.client, w.request)
-	if n := v.state.Node(ino); was && n != nil {
-		return attr(n), nil
-	}
-	if was {
-		return calls.Attr{}, nil
-	}
-	return calls.Attr{}, otherwise
+	v.journal.report()
+	return attr(v.journal.state.Node(ino)), nil
 }
 
 // Remove removes a name.
 func (v *Volume) Remove(ctx context.Context, w who, q *calls.Request) error {
-	a, err := v.Lookup(ctx, q.Ino, q.Name)
+	a, err := v.names.Lookup(ctx, q.Ino, q.Name)
 	if err != nil {
-		_, err = v.made(w, err)
+		_, err = v.journal.made(w, err)
 		return err
 	}
 	directory := q.Flags&calls.Directory != 0
 	if directory {
-		if err := v.vacant(ctx, a.Ino); err != nil {
+		if err := v.names.vacant(ctx, a.Ino); err != nil {
 			return err
 		}
 	} else if err := v.pinned(ctx, a.Ino); err != nil {
 		return err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(q.Ino)
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	dir, err := v.journal.dir(q.Ino)
 	if err != nil {
 		return err
 	}
-	n := v.state.Child(dir, q.Name)
+	n := v.journal.state.Child(dir, q.Name)
 	switch {
 	case n == nil:
 		return syscall.ENOENT
 	case directory && n.Kind != remote.Dir:
 		return syscall.ENOTDIR
-	case directory && !v.state.Empty(n):
+	case directory && !v.journal.state.Empty(n):
 		return syscall.ENOTEMPTY
 	case !directory && n.Kind == remote.Dir:
 		return syscall.EISDIR
 	}
-	if err := v.writable(n); err != nil {
+	if err := v.rules.writable(n); err != nil {
 		return err
 	}
-	_, err = v.change(meta.Change{Do: meta.DoRemove, Ino: n.Ino, Time: now(), Client: w.client, Request: w.request})
-	v.forget(n)
-	v.report()
-	return err
-}
-
-// vacant looks whether a directory is empty, on the remote too.
-func (v *Volume) vacant(ctx context.Context, ino uint64) error {
-	list, err := v.List(ctx, ino)
-	if err == nil && len(list) > 0 {
-		err = syscall.ENOTEMPTY
-	}
+	_, err = v.journal.change(meta.Change{Do: meta.DoRemove, Ino: n.Ino, Time: now(), Client: w.client, Request: w.request})
+	v.journal.forget(n)
+	v.journal.report()
 	return err
 }
 
 // pinned opens a file on the remote that is open here, before its name there goes. Where that
 // does not keep the file, its content is fetched.
 func (v *Volume) pinned(ctx context.Context, ino uint64) error {
-	v.mu.Lock()
-	n, f := v.state.Node(ino), v.files[ino]
+	v.journal.mu.Lock()
+	n, f := v.journal.state.Node(ino), v.journal.files[ino]
 	needed := n != nil && f != nil && f.count > 0 && n.Kind == remote.File && !n.Local
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	if !needed {
 		return nil
 	}
@@ -139,15 +116,15 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	if remote.Hidden(q.ToName, q.ToDir == meta.Root) {
 		return syscall.EINVAL
 	}
-	from, err := v.Lookup(ctx, q.Ino, q.Name)
+	from, err := v.names.Lookup(ctx, q.Ino, q.Name)
 	if err != nil {
-		_, err = v.made(w, err)
+		_, err = v.journal.made(w, err)
 		return err
 	}
-	if v.answered(w) {
+	if v.journal.answered(w) {
 		return nil
 	}
-	switch to, err := v.Lookup(ctx, q.ToDir, q.ToName); {
+	switch to, err := v.names.Lookup(ctx, q.ToDir, q.ToName); {
 	case errors.Is(err, syscall.ENOENT):
 	case err != nil:
 		return err
@@ -159,7 +136,7 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 		if from.Mode&syscall.S_IFMT != syscall.S_IFDIR {
 			return syscall.EISDIR
 		}
-		if err := v.vacant(ctx, to.Ino); err != nil {
+		if err := v.names.vacant(ctx, to.Ino); err != nil {
 			return err
 		}
 	case from.Mode&syscall.S_IFMT == syscall.S_IFDIR:
@@ -169,17 +146,17 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 			return err
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(q.Ino)
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	dir, err := v.journal.dir(q.Ino)
 	if err != nil {
 		return err
 	}
-	toDir, err := v.dir(q.ToDir)
+	toDir, err := v.journal.dir(q.ToDir)
 	if err != nil {
 		return err
 	}
-	n, old := v.state.Child(dir, q.Name), v.state.Child(toDir, q.ToName)
+	n, old := v.journal.state.Child(dir, q.Name), v.journal.state.Child(toDir, q.ToName)
 	switch {
 	case n == nil:
 		return syscall.ENOENT
@@ -187,40 +164,40 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 		return nil
 	case old != nil && q.Flags&calls.Exclusive != 0:
 		return syscall.EEXIST
-	case old != nil && old.Kind == remote.Dir && !v.state.Empty(old):
+	case old != nil && old.Kind == remote.Dir && !v.journal.state.Empty(old):
 		return syscall.ENOTEMPTY
 	case old != nil && (old.Kind == remote.Dir) != (n.Kind == remote.Dir):
 		return syscall.ENOTDIR
 	}
-	for up := toDir; up.Ino != meta.Root; up = v.state.Node(up.Parent) {
+	for up := toDir; up.Ino != meta.Root; up = v.journal.state.Node(up.Parent) {
 		if up == n {
 			return syscall.EINVAL
 		}
 	}
-	if err := v.fits(n, path.Join(v.state.Path(toDir), q.ToName)); err != nil {
+	if err := v.fits(n, path.Join(v.journal.state.Path(toDir), q.ToName)); err != nil {
 		return err
 	}
 	for _, one := range []*meta.Node{n, old} {
 		if one == nil {
 			continue
 		}
-		if err := v.writable(one); err != nil {
+		if err := v.rules.writable(one); err != nil {
 			return err
 		}
 	}
-	if v.stays(toDir, q.ToName) != n.Stays || old != nil && old.Stays != n.Stays {
+	if v.rules.stays(toDir, q.ToName) != n.Stays || old != nil && old.Stays != n.Stays {
 		return syscall.EXDEV // as between two file systems: programs copy
 	}
-	if err := v.put(n); err != nil { // a name that others see is that of a whole file
+	if err := v.journal.put(n); err != nil { // a name that others see is that of a whole file
 		return err
 	}
-	_, err = v.change(meta.Change{
+	_, err = v.journal.change(meta.Change{
 		Do: meta.DoRename, Ino: n.Ino, ToDir: q.ToDir, ToName: q.ToName, Time: now(), Client: w.client, Request: w.request,
 	})
 	if old != nil {
-		v.forget(old)
+		v.journal.forget(old)
 	}
-	v.report()
+	v.journal.report()
 	return err
 }
 
@@ -230,18 +207,10 @@ func (v *Volume) fits(n *meta.Node, to string) error {
 	if err := v.tree.Check(to); err != nil || n.Kind != remote.Dir {
 		return err
 	}
-	for _, child := range v.state.Children(n) {
+	for _, child := range v.journal.state.Children(n) {
 		if err := v.fits(child, path.Join(to, child.Name)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// answered reports whether a request was carried out before its client lost the answer.
-func (v *Volume) answered(w who) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	_, was := v.state.Answered(w.client, w.request)
-	return was
 }

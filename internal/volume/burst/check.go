@@ -25,11 +25,11 @@ const mostIndexed = 2000
 // Index gives published files with their digests, by number, after one number on. Of those without a
 // digest, and of those with undrained changes, it gives how many there are, with the first answer.
 func (v *Volume) Index(q calls.IndexRequest) calls.IndexReply {
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
 	var inos []uint64
 	r := calls.IndexReply{}
-	v.state.Nodes(func(n *meta.Node) {
+	v.journal.state.Nodes(func(n *meta.Node) {
 		switch {
 		case n.Kind != remote.File || !n.Linked() || n.Stays:
 		case !n.Clean():
@@ -43,8 +43,8 @@ func (v *Volume) Index(q calls.IndexRequest) calls.IndexReply {
 	slices.Sort(inos)
 	r.More = len(inos) > mostIndexed
 	for _, ino := range inos[:min(len(inos), mostIndexed)] {
-		n := v.state.Node(ino)
-		if where, there := v.state.RemotePath(n); there && v.moving(n) == nil {
+		n := v.journal.state.Node(ino)
+		if where, there := v.journal.state.RemotePath(n); there && v.names.moving(n) == nil {
 			r.Files = append(r.Files, calls.Indexed{Ino: ino, Path: where, Version: n.Version, Sum: n.Sum})
 		}
 		r.Last = ino

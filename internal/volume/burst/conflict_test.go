@@ -206,11 +206,11 @@ func TestLostAnswers(t *testing.T) {
 	b.foreign("f", "text")
 	b.foreignDir("d")
 	b.foreign("d/f", "text")
-	file, err := b.Lookup(t.Context(), meta.Root, "f")
+	file, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
-	d, err := b.Lookup(t.Context(), meta.Root, "d")
+	d, err := b.names.Lookup(t.Context(), meta.Root, "d")
 	b.must(err)
-	inside, err := b.Lookup(t.Context(), d.Ino, "f")
+	inside, err := b.names.Lookup(t.Context(), d.Ino, "f")
 	b.must(err)
 	for from, ino := range map[string]uint64{"f": file.Ino, "d": inside.Ino} {
 		b.gate.lose(errors.New("the answer is lost"))
@@ -224,7 +224,7 @@ func TestLostAnswers(t *testing.T) {
 		read := func(wait time.Duration) (string, error) {
 			ctx, cancel := context.WithTimeout(t.Context(), wait)
 			defer cancel()
-			if err := b.refresh(ctx, ino, 0); err != nil {
+			if err := b.names.refresh(ctx, ino, 0); err != nil {
 				return "", err
 			}
 			p, err := b.Read(ctx, ino, 0, 100)

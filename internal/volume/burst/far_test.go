@@ -130,7 +130,7 @@ func TestHostAway(t *testing.T) {
 	b.foreign("there", large)
 	b.file("f", "first")
 	b.drained()
-	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
 	_, err = b.OpenFile(t.Context(), a.Ino, false)
 	b.must(err)
@@ -184,7 +184,7 @@ func TestHostAway(t *testing.T) {
 func bare(b *bench) {
 	b.file("f", "before")
 	b.drained()
-	a, err := b.Lookup(b.Context(), meta.Root, "f")
+	a, err := b.names.Lookup(b.Context(), meta.Root, "f")
 	b.must(err)
 	_, err = b.OpenFile(b.Context(), a.Ino, true)
 	b.must(err)
@@ -202,7 +202,7 @@ func bare(b *bench) {
 	})
 	ctx, cancel := context.WithTimeout(b.Context(), 100*time.Millisecond)
 	defer cancel()
-	if a, err := b.Lookup(ctx, meta.Root, "other"); !errors.Is(err, context.DeadlineExceeded) {
+	if a, err := b.names.Lookup(ctx, meta.Root, "other"); !errors.Is(err, context.DeadlineExceeded) {
 		b.Errorf("a mount point without its file system: %+v, %v", a, err)
 	}
 	b.has(map[string]string{})

@@ -16,15 +16,15 @@ import (
 
 // Open notes that a client opens a file. What the remote has of it is looked at again.
 func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls.Attr, error) {
-	if err := v.refresh(ctx, ino, 0); err != nil {
+	if err := v.names.refresh(ctx, ino, 0); err != nil {
 		return calls.Attr{}, err
 	}
-	v.mu.Lock()
-	_, err := v.node(ino)
+	v.journal.mu.Lock()
+	_, err := v.journal.node(ino)
 	if err == nil {
-		v.file(ino).count++ // before it is truncated: an empty version is not published by itself
+		v.journal.file(ino).count++ // before it is truncated: an empty version is not published by itself
 	}
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	if err != nil {
 		return calls.Attr{}, err
 	}
@@ -33,9 +33,9 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 			return calls.Attr{}, errors.Join(err, v.Release(ino, 1))
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n, err := v.node(ino)
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	n, err := v.journal.node(ino)
 	if err != nil {
 		return calls.Attr{}, err
 	}
@@ -45,12 +45,12 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 // open is OpenFile with the flags of a request.
 func (v *Volume) open(ctx context.Context, ino uint64, flags uint8) (calls.Attr, error) {
 	if flags&calls.Writing != 0 {
-		v.mu.Lock()
-		n, err := v.node(ino)
+		v.journal.mu.Lock()
+		n, err := v.journal.node(ino)
 		if err == nil {
-			err = v.writable(n)
+			err = v.rules.writable(n)
 		}
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		if err != nil {
 			return calls.Attr{}, err
 		}
@@ -60,9 +60,9 @@ func (v *Volume) open(ctx context.Context, ino uint64, flags uint8) (calls.Attr,
 
 // Release notes that a client has closed a file so many times.
 func (v *Volume) Release(ino uint64, times int) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n, f := v.state.Node(ino), v.files[ino]
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	n, f := v.journal.state.Node(ino), v.journal.files[ino]
 	if n == nil || f == nil {
 		return nil
 	}
@@ -70,14 +70,14 @@ func (v *Volume) Release(ino uint64, times int) error {
 	if f.count > 0 {
 		return nil
 	}
-	err := v.put(n)
+	err := v.journal.put(n)
 	if f.source != nil {
 		f.source.Close()
 		f.source = nil
 	}
-	v.forget(n)
+	v.journal.forget(n)
 	if f.writers == 0 {
-		delete(v.files, ino)
+		delete(v.journal.files, ino)
 	}
 	return err
 }
@@ -88,35 +88,35 @@ var errAgain = errors.New("the file is being changed on the remote")
 // source gives the file of the remote that a node is read from.
 func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err error) {
 	err = retried(ctx, func() error {
-		v.names.RLock()
-		defer v.names.RUnlock()
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		n, err := v.node(ino)
+		v.names.lock.RLock()
+		defer v.names.lock.RUnlock()
+		v.journal.mu.Lock()
+		defer v.journal.mu.Unlock()
+		n, err := v.journal.node(ino)
 		if err != nil {
 			return err
 		}
-		f := v.file(ino)
+		f := v.journal.file(ino)
 		if f.source != nil && (f.source.Version() == n.Version || !n.Linked() || !n.There) {
 			s = f.source
 			return nil
 		}
-		where, there := v.state.RemotePath(n)
+		where, there := v.journal.state.RemotePath(n)
 		if !there {
 			return fs.ErrNotExist
 		}
-		if err := v.moving(n); err != nil {
+		if err := v.names.moving(n); err != nil {
 			return err
 		}
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		opened, err := v.tree.Open(where)
-		v.mu.Lock()
+		v.journal.mu.Lock()
 		if err != nil {
 			return err
 		}
 		if opened.Version() != n.Version && n.Clean() {
 			e, serr := v.tree.Stat(where)
-			if err := v.reconcile(n, e, serr); err != nil {
+			if err := v.names.reconcile(n, e, serr); err != nil {
 				opened.Close()
 				return err
 			}
@@ -154,21 +154,21 @@ func (v *Volume) Read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 }
 
 func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte, error) {
-	v.mu.Lock()
-	n, err := v.node(ino)
+	v.journal.mu.Lock()
+	n, err := v.journal.node(ino)
 	if err != nil {
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		return nil, err
 	}
 	end := min(off+size, n.Size)
 	if off >= end {
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		return nil, nil
 	}
 	p := make([]byte, end-off)
 	if !n.Local {
 		v.misses += int64(len(p))
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		s, err := v.source(ctx, ino)
 		if err != nil {
 			return nil, err
@@ -179,40 +179,22 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 	}
 	v.hits += int64(len(p))
 	parts := n.Extents
-	v.mu.Unlock()
-	return p, meta.ReadAt(parts, p, off, func(e meta.Extent, p []byte) error { return v.readRecord(e.Rec, e.Skip, p) })
+	v.journal.mu.Unlock()
+	return p, meta.ReadAt(parts, p, off, func(e meta.Extent, p []byte) error { return v.journal.read(e.Rec, e.Skip, p) })
 }
 
 // readSource reads a file of the remote. One whose version is gone is opened again the next time.
 func (v *Volume) readSource(ctx context.Context, ino uint64, s remote.Source, read func() error) error {
 	err := retried(ctx, read)
 	if errors.Is(err, fs.ErrClosed) {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if f := v.files[ino]; f != nil && f.source == s {
+		v.journal.mu.Lock()
+		defer v.journal.mu.Unlock()
+		if f := v.journal.files[ino]; f != nil && f.source == s {
 			f.source.Close()
 			f.source = nil
 		}
 	}
 	return err
-}
-
-// readRecord reads from the journal. The first time, the record is compared with its
-// checksum.
-func (v *Volume) readRecord(at buffer.Place, skip int64, p []byte) error {
-	v.mu.Lock()
-	known := v.verified[at]
-	v.mu.Unlock()
-	if err := v.log.Read(at, skip, p, !known); err != nil || known {
-		return err
-	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.verified) > 1<<17 {
-		clear(v.verified)
-	}
-	v.verified[at] = true
-	return nil
 }
 
 // Write writes bytes into a file. When it has returned they are in the journal.
@@ -225,11 +207,11 @@ func (v *Volume) Write(ctx context.Context, ino uint64, off int64, data []byte) 
 	}
 	return v.written(ctx, ino, true, int64(len(data)), func(n *meta.Node) error {
 		r := buffer.Record{Kind: buffer.Data, Ino: ino, Off: off, Time: now(), Payload: data}
-		if err := v.log.Append(&r); err != nil {
+		if err := v.journal.log.Append(&r); err != nil {
 			return &journalError{err}
 		}
-		v.state.Data(n, r)
-		v.file(ino).seq = r.Seq
+		v.journal.state.Data(n, r)
+		v.journal.file(ino).seq = r.Seq
 		return nil
 	})
 }
@@ -243,7 +225,7 @@ func (v *Volume) Truncate(ctx context.Context, ino uint64, size int64) error {
 		if n.Size == size && n.Local && size > 0 {
 			return nil
 		}
-		_, err := v.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: size, Time: now()})
+		_, err := v.journal.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: size, Time: now()})
 		return err
 	})
 }
@@ -251,26 +233,26 @@ func (v *Volume) Truncate(ctx context.Context, ino uint64, size int64) error {
 // written changes the content of a file, which is here as a whole first, unless none of
 // it stays.
 func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int64, write func(n *meta.Node) error) error {
-	v.mu.Lock()
-	if n, err := v.node(ino); err == nil {
-		if err := v.writable(n); err != nil {
-			v.mu.Unlock()
+	v.journal.mu.Lock()
+	if n, err := v.journal.node(ino); err == nil {
+		if err := v.rules.writable(n); err != nil {
+			v.journal.mu.Unlock()
 			return err
 		}
 	}
-	f := v.file(ino)
+	f := v.journal.file(ino)
 	f.writers++ // it is not evicted meanwhile
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	defer func() {
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if f.writers--; f.writers > 0 || f.count > 0 || v.files[ino] != f {
+		v.journal.mu.Lock()
+		defer v.journal.mu.Unlock()
+		if f.writers--; f.writers > 0 || f.count > 0 || v.journal.files[ino] != f {
 			return
 		}
 		if f.source != nil {
 			f.source.Close()
 		}
-		delete(v.files, ino)
+		delete(v.journal.files, ino)
 	}()
 	for {
 		if stays {
@@ -278,16 +260,16 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 				return err
 			}
 		}
-		if err := v.room(ctx, bytes); err != nil {
+		if err := v.room.wait(ctx, bytes); err != nil {
 			return err
 		}
-		v.mu.Lock()
-		n, err := v.node(ino)
+		v.journal.mu.Lock()
+		n, err := v.journal.node(ino)
 		if err == nil && n.Kind != remote.File {
 			err = syscall.EISDIR
 		}
 		if err == nil && stays && !n.Local { // it was evicted since
-			v.mu.Unlock()
+			v.journal.mu.Unlock()
 			continue
 		}
 		if err == nil {
@@ -296,14 +278,14 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 		if err == nil {
 			switch {
 			case f.count == 0: // nobody will close it
-				err = v.put(n)
+				err = v.journal.put(n)
 			case f.dirty.IsZero():
 				f.dirty = time.Now()
 			}
 		}
-		v.mu.Unlock()
-		if errors.Is(err, syscall.ENOSPC) && v.canWait() { // of the disk, less than was promised
-			if err := v.pause(ctx); err != nil {
+		v.journal.mu.Unlock()
+		if errors.Is(err, syscall.ENOSPC) && v.room.canWait() { // of the disk, less than was promised
+			if err := v.journal.pause(ctx); err != nil {
 				return err
 			}
 			continue
@@ -318,14 +300,14 @@ const fetchSize = 1 << 20
 // has to be a whole version, whatever happens to that on the remote meanwhile. So many
 // bytes more will be written to it.
 func (v *Volume) fetch(ctx context.Context, ino uint64, more int64) error {
-	v.mu.Lock()
-	n, err := v.node(ino)
+	v.journal.mu.Lock()
+	n, err := v.journal.node(ino)
 	if err != nil || n.Local {
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		return err
 	}
-	f := v.file(ino)
-	v.mu.Unlock()
+	f := v.journal.file(ino)
+	v.journal.mu.Unlock()
 	f.fetch.Lock()
 	defer f.fetch.Unlock()
 	for {
@@ -333,59 +315,59 @@ func (v *Volume) fetch(ctx context.Context, ino uint64, more int64) error {
 		if !errors.Is(err, errAgain) && !errors.Is(err, fs.ErrClosed) {
 			return err
 		}
-		if err := v.pause(ctx); err != nil {
+		if err := v.journal.pause(ctx); err != nil {
 			return err
 		}
 	}
 }
 
 func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
-	v.mu.Lock()
-	n, err := v.node(ino)
+	v.journal.mu.Lock()
+	n, err := v.journal.node(ino)
 	if err == nil && n.Kind != remote.File {
 		err = syscall.EISDIR
 	}
 	if err != nil || n.Local {
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		return err
 	}
 	size := n.Size
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	var s remote.Source
 	if size > 0 {
 		if s, err = v.source(ctx, ino); err != nil {
 			return err
 		}
-		if err := v.room(ctx, size+more); err != nil {
+		if err := v.room.wait(ctx, size+more); err != nil {
 			return err
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
 	if n.Size != size || s != nil && n.There && s.Version() != n.Version {
 		return errAgain
 	}
-	if _, err := v.change(meta.Change{Do: meta.DoFetch, Ino: ino}); err != nil {
+	if _, err := v.journal.change(meta.Change{Do: meta.DoFetch, Ino: ino}); err != nil {
 		return err
 	}
 	version := n.Version
 	for off := int64(0); off < size; {
 		p := make([]byte, min(fetchSize, size-off))
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		got := 0
 		err := v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
-		v.mu.Lock()
+		v.journal.mu.Lock()
 		if err != nil {
 			return err
 		}
-		if got == 0 || n.Version != version || v.state.Node(ino) != n || n.Local {
+		if got == 0 || n.Version != version || v.journal.state.Node(ino) != n || n.Local {
 			return errAgain
 		}
 		r := buffer.Record{Kind: buffer.Data, Flag: meta.FetchedData, Ino: ino, Off: off, Payload: p[:got]}
-		if err := v.log.Append(&r); err != nil {
+		if err := v.journal.log.Append(&r); err != nil {
 			return &journalError{err}
 		}
-		v.state.Data(n, r)
+		v.journal.state.Data(n, r)
 		off += int64(got)
 		v.misses += int64(got)
 	}
@@ -397,32 +379,32 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 			return err
 		}
 	}
-	_, err = v.change(meta.Change{Do: meta.DoFetched, Ino: ino})
+	_, err = v.journal.change(meta.Change{Do: meta.DoFetched, Ino: ino})
 	return err
 }
 
 // SetAttr sets permissions, size and time of a node.
 func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.Attr, error) {
-	if err := v.refresh(ctx, q.Ino, v.tree.Traits().Fresh); err != nil {
+	if err := v.names.refresh(ctx, q.Ino, v.tree.Traits().Fresh); err != nil {
 		return calls.Attr{}, err
 	}
 	if q.Valid&calls.SetOwner != 0 {
-		v.mu.Lock()
-		n, err := v.node(q.Ino)
+		v.journal.mu.Lock()
+		n, err := v.journal.node(q.Ino)
 		if err == nil && (n.UID != q.UID || n.GID != q.GID) {
 			err = syscall.EPERM
 		}
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		if err != nil {
 			return calls.Attr{}, err
 		}
 	}
-	v.mu.Lock()
-	n, err := v.node(q.Ino)
+	v.journal.mu.Lock()
+	n, err := v.journal.node(q.Ino)
 	if err == nil && q.Valid&(calls.SetMode|calls.SetMtime|calls.SetSize) != 0 && n.Ino != meta.Root {
-		err = v.writable(n)
+		err = v.rules.writable(n)
 	}
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	if err != nil {
 		return calls.Attr{}, err
 	}
@@ -431,9 +413,9 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 			return calls.Attr{}, err
 		}
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if n, err = v.node(q.Ino); err != nil {
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	if n, err = v.journal.node(q.Ino); err != nil {
 		return calls.Attr{}, err
 	}
 	if q.Valid&(calls.SetMode|calls.SetMtime) != 0 && n.Ino != meta.Root {
@@ -445,10 +427,10 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 		if q.Valid&calls.SetMtime != 0 {
 			c.Mtime = &q.Mtime
 		}
-		if _, err := v.change(c); err != nil {
+		if _, err := v.journal.change(c); err != nil {
 			return calls.Attr{}, err
 		}
-		v.report()
+		v.journal.report()
 	}
 	return attr(n), nil
 }
@@ -456,23 +438,20 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 // Flush has what was written to a file published in its turn, and returns when that is on
 // this host's disk.
 func (v *Volume) Flush(ino uint64) error {
-	v.mu.Lock()
-	n, err := v.node(ino)
+	v.journal.mu.Lock()
+	n, err := v.journal.node(ino)
 	if err != nil {
-		v.mu.Unlock()
+		v.journal.mu.Unlock()
 		return err
 	}
-	err = v.put(n)
-	seq := v.log.Last() // of a file that an earlier process had open
-	if f := v.files[ino]; f != nil {
+	err = v.journal.put(n)
+	seq := v.journal.log.Last() // of a file that an earlier process had open
+	if f := v.journal.files[ino]; f != nil {
 		seq = f.seq
 	}
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	return v.log.Sync(seq)
+	return v.journal.log.Sync(seq)
 }
-
-// Sync returns when everything that was done so far is on this host's disk.
-func (v *Volume) Sync() error { return v.log.Sync(v.log.Last()) }

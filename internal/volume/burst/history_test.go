@@ -238,7 +238,7 @@ func (w *world) crash() {
 	w.v.cancel()
 	w.v.tree.Stop()
 	w.v.all.Wait()
-	w.v.log.Close()
+	w.v.journal.log.Close()
 	w.v.tree.Close()
 	w.open()
 	if len(w.held) > 0 {
@@ -273,7 +273,7 @@ func (w *world) find(name string) uint64 {
 	}
 	for part := range strings.SplitSeq(name, "/") {
 		w.ask("look up "+name, func(ctx context.Context) error {
-			a, err := w.v.Lookup(ctx, ino, part)
+			a, err := w.v.names.Lookup(ctx, ino, part)
 			if err == nil {
 				ino = a.Ino
 			}
@@ -436,7 +436,7 @@ func (w *world) look() {
 	walk = func(ino uint64, name string) {
 		var list []calls.Entry
 		w.ask("list "+name, func(ctx context.Context) (err error) {
-			list, err = w.v.List(ctx, ino)
+			list, err = w.v.names.List(ctx, ino)
 			return err
 		})
 		for _, e := range list {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"sync"
 	"syscall"
 	"time"
 	"unicode/utf8"
@@ -13,6 +14,21 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
+
+// names merges names and attributes of the journal with those of the remote: users see both as one
+// tree.
+type names struct {
+	journal *journal
+	tree    remote.Remote
+	rules   *rules
+
+	// lock is held while names on the remote are read, and exclusively while they change: it is taken
+	// before that of the journal.
+	lock sync.RWMutex
+	// inherited is the operation that an earlier process or try may have begun: whether the remote has
+	// carried it out is not known. The journal's lock guards it.
+	inherited uint64
+}
 
 func attr(n *meta.Node) calls.Attr {
 	a := calls.Attr{Ino: n.Ino, Mode: n.Mode, UID: n.UID, GID: n.GID, Size: n.Size, Mtime: n.Mtime, Ctime: n.Ctime}
@@ -37,119 +53,99 @@ var errMoving = errors.New("it is being renamed on the remote")
 
 // moving looks whether a node is, or is in, what the remote is renaming. It may have that at its old
 // place or at its new one, and of a directory some objects twice. Callers hold the lock.
-func (v *Volume) moving(n *meta.Node) error {
-	o := v.state.First()
-	if o == nil || o.Kind != meta.Rename || o.Seq != v.inherited && !v.tree.Moving(o.Seq) {
+func (ns *names) moving(n *meta.Node) error {
+	o := ns.journal.state.First()
+	if o == nil || o.Kind != meta.Rename || o.Seq != ns.inherited && !ns.tree.Moving(o.Seq) {
 		return nil
 	}
 	for n != nil && n.There && n.Ino != meta.Root {
 		if n.Ino == o.Ino {
 			return errMoving
 		}
-		n = v.state.Node(n.At)
+		n = ns.journal.state.Node(n.At)
 	}
 	return nil
 }
 
-// node gives a node. Callers hold the lock.
-func (v *Volume) node(ino uint64) (*meta.Node, error) {
-	n := v.state.Node(ino)
-	if n == nil {
-		return nil, errStale
-	}
-	return n, nil
-}
-
-func (v *Volume) dir(ino uint64) (*meta.Node, error) {
-	n, err := v.node(ino)
-	if err == nil && n.Kind != remote.Dir {
-		err = syscall.ENOTDIR
-	}
-	if err == nil && !n.Linked() {
-		err = syscall.ENOENT
-	}
-	return n, err
-}
-
 // found notes what the remote has at a name. Callers hold the lock.
-func (v *Volume) found(ino, dir uint64, name string, e remote.Entry) error {
+func (ns *names) found(ino, dir uint64, name string, e remote.Entry) error {
 	mode, mtime := e.Mode, e.Mtime
 	c := meta.Change{
 		Do: meta.DoFound, Ino: ino, Dir: dir, Name: name, Kind: e.Kind, Mode: &mode, UID: e.UID, GID: e.GID,
 		Size: e.Version.Size, Mtime: &mtime, Time: mtime, Target: e.Target, V: e.Version,
 	}
-	_, err := v.change(c)
-	v.checked[ino] = time.Now()
+	_, err := ns.journal.change(c)
+	ns.journal.checked[ino] = time.Now()
 	return err
 }
 
 // reconcile notes what the remote has of a node that it has all of. Callers hold the lock.
-func (v *Volume) reconcile(n *meta.Node, e remote.Entry, err error) error {
+func (ns *names) reconcile(n *meta.Node, e remote.Entry, err error) error {
 	switch {
 	case !n.Clean() || n.Ino == meta.Root && err != nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist) || err == nil && e.Kind != n.Kind:
-		if !v.state.Settled(n) {
+		if !ns.journal.state.Settled(n) {
 			return nil // draining makes it again
 		}
-		_, err := v.change(meta.Change{Do: meta.DoGone, Ino: n.Ino, Time: now()})
-		v.forget(n)
+		_, err := ns.journal.change(meta.Change{Do: meta.DoGone, Ino: n.Ino, Time: now()})
+		ns.journal.forget(n)
 		return err
 	case err != nil:
 		return err
 	}
-	v.checked[n.Ino] = time.Now()
+	ns.journal.checked[n.Ino] = time.Now()
 	if e.Loose {
 		e.Mtime = n.Mtime
 	}
 	if n.Version == e.Version && n.Mode == e.Mode && n.UID == e.UID && n.GID == e.GID && n.Mtime == e.Mtime && n.Target == e.Target {
 		return nil
 	}
-	return v.found(n.Ino, 0, "", e)
+	return ns.found(n.Ino, 0, "", e)
 }
 
 // refresh compares a node with the remote, unless that was done lately.
-func (v *Volume) refresh(ctx context.Context, ino uint64, within time.Duration) error {
+func (ns *names) refresh(ctx context.Context, ino uint64, within time.Duration) error {
 	// current reports whether the remote need not be asked. Callers hold the lock.
 	current := func(n *meta.Node) bool {
-		return !n.Clean() || !n.Linked() || time.Since(v.checked[ino]) < within
+		return !n.Clean() || !n.Linked() || time.Since(ns.journal.checked[ino]) < within
 	}
 	return retried(ctx, func() error {
-		v.mu.Lock() // first without names: that may wait for a request of the drain
-		n, err := v.node(ino)
+		ns.journal.mu.Lock() // first without names: that may wait for a request of the drain
+		n, err := ns.journal.node(ino)
 		known := err == nil && current(n)
-		v.mu.Unlock()
+		ns.journal.mu.Unlock()
 		if err != nil || known {
 			return err
 		}
-		v.names.RLock()
-		defer v.names.RUnlock()
-		v.mu.Lock()
-		n, err = v.node(ino)
+		ns.lock.RLock()
+		defer ns.lock.RUnlock()
+		ns.journal.mu.Lock()
+		n, err = ns.journal.node(ino)
 		if err != nil || current(n) {
-			v.mu.Unlock()
+			ns.journal.mu.Unlock()
 			return err
 		}
-		where, there := v.state.RemotePath(n)
-		err = v.moving(n)
-		v.mu.Unlock()
+		where, there := ns.journal.state.RemotePath(n)
+		err = ns.moving(n)
+		ns.journal.mu.Unlock()
 		if !there || err != nil {
 			return err
 		}
-		e, err := v.tree.Stat(where)
-		v.mu.Lock()
-		defer v.mu.Unlock()
-		if v.state.Node(ino) != n {
+		e, err := ns.tree.Stat(where)
+		ns.journal.mu.Lock()
+		defer ns.journal.mu.Unlock()
+		if ns.journal.state.Node(ino) != n {
 			return errStale
 		}
-		return v.reconcile(n, e, err)
+		return ns.reconcile(n, e, err)
 	})
 }
 
 // Lookup gives what has a name in a directory.
-func (v *Volume) Lookup(ctx context.Context, dir uint64, name string) (a calls.Attr, err error) {
+func (ns *names) Lookup(ctx context.Context, dir uint64, name string) (a calls.Attr, err error) {
 	err = retried(ctx, func() error {
-		n, err := v.lookup(dir, name)
+		n, err := ns.lookup(dir, name)
 		if err == nil {
 			a = n
 		}
@@ -159,30 +155,31 @@ func (v *Volume) Lookup(ctx context.Context, dir uint64, name string) (a calls.A
 }
 
 // current reports whether attributes of a node count without asking the remote. Callers hold the lock.
-func (v *Volume) current(n *meta.Node) bool {
-	return !n.Clean() || time.Since(v.checked[n.Ino]) < v.tree.Traits().Fresh
+func (ns *names) current(n *meta.Node) bool {
+	return !n.Clean() || time.Since(ns.journal.checked[n.Ino]) < ns.tree.Traits().Fresh
 }
 
 // known answers a lookup for which the remote need not be asked. It does not wait for a request of the
 // drain.
-func (v *Volume) known(dirIno uint64, name string) (a calls.Attr, known bool, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(dirIno)
+func (ns *names) known(dirIno uint64, name string) (a calls.Attr, known bool, err error) {
+	ns.journal.mu.Lock()
+	defer ns.journal.mu.Unlock()
+	dir, err := ns.journal.dir(dirIno)
 	if err != nil {
 		return a, false, err
 	}
-	n := v.state.Child(dir, name)
+	n := ns.journal.state.Child(dir, name)
 	switch {
-	case n != nil && v.current(n):
+	case n != nil && ns.current(n):
 		return attr(n), true, nil
-	case n == nil && (!dir.There || v.localName(dir, name)):
+	case n == nil && (!dir.There || ns.rules.localName(dir, name)):
 		return a, true, syscall.ENOENT
 	}
 	return a, false, nil
 }
 
-func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
+// lookup is one try of Lookup.
+func (ns *names) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if remote.Hidden(name, dirIno == meta.Root) {
 		return calls.Attr{}, syscall.ENOENT
 	}
@@ -192,26 +189,26 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if !utf8.ValidString(name) { // the journal and the calls of an agent cannot have it
 		return calls.Attr{}, syscall.EILSEQ
 	}
-	if a, known, err := v.known(dirIno, name); known || err != nil {
+	if a, known, err := ns.known(dirIno, name); known || err != nil {
 		return a, err
 	}
-	v.names.RLock()
-	defer v.names.RUnlock()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(dirIno)
+	ns.lock.RLock()
+	defer ns.lock.RUnlock()
+	ns.journal.mu.Lock()
+	defer ns.journal.mu.Unlock()
+	dir, err := ns.journal.dir(dirIno)
 	if err != nil {
 		return calls.Attr{}, err
 	}
-	n := v.state.Child(dir, name)
-	if n != nil && v.current(n) {
+	n := ns.journal.state.Child(dir, name)
+	if n != nil && ns.current(n) {
 		return attr(n), nil
 	}
-	where, there := v.state.RemotePath(dir)
+	where, there := ns.journal.state.RemotePath(dir)
 	where = path.Join(where, name)
 	if n != nil {
-		where, there = v.state.RemotePath(n)
-	} else if v.state.Known(dir, name) != nil || v.localName(dir, name) {
+		where, there = ns.journal.state.RemotePath(n)
+	} else if ns.journal.state.Known(dir, name) != nil || ns.rules.localName(dir, name) {
 		there = false // it was moved or removed here, or is not for the remote
 	}
 	if !there {
@@ -220,23 +217,23 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 		}
 		return calls.Attr{}, syscall.ENOENT
 	}
-	if err := v.moving(dir); err != nil {
+	if err := ns.moving(dir); err != nil {
 		return calls.Attr{}, err
 	}
-	v.mu.Unlock()
-	e, err := v.tree.Stat(where)
-	v.mu.Lock()
-	if after := v.state.Child(dir, name); after != n || n == nil && v.state.Known(dir, name) != nil {
+	ns.journal.mu.Unlock()
+	e, err := ns.tree.Stat(where)
+	ns.journal.mu.Lock()
+	if after := ns.journal.state.Child(dir, name); after != n || n == nil && ns.journal.state.Known(dir, name) != nil {
 		if after == nil {
 			return calls.Attr{}, syscall.ENOENT
 		}
 		return attr(after), nil
 	}
 	if n != nil {
-		if err := v.reconcile(n, e, err); err != nil {
+		if err := ns.reconcile(n, e, err); err != nil {
 			return calls.Attr{}, err
 		}
-		if n = v.state.Child(dir, name); n != nil {
+		if n = ns.journal.state.Child(dir, name); n != nil {
 			return attr(n), nil
 		}
 		return calls.Attr{}, syscall.ENOENT
@@ -247,65 +244,66 @@ func (v *Volume) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if e.Kind == remote.Other || !dir.Linked() {
 		return calls.Attr{}, syscall.ENOENT
 	}
-	ino := v.state.Next()
-	if err := v.found(ino, dirIno, name, e); err != nil {
+	ino := ns.journal.state.Next()
+	if err := ns.found(ino, dirIno, name, e); err != nil {
 		return calls.Attr{}, err
 	}
-	return attr(v.state.Node(ino)), nil
+	return attr(ns.journal.state.Node(ino)), nil
 }
 
 // List gives what is in a directory.
-func (v *Volume) List(ctx context.Context, dir uint64) (list []calls.Entry, err error) {
+func (ns *names) List(ctx context.Context, dir uint64) (list []calls.Entry, err error) {
 	err = retried(ctx, func() error {
-		list, err = v.list(dir)
+		list, err = ns.list(dir)
 		return err
 	})
 	return list, err
 }
 
-func (v *Volume) list(dirIno uint64) ([]calls.Entry, error) {
-	if list, known, err := v.unsent(dirIno); known || err != nil {
+// list is one try of List.
+func (ns *names) list(dirIno uint64) ([]calls.Entry, error) {
+	if list, known, err := ns.unsent(dirIno); known || err != nil {
 		return list, err
 	}
-	v.names.RLock()
-	defer v.names.RUnlock()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(dirIno)
+	ns.lock.RLock()
+	defer ns.lock.RUnlock()
+	ns.journal.mu.Lock()
+	defer ns.journal.mu.Unlock()
+	dir, err := ns.journal.dir(dirIno)
 	if err != nil {
 		return nil, err
 	}
-	if where, there := v.state.RemotePath(dir); there {
-		if err := v.moving(dir); err != nil {
+	if where, there := ns.journal.state.RemotePath(dir); there {
+		if err := ns.moving(dir); err != nil {
 			return nil, err
 		}
-		v.mu.Unlock()
-		entries, err := v.tree.List(where)
-		v.mu.Lock()
+		ns.journal.mu.Unlock()
+		entries, err := ns.tree.List(where)
+		ns.journal.mu.Lock()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if err := v.merge(dir, entries); err != nil {
+		if err := ns.merge(dir, entries); err != nil {
 			return nil, err
 		}
 	}
-	return v.entries(dir), nil
+	return ns.entries(dir), nil
 }
 
 // unsent lists a directory that the remote does not have. It does not wait for a request of the drain.
-func (v *Volume) unsent(dirIno uint64) (list []calls.Entry, known bool, err error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	dir, err := v.dir(dirIno)
+func (ns *names) unsent(dirIno uint64) (list []calls.Entry, known bool, err error) {
+	ns.journal.mu.Lock()
+	defer ns.journal.mu.Unlock()
+	dir, err := ns.journal.dir(dirIno)
 	if err != nil || dir.There {
 		return nil, false, err
 	}
-	return v.entries(dir), true, nil
+	return ns.entries(dir), true, nil
 }
 
 // entries gives what users see in a directory. Callers hold the lock.
-func (v *Volume) entries(dir *meta.Node) []calls.Entry {
-	children := v.state.Children(dir)
+func (ns *names) entries(dir *meta.Node) []calls.Entry {
+	children := ns.journal.state.Children(dir)
 	list := make([]calls.Entry, len(children))
 	for i, n := range children {
 		list[i] = calls.Entry{Name: n.Name, Attr: attr(n)}
@@ -314,32 +312,32 @@ func (v *Volume) entries(dir *meta.Node) []calls.Entry {
 }
 
 // merge notes what the remote has in a directory. Callers hold the lock.
-func (v *Volume) merge(dir *meta.Node, entries []remote.Entry) error {
+func (ns *names) merge(dir *meta.Node, entries []remote.Entry) error {
 	listed := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		listed[e.Name] = true
-		n, known := v.state.Child(dir, e.Name), v.state.Known(dir, e.Name)
+		n, known := ns.journal.state.Child(dir, e.Name), ns.journal.state.Known(dir, e.Name)
 		switch {
 		case n != nil && n == known:
-			if err := v.reconcile(n, e, nil); err != nil {
+			if err := ns.reconcile(n, e, nil); err != nil {
 				return err
 			}
-			if v.state.Child(dir, e.Name) != nil {
+			if ns.journal.state.Child(dir, e.Name) != nil {
 				continue
 			}
 		case n != nil || known != nil:
 			continue
 		}
-		if e.Kind == remote.Other || v.localName(dir, e.Name) {
+		if e.Kind == remote.Other || ns.rules.localName(dir, e.Name) {
 			continue
 		}
-		if err := v.found(v.state.Next(), dir.Ino, e.Name, e); err != nil {
+		if err := ns.found(ns.journal.state.Next(), dir.Ino, e.Name, e); err != nil {
 			return err
 		}
 	}
-	for _, n := range v.state.Children(dir) {
+	for _, n := range ns.journal.state.Children(dir) {
 		if n.Clean() && n.At == dir.Ino && !listed[n.As] {
-			if err := v.reconcile(n, remote.Entry{}, fs.ErrNotExist); err != nil {
+			if err := ns.reconcile(n, remote.Entry{}, fs.ErrNotExist); err != nil {
 				return err
 			}
 		}
@@ -348,15 +346,24 @@ func (v *Volume) merge(dir *meta.Node, entries []remote.Entry) error {
 }
 
 // GetAttr gives the attributes of a node.
-func (v *Volume) GetAttr(ctx context.Context, ino uint64) (calls.Attr, error) {
-	if err := v.refresh(ctx, ino, v.tree.Traits().Fresh); err != nil {
+func (ns *names) GetAttr(ctx context.Context, ino uint64) (calls.Attr, error) {
+	if err := ns.refresh(ctx, ino, ns.tree.Traits().Fresh); err != nil {
 		return calls.Attr{}, err
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	n, err := v.node(ino)
+	ns.journal.mu.Lock()
+	defer ns.journal.mu.Unlock()
+	n, err := ns.journal.node(ino)
 	if err != nil {
 		return calls.Attr{}, err
 	}
 	return attr(n), nil
+}
+
+// vacant looks whether a directory is empty, on the remote too.
+func (ns *names) vacant(ctx context.Context, ino uint64) error {
+	list, err := ns.List(ctx, ino)
+	if err == nil && len(list) > 0 {
+		err = syscall.ENOTEMPTY
+	}
+	return err
 }

@@ -24,7 +24,7 @@ func TestNamesThatAreNoText(t *testing.T) {
 	b.must(os.Symlink("gr\xfcn", filepath.Join(b.far, "link")))
 	check := func() {
 		t.Helper()
-		if list, err := b.List(t.Context(), meta.Root); err != nil || len(list) != 1 || list[0].Name != "plain" {
+		if list, err := b.names.List(t.Context(), meta.Root); err != nil || len(list) != 1 || list[0].Name != "plain" {
 			t.Errorf("%+v, %v", list, err)
 		}
 	}

@@ -11,38 +11,38 @@ import (
 const keptFor = 10 * time.Second
 
 // forget drops a removed node that nothing needs any more. Callers hold the lock.
-func (v *Volume) forget(n *meta.Node) {
-	if n.Linked() || v.state.Node(n.Ino) != n {
+func (j *journal) forget(n *meta.Node) {
+	if n.Linked() || j.state.Node(n.Ino) != n {
 		return
 	}
-	if v.removed[n.Ino].IsZero() {
-		v.removed[n.Ino] = time.Now()
+	if j.removed[n.Ino].IsZero() {
+		j.removed[n.Ino] = time.Now()
 	}
-	v.forgetOld(n, keptFor)
+	j.forgetOld(n, keptFor)
 }
 
-func (v *Volume) forgetOld(n *meta.Node, after time.Duration) {
-	if f := v.files[n.Ino]; n.Linked() || n.Pending > 0 || f != nil && f.count+f.writers > 0 || time.Since(v.removed[n.Ino]) < after {
+func (j *journal) forgetOld(n *meta.Node, after time.Duration) {
+	if f := j.files[n.Ino]; n.Linked() || n.Pending > 0 || f != nil && f.count+f.writers > 0 || time.Since(j.removed[n.Ino]) < after {
 		return
 	}
-	if _, err := v.change(meta.Change{Do: meta.DoForget, Ino: n.Ino}); err != nil {
-		v.o.Log.Warn("forget file", "ino", n.Ino, "err", err)
+	if _, err := j.change(meta.Change{Do: meta.DoForget, Ino: n.Ino}); err != nil {
+		j.logger.Warn("forget file", "ino", n.Ino, "err", err)
 	}
-	if f := v.files[n.Ino]; f != nil && f.source != nil {
+	if f := j.files[n.Ino]; f != nil && f.source != nil {
 		f.source.Close()
 	}
-	delete(v.files, n.Ino)
-	delete(v.checked, n.Ino)
-	delete(v.removed, n.Ino)
+	delete(j.files, n.Ino)
+	delete(j.checked, n.Ino)
+	delete(j.removed, n.Ino)
 }
 
 // forgetAll drops the removed nodes of which that was so long ago. Callers hold the lock.
-func (v *Volume) forgetAll(after time.Duration) {
-	for ino := range v.removed {
-		if n := v.state.Node(ino); n != nil {
-			v.forgetOld(n, after)
+func (j *journal) forgetAll(after time.Duration) {
+	for ino := range j.removed {
+		if n := j.state.Node(ino); n != nil {
+			j.forgetOld(n, after)
 		} else {
-			delete(v.removed, ino)
+			delete(j.removed, ino)
 		}
 	}
 }

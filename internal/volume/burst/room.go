@@ -16,29 +16,36 @@ const (
 	full   = 95
 )
 
-// room waits until so many bytes more fit into the journal. ENOSPC means that waiting
+// room is the space of the journal on this host's disk, and how writers wait for it.
+type room struct {
+	journal *journal
+	size    int64   // most bytes of the journal
+	perSec  float64 // bytes that the drain frees in a second, guarded by the journal's lock
+}
+
+// wait waits until so many bytes more fit into the journal. ENOSPC means that waiting
 // does not help.
-func (v *Volume) room(ctx context.Context, bytes int64) error {
-	most := v.o.Room / 100 * full
+func (r *room) wait(ctx context.Context, bytes int64) error {
+	most := r.size / 100 * full
 	if bytes > most {
 		return syscall.ENOSPC
 	}
 	for {
-		size := v.log.Size() + bytes
-		if size <= v.o.Room/100*slowed {
+		size := r.journal.log.Size() + bytes
+		if size <= r.size/100*slowed {
 			return nil
 		}
-		if err := v.reclaim(size - v.o.Room/100*slowed); err != nil {
+		if err := r.reclaim(size - r.size/100*slowed); err != nil {
 			return err
 		}
-		size = v.log.Size() + bytes
+		size = r.journal.log.Size() + bytes
 		if size <= most {
-			return v.slow(ctx, bytes, size)
+			return r.slow(ctx, bytes, size)
 		}
-		if !v.canWait() {
+		if !r.canWait() {
 			return syscall.ENOSPC
 		}
-		if err := v.pause(ctx); err != nil {
+		if err := r.journal.pause(ctx); err != nil {
 			return err
 		}
 	}
@@ -46,11 +53,11 @@ func (v *Volume) room(ctx context.Context, bytes int64) error {
 
 // slow delays a write: not at all at the share slowed, and by the time that the drain
 // takes for as many bytes at the share full.
-func (v *Volume) slow(ctx context.Context, bytes, size int64) error {
-	over := float64(size-v.o.Room/100*slowed) / float64(max(v.o.Room/100*(full-slowed), 1))
-	v.mu.Lock()
-	rate := v.perSec
-	v.mu.Unlock()
+func (r *room) slow(ctx context.Context, bytes, size int64) error {
+	over := float64(size-r.size/100*slowed) / float64(max(r.size/100*(full-slowed), 1))
+	r.journal.mu.Lock()
+	rate := r.perSec
+	r.journal.mu.Unlock()
 	if over <= 0 || rate <= 0 {
 		return nil
 	}
@@ -59,43 +66,26 @@ func (v *Volume) slow(ctx context.Context, bytes, size int64) error {
 
 // canWait reports whether the drain will make room. What was written and not yet queued
 // is queued.
-func (v *Volume) canWait() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.state.Queue()) > 0 {
+func (r *room) canWait() bool {
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
+	if len(r.journal.state.Queue()) > 0 {
 		return true
 	}
-	if err := v.putAll(func(n *meta.Node) bool { return n.Fresh > 0 }); err != nil {
+	if err := r.journal.putAll(func(n *meta.Node) bool { return n.Fresh > 0 }); err != nil {
 		return false
 	}
-	return len(v.state.Queue()) > 0
-}
-
-// pause waits for the drain to do something.
-func (v *Volume) pause(ctx context.Context) error {
-	v.mu.Lock()
-	news := v.news
-	v.mu.Unlock()
-	again := time.NewTimer(time.Second)
-	defer again.Stop()
-	select {
-	case <-news:
-		return nil
-	case <-again.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return len(r.journal.state.Queue()) > 0
 }
 
 // reclaim frees at least so many bytes of the journal, where it can: segments without
 // anything in use, and then content that the remote has, of the oldest segments first.
-func (v *Volume) reclaim(bytes int64) error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.forgetAll(0)
-	numbers, sizes := v.log.Segments()
-	used := v.used()
+func (r *room) reclaim(bytes int64) error {
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
+	r.journal.forgetAll(0)
+	numbers, sizes := r.journal.log.Segments()
+	used := r.used()
 	gain := int64(0)
 	for _, number := range numbers {
 		if len(used[number]) == 0 {
@@ -107,30 +97,30 @@ func (v *Volume) reclaim(bytes int64) error {
 			break
 		}
 		users := used[number]
-		if len(users) == 0 || !v.evictable(users) {
+		if len(users) == 0 || !r.evictable(users) {
 			continue
 		}
 		for n := range users {
 			if !n.Local && len(n.Extents) == 0 {
 				continue // it was before
 			}
-			if _, err := v.change(meta.Change{Do: meta.DoEvict, Ino: n.Ino}); err != nil {
+			if _, err := r.journal.change(meta.Change{Do: meta.DoEvict, Ino: n.Ino}); err != nil {
 				return err
 			}
 		}
 		gain += sizes[number]
 	}
-	if gain < bytes/8 && gain < v.log.Size()/8 { // not worth an index now
+	if gain < bytes/8 && gain < r.journal.log.Size()/8 { // not worth an index now
 		return nil
 	}
-	return v.writeIndex()
+	return r.writeIndex()
 }
 
 // evictable reports whether the remote has all content of some nodes, and nobody is about
 // to change them. Callers hold the lock.
-func (v *Volume) evictable(users map[*meta.Node]bool) bool {
+func (r *room) evictable(users map[*meta.Node]bool) bool {
 	for n := range users {
-		if n == nil || !n.Clean() || v.files[n.Ino] != nil && v.files[n.Ino].writers > 0 {
+		if n == nil || !n.Clean() || r.journal.files[n.Ino] != nil && r.journal.files[n.Ino].writers > 0 {
 			return false
 		}
 	}
@@ -141,31 +131,31 @@ func (v *Volume) evictable(users map[*meta.Node]bool) bool {
 const indexAfter = 256 << 20
 
 // tidy writes an index once there is much to replay.
-func (v *Volume) tidy() error {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.log.Unindexed() < min(indexAfter, v.o.Room/4) {
+func (r *room) tidy() error {
+	r.journal.mu.Lock()
+	defer r.journal.mu.Unlock()
+	if r.journal.log.Unindexed() < min(indexAfter, r.size/4) {
 		return nil
 	}
-	return v.writeIndex()
+	return r.writeIndex()
 }
 
 // writeIndex writes an index, and removes segments that nothing is in. Callers hold the lock.
-func (v *Volume) writeIndex() error {
-	used := v.used()
-	raw, err := v.state.Encode()
+func (r *room) writeIndex() error {
+	used := r.used()
+	raw, err := r.journal.state.Encode()
 	if err != nil {
 		return err
 	}
-	err = v.log.WriteIndex(v.log.Last(), raw, func(number uint64) bool { return len(used[number]) > 0 })
-	clear(v.verified)
-	v.report()
+	err = r.journal.log.WriteIndex(r.journal.log.Last(), raw, func(number uint64) bool { return len(used[number]) > 0 })
+	clear(r.journal.verified)
+	r.journal.report()
 	return err
 }
 
 // used gives the nodes whose content is in each segment; nil stands for a version that
 // is queued. Callers hold the lock.
-func (v *Volume) used() map[uint64]map[*meta.Node]bool {
+func (r *room) used() map[uint64]map[*meta.Node]bool {
 	used := map[uint64]map[*meta.Node]bool{}
 	add := func(list []meta.Extent, n *meta.Node) {
 		last := uint64(0)
@@ -180,8 +170,8 @@ func (v *Volume) used() map[uint64]map[*meta.Node]bool {
 			used[last][n] = true
 		}
 	}
-	v.state.Nodes(func(n *meta.Node) { add(n.Extents, n) })
-	for _, o := range v.state.Queue() {
+	r.journal.state.Nodes(func(n *meta.Node) { add(n.Extents, n) })
+	for _, o := range r.journal.state.Queue() {
 		add(o.Extents, nil)
 	}
 	return used

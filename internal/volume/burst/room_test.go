@@ -20,22 +20,22 @@ import (
 func TestReclaimFetch(t *testing.T) {
 	b := start(t, Options{})
 	b.foreign("f", "before")
-	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
 	r := buffer.Record{Kind: buffer.Data, Flag: meta.FetchedData, Ino: a.Ino, Payload: []byte("bef")}
-	b.mu.Lock()
-	n := b.state.Node(a.Ino)
-	_, err = b.change(meta.Change{Do: meta.DoFetch, Ino: a.Ino})
+	b.journal.mu.Lock()
+	n := b.journal.state.Node(a.Ino)
+	_, err = b.journal.change(meta.Change{Do: meta.DoFetch, Ino: a.Ino})
 	if err == nil {
-		err = b.log.Append(&r)
+		err = b.journal.log.Append(&r)
 	}
-	b.state.Data(n, r)
-	b.mu.Unlock()
+	b.journal.state.Data(n, r)
+	b.journal.mu.Unlock()
 	b.must(err)
-	b.must(b.reclaim(1))
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(n.Extents) > 0 || len(b.used()) > 0 {
+	b.must(b.room.reclaim(1))
+	b.journal.mu.Lock()
+	defer b.journal.mu.Unlock()
+	if len(n.Extents) > 0 || len(b.room.used()) > 0 {
 		t.Errorf("left: %v", n.Extents)
 	}
 }

@@ -59,45 +59,19 @@ const (
 
 // Volume is a burst buffer that is open.
 type Volume struct {
-	o    Options
-	log  *buffer.Log
-	tree remote.Remote
-	sink drain.Remote // the remote, as the drain uses it
+	o       Options
+	tree    remote.Remote
+	journal *journal
+	rules   *rules
+	names   *names
+	room    *room
+	drainer *drainer
 
-	// names is held while names on the remote are read, and exclusively while they
-	// change: it is taken before mu.
-	names sync.RWMutex
+	// Bytes that were read from the journal, and from the remote. The journal's lock guards them.
+	hits, misses int64
 
-	mu       sync.Mutex
-	state    *meta.State
-	files    map[uint64]*file     // that are open, or being read or fetched
-	checked  map[uint64]time.Time // when attributes were compared with the remote's
-	removed  map[uint64]time.Time // nodes without a name that are still known
-	verified map[buffer.Place]bool
-	working  uint64 // operation that is being carried out
-	// inherited is the operation that an earlier process or try may have begun: whether the remote has
-	// carried it out is not known.
-	inherited uint64
-	waits     error         // what the drain waits for
-	claim     func() error  // what has to succeed before anything is drained; nil: it has
-	perSec    float64       // of the drain
-	news      chan struct{} // closed when something changed that others wait for
-	hits      int64
-	misses    int64
-
-	wake   chan struct{}
 	cancel context.CancelFunc
 	all    sync.WaitGroup
-}
-
-// file is what the process knows of a file beside its node.
-type file struct {
-	count   int // how often it is open
-	writers int // calls that are changing it
-	source  remote.Source
-	fetch   sync.Mutex // one fetch at a time, and no write meanwhile
-	seq     uint64     // of the last record about it
-	dirty   time.Time  // since when it has what was not queued
 }
 
 // load opens a volume with what its journal has of an earlier process. Nothing is drained
@@ -112,23 +86,23 @@ func load(o Options) (*Volume, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	log, state, err := replayed(o.Place, o.segmentSize)
+	j, err := openJournal(o.Place, o.segmentSize, o.Log)
 	if err != nil {
 		return nil, err
 	}
 	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
 	if err != nil {
-		return nil, errors.Join(err, log.Close())
+		return nil, errors.Join(err, j.log.Close())
 	}
-	v := &Volume{
-		o: o, log: log, tree: tree, state: state, files: map[uint64]*file{}, checked: map[uint64]time.Time{}, removed: map[uint64]time.Time{}, verified: map[buffer.Place]bool{},
-		news: make(chan struct{}), wake: make(chan struct{}, 1), sink: tree, cancel: func() {},
-	}
-	if first := state.First(); first != nil {
-		v.inherited = first.Seq
+	v := &Volume{o: o, tree: tree, journal: j, rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
+	v.names = &names{journal: j, tree: tree, rules: v.rules}
+	v.room = &room{journal: j, size: o.Room}
+	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree}
+	if first := j.state.First(); first != nil {
+		v.names.inherited = first.Seq
 	}
 	if o.faults != nil {
-		v.sink = o.faults(tree)
+		v.drainer.sink = o.faults(tree)
 	}
 	return v, nil
 }
@@ -147,7 +121,7 @@ func opened(at remote.Place, name string, far remote.Opener, o remote.Options) (
 // begin drains the volume from now on, until Close or the end of ctx.
 func (v *Volume) begin(ctx context.Context) {
 	ctx, v.cancel = context.WithCancel(ctx)
-	v.all.Go(func() { v.drainAll(ctx) })
+	v.all.Go(func() { v.drainer.run(ctx) })
 	v.all.Go(func() { v.tick(ctx) })
 }
 
@@ -162,114 +136,36 @@ func (v *Volume) Close() error {
 	v.cancel()
 	v.tree.Stop()
 	v.all.Wait()
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	for _, f := range v.files {
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	for _, f := range v.journal.files {
 		if f.source != nil {
 			f.source.Close()
 		}
 	}
-	return errors.Join(v.log.Sync(v.log.Last()), v.log.Close(), v.tree.Close())
-}
-
-// change writes a change to the journal, and carries it out. Callers hold the lock, and
-// have checked that it can be.
-func (v *Volume) change(c meta.Change) (uint64, error) {
-	raw, err := c.Encode()
-	if err != nil {
-		return 0, err
-	}
-	r := buffer.Record{Kind: buffer.Change, Time: c.Time, Payload: raw}
-	if err := v.log.Append(&r); err != nil {
-		return 0, &journalError{err}
-	}
-	if f := v.files[c.Ino]; f != nil {
-		f.seq = r.Seq
-	}
-	if err := v.state.Change(r.Seq, c); err != nil {
-		return 0, &core.Error{Kind: core.Permanent, Op: "change burst buffer", Object: string(c.Do), Err: err}
-	}
-	return r.Seq, nil
-}
-
-// report wakes all who wait for a change of the volume. Callers hold the lock.
-func (v *Volume) report() {
-	close(v.news)
-	v.news = make(chan struct{})
-	select {
-	case v.wake <- struct{}{}:
-	default:
-	}
-}
-
-// put queues the version of a file as it is now. Callers hold the lock.
-func (v *Volume) put(n *meta.Node) error {
-	if !n.Dirty {
-		return nil
-	}
-	c := meta.Change{Do: meta.DoPut, Ino: n.Ino, Time: now()}
-	if last := v.state.LastPut(n.Ino); last != nil && last.Seq != v.working && last.Partial == "" {
-		c.Replaces = last.Seq
-	}
-	_, err := v.change(c)
-	if f := v.files[n.Ino]; f != nil {
-		f.dirty = time.Time{}
-	}
-	v.report()
-	return err
+	return errors.Join(v.journal.log.Sync(v.journal.log.Last()), v.journal.log.Close(), v.tree.Close())
 }
 
 // PublishAll queues what was written to files, open ones included. It returns the number of the newest
 // change.
 func (v *Volume) PublishAll() (uint64, error) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	err := v.putAll(func(*meta.Node) bool { return true })
-	return v.log.Last(), err
-}
-
-func (v *Volume) putAll(which func(*meta.Node) bool) error {
-	var dirty []*meta.Node
-	v.state.Nodes(func(n *meta.Node) {
-		if n.Dirty && which(n) {
-			dirty = append(dirty, n)
-		}
-	})
-	var errs []error
-	for _, n := range dirty {
-		errs = append(errs, v.put(n))
-	}
-	return errors.Join(errs...)
-}
-
-// file gives what the process knows of a file. Callers hold the lock.
-func (v *Volume) file(ino uint64) *file {
-	f := v.files[ino]
-	if f == nil {
-		f = &file{}
-		v.files[ino] = f
-	}
-	return f
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	err := v.journal.putAll(func(*meta.Node) bool { return true })
+	return v.journal.log.Last(), err
 }
 
 // Status describes the volume.
 func (v *Volume) Status() calls.Status {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	s := Describe(v.state)
-	s.ID, s.Remote, s.Place, s.Room, s.Buffer = v.o.ID, v.o.Remote, v.o.Place, v.o.Room, v.log.Size()
-	s.BytesPerSecond, s.Hits, s.Misses = int64(v.perSec), v.hits, v.misses
-	if v.waits != nil {
-		s.Waits = core.Printable(v.waits.Error(), 1000)
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	s := Describe(v.journal.state)
+	s.ID, s.Remote, s.Place, s.Room, s.Buffer = v.o.ID, v.o.Remote, v.o.Place, v.o.Room, v.journal.log.Size()
+	s.BytesPerSecond, s.Hits, s.Misses = int64(v.room.perSec), v.hits, v.misses
+	if v.drainer.waits != nil {
+		s.Waits = core.Printable(v.drainer.waits.Error(), 1000)
 	}
 	return s
-}
-
-// drained reports whether the remote lacks nothing.
-func (v *Volume) drained() bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.state.Drained()
 }
 
 // Describe summarizes a state.
@@ -297,32 +193,7 @@ func Inspect(place string) (calls.Status, error) {
 	return s, log.Close()
 }
 
-// replayed opens the journal in a directory, and gives the state that it amounts to.
-func replayed(place string, segmentSize int64) (*buffer.Log, *meta.State, error) {
-	state := meta.New()
-	log, err := buffer.Open(place, buffer.Options{
-		SegmentSize: segmentSize,
-		Index: func(raw []byte) error {
-			s, err := meta.Decode(raw)
-			if err == nil {
-				state = s
-			}
-			return err
-		},
-		Replay: func(r buffer.Record) error { return state.Apply(r) },
-	})
-	return log, state, err
-}
-
 func now() int64 { return time.Now().UnixNano() }
-
-// errStale is about a node that is gone for good.
-var errStale = errors.New("the file is gone")
-
-// journalError is about the journal, and so nothing of the remote's.
-type journalError struct{ error }
-
-func (e *journalError) Unwrap() error { return e.error }
 
 // passing reports whether an error of the remote may pass: only the drain and its
 // status report it.
@@ -353,4 +224,66 @@ func retried(ctx context.Context, try func() error) error {
 			return err
 		}
 	}
+}
+
+// tick syncs the journal each second, and publishes files that stay open.
+func (v *Volume) tick(ctx context.Context) {
+	every := time.NewTicker(min(syncInterval, v.o.publishEvery))
+	defer every.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+		v.journal.mu.Lock()
+		var errs []error
+		for ino, f := range v.journal.files {
+			if n := v.journal.state.Node(ino); n != nil && !f.dirty.IsZero() && time.Since(f.dirty) >= v.o.publishEvery {
+				errs = append(errs, v.journal.put(n))
+			}
+		}
+		v.journal.forgetAll(keptFor)
+		v.journal.mu.Unlock()
+		if err := errors.Join(append(errs, v.journal.sync(), v.room.tidy())...); err != nil {
+			v.o.Log.Error("sync journal", "err", err)
+		}
+	}
+}
+
+// Adopt makes the files open that a client reports as open. What nobody has open any
+// more is published, or forgotten.
+func (v *Volume) Adopt(open []calls.OpenFile) error {
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	for ino, f := range v.journal.files {
+		f.count = 0
+		if f.source != nil && f.writers == 0 {
+			f.source.Close()
+			f.source = nil
+		}
+		if f.writers == 0 {
+			delete(v.journal.files, ino)
+		}
+	}
+	for _, o := range open {
+		if n := v.journal.state.Node(o.Ino); n != nil && o.Count > 0 {
+			f := v.journal.file(o.Ino)
+			f.count = o.Count
+			if n.Dirty {
+				f.dirty = time.Now()
+			}
+			f.seq = v.journal.log.Last()
+		}
+	}
+	err := v.journal.putAll(func(n *meta.Node) bool { return v.journal.files[n.Ino] == nil })
+	v.journal.state.Nodes(func(n *meta.Node) {
+		if !n.Linked() && v.journal.removed[n.Ino].IsZero() {
+			v.journal.removed[n.Ino] = time.Now()
+		}
+	})
+	if open == nil {
+		v.journal.forgetAll(0)
+	}
+	return err
 }

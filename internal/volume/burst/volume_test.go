@@ -29,7 +29,7 @@ func TestReadTogether(t *testing.T) {
 		name := fmt.Sprint(i)
 		content := strings.Repeat(name, 100)
 		b.foreign(name, content)
-		a, err := b.Lookup(ctx, meta.Root, name)
+		a, err := b.names.Lookup(ctx, meta.Root, name)
 		b.must(err)
 		var all sync.WaitGroup
 		for range 8 {
@@ -54,7 +54,7 @@ func TestOpenTruncates(t *testing.T) {
 	b.drained()
 	b.gate.set(errors.New("the line is cut"))
 	defer b.gate.set(nil)
-	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
 	_, err = b.OpenFile(t.Context(), a.Ino, true)
 	b.must(err)
@@ -73,7 +73,7 @@ func TestRequestsEnd(t *testing.T) {
 	b := start(t, Options{Rate: 1})
 	b.foreign("f", strings.Repeat("x", 1000))
 	b.sees("f") // the next read waits for the line
-	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
 	ctx, cancel := context.WithCancel(t.Context())
 	from, to := io.Pipe()
@@ -81,7 +81,7 @@ func TestRequestsEnd(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		requests(ctx, b.Volume, 1, struct {
+		(&handler{volume: b.Volume, client: 1}).serve(ctx, struct {
 			io.Reader
 			io.Writer
 		}{from, &replies})
@@ -103,7 +103,7 @@ func TestReadsNew(t *testing.T) {
 	b.file("f", "ours")
 	b.drained()
 	b.foreign("f", "theirs, and longer")
-	a, err := b.Lookup(t.Context(), meta.Root, "f")
+	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
 	if a, err = b.OpenFile(t.Context(), a.Ino, false); err != nil || a.Size != 18 {
 		t.Errorf("size %d, %v", a.Size, err)
@@ -113,7 +113,7 @@ func TestReadsNew(t *testing.T) {
 	}
 	b.must(b.Release(a.Ino, 1))
 	b.gone("f")
-	if list, err := b.List(t.Context(), meta.Root); err != nil || len(list) != 0 {
+	if list, err := b.names.List(t.Context(), meta.Root); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
 }
@@ -144,20 +144,20 @@ func TestKnownNames(t *testing.T) {
 	defer b.gate.set(nil)
 	dir := b.make(remote.Dir, "d", "")
 	b.fileIn(dir, "f", "undrained")
-	b.names.Lock() // as commit does
-	defer b.names.Unlock()
+	b.names.lock.Lock() // as commit does
+	defer b.names.lock.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		a, err := b.Lookup(ctx, dir, "f")
+		a, err := b.names.Lookup(ctx, dir, "f")
 		if err == nil {
 			_, err = b.OpenFile(ctx, a.Ino, false)
 		}
 		if err == nil {
-			_, err = b.List(ctx, dir)
+			_, err = b.names.List(ctx, dir)
 		}
-		if _, lerr := b.Lookup(ctx, dir, "g"); !errors.Is(lerr, syscall.ENOENT) {
+		if _, lerr := b.names.Lookup(ctx, dir, "g"); !errors.Is(lerr, syscall.ENOENT) {
 			err = errors.Join(err, fmt.Errorf("g: %w", lerr))
 		}
 		done <- err
@@ -186,13 +186,13 @@ func TestHead(t *testing.T) {
 		t.Errorf("the head is %d after %d; the newest was %d", got, first, last)
 	}
 	v := b.Volume
-	v.mu.Lock()
-	for _, o := range v.state.Queue() {
+	v.journal.mu.Lock()
+	for _, o := range v.journal.state.Queue() {
 		if o.Seq > last && o.Since > last {
 			t.Errorf("%+v has replaced what was queued before", o)
 		}
 	}
-	v.mu.Unlock()
+	v.journal.mu.Unlock()
 	b.gate.set(nil)
 	b.drained()
 	if got := b.Status().Head; got != 0 {

@@ -23,7 +23,7 @@ func TestProtect(t *testing.T) {
 	check := func() {
 		t.Helper()
 		find := func(dir uint64, name string) uint64 {
-			a, err := b.Lookup(t.Context(), dir, name)
+			a, err := b.names.Lookup(t.Context(), dir, name)
 			b.must(err)
 			return a.Ino
 		}
@@ -66,12 +66,12 @@ func TestLocal(t *testing.T) {
 	b := start(t, Options{Local: []string{"d/tmp"}})
 	b.must(os.MkdirAll(filepath.Join(b.far, "d/tmp"), 0o755))
 	b.foreign("d/tmp/f", "theirs")
-	dir, err := b.Lookup(t.Context(), meta.Root, "d")
+	dir, err := b.names.Lookup(t.Context(), meta.Root, "d")
 	b.must(err)
-	if list, err := b.List(t.Context(), dir.Ino); err != nil || len(list) != 0 {
+	if list, err := b.names.List(t.Context(), dir.Ino); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
 	}
-	if _, err := b.Lookup(t.Context(), dir.Ino, "tmp"); !errors.Is(err, syscall.ENOENT) {
+	if _, err := b.names.Lookup(t.Context(), dir.Ino, "tmp"); !errors.Is(err, syscall.ENOENT) {
 		t.Errorf("look up: %v", err)
 	}
 	q := &calls.Request{Ino: dir.Ino, Name: "tmp", Mode: 0o755}
@@ -83,7 +83,7 @@ func TestLocal(t *testing.T) {
 	want := map[string]string{"d": directory, "d/out": "drained", "d/tmp": directory, "d/tmp/f": "theirs"}
 	b.has(want)
 	b.crash()
-	a, err := b.Lookup(t.Context(), tmp.Ino, "f")
+	a, err := b.names.Lookup(t.Context(), tmp.Ino, "f")
 	b.must(err)
 	if p, err := b.Read(t.Context(), a.Ino, 0, 10); err != nil || string(p) != "ours" {
 		t.Errorf("%q, %v", p, err)
@@ -91,7 +91,7 @@ func TestLocal(t *testing.T) {
 	if s := b.Status(); s.Local != 4 || !s.Drained {
 		t.Errorf("%+v", s)
 	}
-	if list, err := b.List(t.Context(), dir.Ino); err != nil || len(list) != 2 {
+	if list, err := b.names.List(t.Context(), dir.Ino); err != nil || len(list) != 2 {
 		t.Errorf("%v, %v", list, err)
 	}
 	b.has(want)
