@@ -45,7 +45,7 @@ func (d *decoder) once(own []*ast.MappingValueNode, path string) []*ast.MappingV
 	for _, f := range own {
 		key := f.Key.GetToken().Value
 		if given[key] {
-			d.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
+			d.report.problem(f.Key.GetToken(), "", "key %q is given twice", join(path, key))
 			d.repeated++
 			continue
 		}
@@ -75,7 +75,7 @@ func (d *decoder) merged(own []*ast.MappingValueNode, path string) []*ast.Mappin
 	for _, f := range merges {
 		if d.merges++; d.merges > maxMerges {
 			if d.merges == maxMerges+1 {
-				d.problem(f.Key.GetToken(), "", "mappings are merged into each other more than %d times", maxMerges)
+				d.report.problem(f.Key.GetToken(), "", "mappings are merged into each other more than %d times", maxMerges)
 			}
 			return out
 		}

@@ -42,27 +42,28 @@ const (
 	ownTag    = "bee:"
 )
 
-// checkAWS finds what cannot be at a site of provider aws.
-func (d *decoder) checkAWS(s *Site, at string) {
+// aws finds what cannot be at a site of provider aws.
+func (sc *siteCheck) aws() {
+	s, at := sc.site, sc.at
 	if s.Provider != "aws" {
 		return
 	}
 	a := s.AWS
 	if a == nil {
-		d.checkRented(s, at, nil)
+		sc.rented(nil)
 		return
 	}
-	d.checkRented(s, at, &rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep})
+	sc.rented(&rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep})
 	at += ".aws"
 	if a.Image != "" && !fits("sites[].aws.image", a.Image) {
-		d.at(at+".image", "debian-12, ubuntu-24.04, al2023 or ami-…", "%s.image: %q is no image", at, a.Image)
+		sc.report.at(at+".image", "debian-12, ubuntu-24.04, al2023 or ami-…", "%s.image: %q is no image", at, a.Image)
 	}
-	if strings.HasPrefix(a.Image, "ami-") && a.User == "" && d.wasRead(at+".user") {
-		d.at(at+".image", "such as `user: admin`", "%s: an image by its id needs its login `user`", at)
+	if strings.HasPrefix(a.Image, "ami-") && a.User == "" && sc.report.wasRead(at+".user") {
+		sc.report.at(at+".image", "such as `user: admin`", "%s: an image by its id needs its login `user`", at)
 	}
 	for _, key := range slices.Sorted(maps.Keys(a.Tags)) {
 		if !fits("sites[].aws.tags", key) || strings.HasPrefix(key, ownTag) || strings.HasPrefix(key, "aws:") {
-			d.atKey(at+".tags", "", "%s.tags: %q cannot be the name of a tag", at, key)
+			sc.report.atKey(at+".tags", "", "%s.tags: %q cannot be the name of a tag", at, key)
 		}
 	}
 }

@@ -6,37 +6,38 @@ import (
 	"time"
 )
 
-func (d *decoder) checkBuild(b *Build) {
+// build finds what cannot be in a build.
+func (jc *jobCheck) build(b *Build) {
 	switch {
-	case !d.allRead("build.context", "build.debian"):
+	case !jc.report.allRead("build.context", "build.debian"):
 	case b.Context == "" && b.Debian == "":
-		d.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
+		jc.report.at("build", "", "build: give a directory with a Dockerfile, or `debian:` with a suite")
 	case b.Context != "" && b.Debian != "":
-		d.atKey("build.debian", "", "build: `context` and `debian` exclude each other")
+		jc.report.atKey("build.debian", "", "build: `context` and `debian` exclude each other")
 	}
 	switch {
-	case !d.allRead("build.context", "build.debian") || b.Context != "" && b.Debian != "":
+	case !jc.report.allRead("build.context", "build.debian") || b.Context != "" && b.Debian != "":
 	case b.Debian != "":
-		d.onlyFor("a build by a Dockerfile", "dockerfile", "args", "builder")
+		jc.onlyFor("a build by a Dockerfile", "dockerfile", "args", "builder")
 	case b.Context != "":
-		d.onlyFor("a build of Debian packages", "packages", "slim", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
+		jc.onlyFor("a build of Debian packages", "packages", "slim", "mirror", "snapshot", "copy", "run", "env", "workdir", "entrypoint", "cmd")
 	}
 	if b.Debian != "" && !fits("build.debian", b.Debian) {
-		d.at("build.debian", "such as bookworm", "build.debian: %q is no name of a suite", b.Debian)
+		jc.report.at("build.debian", "such as bookworm", "build.debian: %q is no name of a suite", b.Debian)
 	}
 	if b.Mirror != "" && !fits("build.mirror", b.Mirror) { // mmdebstrap would take it for an option or a file of sources
-		d.at("build.mirror", "such as https://deb.debian.org/debian", "build.mirror: %q is no URL of a mirror", b.Mirror)
+		jc.report.at("build.mirror", "such as https://deb.debian.org/debian", "build.mirror: %q is no URL of a mirror", b.Mirror)
 	}
 	if _, err := b.SnapshotTime(); b.Snapshot != "" && err != nil {
-		d.at("build.snapshot", "such as 20250520T000000Z", "build.snapshot: %q is no date", b.Snapshot)
+		jc.report.at("build.snapshot", "such as 20250520T000000Z", "build.snapshot: %q is no date", b.Snapshot)
 	}
-	d.oneOf("build.builder", b.Builder)
-	d.checkPackages("build.packages", b.Packages)
+	jc.report.oneOf("build.builder", b.Builder)
+	jc.packages("build.packages", b.Packages)
 	for i, c := range b.Copy {
-		d.copySides(fmt.Sprintf("build.copy[%d]", i), c, c.To, "to")
+		jc.copySides(fmt.Sprintf("build.copy[%d]", i), c, c.To, "to")
 	}
 	for key := range b.Env {
-		d.variable("build.env", key)
+		jc.variable("build.env", key)
 	}
 }
 
@@ -49,10 +50,10 @@ const BuilderVM = "vm"
 
 // onlyFor refuses keys of one kind of build in the other, which has no use for
 // them.
-func (d *decoder) onlyFor(kind string, keys ...string) {
+func (jc *jobCheck) onlyFor(kind string, keys ...string) {
 	for _, key := range keys {
-		if _, given := d.places["build."+key]; given {
-			d.atKey("build."+key, "", "build.%s: only %s has it", key, kind)
+		if _, given := jc.report.places["build."+key]; given {
+			jc.report.atKey("build."+key, "", "build.%s: only %s has it", key, kind)
 		}
 	}
 }
@@ -60,17 +61,17 @@ func (d *decoder) onlyFor(kind string, keys ...string) {
 // SnapshotTime is the moment that Snapshot names.
 func (b Build) SnapshotTime() (time.Time, error) { return time.Parse("20060102T150405Z", b.Snapshot) }
 
-// checkPackages finds what apt would take for an option, or mmdebstrap for several
+// packages finds what apt would take for an option, or mmdebstrap for several
 // packages; a pattern of apt's may have blanks and commas.
-func (d *decoder) checkPackages(at string, packages []string) {
+func (jc *jobCheck) packages(at string, packages []string) {
 	for i, p := range packages {
 		switch at := fmt.Sprintf("%s[%d]", at, i); {
-		case !d.wasRead(at):
+		case !jc.report.wasRead(at):
 		case IsPackage(p):
 		case strings.ContainsAny(p, separators):
-			d.at(at, "one name for each element of the list", "%s: %q is no name of a package", at, p)
+			jc.report.at(at, "one name for each element of the list", "%s: %q is no name of a package", at, p)
 		default:
-			d.at(at, "", "%s: %q is no name of a package", at, p)
+			jc.report.at(at, "", "%s: %q is no name of a package", at, p)
 		}
 	}
 }

@@ -62,38 +62,39 @@ func (j *Job) SavesVM() bool {
 // asks reports whether the Beefile says how the job is asked to write its checkpoint.
 func (c *Checkpoint) asks() bool { return c.Signal != "" || c.Command != nil || c.File != "" }
 
-// checkSavesVM finds what mode vm cannot go with.
-func (d *decoder) checkSavesVM(j *Job) {
+// savesVM finds what mode vm cannot go with.
+func (jc *jobCheck) savesVM() {
+	j := jc.job
 	c := j.Checkpoint
-	d.oneOf("checkpoint.mode", c.Mode)
-	if !d.allRead("vm", "checkpoint.mode") {
+	jc.report.oneOf("checkpoint.mode", c.Mode)
+	if !jc.report.allRead("vm", "checkpoint.mode") {
 		return
 	}
 	if c.Mode == CheckpointVM {
 		switch {
 		case j.VM == nil || j.VM.When == VMNever:
-			d.at("checkpoint.mode", "`vm: true`, or mode app for a job that saves itself", "checkpoint.mode: vm saves virtual machines, and the job has none")
+			jc.report.at("checkpoint.mode", "`vm: true`, or mode app for a job that saves itself", "checkpoint.mode: vm saves virtual machines, and the job has none")
 		case j.VM.When == VMAuto:
-			d.at("checkpoint.mode", "`vm: true`", "checkpoint.mode: vm wants virtual machines on every site, and `vm: auto` does not")
+			jc.report.at("checkpoint.mode", "`vm: true`", "checkpoint.mode: vm wants virtual machines on every site, and `vm: auto` does not")
 		case c.asks():
-			d.at("checkpoint", "", "checkpoint: in mode vm the job is not asked to save itself: leave `signal`, `command` and `file` out")
+			jc.report.at("checkpoint", "", "checkpoint: in mode vm the job is not asked to save itself: leave `signal`, `command` and `file` out")
 		case len(c.Paths) > 0:
-			d.atKey("checkpoint.paths", "", "checkpoint.paths: in mode vm all of the machines is saved: leave them out")
+			jc.report.atKey("checkpoint.paths", "", "checkpoint.paths: in mode vm all of the machines is saved: leave them out")
 		case j.Resume != nil:
-			d.atKey("resume", "", "resume: in mode vm the command simply goes on: leave it out")
+			jc.report.atKey("resume", "", "resume: in mode vm the command simply goes on: leave it out")
 		}
 	}
-	if !j.SavesVM() || !d.allRead("checkpoint", "resume", "volume") {
+	if !j.SavesVM() || !jc.report.allRead("checkpoint", "resume", "volume") {
 		return
 	}
 	for i, o := range j.Outputs {
 		if from := j.inWorkdir(o.From); path.IsAbs(from) && !below(from, j.Volume.Path) {
 			at := fmt.Sprintf("outputs[%d].from", i)
-			d.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, from, j.Volume.Path)
+			jc.report.at(at, "", "%s: %s lies outside the volume %s, which is all that can be brought out of machines that are saved", at, from, j.Volume.Path)
 		}
 	}
 	if j.Nodes > 1 && j.VM.Fabric == "none" {
-		d.at("vm.fabric", "", "vm.fabric: machines that are saved together need their own network: mpirun reaches the other hosts by it")
+		jc.report.at("vm.fabric", "", "vm.fabric: machines that are saved together need their own network: mpirun reaches the other hosts by it")
 	}
 }
 
@@ -105,22 +106,24 @@ func (c *Checkpoint) SignalNumber() syscall.Signal {
 	return unix.SignalNum("SIG" + strings.TrimPrefix(strings.ToUpper(c.Signal), "SIG"))
 }
 
-func (d *decoder) checkCheckpoint(j *Job) {
+// checkpoint finds what cannot be in a `checkpoint:`, and what needs one.
+func (jc *jobCheck) checkpoint() {
+	j := jc.job
 	c := j.Checkpoint
 	if c == nil {
-		if !d.wasRead("checkpoint") {
+		if !jc.report.wasRead("checkpoint") {
 			return
 		}
 		if j.Resume != nil {
-			d.atKey("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
+			jc.report.atKey("resume", "such as `checkpoint: {signal: TERM, grace: 60s}`", "resume: without `checkpoint:` there is nothing to resume from")
 		}
 		if j.Store != "" {
-			d.atKey("store", "such as `checkpoint: {signal: TERM, grace: 60s}`", "store: without `checkpoint:` there is nothing to keep there")
+			jc.report.atKey("store", "such as `checkpoint: {signal: TERM, grace: 60s}`", "store: without `checkpoint:` there is nothing to keep there")
 		}
 		return
 	}
-	d.checkSavesVM(j)
-	d.positive("checkpoint.grace", c.Grace, "the default")
+	jc.savesVM()
+	jc.report.positive("checkpoint.grace", c.Grace, "the default")
 	asks := 0
 	for _, is := range []bool{c.Signal != "", c.Command != nil, c.File != ""} {
 		if is {
@@ -128,22 +131,22 @@ func (d *decoder) checkCheckpoint(j *Job) {
 		}
 	}
 	if asks > 1 {
-		d.at("checkpoint", "", "checkpoint: only one of `signal`, `command` and `file` can be given")
+		jc.report.at("checkpoint", "", "checkpoint: only one of `signal`, `command` and `file` can be given")
 	}
-	placed := d.allRead("volume", "inputs", "workdir")
+	placed := jc.report.allRead("volume", "inputs", "workdir")
 	if file := j.inWorkdir(c.File); c.File != "" && (!path.IsAbs(file) || placed && !strings.HasPrefix(file, strings.TrimSuffix(path.Clean(j.Volume.Path), "/")+"/")) {
-		d.at("checkpoint.file", "such as "+j.Volume.Path+"/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume.Path)
+		jc.report.at("checkpoint.file", "such as "+j.Volume.Path+"/STOP", "checkpoint.file: %s does not lie in the volume %s", c.File, j.Volume.Path)
 	}
 	if n := c.SignalNumber(); n == 0 || n == syscall.SIGKILL || n == syscall.SIGSTOP {
-		d.at("checkpoint.signal", "such as TERM or USR1", "checkpoint.signal: %q is no signal that a job could answer", c.Signal)
+		jc.report.at("checkpoint.signal", "such as TERM or USR1", "checkpoint.signal: %q is no signal that a job could answer", c.Signal)
 	}
 	for i, p := range c.Paths {
 		at := fmt.Sprintf("checkpoint.paths[%d]", i)
 		if in := j.inWorkdir(p); !path.IsAbs(in) || placed && !below(in, j.Volume.Path) {
-			d.at(at, "such as "+j.Volume.Path+"/state; `volume:` may name another directory", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume.Path)
+			jc.report.at(at, "such as "+j.Volume.Path+"/state; `volume:` may name another directory", "%s: %s does not lie in the volume %s: only what is there goes along", at, p, j.Volume.Path)
 		}
 		if _, err := path.Match(p, ""); err != nil {
-			d.at(at, "", "%s: %q is no valid pattern", at, p)
+			jc.report.at(at, "", "%s: %q is no valid pattern", at, p)
 		}
 	}
 }

@@ -99,25 +99,25 @@ func patterns() map[string]string {
 func fits(key, text string) bool { return matches(patterns()[key], text) }
 
 // oneOf refuses what is none of a key's words.
-func (d *decoder) oneOf(at, value string) {
+func (r *report) oneOf(at, value string) {
 	choice := words()[anyIndex(at)]
-	if _, given := d.places[at]; value == "" && !given || slices.Contains(choice, value) {
+	if _, given := r.places[at]; value == "" && !given || slices.Contains(choice, value) {
 		return
 	}
-	d.at(at, didYouMean(value, choice), "%s: %q is not known", at, value)
+	r.at(at, didYouMean(value, choice), "%s: %q is not known", at, value)
 }
 
 // within refuses numbers beyond a key's limits; such a value counts as none. A
 // number that is not given is 0.
-func within[N int | float64](d *decoder, at string, n N) {
-	_, given := d.places[at]
-	_, flag := d.flags[at]
+func within[N int | float64](r *report, at string, n N) {
+	_, given := r.places[at]
+	_, flag := r.flags[at]
 	l := numbers()[anyIndex(at)]
 	if n == 0 && !given && !flag || float64(n) >= l.least && float64(n) <= l.most {
 		return
 	}
-	d.at(at, l.String(), "%s: %v cannot be", at, n)
-	d.fails(at)
+	r.at(at, l.String(), "%s: %v cannot be", at, n)
+	r.fails(at)
 }
 
 // anyIndex takes the numbers out of the indexes of a path.

@@ -21,22 +21,22 @@ type oldFile struct {
 
 // readOld reads the old file, and gives a note for each part that is none of its.
 func readOld(file string, data []byte) (oldFile, []string, error) {
-	d := newDecoder(file, data)
+	r := newReport(file, data)
 	var old oldFile
 	var parts map[string]any
 	err := json.Unmarshal(data, &old)
 	switch wrong, syntax := (*json.UnmarshalTypeError)(nil), (*json.SyntaxError)(nil); {
 	case errors.As(err, &syntax):
-		d.problem(place(data, syntax.Offset), "", "not valid JSON: %v", syntax)
+		r.problem(place(data, syntax.Offset), "", "not valid JSON: %v", syntax)
 	case errors.As(err, &wrong):
-		d.problem(place(data, wrong.Offset), "", "%sa JSON object is wanted, this is a %s", prefix(wrong.Field), wrong.Value)
+		r.problem(place(data, wrong.Offset), "", "%sa JSON object is wanted, this is a %s", prefix(wrong.Field), wrong.Value)
 	case old.Task == nil:
-		d.problem(nil, "it has to be the JSON file of the original BEE launcher", "it has no task_conf")
+		r.problem(nil, "it has to be the JSON file of the original BEE launcher", "it has no task_conf")
 	default:
 		err = json.Unmarshal(data, &parts)
 	}
-	if len(d.problems) > 0 {
-		err = asError(d.problems)
+	if len(r.problems) > 0 {
+		err = asError(r.problems)
 	}
 	if err != nil {
 		return old, nil, err

@@ -26,26 +26,20 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, int64(maxFile+len(mark)+1)))
 }
 
-// decoder turns YAML into our types and collects all that is wrong with it,
-// instead of stopping at the first.
+// decoder turns YAML into our types. All that is wrong with it is reported, instead of the
+// first alone.
 type decoder struct {
-	file     string
-	lines    []string
-	problems []Problem
+	report   *report
 	anchors  map[string][]anchor
-	places   map[string]*token.Token // of keys and elements by path, for checks that come later
-	values   map[string]*token.Token // where the values of keys begin
-	repeated int                     // how many of the problems are keys given again, whose first values can be read
-	failed   map[string]bool         // paths whose values could not be read
-	flags    map[string]string       // what gave a path's value in place of the file
-	merges   int                     // how many mappings were merged into others
+	repeated int // how many of the problems are keys given again, whose first values can be read
+	merges   int // how many mappings were merged into others
 
 	variables map[string]string // what ${NAME} stands for; nil: nothing is replaced
 	used      map[string]bool   // the variables that were replaced
 }
 
 func newDecoder(file string, data []byte) *decoder {
-	return &decoder{file: file, lines: strings.Split(string(unmarked(data)), "\n"), anchors: map[string][]anchor{}, places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
+	return &decoder{report: newReport(file, data), anchors: map[string][]anchor{}}
 }
 
 // mark is what some editors begin UTF-8 with.
@@ -58,7 +52,7 @@ func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte(mark)) 
 func (d *decoder) root(data []byte) ast.Node {
 	data = unmarked(data)
 	if len(data) > maxFile {
-		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)})
+		d.report.problems = append(d.report.problems, Problem{File: d.report.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)})
 		return nil
 	}
 	if !utf8.Valid(data) {
@@ -71,7 +65,7 @@ func (d *decoder) root(data []byte) ast.Node {
 			good += size
 		}
 		at := place(data, int64(good+1)).Position
-		d.problems = append(d.problems, Problem{File: d.file, Line: at.Line, Column: at.Column, Message: "this is not text in UTF-8, as YAML has to be"})
+		d.report.problems = append(d.report.problems, Problem{File: d.report.file, Line: at.Line, Column: at.Column, Message: "this is not text in UTF-8, as YAML has to be"})
 		return nil
 	}
 	if !d.bounded(data) {
@@ -90,36 +84,36 @@ func (d *decoder) root(data []byte) ast.Node {
 	}
 	switch len(docs) {
 	case 0:
-		d.problems = append(d.problems, Problem{File: d.file, Line: 1, Column: 1, Message: "the file is empty"})
+		d.report.problems = append(d.report.problems, Problem{File: d.report.file, Line: 1, Column: 1, Message: "the file is empty"})
 		return nil
 	case 1:
 		ast.Walk(d, docs[0])
 		return docs[0]
 	}
-	d.problem(docs[1].GetToken(), "", "a second document begins here; one file holds one document")
+	d.report.problem(docs[1].GetToken(), "", "a second document begins here; one file holds one document")
 	return nil
 }
 
 // syntax makes a problem of the parser's own error.
 func (d *decoder) syntax(err error) {
-	p := Problem{File: d.file, Line: 1, Column: 1, Message: "not valid YAML: " + firstLine(err.Error())}
+	p := Problem{File: d.report.file, Line: 1, Column: 1, Message: "not valid YAML: " + firstLine(err.Error())}
 	if e, ok := err.(interface{ GetToken() *token.Token }); ok && e.GetToken() != nil { // the parser's own, bare
 		message := "not valid YAML: " + messageOf(err)
 		if d.tabBegins(e.GetToken()) {
 			message = "a tab begins this line: YAML wants spaces there"
 		}
-		d.problem(e.GetToken(), "", "%s", message)
+		d.report.problem(e.GetToken(), "", "%s", message)
 		return
 	}
-	d.problems = append(d.problems, p)
+	d.report.problems = append(d.report.problems, p)
 }
 
 // tabBegins reports whether the line of a token is indented by a tab.
 func (d *decoder) tabBegins(at *token.Token) bool {
-	if at.Position == nil || at.Position.Line < 1 || at.Position.Line > len(d.lines) {
+	if at.Position == nil || at.Position.Line < 1 || at.Position.Line > len(d.report.lines) {
 		return false
 	}
-	return strings.HasPrefix(strings.TrimLeft(d.lines[at.Position.Line-1], " "), "\t")
+	return strings.HasPrefix(strings.TrimLeft(d.report.lines[at.Position.Line-1], " "), "\t")
 }
 
 func messageOf(err error) string {
@@ -134,49 +128,6 @@ func firstLine(s string) string {
 	return line
 }
 
-func (d *decoder) problem(at *token.Token, hint, format string, args ...any) {
-	p := Problem{File: d.file, Line: 1, Column: 1, Message: fmt.Sprintf(format, args...), Hint: hint}
-	if at != nil && at.Position != nil {
-		p.Line, p.Column = at.Position.Line, at.Position.Column
-	}
-	if p.Line >= 1 && p.Line <= len(d.lines) {
-		p.Source = strings.TrimRight(d.lines[p.Line-1], "\r")
-	}
-	d.problems = append(d.problems, p)
-}
-
-// at adds a problem at the value of a path such as "outputs[0].from", unless
-// there is one already because of which it has none.
-func (d *decoder) at(path, hint, format string, args ...any) {
-	if t, ok := d.values[path]; ok && d.wasRead(path) && d.flags[path] == "" {
-		d.problem(t, hint, format, args...)
-		return
-	}
-	d.atKey(path, hint, format, args...)
-}
-
-// atKey is at for what is wrong with a key whatever its value is, such as that it
-// cannot be beside another.
-func (d *decoder) atKey(path, hint, format string, args ...any) {
-	if !d.wasRead(path) {
-		return
-	}
-	for p := path; ; p = parent(p) {
-		if flag, ok := d.flags[p]; ok {
-			d.problems = append(d.problems, Problem{File: flag, Message: fmt.Sprintf(format, args...), Hint: hint})
-			return
-		}
-		if t, ok := d.places[p]; ok {
-			d.problem(t, hint, format, args...)
-			return
-		}
-		if p == "" {
-			d.problem(nil, hint, format, args...)
-			return
-		}
-	}
-}
-
 // plain takes anchors, aliases and tags away.
 func (d *decoder) plain(n ast.Node) ast.Node {
 	for range 100 {
@@ -186,7 +137,7 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 		case *ast.AliasNode:
 			target, ok := d.target(x)
 			if !ok {
-				d.problem(x.GetToken(), "", "no anchor has this name")
+				d.report.problem(x.GetToken(), "", "no anchor has this name")
 				return nil
 			}
 			n = target
@@ -196,7 +147,7 @@ func (d *decoder) plain(n ast.Node) ast.Node {
 			return d.replaced(n)
 		}
 	}
-	d.problem(begins(n), "", "aliases that go round in a circle")
+	d.report.problem(begins(n), "", "aliases that go round in a circle")
 	return nil
 }
 
@@ -210,7 +161,7 @@ func (d *decoder) fields(n ast.Node, path string) []*ast.MappingValueNode {
 	case nil, *ast.NullNode:
 		return nil
 	default:
-		d.problem(begins(n), mappingHint(path), "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
+		d.report.problem(begins(n), mappingHint(path), "%sa mapping of keys is wanted here, this is %s", prefix(path), kindOf(x))
 		return nil
 	}
 }
@@ -262,10 +213,10 @@ func join(path, key string) string {
 
 // decode fills v from n, and notes what of it could not be read.
 func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
-	problems, failed := len(d.problems)-d.repeated, len(d.failed)
+	problems, failed := len(d.report.problems)-d.repeated, len(d.report.failed)
 	d.value(n, v, path)
-	if len(d.problems)-d.repeated > problems && len(d.failed) == failed {
-		d.fails(path)
+	if len(d.report.problems)-d.repeated > problems && len(d.report.failed) == failed {
+		d.report.fails(path)
 	}
 }
 
@@ -275,7 +226,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		return
 	}
 	if _, null := n.(*ast.NullNode); null {
-		d.problem(begins(n), "", "%sa value is missing", prefix(path))
+		d.report.problem(begins(n), "", "%sa value is missing", prefix(path))
 		return
 	}
 	if v.Kind() == reflect.Pointer {
@@ -289,7 +240,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	if own, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
 		if s, ok := d.text(n, path); ok {
 			if err := own.UnmarshalText([]byte(s)); err != nil {
-				d.problem(begins(n), "", "%s%v", prefix(path), err)
+				d.report.problem(begins(n), "", "%s%v", prefix(path), err)
 			}
 		}
 		return
@@ -299,7 +250,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		if s, ok := d.text(n, path); ok {
 			t, hint, err := ParseDuration(s)
 			if err != nil {
-				d.problem(begins(n), hint, "%s%v", prefix(path), err)
+				d.report.problem(begins(n), hint, "%s%v", prefix(path), err)
 			}
 			v.SetInt(int64(t))
 		}
@@ -318,18 +269,18 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		}
 	case reflect.Int, reflect.Int64:
 		if _, ok := n.(*ast.IntegerNode); !ok && !hugeNumber(n) {
-			d.problem(begins(n), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
+			d.report.problem(begins(n), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
 			return
 		}
 		digits := strings.ReplaceAll(n.GetToken().Value, "_", "")
 		x, err := strconv.ParseInt(digits, 0, 64)
 		switch {
 		case err == nil && leadingZero(digits):
-			d.problem(begins(n), fmt.Sprintf("write %s, or %d", strings.TrimLeft(digits, "+-0"), x), "%s%s means %d to some programs and %s to others", prefix(path), n.GetToken().Value, x, strings.TrimLeft(digits, "+-0"))
+			d.report.problem(begins(n), fmt.Sprintf("write %s, or %d", strings.TrimLeft(digits, "+-0"), x), "%s%s means %d to some programs and %s to others", prefix(path), n.GetToken().Value, x, strings.TrimLeft(digits, "+-0"))
 		case errors.Is(err, strconv.ErrRange):
-			d.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+			d.report.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
 		case err != nil:
-			d.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+			d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 		}
 		v.SetInt(x)
 	case reflect.Float64:
@@ -340,23 +291,23 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		case *ast.IntegerNode:
 			var err error
 			if x, err = strconv.ParseFloat(n.GetToken().Value, 64); err != nil {
-				d.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+				d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 			}
 		case *ast.NanNode, *ast.InfinityNode:
-			d.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+			d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
 			return
 		default:
 			if hugeNumber(n) {
-				d.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+				d.report.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
 				return
 			}
-			d.problem(begins(n), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
+			d.report.problem(begins(n), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
 		}
 		v.SetFloat(x)
 	case reflect.Bool:
 		b, ok := n.(*ast.BoolNode)
 		if !ok {
-			d.problem(begins(n), "", "%strue or false is wanted, this is %s", prefix(path), kindOf(n))
+			d.report.problem(begins(n), "", "%strue or false is wanted, this is %s", prefix(path), kindOf(n))
 			return
 		}
 		v.SetBool(b.Value)
@@ -397,11 +348,11 @@ func (d *decoder) text(n ast.Node, path string) (string, bool) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
 		text = n.GetToken().Value
 	default:
-		d.problem(begins(n), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
+		d.report.problem(begins(n), "", "%stext is wanted, this is %s", prefix(path), kindOf(n))
 		return "", false
 	}
 	if strings.Contains(text, "\x00") {
-		d.problem(begins(n), "", "%sa text cannot hold a NUL", prefix(path))
+		d.report.problem(begins(n), "", "%sa text cannot hold a NUL", prefix(path))
 		return "", false
 	}
 	return text, true
@@ -423,7 +374,7 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 			continue
 		}
 		if !known && inline != nil && slices.Contains(keys, key) {
-			d.place(f, join(path, key))
+			d.report.place(f, join(path, key))
 			inline.fields = append(inline.fields, f)
 			continue
 		}
@@ -433,17 +384,17 @@ func (d *decoder) object(n ast.Node, v reflect.Value, path string) {
 				hint = fmt.Sprintf("did you mean %q?", near)
 				meant = append(meant, near)
 			}
-			d.problem(f.Key.GetToken(), hint, "unknown key %q", join(path, key))
-			d.fails(join(path, key))
+			d.report.problem(f.Key.GetToken(), hint, "unknown key %q", join(path, key))
+			d.report.fails(join(path, key))
 			continue
 		}
 		seen[key] = true
-		d.place(f, join(path, key))
+		d.report.place(f, join(path, key))
 		d.decode(f.Value, v.Field(i), join(path, key))
 	}
 	for _, key := range meant {
 		if !seen[key] {
-			d.fails(join(path, key))
+			d.report.fails(join(path, key))
 		}
 	}
 }
@@ -492,11 +443,6 @@ func keysOf(t reflect.Type) []string {
 	return keys
 }
 
-// place notes where a key and its value are.
-func (d *decoder) place(f *ast.MappingValueNode, path string) {
-	d.places[path], d.values[path] = f.Key.GetToken(), begins(f.Value)
-}
-
 // begins gives the first token of a node: the parser's own for a mapping of several
 // lines is the colon behind its first key.
 func begins(n ast.Node) *token.Token {
@@ -514,13 +460,13 @@ func begins(n ast.Node) *token.Token {
 func (d *decoder) list(n ast.Node, v reflect.Value, path string) {
 	s, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.problem(begins(n), "write [a, b], or one per line with a dash", "%sa list is wanted, this is %s", prefix(path), kindOf(n))
+		d.report.problem(begins(n), "write [a, b], or one per line with a dash", "%sa list is wanted, this is %s", prefix(path), kindOf(n))
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(s.Values), len(s.Values)))
 	for i, element := range s.Values {
 		p := fmt.Sprintf("%s[%d]", path, i)
-		d.places[p] = begins(element)
+		d.report.places[p] = begins(element)
 		d.decode(element, v.Index(i), p)
 	}
 }
@@ -529,7 +475,7 @@ func (d *decoder) mapping(n ast.Node, v reflect.Value, path string) {
 	v.Set(reflect.MakeMap(v.Type()))
 	for _, f := range d.fields(n, path) {
 		key := f.Key.GetToken().Value
-		d.place(f, join(path, key))
+		d.report.place(f, join(path, key))
 		value := reflect.New(v.Type().Elem()).Elem()
 		d.decode(f.Value, value, join(path, key))
 		v.SetMapIndex(reflect.ValueOf(key), value)

@@ -25,7 +25,7 @@ func ReadDocument[T any](file string, data []byte, check func(*Document, *T)) (*
 		d.decode(root, reflect.ValueOf(into).Elem(), "")
 		check(&Document{d}, into)
 	}
-	if err := asError(d.problems); err != nil {
+	if err := asError(d.report.problems); err != nil {
 		return nil, err
 	}
 	return into, nil
@@ -34,12 +34,12 @@ func ReadDocument[T any](file string, data []byte, check func(*Document, *T)) (*
 // Problem adds a problem at the value of a path such as "metrics.speed.regex", unless the
 // value could not be read.
 func (d *Document) Problem(path, hint, format string, args ...any) {
-	d.d.at(path, hint, format, args...)
+	d.d.report.at(path, hint, format, args...)
 }
 
 // ProblemOfKey is Problem for a key that is wrong whatever its value is.
 func (d *Document) ProblemOfKey(path, hint, format string, args ...any) {
-	d.d.atKey(path, hint, format, args...)
+	d.d.report.atKey(path, hint, format, args...)
 }
 
 // OneOf adds a problem where a value is none of some words.
@@ -47,7 +47,7 @@ func (d *Document) OneOf(path, value string, words []string) {
 	if slices.Contains(words, value) {
 		return
 	}
-	d.d.at(path, didYouMean(value, words), "%s: %q is not known", path, value)
+	d.d.report.at(path, didYouMean(value, words), "%s: %q is not known", path, value)
 }
 
 // didYouMean is the hint for a word that is none of some others.
@@ -62,17 +62,17 @@ func didYouMean(word string, words []string) string {
 }
 
 // Read reports whether paths could be read with everything below them.
-func (d *Document) Read(paths ...string) bool { return d.d.allRead(paths...) }
+func (d *Document) Read(paths ...string) bool { return d.d.report.allRead(paths...) }
 
 // Given reports whether the file has a key.
 func (d *Document) Given(path string) bool {
-	_, given := d.d.places[path]
+	_, given := d.d.report.places[path]
 	return given
 }
 
 // Sort sorts the keys of a mapping as the file has them.
 func (d *Document) Sort(path string, keys []string) []string {
-	offset := func(key string) int { return offsetOf(d.d.places[join(path, key)]) }
+	offset := func(key string) int { return offsetOf(d.d.report.places[join(path, key)]) }
 	slices.SortFunc(keys, func(a, b string) int {
 		return cmp.Or(cmp.Compare(offset(a), offset(b)), strings.Compare(a, b))
 	})
@@ -104,10 +104,10 @@ func PartOf(file string, data []byte) (Part, error) {
 	d := newDecoder(file, data)
 	root := d.root(data)
 	if root == nil {
-		return Part{}, asError(d.problems)
+		return Part{}, asError(d.report.problems)
 	}
 	p := Part{fields: d.fields(root, ""), foreign: true}
-	return p, asError(d.problems)
+	return p, asError(d.report.problems)
 }
 
 // Job composes parts, of which later ones win key by key, replaces ${NAME} by the values of
@@ -115,11 +115,11 @@ func PartOf(file string, data []byte) (Part, error) {
 // the document's problems, at its place or, where it has none, at the path at. used notes
 // the variables that were replaced.
 func (d *Document) Job(at string, variables map[string]string, used map[string]bool, dir string, parts ...Part) *Job {
-	sub := newDecoder(d.d.file, nil)
-	sub.lines, sub.anchors = d.d.lines, d.d.anchors
+	sub := newDecoder(d.d.report.file, nil)
+	sub.report.lines, sub.anchors = d.d.report.lines, d.d.anchors
 	sub.variables, sub.used = variables, used
-	sub.places[""] = d.place(at)
-	root, foreign := &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: sub.places[""]}, false
+	sub.report.places[""] = d.place(at)
+	root, foreign := &ast.MappingNode{BaseNode: &ast.BaseNode{}, Start: sub.report.places[""]}, false
 	for _, p := range parts {
 		foreign = foreign || p.foreign
 		for _, f := range p.fields {
@@ -130,23 +130,23 @@ func (d *Document) Job(at string, variables map[string]string, used map[string]b
 	}
 	j := &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}
 	sub.object(root, reflect.ValueOf(j).Elem(), "")
-	sub.checkJob(j)
+	(&jobCheck{sub.report, j}).all()
 	if foreign { // whose lines are not this file's
-		for i := range sub.problems {
-			d.d.problem(sub.places[""], sub.problems[i].Hint, "%s", sub.problems[i].Message)
+		for i := range sub.report.problems {
+			d.d.report.problem(sub.report.places[""], sub.report.problems[i].Hint, "%s", sub.report.problems[i].Message)
 		}
 		return j
 	}
-	d.d.problems = append(d.d.problems, sub.problems...)
-	if len(sub.problems) == 0 {
-		j.complete(d.d.file)
+	d.d.report.problems = append(d.d.report.problems, sub.report.problems...)
+	if len(sub.report.problems) == 0 {
+		j.complete(d.d.report.file)
 	}
 	return j
 }
 
 func (d *Document) place(path string) *token.Token {
 	for p := path; p != ""; p = parent(p) {
-		if t, ok := d.d.places[p]; ok {
+		if t, ok := d.d.report.places[p]; ok {
 			return t
 		}
 	}

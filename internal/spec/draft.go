@@ -20,8 +20,8 @@ type Draft struct {
 	// Job as it was read, with its local paths as they were written.
 	Job *Job
 
-	d    *decoder
-	read bool // false: there is no mapping in the file
+	report *report
+	read   bool // false: there is no mapping in the file
 }
 
 // ReadDraft reads a Beefile. Its error says that there is none to be read; what
@@ -44,10 +44,11 @@ func ReadDraft(file string) (*Draft, error) {
 }
 
 func parseDraft(file string, data []byte, dir string) *Draft {
-	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, d: newDecoder(file, data)}
-	if root := t.d.root(data); root != nil {
+	d := newDecoder(file, data)
+	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report}
+	if root := d.root(data); root != nil {
 		t.read = true
-		t.d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
+		d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
 	}
 	return t
 }
@@ -59,16 +60,16 @@ func DraftOf(file string, data []byte, dir string) *Draft { return parseDraft(fi
 // Flag notes that a flag has given the value of a key, such as "nodes": what is
 // wrong with it is reported by the flag's name.
 func (t *Draft) Flag(key, flag string) {
-	maps.DeleteFunc(t.d.failed, func(p string, _ bool) bool { return p == key || isBelow(p, key) })
-	for _, at := range []map[string]*token.Token{t.d.places, t.d.values} {
+	maps.DeleteFunc(t.report.failed, func(p string, _ bool) bool { return p == key || isBelow(p, key) })
+	for _, at := range []map[string]*token.Token{t.report.places, t.report.values} {
 		maps.DeleteFunc(at, func(p string, _ *token.Token) bool { return isBelow(p, key) })
 	}
-	t.d.flags[key] = flag
+	t.report.flags[key] = flag
 }
 
 // Refuse adds what is wrong with a flag that stands for no key.
 func (t *Draft) Refuse(flag, hint, format string, args ...any) {
-	t.d.problems = append(t.d.problems, Problem{File: flag, Message: fmt.Sprintf(format, args...), Hint: hint})
+	t.report.problems = append(t.report.problems, Problem{File: flag, Message: fmt.Sprintf(format, args...), Hint: hint})
 }
 
 // CheckSites finds the sites that the job names and that are not there.
@@ -81,7 +82,7 @@ func (t *Draft) CheckSites(f SitesFile) {
 			continue
 		}
 		where, remedy := noSite(name, f.Sites, f.Path)
-		t.d.at(fmt.Sprintf("sites[%d]", i), strings.TrimSuffix(remedy, "."), "sites: %q is not in %s", name, where)
+		t.report.at(fmt.Sprintf("sites[%d]", i), strings.TrimSuffix(remedy, "."), "sites: %q is not in %s", name, where)
 	}
 }
 
@@ -89,12 +90,12 @@ func (t *Draft) CheckSites(f SitesFile) {
 // holds all that is wrong.
 func (t *Draft) Finish() (*Job, error) {
 	if t.read {
-		t.d.checkJob(t.Job)
+		(&jobCheck{t.report, t.Job}).all()
 	}
-	if err := asError(t.d.problems); err != nil {
+	if err := asError(t.report.problems); err != nil {
 		return nil, err
 	}
-	t.Job.complete(t.d.file)
+	t.Job.complete(t.report.file)
 	return t.Job, nil
 }
 

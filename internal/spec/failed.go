@@ -9,13 +9,13 @@ import (
 // leave them alone, or one mistake is reported twice, the second time wrongly.
 
 // fails notes that the value of a path could not be read.
-func (d *decoder) fails(path string) { d.failed[path] = true }
+func (r *report) fails(path string) { r.failed[path] = true }
 
 // wasRead reports whether the value of a path could be read, or is not given: a
 // key that is written wrong counts for the one that was probably meant.
-func (d *decoder) wasRead(path string) bool {
+func (r *report) wasRead(path string) bool {
 	for p := path; ; p = parent(p) {
-		if d.failed[p] {
+		if r.failed[p] {
 			return false
 		}
 		if p == "" {
@@ -25,12 +25,12 @@ func (d *decoder) wasRead(path string) bool {
 }
 
 // allRead reports whether paths could be read with everything below them.
-func (d *decoder) allRead(paths ...string) bool {
+func (r *report) allRead(paths ...string) bool {
 	for _, p := range paths {
-		if !d.wasRead(p) {
+		if !r.wasRead(p) {
 			return false
 		}
-		for failed := range d.failed {
+		for failed := range r.failed {
 			if isBelow(failed, p) {
 				return false
 			}

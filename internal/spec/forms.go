@@ -22,7 +22,7 @@ func (c *Command) decode(d *decoder, n ast.Node, path string) {
 		}
 		empty = len(words.Values) == 0 && slices.Contains(wanted(), path)
 		if len(c.Argv) > 0 && !strings.HasPrefix(c.Argv[0], "/") && strings.ContainsAny(strings.TrimSpace(c.Argv[0]), " \t\n") {
-			d.problem(begins(n), "for several commands, write each on a line below `"+path+": |`", "%sa list is one command with its arguments, and no program is called %q", prefix(path), c.Argv[0])
+			d.report.problem(begins(n), "for several commands, write each on a line below `"+path+": |`", "%sa list is one command with its arguments, and no program is called %q", prefix(path), c.Argv[0])
 		}
 	} else if s, ok := d.text(n, path); ok {
 		c.Shell, empty = s, strings.TrimSpace(s) == ""
@@ -31,7 +31,7 @@ func (c *Command) decode(d *decoder, n ast.Node, path string) {
 		}
 	}
 	if empty {
-		d.problem(begins(n), "leave it out, or give a command", "%sthe command is empty", prefix(path))
+		d.report.problem(begins(n), "leave it out, or give a command", "%sthe command is empty", prefix(path))
 	}
 }
 
@@ -61,7 +61,7 @@ func (g *GPUs) decode(d *decoder, n ast.Node, path string) {
 	}
 	var err error
 	if *g, err = ParseGPUs(s); err != nil {
-		d.problem(begins(n), "", "%s%v", prefix(path), err)
+		d.report.problem(begins(n), "", "%s%v", prefix(path), err)
 	}
 }
 
@@ -105,7 +105,7 @@ func (r *BitRate) decode(d *decoder, n ast.Node, path string) {
 	}
 	rate, is := ParseRate(s)
 	if !is {
-		d.problem(begins(n), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
+		d.report.problem(begins(n), "such as 100mbit or 10gbit", "%s%q is no rate", prefix(path), s)
 		return
 	}
 	*r = rate

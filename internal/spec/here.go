@@ -59,7 +59,7 @@ func (t *Draft) CheckHere() {
 			t.here(at+".file", j.local(s.File))
 		}
 		if _, set := os.LookupEnv(s.Env); s.Env != "" && !set {
-			t.d.at(at+".env", "export it", "%s.env: the variable %s is not set", at, s.Env)
+			t.report.at(at+".env", "export it", "%s.env: the variable %s is not set", at, s.Env)
 		}
 	}
 }
@@ -71,10 +71,10 @@ func (t *Draft) here(at, path string) bool {
 		return true
 	}
 	hint := ""
-	if errors.Is(err, os.ErrNotExist) && t.d.flags[at] == "" {
+	if errors.Is(err, os.ErrNotExist) && t.report.flags[at] == "" {
 		hint = "relative paths start at the Beefile's directory"
 	}
-	t.d.at(at, hint, "%s: %s: %v", at, path, err)
+	t.report.at(at, hint, "%s: %s: %v", at, path, err)
 	return false
 }
 
@@ -95,7 +95,7 @@ func (t *Draft) takes(at, dir string) {
 		err = unix.Access(there, unix.W_OK|unix.X_OK)
 	}
 	if err != nil {
-		t.d.at(at, "name a directory in which you may write", "%s: %s: %v", at, there, err)
+		t.report.at(at, "name a directory in which you may write", "%s: %s: %v", at, there, err)
 	}
 }
 
@@ -105,10 +105,10 @@ func (t *Draft) dockerfileHere(b *Build) {
 		return
 	}
 	dir, at := t.Job.local(b.Context), "build.context"
-	if _, mapping := t.d.places[at]; !mapping {
+	if _, mapping := t.report.places[at]; !mapping {
 		at = "build"
 	}
-	if !t.here(at, dir) || !t.d.wasRead("build.dockerfile") {
+	if !t.here(at, dir) || !t.report.wasRead("build.dockerfile") {
 		return
 	}
 	if b.Dockerfile != "" {

@@ -31,9 +31,9 @@ func (t *Draft) inputHere(at, name string) {
 		case err == nil, errors.Is(err, fs.ErrNotExist):
 			return nil
 		case errors.Is(err, errUnsized):
-			t.d.at(at, "copy it to a file, and name that", "%s: %s: %v", at, r.Path(below), err)
+			t.report.at(at, "copy it to a file, and name that", "%s: %s: %v", at, r.Path(below), err)
 		default:
-			t.d.at(at, "", "%s: %v", at, err)
+			t.report.at(at, "", "%s: %v", at, err)
 		}
 		return fs.SkipAll
 	})

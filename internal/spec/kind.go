@@ -38,7 +38,7 @@ func KindOf(file string, data []byte) Kind {
 	}
 	d := newDecoder(file, data)
 	root := d.root(data)
-	if root == nil || len(d.problems) > 0 {
+	if root == nil || len(d.report.problems) > 0 {
 		return KindBeefile
 	}
 	var keys []string

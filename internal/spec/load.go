@@ -147,11 +147,11 @@ func parseSites(file string, data []byte) (SitesFile, error) {
 	var f SitesFile
 	if root := d.root(data); root != nil {
 		d.decode(root, reflect.ValueOf(&f).Elem(), "")
-		d.checkSites(f.Sites)
-		d.checkStore(f.Store)
-		d.checkNotify(f.Notify)
+		d.report.checkSites(f.Sites)
+		d.report.checkStore(f.Store)
+		d.report.checkNotify(f.Notify)
 	}
-	return f, asError(d.problems)
+	return f, asError(d.report.problems)
 }
 
 // FindSites gives the user's sites file: the one of the flag, else of

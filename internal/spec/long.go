@@ -6,12 +6,13 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// checkLong finds words that no program can be started with. Shell commands may be of any
+// long finds words that no program can be started with. Shell commands may be of any
 // length: they go by a file.
-func (d *decoder) checkLong(j *Job) {
+func (jc *jobCheck) long() {
+	j := jc.job
 	for key, value := range j.Env {
 		if n := len(key) + 1 + len(value); n > core.LongestArgument {
-			d.at("env."+key, "put it into a file, and name that by `inputs:`", "env.%s: a variable has %d bytes at most, this one has %d", key, core.LongestArgument, n)
+			jc.report.at("env."+key, "put it into a file, and name that by `inputs:`", "env.%s: a variable has %d bytes at most, this one has %d", key, core.LongestArgument, n)
 		}
 	}
 	commands := map[string]*Command{"entrypoint": j.Entrypoint, "setup": j.Setup, "run": j.Run, "post": j.Post, "resume": j.Resume}
@@ -23,11 +24,11 @@ func (d *decoder) checkLong(j *Job) {
 			continue
 		}
 		if n := len(c.Shell); key == "entrypoint" && n > core.LongestArgument {
-			d.at(key, "put it into a file of the image", "%s: it has %d bytes at most, this one has %d", key, core.LongestArgument, n)
+			jc.report.at(key, "put it into a file of the image", "%s: it has %d bytes at most, this one has %d", key, core.LongestArgument, n)
 		}
 		for i, word := range c.Argv {
 			if n := len(word); n > core.LongestArgument {
-				d.at(fmt.Sprintf("%s[%d]", key, i), "a shell command, as text instead of a list, may be longer", "%s[%d]: an argument has %d bytes at most, this one has %d", key, i, core.LongestArgument, n)
+				jc.report.at(fmt.Sprintf("%s[%d]", key, i), "a shell command, as text instead of a list, may be longer", "%s[%d]: an argument has %d bytes at most, this one has %d", key, i, core.LongestArgument, n)
 			}
 		}
 	}

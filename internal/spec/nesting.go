@@ -39,7 +39,7 @@ func (d *decoder) bounded(data []byte) bool {
 		default:
 			continue
 		}
-		d.problem(t, hint, "%s", problem)
+		d.report.problem(t, hint, "%s", problem)
 		return false
 	}
 	return true

@@ -63,9 +63,9 @@ func (n *Notify) Waiting() []time.Duration {
 const mostReceivers = 20
 
 // checkNotify finds receivers that cannot be.
-func (d *decoder) checkNotify(list []Notify) {
+func (r *report) checkNotify(list []Notify) {
 	if len(list) > mostReceivers {
-		d.at("notify", "", "notify: it has %d receivers; at most %d are notified", len(list), mostReceivers)
+		r.at("notify", "", "notify: it has %d receivers; at most %d are notified", len(list), mostReceivers)
 		return
 	}
 	for i := range list {
@@ -76,30 +76,31 @@ func (d *decoder) checkNotify(list []Notify) {
 				given++
 			}
 		}
-		if given != 1 && d.allRead(at) {
-			d.at(at, "such as {on: [ended], command: 'notify-send done'}", "%s: give exactly one of `webhook`, `command` and `mail`", at)
+		if given != 1 && r.allRead(at) {
+			r.at(at, "such as {on: [ended], command: 'notify-send done'}", "%s: give exactly one of `webhook`, `command` and `mail`", at)
 		}
 		for j, word := range n.On {
-			d.checkNotifyWord(fmt.Sprintf("%s.on[%d]", at, j), word)
+			r.checkNotifyWord(fmt.Sprintf("%s.on[%d]", at, j), word)
 		}
 		if n.Webhook != "" {
 			if hint, err := checkWebhook(n.Webhook); err != nil {
-				d.at(at+".webhook", hint, "%s.webhook: %v", at, err)
+				r.at(at+".webhook", hint, "%s.webhook: %v", at, err)
 			}
 		}
 		if n.Mail != "" && !isMailAddress(n.Mail) {
-			d.at(at+".mail", "such as ann@example.org", "%s.mail: %q is no address", at, n.Mail)
+			r.at(at+".mail", "such as ann@example.org", "%s.mail: %q is no address", at, n.Mail)
 		}
-		d.checkNotifyKey(at, n)
+		r.checkNotifyKey(at, n)
 	}
 }
 
-func (d *decoder) checkNotifyKey(at string, n *Notify) {
+// checkNotifyKey finds keys of receivers that authenticate nothing, or are ambiguous.
+func (r *report) checkNotifyKey(at string, n *Notify) {
 	if n.Key == nil {
 		return
 	}
 	if n.Webhook == "" {
-		d.atKey(at+".key", "leave it out", "%s.key: only the body of a webhook is authenticated", at)
+		r.atKey(at+".key", "leave it out", "%s.key: only the body of a webhook is authenticated", at)
 	}
 	given := 0
 	for _, v := range []string{n.Key.Env, n.Key.File, n.Key.Exec} {
@@ -107,21 +108,22 @@ func (d *decoder) checkNotifyKey(at string, n *Notify) {
 			given++
 		}
 	}
-	if given != 1 && d.allRead(at+".key") {
-		d.at(at+".key", "", "%s.key: give exactly one of `env`, `file` and `exec`", at)
+	if given != 1 && r.allRead(at+".key") {
+		r.at(at+".key", "", "%s.key: give exactly one of `env`, `file` and `exec`", at)
 	}
 }
 
-func (d *decoder) checkNotifyWord(at, word string) {
+// checkNotifyWord finds events that are none.
+func (r *report) checkNotifyWord(at, word string) {
 	words := []string{NotifyEnded, NotifyFailed, NotifyMoved, NotifySuspended}
 	if text, is := strings.CutPrefix(word, notifyWaiting); is {
 		if limit, hint, err := ParseDuration(text); err != nil || limit <= 0 {
-			d.at(at, hint, "%s: %q is no time to wait, such as waiting>2h", at, word)
+			r.at(at, hint, "%s: %q is no time to wait, such as waiting>2h", at, word)
 		}
 		return
 	}
 	if !slices.Contains(words, word) {
-		d.at(at, didYouMean(word, append(words, notifyWaiting+"2h")), "%s: %q is not known", at, word)
+		r.at(at, didYouMean(word, append(words, notifyWaiting+"2h")), "%s: %q is not known", at, word)
 	}
 }
 

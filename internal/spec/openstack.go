@@ -45,25 +45,26 @@ const (
 	mostMetadata = 255
 )
 
-// checkOpenStack finds what cannot be at a site of provider openstack.
-func (d *decoder) checkOpenStack(s *Site, at string) {
+// openStack finds what cannot be at a site of provider openstack.
+func (sc *siteCheck) openStack() {
+	s, at := sc.site, sc.at
 	if s.Provider != "openstack" {
 		return
 	}
 	o := s.OpenStack
 	if o == nil {
-		d.checkRented(s, at, nil)
+		sc.rented(nil)
 		return
 	}
-	d.checkRented(s, at, &rented{o.Types, o.Image, o.Network.SSHFrom, o.Boot, o.Keep})
+	sc.rented(&rented{o.Types, o.Image, o.Network.SSHFrom, o.Boot, o.Keep})
 	at += ".openstack"
-	d.oneOf(at+".network.floating", o.Network.Floating)
+	sc.report.oneOf(at+".network.floating", o.Network.Floating)
 	if o.Network.Pool != "" && o.Network.Floating == "none" {
-		d.atKey(at+".network.pool", "leave it out, or use `floating: head`", "%s.network.pool: without floating addresses it has no meaning", at)
+		sc.report.atKey(at+".network.pool", "leave it out, or use `floating: head`", "%s.network.pool: without floating addresses it has no meaning", at)
 	}
 	for _, key := range slices.Sorted(maps.Keys(o.Tags)) {
 		if !fits("sites[].openstack.tags", key) || strings.HasPrefix(key, ownTag) || len(o.Tags[key]) > mostMetadata {
-			d.atKey(at+".tags", "", "%s.tags: %q cannot be a tag", at, key)
+			sc.report.atKey(at+".tags", "", "%s.tags: %q cannot be a tag", at, key)
 		}
 	}
 }

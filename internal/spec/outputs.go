@@ -43,46 +43,48 @@ func (o *Output) decode(d *decoder, n ast.Node, path string) {
 	d.object(n, reflect.ValueOf((*outputForm)(o)).Elem(), path)
 }
 
-// checkOutputs finds outputs of what is not in the volume, and places that cannot be.
-func (d *decoder) checkOutputs(j *Job) {
+// outputs finds outputs of what is not in the volume, and places that cannot be.
+func (jc *jobCheck) outputs() {
+	j := jc.job
 	for i, o := range j.Outputs {
 		at := fmt.Sprintf("outputs[%d]", i)
 		if o.From == "" {
-			if d.allRead(at) {
-				d.at(at, "such as out.txt, or {from: \"*.dat\", to: ./results}", "%s: `from` is needed", at)
+			if jc.report.allRead(at) {
+				jc.report.at(at, "such as out.txt, or {from: \"*.dat\", to: ./results}", "%s: `from` is needed", at)
 			}
 			continue
 		}
 		from := j.inWorkdir(o.From)
 		if j.inMount(from) {
-			d.at(at+".from", "write to the volume, or leave it where it is", "%s.from: %s lies in a mount, whose files stay on the site", at, from)
+			jc.report.at(at+".from", "write to the volume, or leave it where it is", "%s.from: %s lies in a mount, whose files stay on the site", at, from)
 			continue
 		}
-		if path.IsAbs(from) && !j.keeps(from) && d.allRead("volume", "inputs", "workdir") {
-			d.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be collected; write there, or set `volume:`", at, from, j.Volume.Path)
+		if path.IsAbs(from) && !j.keeps(from) && jc.report.allRead("volume", "inputs", "workdir") {
+			jc.report.at(at+".from", "", "%s.from: %s lies outside the volume %s: only what is written there can be collected; write there, or set `volume:`", at, from, j.Volume.Path)
 		}
 		if _, err := path.Match(o.From, ""); err != nil {
-			d.at(at+".from", "", "%s.from: %q is no valid pattern", at, o.From)
+			jc.report.at(at+".from", "", "%s.from: %q is no valid pattern", at, o.From)
 		}
-		d.checkPlace(j, at+".to", o.To)
-		if IsRemote(o.To) && d.allRead(at+".to") {
+		jc.outputPlace(at+".to", o.To)
+		if IsRemote(o.To) && jc.report.allRead(at+".to") {
 			if _, hint, err := ParseRemoteDir(o.To); err != nil {
-				d.at(at+".to", hint, "%s.to: %v", at, err)
+				jc.report.at(at+".to", hint, "%s.to: %v", at, err)
 			}
 		}
 	}
 }
 
-// checkPlace finds variables of a `to:` that mean nothing.
-func (d *decoder) checkPlace(j *Job, at, to string) {
-	name := j.nameOr(d.file)
+// outputPlace finds variables of a `to:` that mean nothing.
+func (jc *jobCheck) outputPlace(at, to string) {
+	j := jc.job
+	name := j.nameOr(jc.report.file)
 	if strings.Contains(to, runName) && (name == "." || name == "..") {
-		d.at(at, "set another `name:`", "%s: the name %q is no name of a directory", at, name)
+		jc.report.at(at, "set another `name:`", "%s: the name %q is no name of a directory", at, name)
 	}
 	rest := strings.NewReplacer(RunID, "", runName, "").Replace(to)
 	if _, unknown, is := strings.Cut(rest, "${run"); is {
 		unknown, _, _ = strings.Cut(unknown, "}")
-		d.at(at, "${run.id} or ${run.name}", "%s: the variable %q is not known", at, "${run"+unknown+"}")
+		jc.report.at(at, "${run.id} or ${run.name}", "%s: the variable %q is not known", at, "${run"+unknown+"}")
 	}
 }
 
@@ -108,7 +110,7 @@ func (j *Job) completeOutputs() {
 // OutputsIn makes relative outputs absolute, once the working directory is known, and
 // reports whether there were any. Invalid: one of them lies outside the volume.
 func (j *Job) OutputsIn(workdir string) (changed bool, err error) {
-	d := newDecoder(j.Name, nil)
+	r := newReport(j.Name, nil)
 	for i := range j.Outputs {
 		o := &j.Outputs[i]
 		if path.IsAbs(o.From) {
@@ -116,8 +118,8 @@ func (j *Job) OutputsIn(workdir string) (changed bool, err error) {
 		}
 		o.From, changed = path.Join(workdir, o.From), true
 		if !j.keeps(o.From) {
-			d.at(fmt.Sprintf("outputs[%d].from", i), "set `workdir: "+j.Volume.Path+"`, or write the whole path", "outputs[%d]: %s, which starts at the image's working directory, lies outside the volume %s", i, o.From, j.Volume.Path)
+			r.at(fmt.Sprintf("outputs[%d].from", i), "set `workdir: "+j.Volume.Path+"`, or write the whole path", "outputs[%d]: %s, which starts at the image's working directory, lies outside the volume %s", i, o.From, j.Volume.Path)
 		}
 	}
-	return changed, asError(d.problems)
+	return changed, asError(r.problems)
 }

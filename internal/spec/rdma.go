@@ -27,7 +27,7 @@ func (r *RDMA) decode(d *decoder, n ast.Node, path string) {
 	switch n.(type) {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		d.object(n, reflect.ValueOf((*rdmaForm)(r)).Elem(), path)
-		if _, given := d.places[join(path, "device")]; !given {
+		if _, given := d.report.places[join(path, "device")]; !given {
 			r.Device = RDMAAuto
 		}
 	default:
@@ -35,16 +35,17 @@ func (r *RDMA) decode(d *decoder, n ast.Node, path string) {
 	}
 }
 
-// checkRDMA finds devices that are none, and those that the job's guests cannot have.
-func (d *decoder) checkRDMA(j *Job) {
+// rdma finds devices that are none, and those that the job's guests cannot have.
+func (jc *jobCheck) rdma() {
+	j := jc.job
 	at := "rdma"
-	if _, long := d.places["rdma.device"]; long {
+	if _, long := jc.report.places["rdma.device"]; long {
 		at = "rdma.device"
 	}
-	if d.allRead("rdma") {
-		d.oneOf(at, j.RDMA.Device)
+	if jc.report.allRead("rdma") {
+		jc.report.oneOf(at, j.RDMA.Device)
 	}
-	if v := j.VM; v != nil && v.When != VMNever && v.When != VMAuto && j.RDMA.Device == RDMAHost && d.allRead("rdma", "vm") {
-		d.at(at, "leave `rdma` or `vm` out", "%s: a virtual machine cannot use the host's devices", at)
+	if v := j.VM; v != nil && v.When != VMNever && v.When != VMAuto && j.RDMA.Device == RDMAHost && jc.report.allRead("rdma", "vm") {
+		jc.report.at(at, "leave `rdma` or `vm` out", "%s: a virtual machine cannot use the host's devices", at)
 	}
 }

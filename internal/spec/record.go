@@ -20,28 +20,28 @@ const (
 // Beefile, and completes it. Relative paths in it start at dir. Its error, of kind
 // Invalid, holds all that is wrong.
 func FromRecord(what string, job Job, dir string) (*Job, error) {
-	t := &Draft{Job: &job, d: newDecoder(what, nil), read: true}
+	t := &Draft{Job: &job, report: newReport(what, nil), read: true}
 	job.Dir = dir
 	size := 0
-	t.d.recorded("", reflect.ValueOf(&job).Elem(), &size)
+	t.report.recorded("", reflect.ValueOf(&job).Elem(), &size)
 	if job.Nodes < 1 { // where a Beefile says nothing, it is one
-		t.d.at("nodes", "", "nodes: %d cannot be", job.Nodes)
+		t.report.at("nodes", "", "nodes: %d cannot be", job.Nodes)
 	}
 	if size > maxFile {
-		t.d.at("", "", "it has %d bytes of text; at most %d are read", size, maxFile)
+		t.report.at("", "", "it has %d bytes of text; at most %d are read", size, maxFile)
 	}
 	return t.Finish()
 }
 
 // recorded finds values that the parser of a Beefile would not have given.
-func (d *decoder) recorded(at string, v reflect.Value, size *int) {
-	if len(d.problems) > 0 || *size > maxFile {
+func (r *report) recorded(at string, v reflect.Value, size *int) {
+	if len(r.problems) > 0 || *size > maxFile {
 		return
 	}
 	switch v.Kind() { //nolint:exhaustive // a job has no others
 	case reflect.Pointer:
 		if !v.IsNil() {
-			d.recorded(at, v.Elem(), size)
+			r.recorded(at, v.Elem(), size)
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
@@ -49,30 +49,30 @@ func (d *decoder) recorded(at string, v reflect.Value, size *int) {
 			if key == "" {
 				key = strings.ToLower(v.Type().Field(i).Name)
 			}
-			d.recorded(strings.TrimPrefix(at+"."+key, "."), v.Field(i), size)
+			r.recorded(strings.TrimPrefix(at+"."+key, "."), v.Field(i), size)
 		}
 	case reflect.Slice:
 		if v.Len() > mostElements {
-			d.at(at, "", "%s: it has %d elements", at, v.Len())
+			r.at(at, "", "%s: it has %d elements", at, v.Len())
 			return
 		}
 		for i := range v.Len() {
-			d.recorded(fmt.Sprintf("%s[%d]", at, i), v.Index(i), size)
+			r.recorded(fmt.Sprintf("%s[%d]", at, i), v.Index(i), size)
 		}
 	case reflect.Map:
 		if v.Len() > mostElements {
-			d.at(at, "", "%s: it has %d elements", at, v.Len())
+			r.at(at, "", "%s: it has %d elements", at, v.Len())
 			return
 		}
 		for _, key := range v.MapKeys() {
-			d.recorded(at, key, size)
-			d.recorded(at+"."+key.String(), v.MapIndex(key), size)
+			r.recorded(at, key, size)
+			r.recorded(at+"."+key.String(), v.MapIndex(key), size)
 		}
 	case reflect.String:
 		text := v.String()
 		*size += len(text)
 		if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
-			d.at(at, "", "%s: it is no text", at)
+			r.at(at, "", "%s: it is no text", at)
 		}
 	case reflect.Int, reflect.Int64:
 		least, most := int64(0), int64(mostNumber)
@@ -83,7 +83,7 @@ func (d *decoder) recorded(at string, v reflect.Value, size *int) {
 			least = int64(AllGPUs)
 		}
 		if n := v.Int(); n < least || n > most {
-			d.at(at, "", "%s: %d cannot be", at, n)
+			r.at(at, "", "%s: %d cannot be", at, n)
 		}
 	}
 }

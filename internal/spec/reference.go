@@ -134,18 +134,18 @@ func checkReference(ref string) (hint string, err error) {
 // certain content.
 func CheckName(flag, name string) error {
 	const hint = "such as my-app:1.0 or registry.example.org/you/app:1.0"
-	d := newDecoder(flag, nil)
-	d.flags["name"] = flag
+	r := newReport(flag, nil)
+	r.flags["name"] = flag
 	scheme, _, _ := strings.Cut(name, ":")
 	switch err := checkRegistryName(name); {
 	case err != nil:
-		d.at("name", hint, "%v", err)
+		r.at("name", hint, "%v", err)
 	case strings.Contains(name, "@"):
-		d.at("name", hint, "%q names its content, which no other can have", name)
+		r.at("name", hint, "%q names its content, which no other can have", name)
 	case IsLocalImage(name) || slices.Contains([]string{"sha256", "docker-daemon", "podman"}, scheme):
-		d.at("name", hint, "%q has another meaning in a Beefile", name)
+		r.at("name", hint, "%q has another meaning in a Beefile", name)
 	}
-	return asError(d.problems)
+	return asError(r.problems)
 }
 
 func checkRegistryName(ref string) error {

@@ -117,25 +117,25 @@ func (r Remote) checkName() error {
 // longestRemote is the longest name of a remote file, in bytes: others are made of it.
 const longestRemote = 200
 
-// checkRemoteInput finds remote inputs that cannot be fetched, or whose content nobody could
+// remoteInput finds remote inputs that cannot be fetched, or whose content nobody could
 // know.
-func (d *decoder) checkRemoteInput(at string, in Input) {
-	if !d.allRead(at) {
+func (jc *jobCheck) remoteInput(at string, in Input) {
+	if !jc.report.allRead(at) {
 		return
 	}
 	if !IsRemote(in.From) {
 		if in.SHA256 != "" {
-			d.atKey(at+".sha256", "leave it out", "%s.sha256: only https:// and s3:// have one; a file of this machine is sent as it is", at)
+			jc.report.atKey(at+".sha256", "leave it out", "%s.sha256: only https:// and s3:// have one; a file of this machine is sent as it is", at)
 		}
 		return
 	}
 	r, hint, err := ParseRemote(in.From)
 	switch {
 	case err != nil:
-		d.at(at+".from", hint, "%s.from: %v", at, err)
+		jc.report.at(at+".from", hint, "%s.from: %v", at, err)
 	case in.SHA256 != "" && !fits("inputs[].sha256", in.SHA256):
-		d.at(at+".sha256", "64 hexadecimal digits, as `sha256sum FILE` prints them", "%s.sha256: %.80q is no digest", at, in.SHA256)
+		jc.report.at(at+".sha256", "64 hexadecimal digits, as `sha256sum FILE` prints them", "%s.sha256: %.80q is no digest", at, in.SHA256)
 	case in.SHA256 == "" && r.URL != "":
-		d.at(at, "add what `sha256sum FILE` prints", "%s: a file behind https needs `sha256:`, so that every attempt has the same one", at)
+		jc.report.at(at, "add what `sha256sum FILE` prints", "%s: a file behind https needs `sha256:`, so that every attempt has the same one", at)
 	}
 }

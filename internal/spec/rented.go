@@ -22,32 +22,33 @@ var examples = map[string][2]string{ //nolint:gochecknoglobals // a constant
 	"openstack": {"such as `openstack: {cloud: mine, types: [m1.large], image: debian-12}`", "such as [m1.large]"},
 }
 
-// checkRented finds what cannot be at a site with rented machines; r is nil where it has no mapping of its provider.
-func (d *decoder) checkRented(s *Site, at string, r *rented) {
+// rented finds what cannot be at a site with rented machines; r is nil where it has no mapping of its provider.
+func (sc *siteCheck) rented(r *rented) {
+	s, at := sc.site, sc.at
 	example := examples[s.Provider]
-	if s.Slot == 0 && d.wasRead(at+".slot") {
-		d.at(at, "such as 2h: the machines end themselves some time after it", "%s: a site with rented machines needs a `slot`", at)
+	if s.Slot == 0 && sc.report.wasRead(at+".slot") {
+		sc.report.at(at, "such as 2h: the machines end themselves some time after it", "%s: a site with rented machines needs a `slot`", at)
 	}
 	if r == nil {
-		if d.wasRead(at + "." + s.Provider) {
-			d.at(at, example[0], "%s: a site of provider %s needs `%s`", at, s.Provider, s.Provider)
+		if sc.report.wasRead(at + "." + s.Provider) {
+			sc.report.at(at, example[0], "%s: a site of provider %s needs `%s`", at, s.Provider, s.Provider)
 		}
 		return
 	}
 	at += "." + s.Provider
-	if len(r.types) == 0 && d.wasRead(at+".types") {
-		d.at(at, example[1], "%s: it needs `types`", at)
+	if len(r.types) == 0 && sc.report.wasRead(at+".types") {
+		sc.report.at(at, example[1], "%s: it needs `types`", at)
 	}
-	if r.image == "" && d.wasRead(at+".image") {
-		d.at(at, "such as debian-12", "%s: it needs an `image`", at)
+	if r.image == "" && sc.report.wasRead(at+".image") {
+		sc.report.at(at, "such as debian-12", "%s: it needs an `image`", at)
 	}
 	for i, from := range r.sshFrom {
 		if _, err := netip.ParsePrefix(from); err != nil {
-			d.at(fmt.Sprintf("%s.network.ssh_from[%d]", at, i), "such as 203.0.113.7/32", "%s.network.ssh_from: %q is no range of addresses", at, from)
+			sc.report.at(fmt.Sprintf("%s.network.ssh_from[%d]", at, i), "such as 203.0.113.7/32", "%s.network.ssh_from: %q is no range of addresses", at, from)
 		}
 	}
-	d.positive(at+".boot", r.boot, "5m")
-	d.positive(at+".keep", r.keep, "30m")
+	sc.report.positive(at+".boot", r.boot, "5m")
+	sc.report.positive(at+".keep", r.keep, "30m")
 }
 
 // later are keys of rented machines that this bee does not know yet.

@@ -8,17 +8,19 @@ import (
 // leastJobMemory is the least memory of a job: less is a number whose unit was forgotten.
 const leastJobMemory = 1 << 20
 
-func (d *decoder) checkResources(j *Job) {
-	within(d, "cores", j.Cores)
-	d.positive("time", j.Time, "the site's `slot`")
-	if j.Time > 0 && j.Time <= 2*LeastMargin && d.allRead("time") {
-		d.at("time", "such as 30m", "time: %s leaves nothing to compute: the end of an attempt alone takes %s", j.Time, 2*LeastMargin)
+// resources finds what no host can have, and what is too little for any job.
+func (jc *jobCheck) resources() {
+	j := jc.job
+	within(jc.report, "cores", j.Cores)
+	jc.report.positive("time", j.Time, "the site's `slot`")
+	if j.Time > 0 && j.Time <= 2*LeastMargin && jc.report.allRead("time") {
+		jc.report.at("time", "such as 30m", "time: %s leaves nothing to compute: the end of an attempt alone takes %s", j.Time, 2*LeastMargin)
 	}
-	if j.Memory > 0 && j.Memory < leastJobMemory && d.allRead("memory") {
-		d.at("memory", "such as 16G", "memory: %d bytes are less than any program needs", j.Memory)
+	if j.Memory > 0 && j.Memory < leastJobMemory && jc.report.allRead("memory") {
+		jc.report.at("memory", "such as 16G", "memory: %d bytes are less than any program needs", j.Memory)
 	}
-	if v := j.VM; v != nil && v.CPUs > 0 && j.Cores > 0 && v.CPUs != j.Cores && d.allRead("cores", "vm.cpus") {
-		d.at("cores", "leave one out", "cores: a node is a virtual machine, which has others (`vm: {cpus: %d}`)", v.CPUs)
+	if v := j.VM; v != nil && v.CPUs > 0 && j.Cores > 0 && v.CPUs != j.Cores && jc.report.allRead("cores", "vm.cpus") {
+		jc.report.at("cores", "leave one out", "cores: a node is a virtual machine, which has others (`vm: {cpus: %d}`)", v.CPUs)
 	}
 }
 

@@ -31,16 +31,17 @@ type Slurm struct {
 // be the one that bee runs in.
 func (s Site) Granted() bool { return s.Slurm != nil && s.Slurm.Job != "" }
 
-// checkSlurm finds what cannot be at a site of provider slurm.
-func (d *decoder) checkSlurm(s *Site, at string) {
+// slurm finds what cannot be at a site of provider slurm.
+func (sc *siteCheck) slurm() {
+	s, at := sc.site, sc.at
 	if s.Provider != "slurm" {
 		return
 	}
 	if s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0 {
-		d.atKey(at+".hosts", "Slurm chooses them; `login` names the login node", "%s.hosts: a slurm site has no list of hosts", at)
+		sc.report.atKey(at+".hosts", "Slurm chooses them; `login` names the login node", "%s.hosts: a slurm site has no list of hosts", at)
 	}
 	if strings.ContainsAny(s.Login, " \t") || strings.HasPrefix(s.Login, "-") {
-		d.at(at+".login", "such as ann@login.example.org", "%s.login: %q is no host name", at, s.Login)
+		sc.report.at(at+".login", "such as ann@login.example.org", "%s.login: %q is no host name", at, s.Login)
 	}
 	if s.Slurm == nil {
 		return
@@ -48,17 +49,17 @@ func (d *decoder) checkSlurm(s *Site, at string) {
 	for i, o := range s.Slurm.Options {
 		if !strings.HasPrefix(o, "-") {
 			at := fmt.Sprintf("%s.slurm.options[%d]", at, i)
-			d.at(at, "such as [--mail-type=END]", "%s: %q is no option", at, o)
+			sc.report.at(at, "such as [--mail-type=END]", "%s: %q is no option", at, o)
 		}
 	}
 	switch {
-	case !d.wasRead(at + ".slot"):
+	case !sc.report.wasRead(at + ".slot"):
 	case s.Slurm.MinSlot > 0 && s.Slot == 0:
-		d.atKey(at+".slurm.min_slot", "", "%s.slurm.min_slot: without a `slot` it means nothing", at)
+		sc.report.atKey(at+".slurm.min_slot", "", "%s.slurm.min_slot: without a `slot` it means nothing", at)
 	case s.Slurm.MinSlot > s.Slot:
-		d.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: it is longer than the slot", at)
+		sc.report.at(at+".slurm.min_slot", "", "%s.slurm.min_slot: it is longer than the slot", at)
 	case strings.Trim(s.Slurm.Job, "0123456789") != "":
-		d.at(at+".slurm.job", "", "%s.slurm.job: %q is no number of a job", at, s.Slurm.Job)
+		sc.report.at(at+".slurm.job", "", "%s.slurm.job: %q is no number of a job", at, s.Slurm.Job)
 	}
 }
 

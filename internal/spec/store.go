@@ -78,12 +78,12 @@ func parseBucket(rest string) (Store, error) {
 }
 
 // checkStore finds what cannot be in a `store:`.
-func (d *decoder) checkStore(text string) {
+func (r *report) checkStore(text string) {
 	if text == "" || text == StoreHome {
 		return
 	}
 	if _, err := ParseStore(text); err != nil {
-		d.at("store", "such as /project/ann/bee, ann@archive:bee or s3://bucket/bee", "store: %v", err)
+		r.at("store", "such as /project/ann/bee, ann@archive:bee or s3://bucket/bee", "store: %v", err)
 	}
 }
 

@@ -52,7 +52,7 @@ func (j *Job) reads(text []byte) bool {
 	t := parseDraft("Beefile", text, j.Dir)
 	a, aerr := json.Marshal(t.Job)
 	b, berr := json.Marshal(j)
-	return len(t.d.problems) == 0 && aerr == nil && berr == nil && string(a) == string(b)
+	return len(t.report.problems) == 0 && aerr == nil && berr == nil && string(a) == string(b)
 }
 
 // Text returns a site as one line of a sites file.

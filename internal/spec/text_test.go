@@ -93,10 +93,10 @@ func FuzzBeefileOfAJob(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		in := &Job{Name: "n", Image: "x", Nodes: 1, Dir: "/d", Volume: Volume{Path: "/work"}, Env: map[string]string{"A": s}, Run: &Command{Argv: []string{"p", s}}}
-		d := newDecoder("f", nil)
+		r := newReport("f", nil)
 		if size := 0; len(s) > 1000 || strings.TrimSpace(s) == "" {
 			return
-		} else if d.recorded("", reflect.ValueOf(in).Elem(), &size); len(d.problems) > 0 {
+		} else if r.recorded("", reflect.ValueOf(in).Elem(), &size); len(r.problems) > 0 {
 			return
 		}
 		text, err := in.Beefile()

@@ -13,8 +13,8 @@ const mostAliases = 20
 // bounds of a Beefile. The error, of kind Invalid, holds what is wrong.
 func Tree(file string, data []byte) (map[string]any, error) {
 	d := newDecoder(file, data)
-	if d.root(data) == nil || len(d.problems) > 0 {
-		return nil, asError(d.problems)
+	if d.root(data) == nil || len(d.report.problems) > 0 {
+		return nil, asError(d.report.problems)
 	}
 	aliases := 0
 	for _, t := range lexer.Tokenize(string(data)) {
@@ -22,14 +22,14 @@ func Tree(file string, data []byte) (map[string]any, error) {
 			aliases++
 		}
 		if aliases > mostAliases {
-			d.problem(t, "write the values themselves", "a file that is converted has at most %d aliases", mostAliases)
-			return nil, asError(d.problems)
+			d.report.problem(t, "write the values themselves", "a file that is converted has at most %d aliases", mostAliases)
+			return nil, asError(d.report.problems)
 		}
 	}
 	tree := map[string]any{}
 	if err := yaml.Unmarshal(unmarked(data), &tree); err != nil {
 		d.syntax(err)
-		return nil, asError(d.problems)
+		return nil, asError(d.report.problems)
 	}
 	return tree, nil
 }

@@ -22,35 +22,35 @@ func architectures() []string {
 }
 
 // checkPlatform finds platforms that no container can be of.
-func (d *decoder) checkPlatform(text string) {
-	if _, given := d.places["platform"]; text == "" && !given {
+func (r *report) checkPlatform(text string) {
+	if _, given := r.places["platform"]; text == "" && !given {
 		return
 	}
 	system, arch, _ := strings.Cut(text, "/")
 	arch, variant, more := strings.Cut(arch, "/")
 	switch {
 	case system != "linux" || more && (variant == "" || strings.Contains(variant, "/")):
-		d.at("platform", "such as linux/arm64", "platform: %q is no platform of containers: they are linux/ and an architecture", text)
+		r.at("platform", "such as linux/arm64", "platform: %q is no platform of containers: they are linux/ and an architecture", text)
 	case !slices.Contains(architectures(), arch):
 		hint := "such as linux/amd64 or linux/arm64"
 		if near := nearest(arch, architectures()); near != "" {
 			hint = "did you mean \"linux/" + near + "\"?"
 		}
-		d.at("platform", hint, "platform: %q is no architecture of images", arch)
+		r.at("platform", hint, "platform: %q is no architecture of images", arch)
 	}
 }
 
 // CheckPlatform reports what is wrong with a platform that a flag gives, by an error of
 // kind Invalid.
 func CheckPlatform(flag, text string) error {
-	d := newDecoder(flag, nil)
-	d.flags["platform"] = flag
-	d.checkPlatform(text)
-	return asError(d.problems)
+	r := newReport(flag, nil)
+	r.flags["platform"] = flag
+	r.checkPlatform(text)
+	return asError(r.problems)
 }
 
 // checkNetwork finds what is neither a CIDR nor the name of an interface.
-func (d *decoder) checkNetwork(at, text string) {
+func (r *report) checkNetwork(at, text string) {
 	const longest = 15 // bytes in the name of an interface of Linux
 	const hint = "an interface such as eth0, or a range of addresses such as 10.1.0.0/16"
 	if text == "" {
@@ -58,32 +58,21 @@ func (d *decoder) checkNetwork(at, text string) {
 	}
 	if strings.Contains(text, "/") {
 		if _, err := netip.ParsePrefix(text); err != nil {
-			d.at(at, hint, "%s: %q is no range of addresses", at, text)
+			r.at(at, hint, "%s: %q is no range of addresses", at, text)
 		}
 		return
 	}
 	if _, err := netip.ParseAddr(text); err == nil {
-		d.at(at, hint, "%s: %q is a single address; other hosts have others", at, text)
+		r.at(at, hint, "%s: %q is a single address; other hosts have others", at, text)
 	} else if len(text) > longest || strings.ContainsAny(text, " \t\n,:") {
-		d.at(at, hint, "%s: %q is no name of an interface", at, text)
+		r.at(at, hint, "%s: %q is no name of an interface", at, text)
 	}
 }
 
 // positive refuses a duration of nothing where one is given: it would count as
 // if it were not.
-func (d *decoder) positive(at string, v time.Duration, otherwise string) {
-	if _, given := d.places[at]; given && v == 0 {
-		d.at(at, "leave it out for "+otherwise, "%s: it cannot be nothing", at)
-	}
-}
-
-// checkScratch finds directories that depend on where bee is called.
-func (d *decoder) checkScratch(at, dir string) {
-	switch {
-	case dir == "" || strings.HasPrefix(dir, "/") || strings.HasPrefix(dir, "$"):
-	case dir == "~" || strings.HasPrefix(dir, "~/"):
-		d.at(at, "$HOME"+dir[1:], "%s: ~ is not known on the hosts", at)
-	default:
-		d.at(at, "such as /scratch/$USER", "%s: %q is no absolute path on the hosts", at, dir)
+func (r *report) positive(at string, v time.Duration, otherwise string) {
+	if _, given := r.places[at]; given && v == 0 {
+		r.at(at, "leave it out for "+otherwise, "%s: it cannot be nothing", at)
 	}
 }

@@ -41,7 +41,7 @@ func (d *decoder) replaced(n ast.Node) ast.Node {
 			if near := nearest(name, names); near != "" {
 				hint = "did you mean ${" + near + "}?"
 			}
-			d.problem(begins(n), hint, "no `vary:` has the variable %q", name)
+			d.report.problem(begins(n), hint, "no `vary:` has the variable %q", name)
 			return m
 		}
 		d.used[name] = true

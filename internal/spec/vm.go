@@ -94,7 +94,7 @@ func (v *VM) decode(d *decoder, n ast.Node, path string) {
 		case VMAuto:
 			v.When = VMAuto
 		default:
-			d.problem(begins(n), "true, false, auto, or keys such as {cpus: 4, memory: 8G}", "%s%q is not known", prefix(path), word)
+			d.report.problem(begins(n), "true, false, auto, or keys such as {cpus: 4, memory: 8G}", "%s%q is not known", prefix(path), word)
 		}
 	default:
 		d.object(n, reflect.ValueOf((*vmForm)(v)).Elem(), path)
@@ -122,77 +122,79 @@ const (
 	leastExtra  = 16 << 20
 )
 
-func (d *decoder) checkVM(v *VM) {
-	d.oneOf("vm.when", v.When)
-	d.oneOf("vm.accel", v.Accel)
-	d.oneOf("vm.fabric", v.Fabric)
-	d.oneOf("vm.nic", v.NIC)
-	d.oneOf("vm.encryption", v.Encryption)
-	d.oneOf("vm.share", v.Share)
-	within(d, "vm.per_host", v.PerHost)
-	within(d, "vm.cpus", v.CPUs)
-	within(d, "vm.sockets", v.Sockets)
-	within(d, "vm.threads", v.Threads)
-	within(d, "vm.mtu", v.MTU)
+// vm finds virtual machines that cannot be.
+func (jc *jobCheck) vm(v *VM) {
+	jc.report.oneOf("vm.when", v.When)
+	jc.report.oneOf("vm.accel", v.Accel)
+	jc.report.oneOf("vm.fabric", v.Fabric)
+	jc.report.oneOf("vm.nic", v.NIC)
+	jc.report.oneOf("vm.encryption", v.Encryption)
+	jc.report.oneOf("vm.share", v.Share)
+	within(jc.report, "vm.per_host", v.PerHost)
+	within(jc.report, "vm.cpus", v.CPUs)
+	within(jc.report, "vm.sockets", v.Sockets)
+	within(jc.report, "vm.threads", v.Threads)
+	within(jc.report, "vm.mtu", v.MTU)
 	sockets, threads := max(v.Sockets, 1), max(v.Threads, 1)
 	switch {
 	case v.PerHost > 1 && v.When == VMAuto:
-		d.at("vm.per_host", "", "vm.per_host needs virtual machines on every host, and `auto` may have none")
-	case !d.allRead("vm.cpus", "vm.sockets", "vm.threads"):
+		jc.report.at("vm.per_host", "", "vm.per_host needs virtual machines on every host, and `auto` may have none")
+	case !jc.report.allRead("vm.cpus", "vm.sockets", "vm.threads"):
 	case v.CPUs%(sockets*threads) != 0:
-		d.at("vm.cpus", "", "vm.cpus: %d processors cannot be divided into %d sockets of cores with %d threads", v.CPUs, sockets, threads)
+		jc.report.at("vm.cpus", "", "vm.cpus: %d processors cannot be divided into %d sockets of cores with %d threads", v.CPUs, sockets, threads)
 	}
 	if v.NIC == NICRings && (v.Fabric == "multicast" || v.Fabric == "none") {
-		d.at("vm.nic", "", "vm.nic: with `fabric: %s` there is no switch whose device it could be", v.Fabric)
+		jc.report.at("vm.nic", "", "vm.nic: with `fabric: %s` there is no switch whose device it could be", v.Fabric)
 	}
 	if v.Encryption == EncryptionTLS && v.Fabric == "multicast" {
-		d.at("vm.encryption", "", "vm.encryption: with `fabric: multicast` the hypervisors speak to each other, and encrypt nothing")
+		jc.report.at("vm.encryption", "", "vm.encryption: with `fabric: multicast` the hypervisors speak to each other, and encrypt nothing")
 	}
 	if v.Memory != 0 && v.Memory < leastMemory {
-		d.at("vm.memory", "at least 512M", "vm.memory: a guest with docker does not start in so little")
+		jc.report.at("vm.memory", "at least 512M", "vm.memory: a guest with docker does not start in so little")
 	}
 	if v.Disk != 0 && v.Disk < leastDisk {
-		d.at("vm.disk", "at least 1G", "vm.disk: docker has no room in so little")
+		jc.report.at("vm.disk", "at least 1G", "vm.disk: docker has no room in so little")
 	}
 	if n := len(v.Disks); n > mostDisks {
-		d.at("vm.disks", "", "vm.disks: a guest has room for %d of them, not for %d", mostDisks, n)
+		jc.report.at("vm.disks", "", "vm.disks: a guest has room for %d of them, not for %d", mostDisks, n)
 	}
 	for i, disk := range v.Disks {
 		at := fmt.Sprintf("vm.disks[%d]", i)
 		switch {
-		case !d.allRead(at):
+		case !jc.report.allRead(at):
 		case (disk.Size == 0) == (disk.From == ""):
-			d.at(at, "{size: 10G, to: /scratch} or {from: /data/reference.img, to: /reference}", "%s: give either `size`, for an empty disk, or `from`, a file of the hosts", at)
+			jc.report.at(at, "{size: 10G, to: /scratch} or {from: /data/reference.img, to: /reference}", "%s: give either `size`, for an empty disk, or `from`, a file of the hosts", at)
 		case disk.Size != 0 && disk.Size < leastExtra:
-			d.at(at+".size", "at least 16M", "%s.size: a file system has no room in so little", at)
+			jc.report.at(at+".size", "at least 16M", "%s.size: a file system has no room in so little", at)
 		case disk.From != "" && !path.IsAbs(disk.From):
-			d.at(at+".from", "", "%s.from: %q is no absolute path on the hosts", at, disk.From)
+			jc.report.at(at+".from", "", "%s.from: %q is no absolute path on the hosts", at, disk.From)
 		case !path.IsAbs(disk.To) || path.Clean(disk.To) == "/":
-			d.at(at+".to", "such as /scratch", "%s.to: %q is no absolute path below /", at, disk.To)
+			jc.report.at(at+".to", "such as /scratch", "%s.to: %q is no absolute path below /", at, disk.To)
 		default:
-			d.checkTarget(at+".to", disk.To)
+			jc.target(at+".to", disk.To)
 		}
 	}
-	d.checkImage("vm.image", v.Image)
-	d.checkPackages("vm.packages", v.Packages)
+	jc.report.checkImage("vm.image", v.Image)
+	jc.packages("vm.packages", v.Packages)
 	if v.Image != "" && len(v.Packages) > 0 {
-		d.atKey("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
+		jc.report.atKey("vm.packages", "", "vm.packages are for a guest that is built, and vm.image names one that is")
 	}
 }
 
-// checkAround finds what the rest of the job has that cannot be with its virtual
+// aroundVM finds what the rest of the job has that cannot be with its virtual
 // machines.
-func (d *decoder) checkAround(j *Job) {
+func (jc *jobCheck) aroundVM() {
+	j := jc.job
 	if j.VM.When != VMNever && j.VM.When != VMAuto {
-		if j.GPUs != 0 && d.allRead("gpus") {
-			d.atKey("gpus", "leave `gpus` or `vm` out", "gpus: a virtual machine cannot use the host's")
+		if j.GPUs != 0 && jc.report.allRead("gpus") {
+			jc.report.atKey("gpus", "leave `gpus` or `vm` out", "gpus: a virtual machine cannot use the host's")
 		}
-		if j.Runtime != "" && j.Runtime != "auto" && j.Runtime != "docker" && d.allRead("runtime") {
-			d.at("runtime", "leave it out", "runtime: in virtual machines docker starts the containers, not %s", j.Runtime)
+		if j.Runtime != "" && j.Runtime != "auto" && j.Runtime != "docker" && jc.report.allRead("runtime") {
+			jc.report.at("runtime", "leave it out", "runtime: in virtual machines docker starts the containers, not %s", j.Runtime)
 		}
 	}
 	taken := map[string]string{}
-	if d.allRead("volume") {
+	if jc.report.allRead("volume") {
 		taken[path.Clean(j.Volume.Path)] = "the volume"
 	}
 	for _, in := range j.Inputs { // with a slash at its end, it may be a file below
@@ -200,8 +202,8 @@ func (d *decoder) checkAround(j *Job) {
 	}
 	for i, disk := range j.VM.Disks {
 		at, to := fmt.Sprintf("vm.disks[%d]", i), path.Clean(disk.To)
-		if what, is := taken[to]; is && d.allRead(at) {
-			d.at(at+".to", "", "%s.to: %s is there already, at %s", at, what, to)
+		if what, is := taken[to]; is && jc.report.allRead(at) {
+			jc.report.at(at+".to", "", "%s.to: %s is there already, at %s", at, what, to)
 		}
 		taken[to] = "another disk"
 	}
@@ -217,7 +219,7 @@ func (b *Size) decode(d *decoder, n ast.Node, path string) {
 	}
 	size, err := ParseSize(s)
 	if err != nil {
-		d.problem(begins(n), "such as 512M, 8G or 1.5T", "%s%v", prefix(path), err)
+		d.report.problem(begins(n), "such as 512M, 8G or 1.5T", "%s%v", prefix(path), err)
 		return
 	}
 	*b = Size(size)

@@ -86,40 +86,42 @@ func (v *Volume) UnmarshalJSON(raw []byte) error {
 	return json.Unmarshal(raw, (*volumeForm)(v))
 }
 
-func (d *decoder) checkVolume(j *Job) {
+// volume finds volumes that cannot be.
+func (jc *jobCheck) volume() {
+	j := jc.job
 	v := j.Volume
 	switch {
-	case !d.allRead("volume"):
+	case !jc.report.allRead("volume"):
 	case !path.IsAbs(v.Path) || path.Clean(v.Path) == "/":
-		d.at("volume", "such as /work, or one of auto, virtio and dataimage", "volume: %q is no absolute path below /", v.Path)
-		d.fails("volume")
+		jc.report.at("volume", "such as /work, or one of auto, virtio and dataimage", "volume: %q is no absolute path below /", v.Path)
+		jc.report.fails("volume")
 	default:
-		d.checkTarget("volume", v.Path)
+		jc.target("volume", v.Path)
 	}
-	d.oneOf("volume.kind", v.Kind)
-	d.oneOf("volume.shared", v.Shared)
-	if d.allRead("volume", "vm", "checkpoint", "nodes") && j.NeedsShared() && j.SavesVM() && v.Kind != VolumeImage {
-		d.at("volume.shared", "add `kind: dataimage`", "volume.shared: virtual machines that are saved have a volume each")
+	jc.report.oneOf("volume.kind", v.Kind)
+	jc.report.oneOf("volume.shared", v.Shared)
+	if jc.report.allRead("volume", "vm", "checkpoint", "nodes") && j.NeedsShared() && j.SavesVM() && v.Kind != VolumeImage {
+		jc.report.at("volume.shared", "add `kind: dataimage`", "volume.shared: virtual machines that are saved have a volume each")
 	}
-	if !d.allRead("volume", "vm", "nodes") {
+	if !jc.report.allRead("volume", "vm", "nodes") {
 		return
 	}
 	machines := j.VM != nil && j.VM.When != VMNever
 	switch {
 	case v.Kind == VolumeImage && !machines:
-		d.at("volume", "add `vm: true`, or leave the kind out", "volume: a data image needs virtual machines, which attach it")
+		jc.report.at("volume", "add `vm: true`, or leave the kind out", "volume: a data image needs virtual machines, which attach it")
 	case v.Kind == VolumeImage && j.VM.When == VMAuto:
-		d.at("volume", "`vm: true`, or leave the kind out", "volume: a data image needs virtual machines on every site, and `vm: auto` may have none")
+		jc.report.at("volume", "`vm: true`, or leave the kind out", "volume: a data image needs virtual machines on every site, and `vm: auto` may have none")
 	case v.Kind == VolumeImage && j.Nodes > 1 && j.VM.Fabric == "none":
-		d.at("volume", "", "volume: without a network between the guests (vm.fabric) they cannot share a data image")
+		jc.report.at("volume", "", "volume: without a network between the guests (vm.fabric) they cannot share a data image")
 	}
 	if v.From != "" && v.Kind != VolumeImage {
-		d.atKey("volume.from", "add `kind: dataimage`, or give a directory by `inputs:`", "volume.from is for data images")
+		jc.report.atKey("volume.from", "add `kind: dataimage`, or give a directory by `inputs:`", "volume.from is for data images")
 	}
 	switch {
 	case v.Size != 0 && v.Size < leastVolume:
-		d.at("volume.size", "at least 64M", "volume.size: a data image has no room for a file system in so little")
+		jc.report.at("volume.size", "at least 64M", "volume.size: a data image has no room for a file system in so little")
 	case v.Size != 0 && (v.Kind == VolumeVirtio || !machines):
-		d.atKey("volume.size", "", "volume.size is for data images: the hosts' own directory has what the hosts have")
+		jc.report.atKey("volume.size", "", "volume.size is for data images: the hosts' own directory has what the hosts have")
 	}
 }

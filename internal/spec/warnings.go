@@ -40,7 +40,7 @@ func (s *Site) coresKnown() int {
 // CheckHosts finds a job that wants more hosts than each of its sites is known to have.
 func (t *Draft) CheckHosts(f SitesFile) {
 	sites, err := SelectSites(t.Job, f.Sites, f.Path)
-	if err != nil || !t.read || !t.d.allRead("nodes", "vm", "sites") || t.Job.Nodes < 1 {
+	if err != nil || !t.read || !t.report.allRead("nodes", "vm", "sites") || t.Job.Nodes < 1 {
 		return // it is reported by CheckSites, or by Finish
 	}
 	most, name := 0, ""
@@ -53,7 +53,7 @@ func (t *Draft) CheckHosts(f SitesFile) {
 		}
 	}
 	if name != "" {
-		t.d.at("nodes", fmt.Sprintf("lower it, or give a site more hosts; %s has the most, %d", name, most), "nodes: the job wants %d hosts, and none of its sites has as many", t.Job.Hosts())
+		t.report.at("nodes", fmt.Sprintf("lower it, or give a site more hosts; %s has the most, %d", name, most), "nodes: the job wants %d hosts, and none of its sites has as many", t.Job.Hosts())
 	}
 }
 
