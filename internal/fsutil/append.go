@@ -14,13 +14,13 @@ import (
 // not wait for the reader of a FIFO. Writes through the descriptor, and through those that
 // processes inherit, wait as they do for any file.
 func (r *Root) Append(name string, mode fs.FileMode) (*os.File, error) {
-	return r.openPlain(name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, mode)
+	return r.dir.openPlain(name, unix.O_WRONLY|unix.O_CREAT|unix.O_APPEND, mode)
 }
 
 // Empty opens a plain file for reading and writing, empties it, and makes it if it is
 // missing. It does not wait, as Append.
 func (r *Root) Empty(name string, mode fs.FileMode) (*os.File, error) {
-	f, err := r.openPlain(name, unix.O_RDWR|unix.O_CREAT, mode)
+	f, err := r.dir.openPlain(name, unix.O_RDWR|unix.O_CREAT, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -33,7 +33,7 @@ func (r *Root) Empty(name string, mode fs.FileMode) (*os.File, error) {
 
 // ReadWrite opens a plain file for reading and writing, which is there. It does not wait,
 // as Append.
-func (r *Root) ReadWrite(name string) (*os.File, error) { return r.openPlain(name, unix.O_RDWR, 0) }
+func (r *Root) ReadWrite(name string) (*os.File, error) { return r.dir.openPlain(name, unix.O_RDWR, 0) }
 
 // Append is the method Append for a file in a directory that the caller trusts.
 func Append(path string, mode fs.FileMode) (*os.File, error) {
@@ -53,11 +53,11 @@ func inDir(path string, mode fs.FileMode, open func(*Root, string, fs.FileMode) 
 }
 
 // openPlain opens a plain file. An error wraps ErrNotPlain where something else is there.
-func (r *Root) openPlain(name string, flags int, mode fs.FileMode) (*os.File, error) {
+func (d directory) openPlain(name string, flags int, mode fs.FileMode) (*os.File, error) {
 	// O_NONBLOCK: the name may be that of a FIFO.
-	fd, err := r.openat(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, uint32(mode.Perm()))
+	fd, err := d.openat(name, flags|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, uint32(mode.Perm()))
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) || errors.Is(err, unix.EISDIR) { // a link; a FIFO or socket; a directory
-		err = &fs.PathError{Op: "open", Path: r.Path(name), Err: fmt.Errorf("%w: %w", ErrNotPlain, errors.Unwrap(err))}
+		err = &fs.PathError{Op: "open", Path: d.path(name), Err: fmt.Errorf("%w: %w", ErrNotPlain, errors.Unwrap(err))}
 	}
 	if err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (r *Root) openPlain(name string, flags int, mode fs.FileMode) (*os.File, er
 	}
 	if err := plain(); err != nil {
 		unix.Close(fd)
-		return nil, &fs.PathError{Op: "open", Path: r.Path(name), Err: err}
+		return nil, &fs.PathError{Op: "open", Path: d.path(name), Err: err}
 	}
-	return os.NewFile(uintptr(fd), r.Path(name)), nil
+	return os.NewFile(uintptr(fd), d.path(name)), nil
 }

@@ -44,7 +44,7 @@ func OpenOwn(dir string) (*Root, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	r := &Root{dir: os.NewFile(uintptr(fd), dir)}
+	r := &Root{dir: directory{os.NewFile(uintptr(fd), dir)}}
 	var st unix.Stat_t
 	err = unix.Fstat(fd, &st)
 	switch {

@@ -13,7 +13,7 @@ import (
 // Directories there, and files where there are no links either, are renamed after a look:
 // whatever appears in that moment is replaced only if rename(2) does so.
 func (r *Root) RenameNew(from string, to *Root, name string) error {
-	return r.move("rename", from, to, name, renameNew)
+	return r.dir.move("rename", from, to.dir, name, renameNew)
 }
 
 func renameNew(dir int, base string, at int, as string) error {

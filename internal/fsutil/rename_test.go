@@ -45,7 +45,7 @@ func TestRenameNew(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := r.move("rename", "came", r, name, rename); !errors.Is(err, fs.ErrExist) {
+				if err := r.dir.move("rename", "came", r.dir, name, rename); !errors.Is(err, fs.ErrExist) {
 					t.Errorf("%s: a %s over a %s: %v", route, kind, there, err)
 				}
 				if after, err := r.Lstat(name); err != nil || !os.SameFile(before, after) {
@@ -56,7 +56,7 @@ func TestRenameNew(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := r.move("rename", "came", r, "new", rename); err != nil {
+			if err := r.dir.move("rename", "came", r.dir, "new", rename); err != nil {
 				t.Errorf("%s: a %s to a new name: %v", route, kind, err)
 			}
 			if now, err := r.Lstat("new"); err != nil || !os.SameFile(came, now) {
@@ -90,7 +90,7 @@ func TestRenameNewAtOneTime(t *testing.T) {
 				t.Fatal(err)
 			}
 			all.Go(func() {
-				switch err := r.move("rename", name, r, "one", rename); {
+				switch err := r.dir.move("rename", name, r.dir, "one", rename); {
 				case err == nil:
 					moved.Add(1)
 				case !errors.Is(err, fs.ErrExist):

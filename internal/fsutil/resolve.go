@@ -27,7 +27,7 @@ func (r *Root) Resolve(name string) (string, error) {
 // Trace is Resolve, and also gives the names of the links that it went over, as far as it
 // came.
 func (r *Root) Trace(name string) (to string, over []string, err error) {
-	rest, err := r.local(name)
+	rest, err := r.dir.local(name)
 	if err != nil {
 		return "", nil, err
 	}
@@ -40,7 +40,7 @@ func (r *Root) Trace(name string) (to string, over []string, err error) {
 			continue
 		case "..":
 			if done == "." {
-				return "", over, r.fail("resolve", name, ErrOutside)
+				return "", over, r.dir.fail("resolve", name, ErrOutside)
 			}
 			done = path.Dir(done)
 			continue
@@ -52,40 +52,40 @@ func (r *Root) Trace(name string) (to string, over []string, err error) {
 		}
 		if info.Mode()&fs.ModeSymlink == 0 {
 			if rest != "" && !info.IsDir() {
-				return "", over, r.fail("resolve", name, unix.ENOTDIR)
+				return "", over, r.dir.fail("resolve", name, unix.ENOTDIR)
 			}
 			done = next
 			continue
 		}
 		if over = append(over, next); len(over) > maxLinks {
-			return "", over, r.fail("resolve", name, unix.ELOOP)
+			return "", over, r.dir.fail("resolve", name, unix.ELOOP)
 		}
 		target, err := r.Readlink(next)
 		if err != nil {
 			return "", over, err
 		}
 		if path.IsAbs(target) {
-			inside, ok := r.inside(target)
+			below, ok := inside(r.Seen, target)
 			if !ok {
-				return "", over, r.fail("resolve", name, ErrOutside)
+				return "", over, r.dir.fail("resolve", name, ErrOutside)
 			}
-			target, done = inside, "."
+			target, done = below, "."
 		}
 		if len(target)+len(rest) > 2*unix.PathMax { // each link could make it longer
-			return "", over, r.fail("resolve", name, unix.ENAMETOOLONG)
+			return "", over, r.dir.fail("resolve", name, unix.ENAMETOOLONG)
 		}
 		rest = target + "/" + rest
 	}
 	return done, over, nil
 }
 
-// inside gives the name of an absolute path of those who fill the tree.
-func (r *Root) inside(target string) (string, bool) {
-	if r.Seen == "" {
+// inside gives the name of an absolute path of those who fill a tree and know it as seen.
+func inside(seen, target string) (string, bool) {
+	if seen == "" {
 		return "", false
 	}
 	// No path.Clean: what is before ".." may be a link.
-	seen := strings.TrimSuffix(r.Seen, "/")
+	seen = strings.TrimSuffix(seen, "/")
 	rest, ok := strings.CutPrefix(target, seen)
 	return strings.TrimLeft(rest, "/"), ok && (rest == "" || rest[0] == '/')
 }

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -22,7 +21,7 @@ import (
 // Resolve gives the name without links of what it leads to. The last element of a name
 // that is listed, renamed, removed or replaced may be a link, and means the link.
 type Root struct {
-	dir *os.File
+	dir directory
 	// Seen is the absolute path by which those who fill the tree know it, such as
 	// "/work" in a container: there begin the absolute links that lead into the tree.
 	// Where it is empty, every absolute link leads out.
@@ -36,16 +35,16 @@ func OpenRoot(dir string) (*Root, error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	return &Root{dir: os.NewFile(uintptr(fd), dir)}, nil
+	return &Root{dir: directory{os.NewFile(uintptr(fd), dir)}}, nil
 }
 
 // Sub opens a directory of the tree as a tree of its own.
 func (r *Root) Sub(name string) (*Root, error) {
-	fd, err := r.openat(name, unix.O_PATH|unix.O_DIRECTORY, 0)
+	fd, err := r.dir.openat(name, unix.O_PATH|unix.O_DIRECTORY, 0)
 	if err != nil {
 		return nil, err
 	}
-	sub := &Root{dir: os.NewFile(uintptr(fd), r.Path(name))}
+	sub := &Root{dir: directory{os.NewFile(uintptr(fd), r.Path(name))}}
 	if r.Seen != "" {
 		sub.Seen = path.Join(r.Seen, name)
 	}
@@ -53,7 +52,7 @@ func (r *Root) Sub(name string) (*Root, error) {
 }
 
 // Close releases the descriptor.
-func (r *Root) Close() error { return r.dir.Close() }
+func (r *Root) Close() error { return r.dir.f.Close() }
 
 // Real is the path at which the directory is now, whatever led to it.
 func (r *Root) Real() (string, error) {
@@ -64,18 +63,18 @@ const pinned = "/proc/self/fd/"
 
 // Pinned is a path by which this process reaches the directory until Close, whatever has
 // taken the place of that meanwhile.
-func (r *Root) Pinned() string { return pinned + strconv.Itoa(int(r.dir.Fd())) }
+func (r *Root) Pinned() string { return pinned + strconv.Itoa(int(r.dir.f.Fd())) }
 
 // IsPinned reports whether a path is that of a pinned directory, or below one.
 func IsPinned(path string) bool { return strings.HasPrefix(path, pinned) }
 
 // Path is the path of a name, for messages.
-func (r *Root) Path(name string) string { return filepath.Join(r.dir.Name(), name) }
+func (r *Root) Path(name string) string { return r.dir.path(name) }
 
 // Open opens a plain file for reading. It does not wait for what a FIFO would bring.
 func (r *Root) Open(name string) (*os.File, error) {
 	// O_NONBLOCK: the name may be that of a FIFO.
-	fd, err := r.openat(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+	fd, err := r.dir.openat(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENXIO) { // a link, a socket
 		err = &fs.PathError{Op: "open", Path: r.Path(name), Err: fmt.Errorf("%w: %w", ErrNotPlain, errors.Unwrap(err))}
 	}
@@ -161,7 +160,7 @@ func ReadFile(dir, name string, limit int64) ([]byte, error) {
 
 // Create makes a plain file for writing, where nothing is yet.
 func (r *Root) Create(name string, mode fs.FileMode) (*os.File, error) {
-	fd, err := r.openat(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, uint32(mode.Perm()))
+	fd, err := r.dir.openat(name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, uint32(mode.Perm()))
 	if err != nil {
 		return nil, err
 	}
@@ -170,18 +169,18 @@ func (r *Root) Create(name string, mode fs.FileMode) (*os.File, error) {
 
 // WriteFile is the function WriteFile for a name in the tree.
 func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) (err error) {
-	dir, base, err := r.parent(name)
+	dir, base, err := r.dir.parent(name)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(dir)
 	temp := "." + base[:min(len(base), unix.NAME_MAX-20)] + ".bee-new"
 	if err := RemoveAt(dir, temp); err != nil {
-		return r.fail("write", name, err)
+		return r.dir.fail("write", name, err)
 	}
 	fd, err := unix.Openat(dir, temp, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, uint32(mode.Perm()))
 	if err != nil {
-		return r.fail("write", name, err)
+		return r.dir.fail("write", name, err)
 	}
 	f := os.NewFile(uintptr(fd), r.Path(name))
 	_, err = f.Write(data)
@@ -189,14 +188,14 @@ func (r *Root) WriteFile(name string, data []byte, mode fs.FileMode) (err error)
 		err = unix.Renameat(dir, temp, dir, base)
 	}
 	if err != nil {
-		return r.fail("write", name, errors.Join(err, RemoveAt(dir, temp)))
+		return r.dir.fail("write", name, errors.Join(err, RemoveAt(dir, temp)))
 	}
-	return r.fail("sync directory of", name, syncFD(dir, "."))
+	return r.dir.fail("sync directory of", name, syncFD(dir, "."))
 }
 
 // Lstat describes what is at a name.
 func (r *Root) Lstat(name string) (fs.FileInfo, error) {
-	fd, err := r.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	fd, err := r.dir.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -213,7 +212,7 @@ func (r *Root) Exists(name string) (bool, error) {
 
 // Readlink gives the text of a link.
 func (r *Root) Readlink(name string) (string, error) {
-	dir, base, err := r.parent(name)
+	dir, base, err := r.dir.parent(name)
 	if err != nil {
 		return "", err
 	}
@@ -221,7 +220,7 @@ func (r *Root) Readlink(name string) (string, error) {
 	buf := make([]byte, unix.PathMax)
 	n, err := unix.Readlinkat(dir, base, buf)
 	if err != nil {
-		return "", r.fail("read link", name, err)
+		return "", r.dir.fail("read link", name, err)
 	}
 	return string(buf[:n]), nil
 }
@@ -238,12 +237,12 @@ func (r *Root) ReadDir(name string) ([]string, error) {
 
 // Mkdir makes a directory.
 func (r *Root) Mkdir(name string, mode fs.FileMode) error {
-	return r.at("make directory", name, func(dir int, base string) error { return unix.Mkdirat(dir, base, uint32(mode.Perm())) })
+	return r.dir.at("make directory", name, func(dir int, base string) error { return unix.Mkdirat(dir, base, uint32(mode.Perm())) })
 }
 
 // MkdirAll makes a directory and those above it, as far as they are missing.
 func (r *Root) MkdirAll(name string, mode fs.FileMode) error {
-	name, err := r.local(name)
+	name, err := r.dir.local(name)
 	if err != nil || name == "." {
 		return err
 	}
@@ -263,37 +262,26 @@ func (r *Root) MkdirAll(name string, mode fs.FileMode) error {
 
 // Symlink makes a link.
 func (r *Root) Symlink(target, name string) error {
-	return r.at("make link", name, func(dir int, base string) error { return unix.Symlinkat(target, dir, base) })
+	return r.dir.at("make link", name, func(dir int, base string) error { return unix.Symlinkat(target, dir, base) })
 }
 
 // Rename moves what is at a name to a name in another tree, or in the same. What is there
 // is replaced, as rename(2) does.
 func (r *Root) Rename(from string, to *Root, name string) error {
-	return r.move("rename", from, to, name, unix.Renameat)
+	return r.dir.move("rename", from, to.dir, name, unix.Renameat)
 }
 
 // Link gives a file a second name, in another tree or in the same.
 func (r *Root) Link(from string, to *Root, name string) error {
-	return r.move("link", from, to, name, func(dir int, base string, at int, as string) error {
+	return r.dir.move("link", from, to.dir, name, func(dir int, base string, at int, as string) error {
 		return unix.Linkat(dir, base, at, as, 0)
-	})
-}
-
-func (r *Root) move(op, from string, to *Root, name string, do func(dir int, base string, at int, as string) error) error {
-	return r.at(op, from, func(dir int, base string) error {
-		at, as, err := to.parent(name)
-		if err != nil {
-			return err
-		}
-		defer unix.Close(at)
-		return do(dir, base, at, as)
 	})
 }
 
 // RemoveAll removes what is at a name and everything in it, as the function RemoveAll
 // does. What is gone is success.
 func (r *Root) RemoveAll(name string) error {
-	dir, base, err := r.parent(name)
+	dir, base, err := r.dir.parent(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -301,18 +289,18 @@ func (r *Root) RemoveAll(name string) error {
 		return err
 	}
 	defer unix.Close(dir)
-	return r.fail("remove", name, RemoveAt(dir, base))
+	return r.dir.fail("remove", name, RemoveAt(dir, base))
 }
 
 // Chmod sets the permissions of a file or directory, and those bits of mode that are not
 // permissions as os.Chmod does.
 func (r *Root) Chmod(name string, mode fs.FileMode) error {
-	fd, err := r.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	fd, err := r.dir.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return r.fail("set mode of", name, chmod(fd, unixMode(mode)))
+	return r.dir.fail("set mode of", name, chmod(fd, unixMode(mode)))
 }
 
 // specialBits are the bits of a mode that are not permissions, as in stat(2).
@@ -338,21 +326,4 @@ func unixMode(mode fs.FileMode) uint32 {
 		}
 	}
 	return m
-}
-
-// at does something with the last element of a name, in the directory of that.
-func (r *Root) at(op, name string, do func(dir int, base string) error) error {
-	dir, base, err := r.parent(name)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(dir)
-	return r.fail(op, name, do(dir, base))
-}
-
-func (r *Root) fail(op, name string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return &fs.PathError{Op: op, Path: r.Path(name), Err: err}
 }

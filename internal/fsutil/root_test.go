@@ -143,8 +143,8 @@ func TestStepwiseIsLikeOpenat2(t *testing.T) {
 	r, _ := hostile(t)
 	for _, name := range []string{".", "plain", "run1/out", "latest", "latest/out", "up/secret", "loop", "gone", "none", "plain/x", "run1/back/x"} {
 		for _, flags := range []int{unix.O_PATH | unix.O_NOFOLLOW, unix.O_RDONLY | unix.O_NONBLOCK, unix.O_PATH | unix.O_DIRECTORY} {
-			want, err := r.openat(name, flags, 0)
-			got, serr := stepwise(int(r.dir.Fd()), name, flags|unix.O_CLOEXEC, 0)
+			want, err := r.dir.openat(name, flags, 0)
+			got, serr := stepwise(int(r.dir.f.Fd()), name, flags|unix.O_CLOEXEC, 0)
 			if (err == nil) != (serr == nil) || errors.Is(err, fs.ErrNotExist) != errors.Is(serr, fs.ErrNotExist) {
 				t.Errorf("%s, flags %o: %v, stepwise %v", name, flags, err, serr)
 			}
@@ -337,7 +337,7 @@ func FuzzResolve(f *testing.F) {
 		if filepath.Clean(name) != name { // the kernel takes what is before ".." as it is
 			return
 		}
-		fd, kerr := unix.Openat2(int(r.dir.Fd()), name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
+		fd, kerr := unix.Openat2(int(r.dir.f.Fd()), name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_BENEATH})
 		if errors.Is(kerr, unix.ENOSYS) || errors.Is(kerr, unix.EPERM) {
 			t.Skip("no openat2")
 		}

@@ -79,10 +79,10 @@ func (r *Root) Sync(ctx context.Context, name string) error {
 func (r *Root) SyncDir(name string) error { return r.syncOne(name) }
 
 func (r *Root) syncOne(name string) error {
-	err := r.fsync(name)
+	err := r.dir.fsync(name)
 	if errors.Is(err, fs.ErrPermission) {
 		opening.Lock()
-		err = r.Opened(name, 0o500, func() error { return r.fsync(name) })
+		err = r.Opened(name, 0o500, func() error { return r.dir.fsync(name) })
 		opening.Unlock()
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,13 +91,13 @@ func (r *Root) syncOne(name string) error {
 	return err
 }
 
-func (r *Root) fsync(name string) error {
-	fd, err := r.openat(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
+func (d directory) fsync(name string) error {
+	fd, err := d.openat(name, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	return r.fail("sync", name, fsync(fd))
+	return d.fail("sync", name, fsync(fd))
 }
 
 // opening is held while a file that was shut is open: two names of it would each take the
@@ -114,20 +114,20 @@ func isShut(info fs.FileInfo) bool {
 
 // Opened does something while a file or directory that was shut has more permissions of its owner.
 func (r *Root) Opened(name string, more uint32, do func() error) error {
-	shut, err := r.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	shut, err := r.dir.openat(name, unix.O_PATH|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(shut)
 	var st unix.Stat_t
 	if err := unix.Fstat(shut, &st); err != nil {
-		return r.fail("stat", name, err)
+		return r.dir.fail("stat", name, err)
 	}
 	mode := st.Mode & 0o7777
 	if err := chmod(shut, mode|more&0o700); err != nil {
-		return r.fail("set mode of", name, err)
+		return r.dir.fail("set mode of", name, err)
 	}
-	return errors.Join(do(), r.fail("set mode of", name, chmod(shut, mode)))
+	return errors.Join(do(), r.dir.fail("set mode of", name, chmod(shut, mode)))
 }
 
 // syncFD syncs a directory by an O_PATH descriptor of one above it.
