@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -96,7 +95,7 @@ func (l *lease) Autostart() driver.Autostart { return nil }
 func (l *lease) DirectTransfer() driver.DirectTransfer { return nil }
 
 // VolumeReuse implements driver.Lease.
-func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
+func (l *lease) VolumeReuse() driver.VolumeReuse { return volumeReuse{l} }
 
 // StoreAccess implements driver.Lease.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
@@ -148,33 +147,6 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		return l.fail("fetch from", t.Host, err)
 	}
 	return nil
-}
-
-// LendVolume implements driver.VolumeReuse: it ends what is left of the nodes.
-func (l *lease) LendVolume(ctx context.Context) error {
-	unlock, err := leasedir.Lock(ctx, l.dir, false)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := l.end(ctx); err != nil {
-		return err
-	}
-	aside, err := leasedir.Aside(l.dir, l.base, l.owner)
-	if err != nil {
-		return err
-	}
-	for i, h := range l.details.Hosts {
-		if below, is := strings.CutPrefix(h.Dir, leasedir.RunDir(l.base, l.owner.Run)); is {
-			l.details.Hosts[i].Dir = aside + below
-		}
-	}
-	return writeDetails(l.dir, l.details)
-}
-
-// ReuseVolume implements driver.VolumeReuse.
-func (l *lease) ReuseVolume(_ context.Context, from, to string) error {
-	return leasedir.ReuseVolume(from, to)
 }
 
 // Release ends the nodes or the emulated hosts, then removes the run's

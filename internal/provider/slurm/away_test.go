@@ -115,12 +115,12 @@ func TestNothingIsConcludedWhileTheScratchDoesNotAnswer(t *testing.T) {
 	}
 	asks := map[string]func(context.Context) error{
 		"recover": func(ctx context.Context) error { _, err := l.p.Recover(ctx, l.Handle()); return err },
-		"ready":   func(ctx context.Context) error { _, err := l.Ready(ctx); return err },
+		"ready":   func(ctx context.Context) error { _, err := l.Queue().Ready(ctx); return err },
 		"status":  func(ctx context.Context) error { _, err := l.Status(ctx); return err },
 		"release": l.Release,
-		"commit":  l.EnableSpec,
-		"attend":  l.Attend,
-		"yield":   l.LendVolume,
+		"commit":  l.Autostart().EnableSpec,
+		"attend":  l.Autostart().Attend,
+		"yield":   l.VolumeReuse().LendVolume,
 		"end":     l.endJobs,
 	}
 	check := func(t *testing.T, back func()) {

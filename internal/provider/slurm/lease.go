@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os"
 	"path/filepath"
 	"sync"
 	"time"
@@ -81,16 +79,16 @@ func (l *lease) TryRuntime(context.Context, string) (works, host string, err err
 }
 
 // Queue implements driver.Lease.
-func (l *lease) Queue() driver.LeaseQueue { return l }
+func (l *lease) Queue() driver.LeaseQueue { return leaseQueue{l} }
 
 // Autostart implements driver.Lease.
-func (l *lease) Autostart() driver.Autostart { return l }
+func (l *lease) Autostart() driver.Autostart { return leaseAutostart{l} }
 
 // DirectTransfer implements driver.Lease: the files are on this machine.
 func (l *lease) DirectTransfer() driver.DirectTransfer { return nil }
 
 // VolumeReuse implements driver.Lease.
-func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
+func (l *lease) VolumeReuse() driver.VolumeReuse { return volumeReuse{l} }
 
 // StoreAccess implements driver.Lease.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
@@ -276,37 +274,6 @@ func (l *lease) Release(ctx context.Context) error {
 		return err
 	}
 	return leasedir.Release(ctx, l.dir, l.owner, l.destroy)
-}
-
-// LendVolume implements driver.VolumeReuse: it ends the job, and leaves its files.
-func (l *lease) LendVolume(ctx context.Context) error {
-	unlock, err := leasedir.Lock(ctx, l.dir, true)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := l.read(); err != nil {
-		return err
-	}
-	if err := l.endJobs(ctx); err != nil {
-		return err
-	}
-	aside, err := leasedir.Aside(l.dir, l.base, l.owner)
-	if err != nil {
-		return err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.details.Dir, l.terms = aside, nil
-	if err := os.Remove(filepath.Join(l.dir, grantedName)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	return writeJSON(filepath.Join(l.dir, detailsName), l.details)
-}
-
-// ReuseVolume implements driver.VolumeReuse, in the shared scratch.
-func (l *lease) ReuseVolume(_ context.Context, from, to string) error {
-	return leasedir.ReuseVolume(from, to)
 }
 
 // destroy ends the job and removes everything but the lease's own directory,

@@ -19,39 +19,42 @@ import (
 // that the node's disks or a prolog are in the way of may take long.
 const startTimeout = 5 * time.Minute
 
+// leaseQueue is Slurm's queue, in which a lease waits for the nodes of its job.
+type leaseQueue struct{ l *lease }
+
 // Ready implements driver.LeaseQueue. The nodes are there once the first agent has
 // written down what was granted.
-func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
-	if err := l.away(); err != nil {
+func (q leaseQueue) Ready(ctx context.Context) (driver.Waiting, error) {
+	if err := q.l.away(); err != nil {
 		return driver.Waiting{}, err
 	}
-	switch unused, missed, err := l.unused(); {
+	switch unused, missed, err := q.unused(); {
 	case err != nil:
 		return driver.Waiting{}, err
 	case unused:
-		return driver.Waiting{Missed: missed}, l.lost("")
+		return driver.Waiting{Missed: missed}, q.lost("")
 	}
-	if t, err := l.look(); err != nil {
+	if t, err := q.l.look(); err != nil {
 		return driver.Waiting{}, err
 	} else if t != nil {
-		return l.ready(t), nil
+		return q.ready(t), nil
 	}
-	if l.details.Job == "" {
-		return driver.Waiting{}, l.lost("it was never submitted")
+	if q.l.details.Job == "" {
+		return driver.Waiting{}, q.lost("it was never submitted")
 	}
-	j, err := l.p.s.Queue.job(ctx, l.details.Job)
-	if t, err := l.look(); err != nil {
+	j, err := q.l.p.s.Queue.job(ctx, q.l.details.Job)
+	if t, err := q.l.look(); err != nil {
 		return driver.Waiting{}, err
 	} else if t != nil { // it came in between, and may have gone
-		return l.ready(t), nil
+		return q.ready(t), nil
 	}
 	switch {
 	case err != nil:
 		return driver.Waiting{}, err
 	case j.gone():
-		return driver.Waiting{}, l.lost(j.ending())
+		return driver.Waiting{}, q.lost(j.ending())
 	case j.queued() && j.hopeless():
-		return driver.Waiting{}, l.lost(j.waiting())
+		return driver.Waiting{}, q.lost(j.waiting())
 	case j.queued():
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.waiting(), Expected: j.start}, nil
 	case j.state == "CONFIGURING":
@@ -59,22 +62,22 @@ func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
 	case j.still():
 		return driver.Waiting{Reason: "Slurm job " + j.id + ": " + j.standing()}, nil
 	}
-	if requeued, err := l.requeued(ctx); err != nil {
+	if requeued, err := q.l.requeued(ctx); err != nil {
 		return driver.Waiting{}, err
 	} else if requeued {
-		return driver.Waiting{}, l.lost(wasRequeued)
+		return driver.Waiting{}, q.lost(wasRequeued)
 	}
 	// A little more than the first agent waits, which then says what it lacks.
-	if timeout := startTimeout + time.Minute; l.details.Own && time.Since(j.start) > timeout ||
-		!l.details.Own && time.Since(modified(filepath.Join(l.dir, detailsName))) > timeout {
-		return driver.Waiting{}, l.lost(fmt.Sprintf("only %d of %d nodes have started bee: do they see %s?", len(l.announced()), l.details.Nodes, l.dir))
+	if timeout := startTimeout + time.Minute; q.l.details.Own && time.Since(j.start) > timeout ||
+		!q.l.details.Own && time.Since(modified(filepath.Join(q.l.dir, detailsName))) > timeout {
+		return driver.Waiting{}, q.lost(fmt.Sprintf("only %d of %d nodes have started bee: do they see %s?", len(q.l.announced()), q.l.details.Nodes, q.l.dir))
 	}
 	return driver.Waiting{Reason: "Slurm job " + j.id + ": its nodes are starting"}, nil
 }
 
-func (l *lease) ready(t *terms) driver.Waiting {
+func (q leaseQueue) ready(t *terms) driver.Waiting {
 	w := driver.Waiting{Ready: true}
-	if l.details.Own { // an allocation of the user's was there before
+	if q.l.details.Own { // an allocation of the user's was there before
 		w.Since = t.Since
 	}
 	return w
@@ -97,12 +100,12 @@ func (l *lease) look() (*terms, error) {
 
 // lost says that the job will not do, with the verdict of its agents, else the
 // end of what it wrote.
-func (l *lease) lost(why string) error {
-	words := l.words(why)
-	if printed := lastOf(filepath.Join(l.dir, logName)); printed != "" && !l.judged() {
+func (q leaseQueue) lost(why string) error {
+	words := q.l.words(why)
+	if printed := lastOf(filepath.Join(q.l.dir, logName)); printed != "" && !q.judged() {
 		words += "; it printed: " + printed
 	}
-	return &core.Error{Kind: core.Lost, Op: "use site", Object: l.p.s.Name, Err: errors.New(words)}
+	return &core.Error{Kind: core.Lost, Op: "use site", Object: q.l.p.s.Name, Err: errors.New(words)}
 }
 
 // How much is read of what a job or its agents wrote, in bytes.
@@ -134,22 +137,22 @@ func (l *lease) words(slurm string) string {
 
 // unused means that the agents have released the nodes before anything was
 // started on them; missed, that nobody came to use them.
-func (l *lease) unused() (unused, missed bool, err error) {
-	judged, err := fsutil.Exists(filepath.Join(l.dir, verdictName))
+func (q leaseQueue) unused() (unused, missed bool, err error) {
+	judged, err := fsutil.Exists(filepath.Join(q.l.dir, verdictName))
 	if err != nil || !judged {
 		return false, false, err
 	}
-	started, err := fsutil.Exists(filepath.Join(l.dir, startedName))
+	started, err := fsutil.Exists(filepath.Join(q.l.dir, startedName))
 	if err != nil || started {
 		return false, false, err
 	}
-	missed, err = fsutil.Exists(filepath.Join(l.dir, missedName))
+	missed, err = fsutil.Exists(filepath.Join(q.l.dir, missedName))
 	return true, missed, err
 }
 
 // judged reports whether the agents have left a verdict, for words alone.
-func (l *lease) judged() bool {
-	there, err := fsutil.Exists(filepath.Join(l.dir, verdictName))
+func (q leaseQueue) judged() bool {
+	there, err := fsutil.Exists(filepath.Join(q.l.dir, verdictName))
 	return there && err == nil
 }
 

@@ -49,9 +49,9 @@ func TestFilesOfALeaseMayBeAnything(t *testing.T) {
 		}
 		return string(raw) + fmt.Sprint(err)
 	})
-	testkit.Spoil(t, path(logName), func(*testing.T) string { return fmt.Sprint(l.lost("")) })
+	testkit.Spoil(t, path(logName), func(*testing.T) string { return fmt.Sprint(leaseQueue{l}.lost("")) })
 	if err := os.WriteFile(path(verdictName), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Spoil(t, path(verdictName), func(*testing.T) string { return fmt.Sprint(l.lost("")) })
+	testkit.Spoil(t, path(verdictName), func(*testing.T) string { return fmt.Sprint(leaseQueue{l}.lost("")) })
 }

@@ -40,10 +40,13 @@ func (d download) Check() error {
 	return sshlink.CheckTexts("version of a file", d.Got.Tag)
 }
 
+// downloads has the first host of a lease fetch files.
+type downloads struct{ l *lease }
+
 // Download implements driver.Downloader.
-func (l *lease) Download(ctx context.Context, d driver.Download) (driver.Downloaded, error) {
+func (f downloads) Download(ctx context.Context, d driver.Download) (driver.Downloaded, error) {
 	lost := func(err error) error {
-		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "have a file fetched by", Object: l.hosts[0].Name, Err: err})
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: "have a file fetched by", Object: f.l.hosts[0].Name, Err: err})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -51,7 +54,7 @@ func (l *lease) Download(ctx context.Context, d driver.Download) (driver.Downloa
 		cancel(driver.DownloadError{Err: &core.Error{Kind: core.Transient, Op: "fetch", Object: d.Name, Err: fmt.Errorf("no more has come for %s", downloadStalled)}})
 	})
 	defer watch.Stop()
-	s, err := l.open(ctx, ctx, 0, callDownload, func(c *call) { c.Download = &d })
+	s, err := f.l.open(ctx, ctx, 0, callDownload, func(c *call) { c.Download = &d })
 	if core.IsKind(err, core.Unsupported) {
 		return driver.Downloaded{}, driver.DownloadError{Err: err}
 	}

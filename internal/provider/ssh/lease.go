@@ -50,56 +50,10 @@ func (l *lease) refresh(ctx context.Context) error {
 	if l.p.info == nil {
 		return nil
 	}
-	if _, err := l.Ready(ctx); !core.IsKind(err, core.Lost) {
+	if _, err := (leaseQueue{l}).Ready(ctx); !core.IsKind(err, core.Lost) {
 		return err
 	}
 	return nil
-}
-
-// Ready implements driver.LeaseQueue.
-func (l *lease) Ready(ctx context.Context) (driver.Waiting, error) {
-	g, err := ask(ctx, l, 0, callReady, l.call(0, 0))
-	if err != nil {
-		return driver.Waiting{}, err
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	asked := l.h.Nodes
-	if asked == 0 { // of a handle of an earlier bee
-		asked = len(g.Hosts)
-	}
-	if g.Lost == "" {
-		if err := g.matches(l.owner, asked, l.hosts, l.deadline); err != nil {
-			return driver.Waiting{}, err
-		}
-	} else if err := core.CheckHosts(g.Hosts, asked, nil); err != nil {
-		return driver.Waiting{}, err
-	}
-	l.hosts, l.deadline = g.Hosts, g.Deadline
-	if g.Lost != "" {
-		return g.Waiting, &core.Error{Kind: core.Lost, Err: errors.New(g.Lost)}
-	}
-	return g.Waiting, nil
-}
-
-// StageSpec implements driver.Autostart, where the login node's provider does.
-func (l *lease) StageSpec(ctx context.Context, launchSpec []byte) error {
-	c := l.call(0, 0)
-	c.Config = launchSpec
-	_, err := ask(ctx, l, 0, callStageSpec, c)
-	return err
-}
-
-// EnableSpec implements driver.Autostart.
-func (l *lease) EnableSpec(ctx context.Context) error {
-	_, err := ask(ctx, l, 0, callEnableSpec, l.call(0, 0))
-	return err
-}
-
-// Attend implements driver.Autostart.
-func (l *lease) Attend(ctx context.Context) error {
-	_, err := ask(ctx, l, 0, callAttend, l.call(0, 0))
-	return err
 }
 
 // KeepsFiles implements driver.Lease: not known.
@@ -110,7 +64,7 @@ func (l *lease) Queue() driver.LeaseQueue {
 	if l.p.info == nil {
 		return nil
 	}
-	return l
+	return leaseQueue{l}
 }
 
 // Autostart implements driver.Lease.
@@ -118,20 +72,20 @@ func (l *lease) Autostart() driver.Autostart {
 	if l.p.info == nil {
 		return nil
 	}
-	return l
+	return leaseAutostart{l}
 }
 
 // DirectTransfer implements driver.Lease.
-func (l *lease) DirectTransfer() driver.DirectTransfer { return l }
+func (l *lease) DirectTransfer() driver.DirectTransfer { return directTransfer{l} }
 
 // VolumeReuse implements driver.Lease.
-func (l *lease) VolumeReuse() driver.VolumeReuse { return l }
+func (l *lease) VolumeReuse() driver.VolumeReuse { return volumeReuse{l} }
 
 // StoreAccess implements driver.Lease.
-func (l *lease) StoreAccess() driver.StoreAccess { return l }
+func (l *lease) StoreAccess() driver.StoreAccess { return storeAccess{l} }
 
 // Downloads implements driver.Lease.
-func (l *lease) Downloads() driver.Downloader { return l }
+func (l *lease) Downloads() driver.Downloader { return downloads{l} }
 
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
@@ -342,7 +296,7 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
 		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
 	}
-	in, err := l.Incoming(ctx, t)
+	in, err := directTransfer{l}.Incoming(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -359,38 +313,6 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	return sshlink.Transient(treesync.Deliver(in, func(w io.Writer) error {
 		return treesync.SendOver(ctx, w, t.Local, known, t.Progress)
 	}))
-}
-
-// Incoming implements driver.DirectTransfer.
-func (l *lease) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
-	s, err := l.open(ctx, ctx, t.Host, callStage, treeAt(t))
-	if err != nil {
-		return nil, err
-	}
-	return &incoming{s, "copy to " + l.hosts[t.Host].Name, t.Remote}, nil
-}
-
-// Outgoing implements driver.DirectTransfer.
-func (l *lease) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
-	return l.open(ctx, ctx, t.Host, callFetch, treeAt(t))
-}
-
-// incoming is the stream of a call that receives a tree.
-type incoming struct {
-	*rpc.Stream
-	op, object string
-}
-
-// Outcome implements driver.Receiver.
-func (in *incoming) Outcome() error {
-	failed, err := rpc.Receive[rpc.Failure](in.Stream, rpc.DefaultSize)
-	if err != nil {
-		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: in.op, Object: in.object, Err: err})
-	}
-	if err := failed.Err(); err != nil {
-		return &core.Error{Kind: core.KindOf(err), Op: in.op, Object: in.object, Err: err}
-	}
-	return nil
 }
 
 // Fetch implements driver.Lease.

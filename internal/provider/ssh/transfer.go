@@ -2,60 +2,64 @@ package ssh
 
 import (
 	"context"
-	"errors"
-	"slices"
+	"io"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
 
+// directTransfer streams trees from and to the hosts of a lease.
+type directTransfer struct{ l *lease }
+
 // Machine implements driver.Connector: that of the head, or the login node.
-func (l *lease) Machine() string { return l.h.Hosts[0] }
+func (d directTransfer) Machine() string { return d.l.h.Hosts[0] }
 
 // Rendezvous implements driver.Connector.
-func (l *lease) Rendezvous(ctx context.Context, m driver.RendezvousSpec) (driver.End, error) {
-	k, err := l.link(ctx, 0)
+func (d directTransfer) Rendezvous(ctx context.Context, m driver.RendezvousSpec) (driver.End, error) {
+	k, err := d.l.link(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
-	return l.p.ssh.Rendezvous(ctx, k, m)
+	return d.l.p.ssh.Rendezvous(ctx, k, m)
 }
 
-// LendVolume implements driver.VolumeReuse, on all hosts at once.
-func (l *lease) LendVolume(ctx context.Context) error {
-	n := len(l.h.Leases)
-	errs, left := make([]error, n), make([]granted, n)
-	l.p.each(n, func(i int) { left[i], errs[i] = ask(ctx, l, i, callLendVolume, l.call(i, 0)) })
-	err := errors.Join(errs...)
-	if err == nil && len(left[0].Hosts) == 0 {
-		err = &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("the lease is not whole")}
-	}
+// Incoming implements driver.DirectTransfer.
+func (d directTransfer) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
+	s, err := d.l.open(ctx, ctx, t.Host, callStage, treeAt(t))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.hosts) == 0 {
-		return &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("its hosts are not known")}
+	return &incoming{s, "copy to " + d.l.hosts[t.Host].Name, t.Remote}, nil
+}
+
+// Outgoing implements driver.DirectTransfer.
+func (d directTransfer) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
+	return d.l.open(ctx, ctx, t.Host, callFetch, treeAt(t))
+}
+
+// incoming is the stream of a call that receives a tree.
+type incoming struct {
+	*rpc.Stream
+	op, object string
+}
+
+// Outcome implements driver.Receiver.
+func (in *incoming) Outcome() error {
+	failed, err := rpc.Receive[rpc.Failure](in.Stream, rpc.DefaultSize)
+	if err != nil {
+		return sshlink.Transient(&core.Error{Kind: core.Lost, Op: in.op, Object: in.object, Err: err})
 	}
-	moved := slices.Clone(l.hosts)
-	moved[0].Dir = left[0].Hosts[0].Dir
-	if err := core.CheckHosts(moved, len(moved), nil); err != nil {
-		return err
+	if err := failed.Err(); err != nil {
+		return &core.Error{Kind: core.KindOf(err), Op: in.op, Object: in.object, Err: err}
 	}
-	l.hosts = moved
 	return nil
 }
 
-// ReuseVolume implements driver.VolumeReuse.
-func (l *lease) ReuseVolume(ctx context.Context, from, to string) error {
-	return l.order(ctx, 0, callReuseVolume, func(c *call) { c.From, c.Path = from, to })
-}
-
 // Pass implements driver.DirectTransfer.
-func (l *lease) Pass(ctx context.Context, t driver.Transfer, to driver.Receiver, cut func()) error {
-	from, err := l.Outgoing(ctx, t)
+func (d directTransfer) Pass(ctx context.Context, t driver.Transfer, to driver.Receiver, cut func()) error {
+	from, err := d.Outgoing(ctx, t)
 	if err != nil {
 		return err
 	}

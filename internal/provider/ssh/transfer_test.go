@@ -97,7 +97,7 @@ func newFar(t testing.TB, f *sshfarm.Farm, size int) *far {
 	p := sshstore.New(sshlink.New(site(t, f, "h1").(*provider).s.link()), "h1", filepath.Join(f.Private, "bee-h1"))
 	t.Cleanup(func() { p.Close() })
 	s := &far{Farm: f, lease: l.(*lease), place: p, store: p.Run("u@far"), data: make([]byte, size)}
-	s.tree = farTree{DirectTransfer: s.lease, path: filepath.Join(l.Hosts()[0].Dir, "volume")}
+	s.tree = farTree{DirectTransfer: s.lease.DirectTransfer(), path: filepath.Join(l.Hosts()[0].Dir, "volume")}
 	rand.Read(s.data)
 	must(t, s.store.Note(t.Context(), []byte("{}")))
 	must(t, os.Mkdir(s.tree.path, 0o755))
@@ -119,7 +119,7 @@ func (s *far) kept() string {
 
 func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 	s := newFar(t, sshfarm.Start(t, 2), 32<<20)
-	for name, ends := range map[string][2]driver.Connector{"the receiver listens": {s.place.Connector(), s.lease}, "the sender listens": {s.lease, s.place.Connector()}} {
+	for name, ends := range map[string][2]driver.Connector{"the receiver listens": {s.place.Connector(), s.lease.DirectTransfer()}, "the sender listens": {s.lease.DirectTransfer(), s.place.Connector()}} {
 		t.Run(name, func(t *testing.T) {
 			begun, reported := s.Carried(t), int64(0)
 			via, end := openRendezvous(t, ends[0], ends[1])
@@ -136,7 +136,7 @@ func TestATreeGoesStraightToAStoreAndBack(t *testing.T) {
 				t.Fatalf("kept %v, %v", list, err)
 			}
 			via, end = openRendezvous(t, ends[0], ends[1])
-			to := farTree{DirectTransfer: s.lease, path: s.tree.path + "-back", route: &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}}
+			to := farTree{DirectTransfer: s.lease.DirectTransfer(), path: s.tree.path + "-back", route: &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}}
 			must(t, s.store.Restore(t.Context(), list[0], to))
 			end()
 			s.same(t, to.path)
@@ -155,14 +155,14 @@ func TestATreeGoesStraightFromSiteToSite(t *testing.T) {
 	next, err := site(t, s.Farm, "h1").Acquire(t.Context(), driver.Request{Owner: core.Owner{User: "u", Run: "far", Attempt: 2}, Nodes: 1})
 	must(t, err)
 	t.Cleanup(func() { next.Release(context.Background()) })
-	must(t, s.lease.LendVolume(t.Context()))
+	must(t, s.lease.VolumeReuse().LendVolume(t.Context()))
 	begun, reported := s.Carried(t), int64(0)
-	via, end := openRendezvous(t, next.DirectTransfer(), s.lease)
+	via, end := openRendezvous(t, next.DirectTransfer(), s.lease.DirectTransfer())
 	to := driver.Transfer{Remote: filepath.Join(next.Hosts()[0].Dir, "volume"), Via: via}
 	in, err := next.DirectTransfer().Incoming(t.Context(), to)
 	must(t, err)
 	from := driver.Transfer{Remote: filepath.Join(s.lease.Hosts()[0].Dir, "volume"), Via: via, Progress: func(n int64) { reported = n }}
-	must(t, s.lease.Pass(t.Context(), from, in, func() {}))
+	must(t, s.lease.DirectTransfer().Pass(t.Context(), from, in, func() {}))
 	in.Close()
 	end()
 	s.same(t, to.Remote)
@@ -194,7 +194,7 @@ func TestAStraightWayBreaks(t *testing.T) {
 		"the receiver":   func(func()) { kill(t, clients(t, "h1")...) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			via, cut := openRendezvous(t, s.place.Connector(), s.lease)
+			via, cut := openRendezvous(t, s.place.Connector(), s.lease.DirectTransfer())
 			var once sync.Once
 			from := s.tree
 			from.route = &driver.Connection{Name: via, Close: cut, Progress: func(n int64) {
@@ -293,7 +293,7 @@ func BenchmarkATreeToAStore(b *testing.B) {
 				from, end := s.tree, func() {}
 				if how == "straight" {
 					var via string
-					via, end = openRendezvous(b, s.place.Connector(), s.lease)
+					via, end = openRendezvous(b, s.place.Connector(), s.lease.DirectTransfer())
 					from.route = &driver.Connection{Name: via, Progress: func(int64) {}, Close: func() {}}
 				}
 				_, _, err := s.store.Keep(b.Context(), driver.Generation{Attempt: 1}, "rack", from)
