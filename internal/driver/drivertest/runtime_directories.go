@@ -51,10 +51,13 @@ func opened(t *testing.T, dir, target string, write bool) driver.Mount {
 // manyMounts is more than what has a device of its own in a guest.
 const manyMounts = 36
 
+// directoryTests are about directories of a site that are mounted in containers.
+type directoryTests struct{ suite RuntimeSuite }
+
 // siteDirectories: read-only is read-only, links stay in the container's view, one below
 // the volume is there, and one that goes away during the run harms nothing.
-func (s RuntimeSuite) siteDirectories(t *testing.T) {
-	c := s.spec(t)
+func (d directoryTests) mounted(t *testing.T) {
+	c := d.suite.spec(t)
 	fixed, results, below := siteDir(t, "fixed"), siteDir(t, "results"), siteDir(t, "below")
 	outside, unchanged := hostDir(t)
 	for name, to := range map[string]string{"out": outside, "etc": "/etc/passwd", "up": "../../../../../../../.." + outside, "self": "."} {
@@ -70,7 +73,7 @@ func (s RuntimeSuite) siteDirectories(t *testing.T) {
 	for i := range manyMounts {
 		c.Mounts = append(c.Mounts, opened(t, many, fmt.Sprintf("/many/%d", i), false))
 	}
-	box := s.start(t, c)
+	box := d.suite.start(t, c)
 	want(t, box, fmt.Sprintf("n=$(cat /many/*/text | grep -c many); [ $n = %d ] || { echo $n >&2; exit 1; }", manyMounts))
 	for path, text := range map[string]string{"/site/fixed/text": "fixed", "/site/fixed/self/text": "fixed", "/results/text": "results", "/work/deep/data/text": "below"} {
 		if got := want(t, box, "cat "+path); got != text {
@@ -115,22 +118,22 @@ func (s RuntimeSuite) siteDirectories(t *testing.T) {
 }
 
 // siteDirectoryOwner: what any user inside writes is the caller's.
-func (s RuntimeSuite) siteDirectoryOwner(t *testing.T) {
+func (d directoryTests) owner(t *testing.T) {
 	account := &core.Account{UID: 1234, GID: 1235, Name: "app", Home: "/home/app"}
 	for _, who := range []struct {
 		name string
 		root bool
 		user *core.Account
 	}{{"caller", false, nil}, {"root", true, nil}, {"image's", false, account}} {
-		if who.user != nil && !s.New(t).Info().MapsUsers {
+		if who.user != nil && !d.suite.New(t).Info().MapsUsers {
 			continue
 		}
-		c, dir := s.spec(t), siteDir(t, "text")
+		c, dir := d.suite.spec(t), siteDir(t, "text")
 		c.Root, c.User = who.root, who.user
 		c.Mounts = append(c.Mounts, opened(t, dir, "/results", true))
-		start := s.start
+		start := d.suite.start
 		if who.root {
-			start = s.startUnlessRefused
+			start = d.suite.startUnlessRefused
 		}
 		box := start(t, c)
 		if box == nil {
@@ -152,14 +155,14 @@ func (s RuntimeSuite) siteDirectoryOwner(t *testing.T) {
 
 // siteDirectoryReplaced has another directory, or a link, take the place of one that the
 // node has opened, before the container starts. No job sees it.
-func (s RuntimeSuite) siteDirectoryReplaced(t *testing.T) {
+func (d directoryTests) replaced(t *testing.T) {
 	outside, unchanged := hostDir(t)
 	for name, replace := range map[string]func(dir string) error{
 		"a link":            func(dir string) error { return os.Symlink(outside, dir) },
 		"another directory": func(dir string) error { return os.Mkdir(dir, 0o755) },
 		"nothing":           func(string) error { return nil },
 	} {
-		c, dir := s.spec(t), siteDir(t, "ours")
+		c, dir := d.suite.spec(t), siteDir(t, "ours")
 		c.Mounts = append(c.Mounts, opened(t, dir, "/data", true))
 		if err := os.Rename(dir, dir+".ours"); err != nil {
 			t.Fatal(err)
@@ -167,7 +170,7 @@ func (s RuntimeSuite) siteDirectoryReplaced(t *testing.T) {
 		if err := replace(dir); err != nil {
 			t.Fatal(err)
 		}
-		box, err := s.New(t).Start(t.Context(), c)
+		box, err := d.suite.New(t).Start(t.Context(), c)
 		if err != nil {
 			if !core.IsKind(err, core.Unsupported) && !core.IsKind(err, core.NotFound) {
 				t.Errorf("%s: refused by %v, kind %v", name, err, core.KindOf(err))
@@ -189,11 +192,11 @@ func (s RuntimeSuite) siteDirectoryReplaced(t *testing.T) {
 // with root_squash, is there for the user's containers. A runtime whose daemon is root may
 // refuse it. A file system in user space stands for NFS: its kernel side answers nobody but
 // the user who mounted it.
-func (s RuntimeSuite) siteDirectoryRootMayNotRead(t *testing.T) {
+func (d directoryTests) rootMayNotRead(t *testing.T) {
 	if os.Getuid() == 0 {
 		return // it would be a user's directory as any other
 	}
-	c, dir, at := s.spec(t), siteDir(t, "text"), t.TempDir()
+	c, dir, at := d.suite.spec(t), siteDir(t, "text"), t.TempDir()
 	root, err := fs.NewLoopbackRoot(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -208,7 +211,7 @@ func (s RuntimeSuite) siteDirectoryRootMayNotRead(t *testing.T) {
 		}
 	})
 	c.Mounts = append(c.Mounts, opened(t, at, "/data", true))
-	box := s.startUnlessRefused(t, c)
+	box := d.suite.startUnlessRefused(t, c)
 	if box == nil {
 		return
 	}
@@ -222,11 +225,11 @@ func (s RuntimeSuite) siteDirectoryRootMayNotRead(t *testing.T) {
 
 // siteDirectoryBelow: what is mounted below a directory on the host is there, and as
 // read-only; a runtime that cannot do so refuses.
-func (s RuntimeSuite) siteDirectoryBelow(t *testing.T) {
+func (d directoryTests) below(t *testing.T) {
 	if os.Getuid() != 0 {
 		return // only root mounts anything on the host
 	}
-	c, dir := s.spec(t), siteDir(t, "text")
+	c, dir := d.suite.spec(t), siteDir(t, "text")
 	sub := filepath.Join(dir, "sub mount")
 	if err := os.Mkdir(sub, 0o755); err != nil {
 		t.Fatal(err)
@@ -243,7 +246,7 @@ func (s RuntimeSuite) siteDirectoryBelow(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Mounts = append(c.Mounts, opened(t, dir, "/data", false))
-	box := s.startUnlessRefused(t, c)
+	box := d.suite.startUnlessRefused(t, c)
 	if box == nil {
 		return
 	}

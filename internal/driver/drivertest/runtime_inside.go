@@ -19,8 +19,11 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-func (s RuntimeSuite) signals(t *testing.T) {
-	box, _ := s.shared.start()
+// insideTests are about what the processes in a container see and may do.
+type insideTests struct{ suite RuntimeSuite }
+
+func (in insideTests) signals(t *testing.T) {
+	box, _ := in.suite.shared.start()
 	p := sleeper(t, box)
 	if err := p.Signal(t.Context(), syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
@@ -54,8 +57,8 @@ func (s RuntimeSuite) signals(t *testing.T) {
 	}
 }
 
-func (s RuntimeSuite) identity(t *testing.T) {
-	box, c := s.shared.start()
+func (in insideTests) identity(t *testing.T) {
+	box, c := in.suite.shared.start()
 	if got, ids := want(t, box, "echo $(id -u) $(id -g)"), fmt.Sprint(os.Getuid(), os.Getgid()); got != ids {
 		t.Errorf("ids inside are %s, want the caller's %s", got, ids)
 	}
@@ -72,13 +75,13 @@ func (s RuntimeSuite) identity(t *testing.T) {
 }
 
 // user is whom an image names: that one inside, and the caller outside.
-func (s RuntimeSuite) user(t *testing.T) {
-	if !s.New(t).Info().MapsUsers {
+func (in insideTests) user(t *testing.T) {
+	if !in.suite.New(t).Info().MapsUsers {
 		return
 	}
-	c := s.spec(t)
+	c := in.suite.spec(t)
 	c.User = &core.Account{UID: 1234, GID: 1235, Name: "app", Home: "/home/app"}
-	box := s.start(t, c)
+	box := in.suite.start(t, c)
 	if got := want(t, box, "echo $(id -u) $(id -g) $(id -un) $(id -gn)"); got != "1234 1235 app team" {
 		t.Errorf("inside it is %s, want the image's 1234 1235 app team", got)
 	}
@@ -95,12 +98,12 @@ func (s RuntimeSuite) user(t *testing.T) {
 	}
 }
 
-func (s RuntimeSuite) root(t *testing.T) {
-	c := s.spec(t)
+func (in insideTests) root(t *testing.T) {
+	c := in.suite.spec(t)
 	c.Root = true
-	start := s.start
+	start := in.suite.start
 	if os.Getuid() != 0 {
-		start = s.startUnlessRefused
+		start = in.suite.startUnlessRefused
 	}
 	box := start(t, c)
 	if box == nil {
@@ -118,9 +121,9 @@ func (s RuntimeSuite) root(t *testing.T) {
 	}
 }
 
-func (s RuntimeSuite) mounts(t *testing.T) {
-	c := s.spec(t)
-	box := s.start(t, c)
+func (in insideTests) mounts(t *testing.T) {
+	c := in.suite.spec(t)
+	box := in.suite.start(t, c)
 	for _, script := range []string{"echo x > /a/deep/fixed/text", "echo x > /a/deep/fixed/new", "rm /a/deep/fixed/text", "chmod 777 /a/deep/fixed"} {
 		if r := run(t, box, "", shell(script)); r.exit.Code == 0 {
 			t.Errorf("%s: a read-only mount let it through", script)
@@ -130,21 +133,21 @@ func (s RuntimeSuite) mounts(t *testing.T) {
 		t.Errorf("the source is now %q, %v", raw, err)
 	}
 	want(t, box, "echo x > /tmp/scratch && cat /tmp/scratch")
-	other := s.start(t, s.spec(t)) // of the same image: what one writes is its own
+	other := in.suite.start(t, in.suite.spec(t)) // of the same image: what one writes is its own
 	want(t, other, "test ! -e /tmp/scratch")
-	if s.image.Tree != "" {
-		if _, err := os.Stat(filepath.Join(s.image.Tree, "work")); err == nil {
+	if in.suite.image.Tree != "" {
+		if _, err := os.Stat(filepath.Join(in.suite.image.Tree, "work")); err == nil {
 			t.Error("the image's tree was written to")
 		}
 	}
 }
 
 // paths gives relative ones, by links: who makes the container may stand elsewhere.
-func (s RuntimeSuite) paths(t *testing.T) {
-	if s.OwnKernel { // its machine is given whole paths by its node
+func (in insideTests) paths(t *testing.T) {
+	if in.suite.OwnKernel { // its machine is given whole paths by its node
 		return
 	}
-	c := s.spec(t)
+	c := in.suite.spec(t)
 	cwd, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -159,18 +162,18 @@ func (s RuntimeSuite) paths(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	box := s.start(t, c)
+	box := in.suite.start(t, c)
 	want(t, box, "cat /a/deep/fixed/text && echo x > /work/file && test -f /etc/passwd")
 }
 
-func (s RuntimeSuite) scratch(t *testing.T) {
-	if !s.Scratch {
+func (in insideTests) scratch(t *testing.T) {
+	if !in.suite.Scratch {
 		return
 	}
 	for _, disk := range []bool{false, true} {
-		c := s.spec(t)
+		c := in.suite.spec(t)
 		c.DiskScratch = disk
-		box := s.start(t, c)
+		box := in.suite.start(t, c)
 		want(t, box, "echo x > /etc/written && cat /etc/written")
 		if got := holds(c.StateDir, "written"); got != disk {
 			t.Errorf("on disk: %v, asked for: %v", got, disk)
@@ -195,11 +198,11 @@ func holds(dir, name string) bool {
 }
 
 // limits of MPI's memory, files and stacks are what a site has set them to.
-func (s RuntimeSuite) limits(t *testing.T) {
-	if !s.Inherits {
+func (in insideTests) limits(t *testing.T) {
+	if !in.suite.Inherits {
 		return
 	}
-	box, _ := s.shared.start()
+	box, _ := in.suite.shared.start()
 	outside, err := exec.Command("cat", "/proc/self/limits").Output()
 	if err != nil {
 		t.Fatal(err)
@@ -207,10 +210,10 @@ func (s RuntimeSuite) limits(t *testing.T) {
 	Same(t, strings.TrimSpace(string(outside)), want(t, box, "cat /proc/self/limits"))
 }
 
-func (s RuntimeSuite) names(t *testing.T) {
-	box, _ := s.shared.start()
+func (in insideTests) names(t *testing.T) {
+	box, _ := in.suite.shared.start()
 	hostname := "suite-host"
-	if s.SharedUTS {
+	if in.suite.SharedUTS {
 		hostname, _ = os.Hostname()
 	}
 	if got := want(t, box, "hostname"); got != hostname {
@@ -225,7 +228,7 @@ func (s RuntimeSuite) names(t *testing.T) {
 	if got := want(t, box, "cat /proc/1/cmdline | tr '\\000' ' '; cat /proc/self/net/dev | wc -l"); !strings.Contains(got, "bee") {
 		t.Errorf("the first process is %q", got)
 	}
-	if s.OwnKernel {
+	if in.suite.OwnKernel {
 		return
 	}
 	net, err := os.Readlink("/proc/self/ns/net")
@@ -235,12 +238,12 @@ func (s RuntimeSuite) names(t *testing.T) {
 	if got := want(t, box, "readlink /proc/self/ns/net"); got != net {
 		t.Errorf("network %s is not the host's %s", got, net)
 	}
-	s.known(t, box)
+	in.known(t, box)
 }
 
 // known wants the caller among the accounts inside, and the host's resolvers.
-func (s RuntimeSuite) known(t *testing.T, box driver.Container) {
-	if !s.Strangers {
+func (in insideTests) known(t *testing.T, box driver.Container) {
+	if !in.suite.Strangers {
 		ids := fmt.Sprintf(":%d:%d:", os.Getuid(), os.Getgid())
 		if got := want(t, box, "cat /etc/passwd"); !strings.Contains(got, ids) {
 			t.Errorf("no account has the ids %s:\n%s", ids, got)
@@ -262,23 +265,23 @@ func (s RuntimeSuite) known(t *testing.T, box driver.Container) {
 }
 
 // confined tries what gives an intruder power over the host.
-func (s RuntimeSuite) confined(t *testing.T) {
-	box, _ := s.shared.start()
+func (in insideTests) confined(t *testing.T) {
+	box, _ := in.suite.shared.start()
 	if got := want(t, box, "grep NoNewPrivs /proc/self/status | tr -dc 0-9"); got != "1" {
 		t.Errorf("NoNewPrivs is %s", got)
 	}
 	for script, refusal := range map[string]string{"timeout 5 nc -l -p 81": "ermission denied", "start-stop-daemon -S -c root -x /bin/true": "set groups"} {
-		if s.NamespaceRoot && os.Getuid() == 0 && strings.Contains(refusal, "groups") {
+		if in.suite.NamespaceRoot && os.Getuid() == 0 && strings.Contains(refusal, "groups") {
 			continue // of its own namespace, which holds no other groups
 		}
 		if r := run(t, box, "", shell(script)); r.exit.Code == 0 || !strings.Contains(r.err, refusal) {
 			t.Errorf("%s: ended with %d: %s", script, r.exit.Code, r.err)
 		}
 	}
-	if r := run(t, box, "", shell(fmt.Sprintf("kill -0 %d", os.Getpid()))); r.exit.Code == 0 && !s.OwnKernel {
+	if r := run(t, box, "", shell(fmt.Sprintf("kill -0 %d", os.Getpid()))); r.exit.Code == 0 && !in.suite.OwnKernel {
 		t.Error("a process outside gets a signal")
 	}
-	if s.NamespaceRoot && os.Getuid() == 0 {
+	if in.suite.NamespaceRoot && os.Getuid() == 0 {
 		if r := run(t, box, "", shell("mknod /work/null c 1 3 || mount -o remount,rw /a/deep/fixed || echo 1 > /proc/sys/kernel/sysrq")); r.exit.Code == 0 {
 			t.Error("root inside has power outside")
 		}
@@ -297,13 +300,13 @@ func (s RuntimeSuite) confined(t *testing.T) {
 	}
 }
 
-func (s RuntimeSuite) sharedMemory(t *testing.T) {
-	box, _ := s.shared.start()
+func (in insideTests) sharedMemory(t *testing.T) {
+	box, _ := in.suite.shared.start()
 	name := fmt.Sprintf("bee-suite-%d", os.Getpid())
 	outside := filepath.Join("/dev/shm", name)
 	defer os.Remove(outside)
 	want(t, box, "echo shared > /dev/shm/"+name)
-	if s.OwnKernel {
+	if in.suite.OwnKernel {
 		return
 	}
 	if raw, err := os.ReadFile(outside); err != nil || string(raw) != "shared\n" {
@@ -311,12 +314,12 @@ func (s RuntimeSuite) sharedMemory(t *testing.T) {
 	}
 }
 
-func (s RuntimeSuite) orphans(t *testing.T) {
-	box, _ := s.shared.start()
+func (in insideTests) orphans(t *testing.T) {
+	box, _ := in.suite.shared.start()
 	nap := fmt.Sprintf("sleep 0.1%d", os.Getpid()) // native programs see all processes of the host
 	want(t, box, "for i in 1 2 3 4 5; do ("+nap+" &) ; done")
-	first := "1"     // the process that inherits orphans
-	if s.SharedUTS { // and the host's processes
+	first := "1"            // the process that inherits orphans
+	if in.suite.SharedUTS { // and the host's processes
 		first = strings.TrimSpace(want(t, box, "echo $PPID"))
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
@@ -331,8 +334,8 @@ func (s RuntimeSuite) orphans(t *testing.T) {
 	})
 }
 
-func (s RuntimeSuite) bigOutput(t *testing.T) {
-	box, _ := s.shared.start()
+func (in insideTests) bigOutput(t *testing.T) {
+	box, _ := in.suite.shared.start()
 	const size = 64 << 20
 	r := run(t, box, "", shell("yes 0123456789abcde | head -c 67108864"))
 	if len(r.out) != size {
@@ -344,15 +347,15 @@ func (s RuntimeSuite) bigOutput(t *testing.T) {
 	}
 }
 
-func (s RuntimeSuite) atOnce(t *testing.T) {
-	n := s.AtOnce
+func (in insideTests) atOnce(t *testing.T) {
+	n := in.suite.AtOnce
 	if n == 0 {
 		n = 4
 	}
-	rt := s.New(t)
+	rt := in.suite.New(t)
 	var all sync.WaitGroup
 	for i := range n {
-		c := s.spec(t)
+		c := in.suite.spec(t)
 		all.Go(func() {
 			box, err := rt.Start(t.Context(), c)
 			if err != nil {

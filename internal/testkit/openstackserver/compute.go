@@ -44,7 +44,10 @@ type server struct {
 	removed                       bool // DELETE was called
 }
 
-func (s *Server) listFlavors(*http.Request, map[string]any) (int, any, error) {
+// nova answers the calls of Nova.
+type nova struct{ s *Server }
+
+func (nova) listFlavors(*http.Request, map[string]any) (int, any, error) {
 	flavor := func(id, name string, cores, memory, disk int) map[string]any {
 		return map[string]any{"id": id, "name": name, "vcpus": cores, "ram": memory, "disk": disk, "OS-FLV-DISABLED:disabled": false, "OS-FLV-EXT-DATA:ephemeral": 0, "swap": "", "links": []any{}}
 	}
@@ -54,22 +57,25 @@ func (s *Server) listFlavors(*http.Request, map[string]any) (int, any, error) {
 // flavorNames are the names of flavors by their ids.
 func flavorNames() map[string]string { return map[string]string{"1": Tiny, "2": Small, "42": Large} }
 
-func (s *Server) listZones(*http.Request, map[string]any) (int, any, error) {
+func (nova) listZones(*http.Request, map[string]any) (int, any, error) {
 	zone := func(name string, available bool) map[string]any {
 		return map[string]any{"zoneName": name, "zoneState": map[string]any{"available": available}, "hosts": nil}
 	}
 	return http.StatusOK, map[string]any{"availabilityZoneInfo": []any{zone(Zone, true), zone("broken", false)}}, nil
 }
 
-func (s *Server) limits(*http.Request, map[string]any) (int, any, error) {
+func (c nova) limits(*http.Request, map[string]any) (int, any, error) {
 	return http.StatusOK, map[string]any{"limits": map[string]any{"rate": []any{}, "absolute": map[string]any{
-		"maxTotalInstances": s.quota, "totalInstancesUsed": len(s.servers), "maxTotalCores": -1, "totalCoresUsed": 0, "maxTotalRAMSize": 51200, "totalRAMUsed": 0,
+		"maxTotalInstances": c.s.quota, "totalInstancesUsed": len(c.s.servers), "maxTotalCores": -1, "totalCoresUsed": 0, "maxTotalRAMSize": 51200, "totalRAMUsed": 0,
 	}}}, nil
 }
 
+// glance answers the calls of Glance.
+type glance struct{}
+
 type imageItem map[string]any
 
-func (s *Server) images() []imageItem {
+func (glance) images() []imageItem {
 	image := func(id, name string, more map[string]any) imageItem {
 		i := imageItem{"id": id, "name": name, "status": "active", "min_disk": 0, "min_ram": 0, "size": 400 << 20, "visibility": "public"}
 		for k, v := range more {
@@ -86,11 +92,11 @@ func (s *Server) images() []imageItem {
 }
 
 // listImages answers with one image a page: Glance has pages.
-func (s *Server) listImages(r *http.Request, _ map[string]any) (int, any, error) {
+func (g glance) listImages(r *http.Request, _ map[string]any) (int, any, error) {
 	q := r.URL.Query()
 	var found []imageItem
 	passed := q.Get("marker") == ""
-	for _, i := range s.images() {
+	for _, i := range g.images() {
 		if passed && (q.Get("name") == "" || q.Get("name") == i["name"]) {
 			found = append(found, i)
 		}
@@ -103,8 +109,8 @@ func (s *Server) listImages(r *http.Request, _ map[string]any) (int, any, error)
 	return http.StatusOK, reply, nil
 }
 
-func (s *Server) showImage(r *http.Request, _ map[string]any) (int, any, error) {
-	for _, i := range s.images() {
+func (g glance) showImage(r *http.Request, _ map[string]any) (int, any, error) {
+	for _, i := range g.images() {
 		if i["id"] == r.PathValue("id") {
 			return http.StatusOK, i, nil
 		}
@@ -112,7 +118,7 @@ func (s *Server) showImage(r *http.Request, _ map[string]any) (int, any, error) 
 	return 0, nil, fail(http.StatusNotFound, "No image found with ID %s", r.PathValue("id"))
 }
 
-func (s *Server) makeServers(_ *http.Request, body map[string]any) (int, any, error) {
+func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error) {
 	q, _ := body["server"].(map[string]any)
 	count, _ := q["min_count"].(float64)
 	most, _ := q["max_count"].(float64)
@@ -136,34 +142,34 @@ func (s *Server) makeServers(_ *http.Request, body map[string]any) (int, any, er
 	switch {
 	case flavor == "":
 		return 0, nil, fail(http.StatusBadRequest, "Flavor %v could not be found.", q["flavorRef"])
-	case !slices.ContainsFunc(s.images(), func(i imageItem) bool { return i["id"] == q["imageRef"] }):
+	case !slices.ContainsFunc(glance{}.images(), func(i imageItem) bool { return i["id"] == q["imageRef"] }):
 		return 0, nil, fail(http.StatusBadRequest, "Can not find requested image")
-	case !slices.ContainsFunc(s.groups, func(g *group) bool { return g.id == within }):
+	case !slices.ContainsFunc(c.s.groups, func(g *group) bool { return g.id == within }):
 		return 0, nil, fail(http.StatusBadRequest, "Security group %s not found for project %s.", within, projectID)
-	case len(s.servers)+int(count) > s.quota:
-		return 0, nil, fail(http.StatusForbidden, "Quota exceeded for instances: Requested %d, but already used %d of %d instances", int(count), len(s.servers), s.quota)
+	case len(c.s.servers)+int(count) > c.s.quota:
+		return 0, nil, fail(http.StatusForbidden, "Quota exceeded for instances: Requested %d, but already used %d of %d instances", int(count), len(c.s.servers), c.s.quota)
 	}
 	var made []*server
 	var ids, names []string
 	for i := range int(count) {
-		m := &server{id: s.id("server"), name: name, status: "BUILD", metadata: metadata, network: network, group: within, at: i, created: time.Now()}
+		m := &server{id: c.s.id("server"), name: name, status: "BUILD", metadata: metadata, network: network, group: within, at: i, created: time.Now()}
 		if count > 1 {
 			m.name += "-" + strconv.Itoa(i+1)
 		}
 		made, ids, names = append(made, m), append(ids, m.id), append(names, m.name)
 	}
-	s.servers = append(s.servers, made...)
-	if s.full[flavor] > 0 {
-		s.full[flavor]--
+	c.s.servers = append(c.s.servers, made...)
+	if c.s.full[flavor] > 0 {
+		c.s.full[flavor]--
 		for _, m := range made {
 			m.status, m.fault = "ERROR", "No valid host was found. There are not enough hosts available."
 		}
 	} else {
 		for i := range made {
-			made[i].doomed = i >= len(made)-s.broken
+			made[i].doomed = i >= len(made)-c.s.broken
 		}
-		s.broken = 0
-		batch := s.Boot(ids, names, string(script), s.events(made))
+		c.s.broken = 0
+		batch := c.s.Boot(ids, names, string(script), c.events(made))
 		for _, m := range made {
 			m.batch = batch
 		}
@@ -172,13 +178,13 @@ func (s *Server) makeServers(_ *http.Request, body map[string]any) (int, any, er
 }
 
 // events have machines change as Nova's do.
-func (s *Server) events(made []*server) machines.Events {
+func (c nova) events(made []*server) machines.Events {
 	return machines.Events{
 		Running: func(n int) {
-			s.locked(func() {
+			c.s.locked(func() {
 				m := made[n]
 				switch {
-				case m.status != "BUILD", s.held:
+				case m.status != "BUILD", c.s.held:
 				case m.doomed:
 					m.status, m.fault = "ERROR", "Build of instance "+m.id+" aborted: the test wants it."
 				case m.network == flat:
@@ -191,12 +197,12 @@ func (s *Server) events(made []*server) machines.Events {
 			})
 		},
 		PoweredOff: func(n int) { // it stays, and costs
-			s.locked(func() { made[n].batch.End(n) })
+			c.s.locked(func() { made[n].batch.End(n) })
 		},
 		Ended: func(n int) {
-			s.locked(func() {
+			c.s.locked(func() {
 				if made[n].status = "SHUTOFF"; made[n].removed {
-					s.drop(made[n])
+					c.drop(made[n])
 				}
 			})
 		},
@@ -204,40 +210,40 @@ func (s *Server) events(made []*server) machines.Events {
 }
 
 // drop forgets a machine. Nova does so at once; its floating address stays.
-func (s *Server) drop(m *server) {
-	s.servers = slices.DeleteFunc(s.servers, func(o *server) bool { return o == m })
-	for _, a := range s.floating {
+func (c nova) drop(m *server) {
+	c.s.servers = slices.DeleteFunc(c.s.servers, func(o *server) bool { return o == m })
+	for _, a := range c.s.floating {
 		if a.port == "port-"+m.id {
 			a.port, a.fixed = "", ""
 		}
 	}
 }
 
-func (s *Server) listServers(r *http.Request, _ map[string]any) (int, any, error) {
+func (c nova) listServers(r *http.Request, _ map[string]any) (int, any, error) {
 	name, err := regexp.Compile(r.URL.Query().Get("name"))
 	if err != nil {
 		return 0, nil, fail(http.StatusBadRequest, "Invalid name filter: %v", err)
 	}
 	passed := r.URL.Query().Get("marker") == ""
 	items, more := []any{}, false
-	for _, m := range s.servers {
+	for _, m := range c.s.servers {
 		if passed && name.MatchString(m.name) {
 			if more = len(items) == 2; more { // pages, as Nova has them
 				break
 			}
-			items = append(items, s.item(m))
+			items = append(items, c.item(m))
 		}
 		passed = passed || m.id == r.URL.Query().Get("marker")
 	}
 	reply := map[string]any{"servers": items}
 	if more {
-		reply["servers_links"] = []any{map[string]any{"rel": "next", "href": s.url}}
+		reply["servers_links"] = []any{map[string]any{"rel": "next", "href": c.s.url}}
 	}
 	return http.StatusOK, reply, nil
 }
 
 // item is a machine in an answer.
-func (s *Server) item(m *server) map[string]any {
+func (nova) item(m *server) map[string]any {
 	item := map[string]any{
 		"id": m.id, "name": m.name, "status": m.status, "metadata": m.metadata, "OS-EXT-STS:task_state": nil, "OS-EXT-STS:power_state": 0, "addresses": map[string]any{},
 		"created": m.created.UTC().Format(time.RFC3339), "user_id": "u", "tenant_id": projectID,
@@ -266,15 +272,15 @@ func (s *Server) find(id string) *server {
 	return nil
 }
 
-func (s *Server) endServer(r *http.Request, _ map[string]any) (int, any, error) {
-	m := s.find(r.PathValue("id"))
+func (c nova) endServer(r *http.Request, _ map[string]any) (int, any, error) {
+	m := c.s.find(r.PathValue("id"))
 	if m == nil {
 		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
 	}
 	switch {
 	case m.removed:
 	case m.batch == nil, m.status == "SHUTOFF":
-		s.drop(m)
+		c.drop(m)
 	default:
 		m.removed, m.task = true, "deleting"
 		m.batch.End(m.at)
@@ -282,8 +288,8 @@ func (s *Server) endServer(r *http.Request, _ map[string]any) (int, any, error) 
 	return http.StatusNoContent, nil, nil
 }
 
-func (s *Server) action(r *http.Request, body map[string]any) (int, any, error) {
-	m := s.find(r.PathValue("id"))
+func (c nova) action(r *http.Request, body map[string]any) (int, any, error) {
+	m := c.s.find(r.PathValue("id"))
 	if m == nil || m.batch == nil {
 		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
 	}

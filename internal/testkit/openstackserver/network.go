@@ -30,16 +30,19 @@ type group struct {
 // address is a floating address.
 type address struct{ id, address, fixed, port, description string }
 
-func (s *Server) listNetworks(*http.Request, map[string]any) (int, any, error) {
+// neutron answers the calls of Neutron.
+type neutron struct{ s *Server }
+
+func (neutron) listNetworks(*http.Request, map[string]any) (int, any, error) {
 	net := func(id, name string, external bool) map[string]any {
 		return map[string]any{"id": id, "name": name, "router:external": external, "status": "ACTIVE", "shared": true, "admin_state_up": true, "subnets": []any{}}
 	}
 	return http.StatusOK, map[string]any{"networks": []any{net(private, Private, false), net(flat, Flat, false), net(pool, Pool, true)}}, nil
 }
 
-func (s *Server) listPorts(r *http.Request, _ map[string]any) (int, any, error) {
+func (n neutron) listPorts(r *http.Request, _ map[string]any) (int, any, error) {
 	ports := []any{}
-	if m := s.find(r.URL.Query().Get("device_id")); m != nil {
+	if m := n.s.find(r.URL.Query().Get("device_id")); m != nil {
 		ports = append(ports, map[string]any{"id": "port-" + m.id, "device_id": m.id, "network_id": m.network})
 	}
 	return http.StatusOK, map[string]any{"ports": ports}, nil
@@ -49,10 +52,10 @@ func (g *group) item() map[string]any {
 	return map[string]any{"id": g.id, "name": g.name, "description": g.description, "project_id": projectID}
 }
 
-func (s *Server) listGroups(r *http.Request, _ map[string]any) (int, any, error) {
+func (n neutron) listGroups(r *http.Request, _ map[string]any) (int, any, error) {
 	q := r.URL.Query()
 	items := []any{(&group{id: "sg-default", name: "default", description: "Default security group"}).item()}
-	for _, g := range s.groups {
+	for _, g := range n.s.groups {
 		items = append(items, g.item())
 	}
 	items = slices.DeleteFunc(items, func(i any) bool { return q.Get("name") != "" && i.(map[string]any)["name"] != q.Get("name") })
@@ -62,8 +65,8 @@ func (s *Server) listGroups(r *http.Request, _ map[string]any) (int, any, error)
 	return http.StatusOK, map[string]any{"security_groups": items}, nil
 }
 
-func (s *Server) group(id string) (*group, error) {
-	for _, g := range s.groups {
+func (n neutron) group(id string) (*group, error) {
+	for _, g := range n.s.groups {
 		if g.id == id {
 			return g, nil
 		}
@@ -71,40 +74,40 @@ func (s *Server) group(id string) (*group, error) {
 	return nil, refuse(http.StatusNotFound, "SecurityGroupNotFound", "Security group %s does not exist", id)
 }
 
-func (s *Server) showGroup(r *http.Request, _ map[string]any) (int, any, error) {
-	g, err := s.group(r.PathValue("id"))
+func (n neutron) showGroup(r *http.Request, _ map[string]any) (int, any, error) {
+	g, err := n.group(r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
 	return http.StatusOK, map[string]any{"security_group": g.item()}, nil
 }
 
-func (s *Server) makeGroup(_ *http.Request, body map[string]any) (int, any, error) {
+func (n neutron) makeGroup(_ *http.Request, body map[string]any) (int, any, error) {
 	q, _ := body["security_group"].(map[string]any)
 	description := fmt.Sprint(q["description"])
 	if len(description) > 255 {
 		return 0, nil, refuse(http.StatusBadRequest, "HTTPBadRequest", "Invalid input for description.")
 	}
-	g := &group{id: s.id("sg"), name: fmt.Sprint(q["name"]), description: description}
-	s.groups = append(s.groups, g)
+	g := &group{id: n.s.id("sg"), name: fmt.Sprint(q["name"]), description: description}
+	n.s.groups = append(n.s.groups, g)
 	return http.StatusCreated, map[string]any{"security_group": g.item()}, nil
 }
 
-func (s *Server) endGroup(r *http.Request, _ map[string]any) (int, any, error) {
-	g, err := s.group(r.PathValue("id"))
+func (n neutron) endGroup(r *http.Request, _ map[string]any) (int, any, error) {
+	g, err := n.group(r.PathValue("id"))
 	if err != nil {
 		return 0, nil, err
 	}
-	if slices.ContainsFunc(s.servers, func(m *server) bool { return m.group == g.id && m.batch != nil }) {
+	if slices.ContainsFunc(n.s.servers, func(m *server) bool { return m.group == g.id && m.batch != nil }) {
 		return 0, nil, refuse(http.StatusConflict, "SecurityGroupInUse", "Security Group %s in use.", g.id)
 	}
-	s.groups = slices.DeleteFunc(s.groups, func(o *group) bool { return o == g })
+	n.s.groups = slices.DeleteFunc(n.s.groups, func(o *group) bool { return o == g })
 	return http.StatusNoContent, nil, nil
 }
 
-func (s *Server) makeRule(_ *http.Request, body map[string]any) (int, any, error) {
+func (n neutron) makeRule(_ *http.Request, body map[string]any) (int, any, error) {
 	q, _ := body["security_group_rule"].(map[string]any)
-	g, err := s.group(fmt.Sprint(q["security_group_id"]))
+	g, err := n.group(fmt.Sprint(q["security_group_id"]))
 	if err != nil {
 		return 0, nil, err
 	}
@@ -141,9 +144,9 @@ func (a *address) item() map[string]any {
 	return item
 }
 
-func (s *Server) listFloating(r *http.Request, _ map[string]any) (int, any, error) {
+func (n neutron) listFloating(r *http.Request, _ map[string]any) (int, any, error) {
 	items := []any{}
-	for _, a := range s.floating {
+	for _, a := range n.s.floating {
 		if d := r.URL.Query().Get("description"); d == "" || d == a.description {
 			items = append(items, a.item())
 		}
@@ -151,25 +154,25 @@ func (s *Server) listFloating(r *http.Request, _ map[string]any) (int, any, erro
 	return http.StatusOK, map[string]any{"floatingips": items}, nil
 }
 
-func (s *Server) makeFloating(_ *http.Request, body map[string]any) (int, any, error) {
+func (n neutron) makeFloating(_ *http.Request, body map[string]any) (int, any, error) {
 	q, _ := body["floatingip"].(map[string]any)
 	if q["floating_network_id"] != pool {
 		return 0, nil, refuse(http.StatusBadRequest, "BadRequest", "Network %v is not a valid external network", q["floating_network_id"])
 	}
-	if s.pool == 0 {
+	if n.s.pool == 0 {
 		return 0, nil, refuse(http.StatusConflict, "IpAddressGenerationFailure", "No more IP addresses available on network %s.", pool)
 	}
-	s.pool--
-	id := s.id("fip")
-	a := &address{id: id, address: fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250), description: fmt.Sprint(q["description"])}
-	s.floating = append(s.floating, a)
+	n.s.pool--
+	id := n.s.id("fip")
+	a := &address{id: id, address: fmt.Sprintf("198.51.%d.%d", 100+n.s.serial/250, 1+n.s.serial%250), description: fmt.Sprint(q["description"])}
+	n.s.floating = append(n.s.floating, a)
 	return http.StatusCreated, map[string]any{"floatingip": a.item()}, nil
 }
 
-func (s *Server) attachFloating(r *http.Request, body map[string]any) (int, any, error) {
+func (n neutron) attachFloating(r *http.Request, body map[string]any) (int, any, error) {
 	q, _ := body["floatingip"].(map[string]any)
-	m := s.find(strings.TrimPrefix(fmt.Sprint(q["port_id"]), "port-"))
-	for _, a := range s.floating {
+	m := n.s.find(strings.TrimPrefix(fmt.Sprint(q["port_id"]), "port-"))
+	for _, a := range n.s.floating {
 		if a.id != r.PathValue("id") {
 			continue
 		}
@@ -185,11 +188,11 @@ func (s *Server) attachFloating(r *http.Request, body map[string]any) (int, any,
 	return 0, nil, refuse(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", r.PathValue("id"))
 }
 
-func (s *Server) endFloating(r *http.Request, _ map[string]any) (int, any, error) {
-	for _, a := range s.floating {
+func (n neutron) endFloating(r *http.Request, _ map[string]any) (int, any, error) {
+	for _, a := range n.s.floating {
 		if a.id == r.PathValue("id") {
-			s.pool++
-			s.floating = slices.DeleteFunc(s.floating, func(o *address) bool { return o == a })
+			n.s.pool++
+			n.s.floating = slices.DeleteFunc(n.s.floating, func(o *address) bool { return o == a })
 			return http.StatusNoContent, nil, nil
 		}
 	}

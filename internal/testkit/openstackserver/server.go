@@ -197,29 +197,30 @@ func (s *Server) routes() http.Handler {
 			"id": "v3.14", "status": "stable", "links": []any{map[string]any{"rel": "self", "href": s.url + "/identity/v3/"}},
 		}}}})
 	})
+	compute, network, images := nova{s}, neutron{s}, glance{}
 	for pattern, h := range map[string]handler{
-		"GET /compute/v2.1/flavors/detail":       s.listFlavors,
-		"GET /compute/v2.1/os-availability-zone": s.listZones,
-		"GET /compute/v2.1/limits":               s.limits,
-		"GET /compute/v2.1/servers/detail":       s.listServers,
-		"POST /compute/v2.1/servers":             s.makeServers,
-		"DELETE /compute/v2.1/servers/{id}":      s.endServer,
-		"POST /compute/v2.1/servers/{id}/action": s.action,
+		"GET /compute/v2.1/flavors/detail":       compute.listFlavors,
+		"GET /compute/v2.1/os-availability-zone": compute.listZones,
+		"GET /compute/v2.1/limits":               compute.limits,
+		"GET /compute/v2.1/servers/detail":       compute.listServers,
+		"POST /compute/v2.1/servers":             compute.makeServers,
+		"DELETE /compute/v2.1/servers/{id}":      compute.endServer,
+		"POST /compute/v2.1/servers/{id}/action": compute.action,
 
-		"GET /network/v2.0/networks":                s.listNetworks,
-		"GET /network/v2.0/ports":                   s.listPorts,
-		"GET /network/v2.0/security-groups":         s.listGroups,
-		"GET /network/v2.0/security-groups/{id}":    s.showGroup,
-		"POST /network/v2.0/security-groups":        s.makeGroup,
-		"DELETE /network/v2.0/security-groups/{id}": s.endGroup,
-		"POST /network/v2.0/security-group-rules":   s.makeRule,
-		"GET /network/v2.0/floatingips":             s.listFloating,
-		"POST /network/v2.0/floatingips":            s.makeFloating,
-		"PUT /network/v2.0/floatingips/{id}":        s.attachFloating,
-		"DELETE /network/v2.0/floatingips/{id}":     s.endFloating,
+		"GET /network/v2.0/networks":                network.listNetworks,
+		"GET /network/v2.0/ports":                   network.listPorts,
+		"GET /network/v2.0/security-groups":         network.listGroups,
+		"GET /network/v2.0/security-groups/{id}":    network.showGroup,
+		"POST /network/v2.0/security-groups":        network.makeGroup,
+		"DELETE /network/v2.0/security-groups/{id}": network.endGroup,
+		"POST /network/v2.0/security-group-rules":   network.makeRule,
+		"GET /network/v2.0/floatingips":             network.listFloating,
+		"POST /network/v2.0/floatingips":            network.makeFloating,
+		"PUT /network/v2.0/floatingips/{id}":        network.attachFloating,
+		"DELETE /network/v2.0/floatingips/{id}":     network.endFloating,
 
-		"GET /image/v2/images":      s.listImages,
-		"GET /image/v2/images/{id}": s.showImage,
+		"GET /image/v2/images":      images.listImages,
+		"GET /image/v2/images/{id}": images.showImage,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, pattern, h) })
 	}
