@@ -8,24 +8,27 @@ import (
 	"github.com/bee-hpc/bee/internal/vm"
 )
 
+// guestBench measures virtual machines.
+type guestBench struct{ b *bench }
+
 // guestly is a step with virtual machines: its rows begin with the accelerator that
 // these have, as figures of two accelerators cannot be compared.
-func (b *bench) guestly(step func(int) error) func(int) error {
+func (g guestBench) guestly(step func(int) error) func(int) error {
 	return func(rounds int) error {
-		why, err := b.findAccel()
+		why, err := g.findAccel()
 		if err != nil {
 			return err
 		}
-		b.rows = append(b.rows, [4]string{"accelerator of the virtual machines", b.accel, why, "–"})
+		g.b.rows = append(g.b.rows, [4]string{"accelerator of the virtual machines", g.b.accel, why, "–"})
 		return step(rounds)
 	}
 }
 
 // findAccel asks bee what virtual machines have here; why is for people. The first
 // machine on a host finds it out.
-func (b *bench) findAccel() (why string, err error) {
+func (g guestBench) findAccel() (why string, err error) {
 	for range 2 {
-		out, err := b.command(b.bee, "doctor", "--json").Output()
+		out, err := g.b.command(g.b.bee, "doctor", "--json").Output()
 		if err != nil {
 			return "", fmt.Errorf("bee doctor: %w", err)
 		}
@@ -42,12 +45,12 @@ func (b *bench) findAccel() (why string, err error) {
 			if f.Name != "KVM" || f.Untried {
 				continue
 			}
-			if b.accel = vm.TCG; f.OK {
-				b.accel = vm.KVM
+			if g.b.accel = vm.TCG; f.OK {
+				g.b.accel = vm.KVM
 			}
 			return f.Detail, nil
 		}
-		if _, _, err := b.ownStart(newSize(1024)); err != nil {
+		if _, _, err := g.ownStart(newSize(1024)); err != nil {
 			return "", err
 		}
 	}

@@ -58,11 +58,12 @@ func (b *bench) run(quick bool, only string) error {
 	if err := b.prepare(); err != nil {
 		return err
 	}
+	guests, images := guestBench{b}, imageBench{b}
 	fmt.Println("| what | measured | against | ratio |\n|---|---|---|---|")
 	for _, step := range []struct {
 		name string
 		do   func(int) error
-	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", b.guestly(b.vm)}, {"stock", b.guestly(b.stock)}, {"template", b.guestly(b.template)}, {"eight", b.guestly(b.eight)}, {"volumes", b.guestly(b.volumes)}, {"network", b.guestly(b.network)}, {"frames", b.frames}, {"pull", b.pull}, {"images", b.images}, {"records", b.records}, {"analysis", b.analysis}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}} {
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"hpcc", b.hpcc}, {"netpipe", b.netpipe}, {"vm", guests.guestly(guests.vm)}, {"stock", guests.guestly(guests.stock)}, {"template", guests.guestly(guests.template)}, {"eight", guests.guestly(guests.eight)}, {"volumes", guests.guestly(guests.volumes)}, {"network", guests.guestly(guests.network)}, {"frames", b.frames}, {"pull", images.pull}, {"images", images.images}, {"records", b.records}, {"analysis", b.analysis}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}} {
 		wanted := only == "" && (!quick || step.name != "pull" && step.name != "images" && step.name != "active" && step.name != "slots") || slices.Contains(strings.Split(only, ","), step.name)
 		if !wanted {
 			continue

@@ -19,11 +19,14 @@ const (
 	spreadRate  = 50_000_000 // bits per second, each direction of each host
 )
 
+// imageBench measures images of gigabytes.
+type imageBench struct{ b *bench }
+
 // images has an image spread to more and more hosts without a shared file system, and
 // reports how long that takes against one copy over one link, how many copies the busiest
 // host sends, and over how many levels the last one gets it.
-func (b *bench) images(rounds int) error {
-	if err := b.noisyImage(spreadBytes); err != nil {
+func (m imageBench) images(rounds int) error {
+	if err := m.noisyImage(spreadBytes); err != nil {
 		return err
 	}
 	counts := []int{2, 4, 8, 16, 32}
@@ -32,7 +35,7 @@ func (b *bench) images(rounds int) error {
 	}
 	const alone = time.Second * spreadBytes * 8 / spreadRate
 	for _, n := range counts {
-		took, sent, err := b.spread(n)
+		took, sent, err := m.spread(n)
 		if err != nil {
 			return fmt.Errorf("%d hosts: %w", n, err)
 		}
@@ -41,45 +44,45 @@ func (b *bench) images(rounds int) error {
 			return fmt.Errorf("%d hosts: %w", n, err)
 		}
 		load, _ := os.ReadFile("/proc/loadavg")
-		b.row(fmt.Sprintf("spread of an image of %d MiB to %d emulated hosts with %d Mbit/s each (levels %d, load %s)", spreadBytes>>20, n, spreadRate/1_000_000, levels, strings.Fields(string(load))[0]),
+		m.b.row(fmt.Sprintf("spread of an image of %d MiB to %d emulated hosts with %d Mbit/s each (levels %d, load %s)", spreadBytes>>20, n, spreadRate/1_000_000, levels, strings.Fields(string(load))[0]),
 			took, "one copy", alone)
 		most := slices.Max(sent)
-		b.rows = append(b.rows, [4]string{"the most that one of them sent", fmt.Sprintf("%d MiB", most>>20), fmt.Sprintf("the image %d MiB", spreadBytes>>20), fmt.Sprintf("%.2f", float64(most)/spreadBytes)})
-		b.print()
+		m.b.rows = append(m.b.rows, [4]string{"the most that one of them sent", fmt.Sprintf("%d MiB", most>>20), fmt.Sprintf("the image %d MiB", spreadBytes>>20), fmt.Sprintf("%.2f", float64(most)/spreadBytes)})
+		m.b.print()
 	}
 	return nil
 }
 
 // noisyImage makes an image of the small one and a file that nothing compresses.
-func (b *bench) noisyImage(bytes int64) error {
-	_, err := b.do("sh", "-c", fmt.Sprintf(`set -e
+func (m imageBench) noisyImage(bytes int64) error {
+	_, err := m.b.do("sh", "-c", fmt.Sprintf(`set -e
 head -c %d /dev/urandom > tree/noise
 tar -C tree --owner=0 --group=0 --numeric-owner -cf noisy-layer.tar .
 rm tree/noise
 `, bytes))
 	if err == nil {
-		_, err = b.do(b.podman("import", "noisy-layer.tar", "bee.bench/noisy:1")...)
+		_, err = m.b.do(m.b.podman("import", "noisy-layer.tar", "bee.bench/noisy:1")...)
 	}
 	if err == nil {
-		_, err = b.do(b.podman("save", "-o", "noisy.tar", "bee.bench/noisy:1")...)
+		_, err = m.b.do(m.b.podman("save", "-o", "noisy.tar", "bee.bench/noisy:1")...)
 	}
 	return err
 }
 
 // spread runs a job on so many hosts, none of which has its image, and reports how long
 // they took to get it, and what each of them has sent by the end, in bytes.
-func (b *bench) spread(hosts int) (took time.Duration, sent []int64, err error) {
+func (m imageBench) spread(hosts int) (took time.Duration, sent []int64, err error) {
 	site := fmt.Sprintf("sites: [{name: lab, provider: local, hosts: %d, private_scratch: true, link_rate: %dmbit}]\n", hosts, spreadRate/1_000_000)
 	// The head counts last: asking the others costs it a little, too.
 	job := fmt.Sprintf("name: spread\nimage: docker-archive:%s\nnodes: %d\nrun: |\n  for i in %s; do /.bee/rsh lab-$i 'exec cat /sys/class/net/eth0/statistics/tx_bytes'; done\n",
-		filepath.Join(b.dir, "noisy.tar"), hosts, strings.Join(ranks(hosts), " "))
-	if err := b.write("spread-site.yaml", site); err != nil {
+		filepath.Join(m.b.dir, "noisy.tar"), hosts, strings.Join(ranks(hosts), " "))
+	if err := m.b.write("spread-site.yaml", site); err != nil {
 		return 0, nil, err
 	}
-	if err := b.write("spread.yaml", job); err != nil {
+	if err := m.b.write("spread.yaml", job); err != nil {
 		return 0, nil, err
 	}
-	out, err := b.do(b.bee, "--sites", "spread-site.yaml", "run", "-q", "spread.yaml")
+	out, err := m.b.do(m.b.bee, "--sites", "spread-site.yaml", "run", "-q", "spread.yaml")
 	if err != nil {
 		return 0, nil, err
 	}
@@ -90,7 +93,7 @@ func (b *bench) spread(hosts int) (took time.Duration, sent []int64, err error) 
 		}
 		sent = append(sent, n)
 	}
-	if out, err = b.do(b.bee, "show", "--json", "spread"); err != nil {
+	if out, err = m.b.do(m.b.bee, "show", "--json", "spread"); err != nil {
 		return 0, nil, err
 	}
 	var v struct {

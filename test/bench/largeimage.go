@@ -19,7 +19,7 @@ import (
 
 // push makes an image of files of this machine, below /usr, and sends it to a
 // registry. The sizes are in bytes.
-func (b *bench) push(to string, size int64, layers int) (compressed int64, err error) {
+func (m imageBench) push(to string, size int64, layers int) (compressed int64, err error) {
 	files, err := content(size)
 	if err != nil {
 		return 0, err
@@ -27,7 +27,7 @@ func (b *bench) push(to string, size int64, layers int) (compressed int64, err e
 	var list []mutate.Addendum
 	for i := range layers {
 		part := files[i*len(files)/layers : (i+1)*len(files)/layers]
-		tarFile := filepath.Join(b.dir, fmt.Sprintf("layer%d.tar.gz", i))
+		tarFile := filepath.Join(m.b.dir, fmt.Sprintf("layer%d.tar.gz", i))
 		c := exec.Command("tar", "-C", "/", "--no-recursion", "--null", "-T", "-", "-czf", tarFile)
 		c.Stdin = strings.NewReader(strings.Join(part, "\x00"))
 		if out, err := c.CombinedOutput(); err != nil {

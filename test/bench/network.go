@@ -29,26 +29,26 @@ exec %[2]s "${args[@]}"
 // stream between both hypervisors: TCP by iperf3, MPI by NetPIPE and by the part of
 // HPCC that was the benchmark b_eff, in which all nodes send at once, round rings.
 // With few rounds only the stream and the switch are compared.
-func (b *bench) network(rounds int) error {
-	if err := b.hpccInput(200); err != nil { // the rest of HPCC then takes little
+func (g guestBench) network(rounds int) error {
+	if err := g.b.hpccInput(200); err != nil { // the rest of HPCC then takes little
 		return err
 	}
-	if err := b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
+	if err := g.b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
 		return err
 	}
-	own, err := b.do("which", qemu.Program())
+	own, err := g.b.do("which", qemu.Program())
 	if err != nil {
 		return err
 	}
-	wrapped := filepath.Join(b.dir, "wrapped")
+	wrapped := filepath.Join(g.b.dir, "wrapped")
 	if err := os.Mkdir(wrapped, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(wrapped, qemu.Program()), fmt.Appendf(nil, streamWrapper, filepath.Join(b.dir, "stream"), own), 0o755); err != nil {
+	if err := os.WriteFile(filepath.Join(wrapped, qemu.Program()), fmt.Appendf(nil, streamWrapper, filepath.Join(g.b.dir, "stream"), own), 0o755); err != nil {
 		return err
 	}
-	env := b.env
-	defer func() { b.env = env }()
+	env := g.b.env
+	defer func() { g.b.env = env }()
 	var plain map[string]float64
 	fabrics := []struct{ name, keys string }{
 		{"QEMU's stream, a pair", "switch, nic: socket"},
@@ -62,11 +62,11 @@ func (b *bench) network(rounds int) error {
 		fabrics = fabrics[:2]
 	}
 	for _, c := range fabrics {
-		b.env = env
+		g.b.env = env
 		if plain == nil {
-			b.env = append(env, "PATH="+wrapped+":"+os.Getenv("PATH"))
+			g.b.env = append(env, "PATH="+wrapped+":"+os.Getenv("PATH"))
 		}
-		if err := b.write("guests.yaml", "name: guests\nbuild: {debian: bookworm, slim: true, packages: [iperf3, netpipe-openmpi, hpcc]}\nnodes: 2\nranks_per_node: 1\nenv: {OMP_NUM_THREADS: \"1\", OPENBLAS_NUM_THREADS: \"1\"}\ninputs: [{from: hpccinf.txt, to: /work}]\nworkdir: /work\nvm: {cpus: 1, memory: 768M, fabric: "+c.keys+`}
+		if err := g.b.write("guests.yaml", "name: guests\nbuild: {debian: bookworm, slim: true, packages: [iperf3, netpipe-openmpi, hpcc]}\nnodes: 2\nranks_per_node: 1\nenv: {OMP_NUM_THREADS: \"1\", OPENBLAS_NUM_THREADS: \"1\"}\ninputs: [{from: hpccinf.txt, to: /work}]\nworkdir: /work\nvm: {cpus: 1, memory: 768M, fabric: "+c.keys+`}
 run: |
   set -e
   iperf3 -s -1 -D
@@ -77,7 +77,7 @@ run: |
 `); err != nil {
 			return err
 		}
-		out, err := b.do(b.bee, "--sites", "two.yaml", "run", "-q", "guests.yaml")
+		out, err := g.b.do(g.b.bee, "--sites", "two.yaml", "run", "-q", "guests.yaml")
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
@@ -98,7 +98,7 @@ run: |
 			{"RandomlyOrderedRingLatency_usec", "µs"},
 			{"RandomlyOrderedRingBandwidth_GBytes", "GB/s"},
 		} {
-			b.rows = append(b.rows, [4]string{c.name + ": " + f.name, fmt.Sprintf("%.3g %s", got[f.name], f.unit), fmt.Sprintf("QEMU's stream %.3g", plain[f.name]), fmt.Sprintf("%.2f", got[f.name]/plain[f.name])})
+			g.b.rows = append(g.b.rows, [4]string{c.name + ": " + f.name, fmt.Sprintf("%.3g %s", got[f.name], f.unit), fmt.Sprintf("QEMU's stream %.3g", plain[f.name]), fmt.Sprintf("%.2f", got[f.name]/plain[f.name])})
 		}
 	}
 	return nil

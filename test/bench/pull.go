@@ -18,27 +18,27 @@ var imageSizes = []int64{700 << 20, 1800 << 20}
 
 // pull compares getting a large image from a registry on loopback, unpacked and
 // ready to run, alternately.
-func (b *bench) pull(rounds int) error {
-	addr, stop, err := b.registry()
+func (m imageBench) pull(rounds int) error {
+	addr, stop, err := m.registry()
 	if err != nil {
 		return err
 	}
 	defer stop()
 	for i, size := range imageSizes {
 		ref := addr + "/bench/large:" + strconv.Itoa(i)
-		compressed, err := b.push(ref, size, 4)
+		compressed, err := m.push(ref, size, 4)
 		if err != nil {
 			return err
 		}
 		programs := []struct{ name, script string }{
-			{"bee image pull", "BEE_CACHE=store/bee " + b.bee + " image pull " + ref},
+			{"bee image pull", "BEE_CACHE=store/bee " + m.b.bee + " image pull " + ref},
 			{"podman pull", "podman --root $PWD/store/podman --runroot $PWD/store/podman-run --storage-driver overlay pull -q --tls-verify=false " + ref},
 			{"skopeo and umoci", "skopeo copy -q --src-tls-verify=false docker://" + ref + " oci:store/oci:1 && umoci unpack --image store/oci:1 store/bundle"},
 		}
 		times := make([][]time.Duration, len(programs))
 		for range max(rounds/10, 1) {
 			for k, p := range programs {
-				took, err := b.onEmptyStore(p.script)
+				took, err := m.onEmptyStore(p.script)
 				if err != nil {
 					return err
 				}
@@ -51,7 +51,7 @@ func (b *bench) pull(rounds int) error {
 		bee := times[0][len(times[0])/2]
 		what := fmt.Sprintf("pull and unpack of an image of %d MB (%d MB compressed, 4 layers), from a registry on loopback", size>>20, compressed>>20)
 		for k, p := range programs[1:] {
-			b.row(what, bee, p.name, times[k+1][len(times[k+1])/2])
+			m.b.row(what, bee, p.name, times[k+1][len(times[k+1])/2])
 			what = "the same"
 		}
 	}
@@ -60,30 +60,30 @@ func (b *bench) pull(rounds int) error {
 
 // onEmptyStore times a script on an empty directory named store, with nothing
 // left to be written to the disk from before.
-func (b *bench) onEmptyStore(script string) (time.Duration, error) {
-	if err := os.MkdirAll(b.dir+"/store", 0o755); err != nil {
+func (m imageBench) onEmptyStore(script string) (time.Duration, error) {
+	if err := os.MkdirAll(m.b.dir+"/store", 0o755); err != nil {
 		return 0, err
 	}
 	defer func() {
-		exec.Command("umount", b.dir+"/store/podman/overlay").Run() //nolint:errcheck // podman leaves it mounted, if it came to that
-		exec.Command("rm", "-rf", b.dir+"/store").Run()             //nolint:errcheck // the next round fails if it stays
+		exec.Command("umount", m.b.dir+"/store/podman/overlay").Run() //nolint:errcheck // podman leaves it mounted, if it came to that
+		exec.Command("rm", "-rf", m.b.dir+"/store").Run()             //nolint:errcheck // the next round fails if it stays
 	}()
 	syscall.Sync()
-	return b.once("sh", "-c", script)
+	return m.b.once("sh", "-c", script)
 }
 
 // registry starts a registry on a free port of loopback.
-func (b *bench) registry() (addr string, stop func(), err error) {
+func (m imageBench) registry() (addr string, stop func(), err error) {
 	free, err := freeAddress()
 	if err != nil {
 		return "", nil, err
 	}
 	addr = free.String()
-	text := "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: " + b.dir + "/registry}}\nhttp: {addr: " + strconv.Quote(addr) + "}\n"
-	if err := b.write("registry.yaml", text); err != nil {
+	text := "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: " + m.b.dir + "/registry}}\nhttp: {addr: " + strconv.Quote(addr) + "}\n"
+	if err := m.b.write("registry.yaml", text); err != nil {
 		return "", nil, err
 	}
-	if stop, err = b.serve("docker-registry", "serve", "registry.yaml"); err != nil {
+	if stop, err = m.b.serve("docker-registry", "serve", "registry.yaml"); err != nil {
 		return "", nil, err
 	}
 	for range 200 {

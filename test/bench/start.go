@@ -15,11 +15,11 @@ var up = regexp.MustCompile(`virtual machine up after ([0-9.a-zµ]+) \((kernel|f
 
 // ownStart is how long one of bee's guests took until docker answered in it, as
 // bee itself reports, and whether it was booted.
-func (b *bench) ownStart(memory int) (took time.Duration, booted bool, err error) {
-	if err := b.guests(1, memory); err != nil {
+func (g guestBench) ownStart(memory int) (took time.Duration, booted bool, err error) {
+	if err := g.guests(1, memory); err != nil {
 		return 0, false, err
 	}
-	text, err := b.do(b.bee, "run", "guests.yaml")
+	text, err := g.b.do(g.b.bee, "run", "guests.yaml")
 	if err != nil {
 		return 0, false, err
 	}
@@ -32,8 +32,8 @@ func (b *bench) ownStart(memory int) (took time.Duration, booted bool, err error
 }
 
 // guests writes a job of some guests on this host, with so many MiB each.
-func (b *bench) guests(count, memory int) error {
-	return b.write("guests.yaml", fmt.Sprintf("name: nothing\nimage: docker-archive:busybox.tar\nnodes: %d\nvm: {per_host: %d, cpus: 2, memory: %dM}\nrun: [\"true\"]\n", count, count, memory))
+func (g guestBench) guests(count, memory int) error {
+	return g.b.write("guests.yaml", fmt.Sprintf("name: nothing\nimage: docker-archive:busybox.tar\nnodes: %d\nvm: {per_host: %d, cpus: 2, memory: %dM}\nrun: [\"true\"]\n", count, count, memory))
 }
 
 // newSize is a size of memory, in MiB, of which there is hardly a template yet:
@@ -41,9 +41,9 @@ func (b *bench) guests(count, memory int) error {
 func newSize(base int) int { return base - 2*rand.IntN(base/8) }
 
 // coldStart is how long a guest takes that is booted.
-func (b *bench) coldStart() (time.Duration, error) {
+func (g guestBench) coldStart() (time.Duration, error) {
 	for {
-		took, booted, err := b.ownStart(newSize(2048))
+		took, booted, err := g.ownStart(newSize(2048))
 		if err != nil || booted {
 			return took, err
 		}
@@ -51,17 +51,17 @@ func (b *bench) coldStart() (time.Duration, error) {
 }
 
 // template compares guests that come from a template with those that boot.
-func (b *bench) template(rounds int) error {
+func (g guestBench) template(rounds int) error {
 	rounds = max(rounds/6, 3)
 	size := newSize(2048)
 	var booted, templated []time.Duration
 	for i := range rounds + 2 {
-		took, err := b.coldStart()
+		took, err := g.coldStart()
 		if err != nil {
 			return err
 		}
 		booted = append(booted, took)
-		took, _, err = b.ownStart(size)
+		took, _, err = g.ownStart(size)
 		if err != nil {
 			return err
 		}
@@ -69,13 +69,13 @@ func (b *bench) template(rounds int) error {
 			templated = append(templated, took)
 		}
 	}
-	b.row("start of a virtual machine from its template until docker answers", middle(templated), "booting it", middle(booted[1:]))
+	g.b.row("start of a virtual machine from its template until docker answers", middle(templated), "booting it", middle(booted[1:]))
 	return nil
 }
 
 // eight compares eight guests on this host with one, end to end: booted, and
 // from a template.
-func (b *bench) eight(rounds int) error {
+func (g guestBench) eight(rounds int) error {
 	const count = 8
 	rounds = max(rounds/10, 1)
 	var took [2][2][]time.Duration // by number of guests, and how they start
@@ -84,14 +84,14 @@ func (b *bench) eight(rounds int) error {
 		for i, guests := range []int{1, count} {
 			size := newSize(1024)
 			for turn := range 3 { // booted; making the template; from it
-				if err := b.guests(guests, size); err != nil {
+				if err := g.guests(guests, size); err != nil {
 					return err
 				}
 				before, err := processors()
 				if err != nil {
 					return err
 				}
-				is, err := b.once(b.bee, "run", "-q", "guests.yaml")
+				is, err := g.b.once(g.b.bee, "run", "-q", "guests.yaml")
 				if err != nil {
 					return err
 				}
@@ -110,9 +110,9 @@ func (b *bench) eight(rounds int) error {
 		}
 	}
 	for how, name := range []string{"for the first time", "from a template"} {
-		b.row(fmt.Sprintf("`bee run` of `true` in %d virtual machines of one host, %s", count, name), middle(took[1][how]), "one machine", middle(took[0][how]))
+		g.b.row(fmt.Sprintf("`bee run` of `true` in %d virtual machines of one host, %s", count, name), middle(took[1][how]), "one machine", middle(took[0][how]))
 		slices.Sort(idle[how])
-		b.rows = append(b.rows, [4]string{"the same: part of the processors' time that was idle", fmt.Sprintf("%.3f", idle[how][len(idle[how])/2]), "–", "–"})
+		g.b.rows = append(g.b.rows, [4]string{"the same: part of the processors' time that was idle", fmt.Sprintf("%.3f", idle[how][len(idle[how])/2]), "–", "–"})
 	}
 	return nil
 }

@@ -35,9 +35,9 @@ run: ["true"]
 // stock compares the start of a guest with that of the same Debian as it comes:
 // both with the same QEMU, accelerator, processors and memory, from the start of
 // QEMU until docker answers.
-func (b *bench) stock(rounds int) error {
-	disk := filepath.Join(b.dir, "stock.ext4")
-	tree, err := b.stockTree()
+func (g guestBench) stock(rounds int) error {
+	disk := filepath.Join(g.b.dir, "stock.ext4")
+	tree, err := g.stockTree()
 	if err != nil {
 		return err
 	}
@@ -45,22 +45,22 @@ func (b *bench) stock(rounds int) error {
 	if os.Geteuid() != 0 { // whose images' files are all his own: in the guest they are root's
 		mke2fs = append([]string{"unshare", "--map-root-user"}, mke2fs...)
 	}
-	if _, err := b.do(mke2fs...); err != nil {
+	if _, err := g.b.do(mke2fs...); err != nil {
 		return err
 	}
 	var own, others []time.Duration
 	for range max(rounds/10, 3) + 1 { // the first is not counted
-		took, err := b.coldStart()
+		took, err := g.coldStart()
 		if err != nil {
 			return err
 		}
 		own = append(own, took)
-		if took, err = b.stockStart(tree, disk); err != nil {
+		if took, err = g.stockStart(tree, disk); err != nil {
 			return err
 		}
 		others = append(others, took)
 	}
-	b.row("start of a virtual machine until docker answers", middle(own[1:]), "Debian as it comes", middle(others[1:]))
+	g.b.row("start of a virtual machine until docker answers", middle(own[1:]), "Debian as it comes", middle(others[1:]))
 	return nil
 }
 
@@ -71,11 +71,11 @@ func middle(times []time.Duration) time.Duration {
 }
 
 // stockTree builds the stock guest's root file system.
-func (b *bench) stockTree() (string, error) {
-	if err := b.write("stock.yaml", stockImage); err != nil {
+func (g guestBench) stockTree() (string, error) {
+	if err := g.b.write("stock.yaml", stockImage); err != nil {
 		return "", err
 	}
-	out, err := b.command(b.bee, "image", "build", "stock.yaml").Output()
+	out, err := g.b.command(g.b.bee, "image", "build", "stock.yaml").Output()
 	if err != nil {
 		return "", fmt.Errorf("build the stock guest: %w", err)
 	}
@@ -91,7 +91,7 @@ func (b *bench) stockTree() (string, error) {
 }
 
 // stockStart boots the stock guest.
-func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
+func (g guestBench) stockStart(tree, disk string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	kernels, err := filepath.Glob(tree + "/boot/vmlinuz-*")
@@ -102,10 +102,10 @@ func (b *bench) stockStart(tree, disk string) (time.Duration, error) {
 	if err != nil || len(initrds) != 1 {
 		return 0, fmt.Errorf("the stock guest has initial RAM disks %q", initrds)
 	}
-	console := filepath.Join(b.dir, "stock.console")
+	console := filepath.Join(g.b.dir, "stock.console")
 	os.Remove(console)
 	m := qemu.Machine{
-		Program: []string{qemu.Program()}, Name: "stock", Accel: b.accel, CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
+		Program: []string{qemu.Program()}, Name: "stock", Accel: g.b.accel, CPU: "max", Memory: 2 << 30, Topology: qemu.Topology{Sockets: 1, Cores: 2, Threads: 1},
 		Kernel: kernels[0], Initrd: initrds[0], Append: "root=/dev/vda rw console=ttyS0 ds=nocloud systemd.firstboot=off", Console: console,
 		Disks: []qemu.Disk{{File: disk, Serial: "root"}}, Nets: []qemu.Net{{MAC: "52:54:00:00:00:01", Restricted: true}}, Extra: []string{"-snapshot"},
 	}

@@ -34,15 +34,15 @@ func fio() []struct{ name, options string } {
 // volumes reads and writes files in the hosts' directory without virtual
 // machines, and in each volume of virtual machines: one process by fio, and
 // two of two hosts by MPI-IO, each reading what the other wrote.
-func (b *bench) volumes(rounds int) error {
-	if err := b.write("mpiio.c", mpiio); err != nil {
+func (g guestBench) volumes(rounds int) error {
+	if err := g.b.write("mpiio.c", mpiio); err != nil {
 		return err
 	}
-	if err := b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
+	if err := g.b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
 		return err
 	}
 	image := "build:\n  debian: bookworm\n  slim: true\n  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, fio]\n" +
-		"  copy: [{from: " + filepath.Join(b.dir, "mpiio.c") + ", to: /src/mpiio.c}]\n  run: [mpicc -O2 /src/mpiio.c -o /usr/local/bin/mpiio]\n"
+		"  copy: [{from: " + filepath.Join(g.b.dir, "mpiio.c") + ", to: /src/mpiio.c}]\n  run: [mpicc -O2 /src/mpiio.c -o /usr/local/bin/mpiio]\n"
 	run := "run: |\n  set -e\n"
 	for _, f := range fio() { // on the host that has no data image itself
 		run += "  /.bee/rsh lab-1 'cd /data; exec fio --minimal --name=f --filename=fio --ioengine=psync --size=256m " + f.options + "'\n"
@@ -55,10 +55,10 @@ func (b *bench) volumes(rounds int) error {
 		{"`virtio` by virtiofs", "vm: {cpus: 1, memory: 1G, share: virtiofs}\nvolume: {path: /data, kind: virtio}\n"},
 		{"`dataimage`, by NFS", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: dataimage, size: 4G}\n"},
 	} {
-		if err := b.write("io.yaml", "name: io\n"+image+"nodes: 2\nranks_per_node: 1\nworkdir: /data\n"+c.keys+run); err != nil {
+		if err := g.b.write("io.yaml", "name: io\n"+image+"nodes: 2\nranks_per_node: 1\nworkdir: /data\n"+c.keys+run); err != nil {
 			return err
 		}
-		out, err := b.do(b.bee, "--sites", "two.yaml", "run", "-q", "io.yaml")
+		out, err := g.b.do(g.b.bee, "--sites", "two.yaml", "run", "-q", "io.yaml")
 		if err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func (b *bench) volumes(rounds int) error {
 			if plain != nil {
 				row[2], row[3] = fmt.Sprintf("the hosts' directory %.0f MB/s", plain[i]), fmt.Sprintf("%.3f", s.rate/plain[i])
 			}
-			b.rows = append(b.rows, row)
+			g.b.rows = append(g.b.rows, row)
 		}
 		if plain == nil {
 			for _, s := range speeds {
