@@ -20,28 +20,31 @@ func (m *model) offset(what string, n int) time.Duration {
 	return []time.Duration{0, time.Hour, -time.Hour, 2 * time.Minute, -2 * time.Minute, 40 * 24 * time.Hour, -40 * 24 * time.Hour}[m.of(what, n)%7]
 }
 
+// modelFaults are faults of the submitting machine.
+type modelFaults struct{ m *model }
+
 // jump puts the clock of the controller's machine forward or back. In one
 // process times are counted by a clock that never jumps; what is exposed are
 // the times in the records. So it is those that are moved, the other way.
-func (m *model) jump() {
-	m.mu.Lock()
-	d := m.offset("clock", 40)
+func (f modelFaults) jump() {
+	f.m.mu.Lock()
+	d := f.m.offset("clock", 40)
 	if d != 0 {
-		m.say("the clock jumps by %v", d)
-		m.space()
+		f.m.say("the clock jumps by %v", d)
+		f.space()
 	}
-	m.mu.Unlock()
+	f.m.mu.Unlock()
 	if d == 0 {
 		return
 	}
-	if err := m.shiftRecords(-d); err != nil {
-		m.wrong("the model could not move its records: %v", err)
+	if err := f.shiftRecords(-d); err != nil {
+		f.m.wrong("the model could not move its records: %v", err)
 	}
 }
 
-func (m *model) shiftRecords(by time.Duration) error {
+func (f modelFaults) shiftRecords(by time.Duration) error {
 	ctx := context.Background()
-	attempts, err := m.store.Attempts(ctx, m.run)
+	attempts, err := f.m.store.Attempts(ctx, f.m.run)
 	if err != nil {
 		return err
 	}
@@ -53,30 +56,30 @@ func (m *model) shiftRecords(by time.Duration) error {
 	}
 	for _, a := range attempts {
 		a.Started, a.Ended, a.Granted, a.ReleaseTried = shift(a.Started), shift(a.Ended), shift(a.Granted), shift(a.ReleaseTried)
-		if err := m.store.PutAttempt(ctx, a, false); err != nil {
+		if err := f.m.store.PutAttempt(ctx, a, false); err != nil {
 			return err
 		}
 	}
-	return m.store.Exec(ctx, "UPDATE runs SET created=created+?1, ended=ended+?1 WHERE id=?2", int64(by), m.run)
+	return f.m.store.Exec(ctx, "UPDATE runs SET created=created+?1, ended=ended+?1 WHERE id=?2", int64(by), f.m.run)
 }
 
 // rot damages the newest checkpoint at home, between two controllers.
-func (m *model) rot() {
-	m.mu.Lock()
-	way := m.of("rot", 40)
-	m.mu.Unlock()
+func (f modelFaults) rot() {
+	f.m.mu.Lock()
+	way := f.m.of("rot", 40)
+	f.m.mu.Unlock()
 	if way == 0 || way > 4 {
 		return
 	}
-	attempts := m.attempts()
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	list := m.kept()
+	attempts := f.m.attempts()
+	f.m.mu.Lock()
+	defer f.m.mu.Unlock()
+	list := f.m.kept()
 	if len(list) == 0 {
 		return
 	}
 	newest := list[len(list)-1]
-	volume := m.volume(newest)
+	volume := f.m.volume(newest)
 	var err error
 	switch way {
 	case 1:
@@ -86,19 +89,19 @@ func (m *model) rot() {
 	case 3:
 		err = os.Remove(filepath.Join(volume, "twin"))
 	case 4:
-		err = os.Truncate(m.manifest(newest), rotten)
+		err = os.Truncate(f.m.manifest(newest), rotten)
 	}
 	if err == nil {
-		m.reached, m.homed = m.good(), 0
+		f.m.reached, f.m.homed = f.m.good(), 0
 		// What is recorded as being at home is not looked for on the site again, nor what has
 		// once come to a store, which is trusted.
-		for _, h := range m.heads {
-			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Decided() || m.far != "" && n == newest.Attempt {
+		for _, h := range f.m.heads {
+			if n := h.l.owner.Attempt; n > len(attempts) || attempts[n-1].Decided() || f.m.far != "" && n == newest.Attempt {
 				h.l.saved = 0
 			}
 			h.l.s.dead = false // what it has may be the only copy again: it is waited for
 		}
-		m.say("the newest checkpoint rots (%d); %d is left", way, m.reached)
+		f.m.say("the newest checkpoint rots (%d); %d is left", way, f.m.reached)
 	}
 }
 
@@ -107,31 +110,31 @@ func (m *model) rot() {
 const mostFulls = 5
 
 // disk fills the disk at home, or frees it. The model is locked.
-func (m *model) disk() {
+func (f modelFaults) disk() {
 	switch {
-	case !m.fullTo.IsZero() && time.Now().After(m.fullTo):
-		m.space()
-	case m.fullTo.IsZero() && !m.calm && m.run != "" && m.fulls < mostFulls && m.once("full", 400):
-		m.fulls++
-		m.fullTo = time.Now().Add(time.Duration(1+m.of("full.for", 300)) * time.Minute)
-		m.say("the disk at home is full until %s", m.fullTo.Format("02 15:04:05"))
-		m.sql("INSERT INTO full VALUES (1)")
+	case !f.m.fullTo.IsZero() && time.Now().After(f.m.fullTo):
+		f.space()
+	case f.m.fullTo.IsZero() && !f.m.calm && f.m.run != "" && f.m.fulls < mostFulls && f.m.once("full", 400):
+		f.m.fulls++
+		f.m.fullTo = time.Now().Add(time.Duration(1+f.m.of("full.for", 300)) * time.Minute)
+		f.m.say("the disk at home is full until %s", f.m.fullTo.Format("02 15:04:05"))
+		f.sql("INSERT INTO full VALUES (1)")
 	}
 }
 
 // space makes that writing at home succeeds. The model is locked.
-func (m *model) space() {
-	if m.fullTo.IsZero() {
+func (f modelFaults) space() {
+	if f.m.fullTo.IsZero() {
 		return
 	}
-	m.fullTo = time.Time{}
-	m.say("the disk at home has space again")
-	m.sql("DELETE FROM full")
+	f.m.fullTo = time.Time{}
+	f.m.say("the disk at home has space again")
+	f.sql("DELETE FROM full")
 }
 
-func (m *model) sql(statement string) {
-	if err := m.store.Exec(context.Background(), statement); err != nil {
-		m.wrong("the model could not %s: %v", statement, err)
+func (f modelFaults) sql(statement string) {
+	if err := f.m.store.Exec(context.Background(), statement); err != nil {
+		f.m.wrong("the model could not %s: %v", statement, err)
 	}
 }
 
@@ -222,7 +225,7 @@ func tornCopy(from, to string) {
 // forget leaves nothing of a run at home.
 func (m *model) forget() {
 	m.mu.Lock()
-	m.space()
+	modelFaults{m}.space()
 	m.mu.Unlock()
 	os.RemoveAll(m.store.RunDir(m.run))
 	m.store.RemoveRun(context.Background(), m.run) //nolint:errcheck // the home is removed in the end

@@ -88,19 +88,19 @@ func (l *modelLease) Queue() driver.LeaseQueue {
 	if !l.s.queue {
 		return nil
 	}
-	return l
+	return modelQueue{l}
 }
 
 func (l *modelLease) Autostart() driver.Autostart {
 	if !l.s.alone {
 		return nil
 	}
-	return l
+	return modelAutostart{l}
 }
 
-func (l *modelLease) DirectTransfer() driver.DirectTransfer { return l }
-func (l *modelLease) VolumeReuse() driver.VolumeReuse       { return l }
-func (l *modelLease) StoreAccess() driver.StoreAccess       { return l }
+func (l *modelLease) DirectTransfer() driver.DirectTransfer { return modelTransfer{l} }
+func (l *modelLease) VolumeReuse() driver.VolumeReuse       { return modelReuse{l} }
+func (l *modelLease) StoreAccess() driver.StoreAccess       { return modelStoreAccess{l} }
 func (l *modelLease) Downloads() driver.Downloader          { return nil }
 
 func (l *modelLease) Handle() core.Handle {

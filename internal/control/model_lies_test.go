@@ -293,59 +293,59 @@ func (m *model) asRecorded(ctx context.Context) []byte {
 	return raw
 }
 
-// judgeLiars holds the end of a history of liars against what is promised whatever they say.
-func (m *model) judgeLiars(ctx context.Context, run state.Run) {
+// liars holds the end of a history of liars against what is promised whatever they say.
+func (j modelJudge) liars(ctx context.Context, run state.Run) {
 	switch run.State {
 	case state.Succeeded:
 	case state.Failed, state.Suspended, state.Stopped:
 		if run.Message == "" || run.Kind == "" {
-			m.wrong("it ended as %s for no reason: kind %q, message %q", run.State, run.Kind, run.Message)
+			j.m.wrong("it ended as %s for no reason: kind %q, message %q", run.State, run.Kind, run.Message)
 		}
-		if run.State == state.Stopped && !m.stopped {
-			m.wrong("nobody has stopped it")
+		if run.State == state.Stopped && !j.m.stopped {
+			j.m.wrong("nobody has stopped it")
 		}
 	default:
-		stack, err := os.ReadFile(StackPath(m.store.RunDir(m.run)))
-		m.wrong("it ended as %s: %s (%v)", run.State, stack, err)
+		stack, err := os.ReadFile(StackPath(j.m.store.RunDir(j.m.run)))
+		j.m.wrong("it ended as %s: %s (%v)", run.State, stack, err)
 	}
-	events, err := m.store.History().Events(ctx, m.run)
-	raw, jerr := json.Marshal([]any{run.Message, run.Remedy, m.attempts(), events})
+	events, err := j.m.store.History().Events(ctx, j.m.run)
+	raw, jerr := json.Marshal([]any{run.Message, run.Remedy, j.m.attempts(), events})
 	if err := errors.Join(err, jerr); err != nil {
-		m.wrong("its records cannot be read: %v", err)
+		j.m.wrong("its records cannot be read: %v", err)
 	}
 	for _, control := range []string{`\u001b`, `\u0007`} {
 		if bytes.Contains(raw, []byte(control)) {
-			m.wrong("its records have a control character: %s", raw)
+			j.m.wrong("its records have a control character: %s", raw)
 		}
 	}
-	if now := m.asRecorded(ctx); !bytes.Equal(now, m.bystanding) {
-		m.wrong("another run was %s, and is %s", m.bystanding, now)
+	if now := j.m.asRecorded(ctx); !bytes.Equal(now, j.m.bystanding) {
+		j.m.wrong("another run was %s, and is %s", j.m.bystanding, now)
 	}
-	entries, err := os.ReadDir(filepath.Join(m.dir, "results"))
+	entries, err := os.ReadDir(filepath.Join(j.m.dir, "results"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.wrong("the results: %v", err)
+		j.m.wrong("the results: %v", err)
 	}
 	for _, e := range entries {
 		// What a lost attempt has left lies beside what a liar has given for whole.
-		if strings.ReplaceAll(e.Name(), "."+m.run, "") != "count" {
-			m.wrong("among the results is %q", e.Name())
+		if strings.ReplaceAll(e.Name(), "."+j.m.run, "") != "count" {
+			j.m.wrong("among the results is %q", e.Name())
 		}
 	}
-	top, err := os.ReadDir(m.dir)
+	top, err := os.ReadDir(j.m.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		m.wrong("the world: %v", err)
+		j.m.wrong("the world: %v", err)
 	}
 	for _, e := range top {
 		if name := e.Name(); name != "results" && name != "store" && len(name) != 1 {
-			m.wrong("beside the results is %q", name)
+			j.m.wrong("beside the results is %q", name)
 		}
 	}
-	for _, h := range m.heads {
+	for _, h := range j.m.heads {
 		if h.l.s.leases[h.l.owner] != nil {
 			continue // it is counted there
 		}
 		if _, err := os.Stat(h.l.dir); err == nil {
-			m.wrong("files of attempt %s are left on %s", strconv.Itoa(h.l.owner.Attempt), h.l.s.name)
+			j.m.wrong("files of attempt %s are left on %s", strconv.Itoa(h.l.owner.Attempt), h.l.s.name)
 		}
 	}
 }

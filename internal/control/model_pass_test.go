@@ -24,7 +24,7 @@ func (m *model) rendezvous(_ context.Context, listener, caller driver.Connector)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, end := range []driver.Connector{listener, caller} {
-		l := end.(*modelLease)
+		l := end.(modelTransfer).l
 		if err := l.s.way("meet", 25); err != nil {
 			return nil, err
 		}
@@ -35,35 +35,41 @@ func (m *model) rendezvous(_ context.Context, listener, caller driver.Connector)
 	return &transfer.Connection{Name: "way", Addr: listener.Machine()}, nil
 }
 
-func (l *modelLease) Machine() string {
-	if l.s.m.shared {
+// modelTransfer is the direct transfer of a lease.
+type modelTransfer struct{ l *modelLease }
+
+func (d modelTransfer) Machine() string {
+	if d.l.s.m.shared {
 		return "all"
 	}
-	return l.s.name
+	return d.l.s.name
 }
 
-func (l *modelLease) Rendezvous(context.Context, driver.RendezvousSpec) (driver.End, error) {
+func (modelTransfer) Rendezvous(context.Context, driver.RendezvousSpec) (driver.End, error) {
 	panic("the model's network has hosts meet")
 }
 
+// modelReuse lends and reuses volumes of leases.
+type modelReuse struct{ l *modelLease }
+
 // LendVolume gives the hosts of a site with a queue back, where files stay.
-func (l *modelLease) LendVolume(context.Context) error {
-	l.s.m.step()
-	if err := l.reach("yield"); err != nil {
+func (v modelReuse) LendVolume(context.Context) error {
+	v.l.s.m.step()
+	if err := v.l.reach("yield"); err != nil {
 		return err
 	}
-	l.s.m.mu.Lock()
-	defer l.s.m.mu.Unlock()
-	if !l.s.passes || l.s.queue && !l.s.keeps {
+	v.l.s.m.mu.Lock()
+	defer v.l.s.m.mu.Unlock()
+	if !v.l.s.passes || v.l.s.queue && !v.l.s.keeps {
 		return &core.Error{Kind: core.Unsupported, Err: errors.New("its files go with its hosts")}
 	}
-	if l.s.queue && l.live {
-		l.gone()
+	if v.l.s.queue && v.l.live {
+		v.l.gone()
 	}
-	if aside := l.dir + ".aside"; os.Rename(l.dir, aside) == nil {
-		l.dir = aside
+	if aside := v.l.dir + ".aside"; os.Rename(v.l.dir, aside) == nil {
+		v.l.dir = aside
 	}
-	if m := l.s.m; m.once("yielded."+l.s.name, 15) {
+	if m := v.l.s.m; m.once("yielded."+v.l.s.name, 15) {
 		return m.passing("yield, which has worked,")
 	}
 	return nil
@@ -71,12 +77,12 @@ func (l *modelLease) LendVolume(context.Context) error {
 
 // ReuseVolume moves a tree from another lease to this one, or does so and is not heard of,
 // or cannot do it; and a process may still write there.
-func (l *modelLease) ReuseVolume(_ context.Context, from, to string) error {
-	m := l.s.m
+func (v modelReuse) ReuseVolume(_ context.Context, from, to string) error {
+	m := v.l.s.m
 	m.step()
-	err := l.reach("inherit")
+	err := v.l.reach("inherit")
 	m.mu.Lock()
-	how := m.of("inherit."+l.s.name, 6)
+	how := m.of("inherit."+v.l.s.name, 6)
 	m.mu.Unlock()
 	if err == nil && how == 1 {
 		err = &core.Error{Kind: core.Permanent, Err: errors.New("it is another file system")}
@@ -90,7 +96,7 @@ func (l *modelLease) ReuseVolume(_ context.Context, from, to string) error {
 		err = os.WriteFile(filepath.Join(to, "count"), []byte("1"), 0o600)
 	default:
 		m.mu.Lock()
-		if m.say("%s has it still", l.s.name); how == 3 {
+		if m.say("%s has it still", v.l.s.name); how == 3 {
 			err = m.passing("inheriting, which has worked,")
 		}
 		m.mu.Unlock()
@@ -99,10 +105,10 @@ func (l *modelLease) ReuseVolume(_ context.Context, from, to string) error {
 	return err
 }
 
-func (l *modelLease) Pass(_ context.Context, t driver.Transfer, to driver.Receiver, _ func()) error {
-	m := l.s.m
+func (d modelTransfer) Pass(_ context.Context, t driver.Transfer, to driver.Receiver, _ func()) error {
+	m := d.l.s.m
 	m.step()
-	err := l.reach("pass")
+	err := d.l.reach("pass")
 	into := to.(*modelArrival)
 	if err == nil {
 		err = into.l.reach("pass")
@@ -117,7 +123,7 @@ func (l *modelLease) Pass(_ context.Context, t driver.Transfer, to driver.Receiv
 		time.Sleep(m.size / 10)
 		if err = into.arrive(t.Remote); err == nil {
 			m.mu.Lock()
-			m.say("%s has it from %s", into.l.s.name, l.s.name)
+			m.say("%s has it from %s", into.l.s.name, d.l.s.name)
 			m.mu.Unlock()
 		}
 	}
@@ -153,31 +159,34 @@ func (a *modelArrival) arrive(from string) error {
 func (a *modelArrival) Outcome() error { return nil }
 func (a *modelArrival) Close() error   { return nil }
 
-func (l *modelLease) Incoming(_ context.Context, t driver.Transfer) (driver.Receiver, error) {
-	l.s.m.step()
-	return &modelArrival{l: l, path: t.Remote}, l.reach("receive")
+func (d modelTransfer) Incoming(_ context.Context, t driver.Transfer) (driver.Receiver, error) {
+	d.l.s.m.step()
+	return &modelArrival{l: d.l, path: t.Remote}, d.l.reach("receive")
 }
 
-func (l *modelLease) Outgoing(context.Context, driver.Transfer) (io.ReadWriteCloser, error) {
+func (modelTransfer) Outgoing(context.Context, driver.Transfer) (io.ReadWriteCloser, error) {
 	panic("the model passes trees as a whole")
 }
 
-func (l *modelLease) Sees(context.Context, string) (bool, error) {
-	l.s.m.step()
-	return l.s.sees, l.reach("look for the store")
+// modelStoreAccess uses the store from the hosts of a lease.
+type modelStoreAccess struct{ l *modelLease }
+
+func (a modelStoreAccess) Sees(context.Context, string) (bool, error) {
+	a.l.s.m.step()
+	return a.l.s.sees, a.l.reach("look for the store")
 }
 
-func (l *modelLease) Keep(ctx context.Context, dir string, g driver.Generation, site, tree string) (driver.Manifest, bool, error) {
-	l.s.m.step()
-	if err := l.reach("serve"); err != nil {
+func (a modelStoreAccess) Keep(ctx context.Context, dir string, g driver.Generation, site, tree string) (driver.Manifest, bool, error) {
+	a.l.s.m.step()
+	if err := a.l.reach("serve"); err != nil {
 		return driver.Manifest{}, false, err
 	}
 	return dirstore.Store(filepath.Dir(dir)).Run(filepath.Base(dir)).Keep(ctx, g, site, store.Tree(tree))
 }
 
-func (l *modelLease) Restore(ctx context.Context, dir string, k driver.Checkpoint, tree string) error {
-	l.s.m.step()
-	if err := l.reach("serve"); err != nil {
+func (a modelStoreAccess) Restore(ctx context.Context, dir string, k driver.Checkpoint, tree string) error {
+	a.l.s.m.step()
+	if err := a.l.reach("serve"); err != nil {
 		return err
 	}
 	return dirstore.Store(filepath.Dir(dir)).Run(filepath.Base(dir)).Restore(ctx, k, store.Tree(tree))

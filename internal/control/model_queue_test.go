@@ -14,81 +14,84 @@ import (
 // Leases of sites with a queue, and of those that start by themselves what was left
 // with them.
 
-func (l *modelLease) StageSpec(_ context.Context, launchSpec []byte) error {
-	l.s.m.step()
-	err := l.reach("entrust")
-	l.s.m.mu.Lock()
-	if l.launchSpec != nil {
-		l.s.m.wrong("attempt %d on %s gets a launch spec again, with another enabled", l.owner.Attempt, l.s.name)
+// modelAutostart starts by itself what was left with a lease.
+type modelAutostart struct{ l *modelLease }
+
+func (a modelAutostart) StageSpec(_ context.Context, launchSpec []byte) error {
+	a.l.s.m.step()
+	err := a.l.reach("entrust")
+	a.l.s.m.mu.Lock()
+	if a.l.launchSpec != nil {
+		a.l.s.m.wrong("attempt %d on %s gets a launch spec again, with another enabled", a.l.owner.Attempt, a.l.s.name)
 	}
 	if err == nil {
-		l.draft = launchSpec
+		a.l.draft = launchSpec
 	}
-	l.s.m.mu.Unlock()
-	l.s.m.step()
+	a.l.s.m.mu.Unlock()
+	a.l.s.m.step()
 	return err
 }
 
 // Attend is not asked of it: no run here has secrets.
-func (l *modelLease) Attend(context.Context) error {
+func (modelAutostart) Attend(context.Context) error {
 	return &core.Error{Kind: core.Unsupported, Err: errors.New("the model has no secrets")}
 }
 
-func (l *modelLease) EnableSpec(context.Context) error {
-	l.s.m.step()
-	err := l.commit()
-	l.s.m.step()
+func (a modelAutostart) EnableSpec(context.Context) error {
+	a.l.s.m.step()
+	err := a.commit()
+	a.l.s.m.step()
 	return err
 }
 
-func (l *modelLease) commit() error {
-	m := l.s.m
+func (a modelAutostart) commit() error {
+	m := a.l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := l.s.way("commit", 20); err != nil {
+	if err := a.l.s.way("commit", 20); err != nil {
 		return err
 	}
 	switch {
-	case l.launchSpec != nil:
+	case a.l.launchSpec != nil:
 		return nil
-	case l.s.leases[l.owner] != l || l.draft == nil:
+	case a.l.s.leases[a.l.owner] != a.l || a.l.draft == nil:
 		return &core.Error{Kind: core.NotFound, Err: errors.New("there is no launch spec")}
 	}
-	l.launchSpec = l.draft
-	time.AfterFunc(time.Until(l.ready), l.obey)
-	if m.once("committed."+l.s.name, 20) {
+	a.l.launchSpec = a.l.draft
+	time.AfterFunc(time.Until(a.l.ready), a.obey)
+	if m.once("committed."+a.l.s.name, 20) {
 		return m.passing("commit, which has worked,")
 	}
 	return nil
 }
 
 // obey executes the launch spec.
-func (l *modelLease) obey() {
-	m := l.s.m
+func (a modelAutostart) obey() {
+	m := a.l.s.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if !l.live || m.calm {
+	if !a.l.live || m.calm {
 		return
 	}
-	if l.dropped {
-		l.gone()
+	if a.l.dropped {
+		a.l.gone()
 		return
 	}
 	var o launch.Spec
-	err := json.Unmarshal(l.launchSpec, &o)
+	err := json.Unmarshal(a.l.launchSpec, &o)
 	if err == nil {
-		_, err = o.Configs(ownHosts{l})
+		_, err = o.Configs(ownHosts{a.l})
 	}
 	if err != nil {
 		panic(err)
 	}
-	if l.head != nil {
-		m.wrong("attempt %d was started twice on %s", l.owner.Attempt, l.s.name)
+	if a.l.head != nil {
+		m.wrong("attempt %d was started twice on %s", a.l.owner.Attempt, a.l.s.name)
 		return
 	}
-	l.begin(o.Plan)
+	a.l.begin(o.Plan)
 	for rank := range m.nodes {
-		l.head.join(rank)
+		a.l.head.join(rank)
 	}
 }
 
@@ -102,24 +105,27 @@ func (l *modelLease) tire() {
 	}
 }
 
-func (l *modelLease) Ready(context.Context) (driver.Waiting, error) {
-	l.s.m.step()
-	l.s.m.mu.Lock()
-	defer l.s.m.mu.Unlock()
+// modelQueue is the queue of a lease.
+type modelQueue struct{ l *modelLease }
+
+func (q modelQueue) Ready(context.Context) (driver.Waiting, error) {
+	q.l.s.m.step()
+	q.l.s.m.mu.Lock()
+	defer q.l.s.m.mu.Unlock()
 	switch {
-	case l.s.cut():
-		return driver.Waiting{}, l.s.silence()
-	case l.s.alone && l.head != nil: // it was granted, whatever came then
-		return driver.Waiting{Ready: true, Since: l.ready}, nil
-	case !l.live:
+	case q.l.s.cut():
+		return driver.Waiting{}, q.l.s.silence()
+	case q.l.s.alone && q.l.head != nil: // it was granted, whatever came then
+		return driver.Waiting{Ready: true, Since: q.l.ready}, nil
+	case !q.l.live:
 		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job is gone")}
-	case time.Now().Before(l.ready):
-		return driver.Waiting{Reason: "others are before us", Expected: l.ready}, nil
-	case l.dropped:
-		l.gone()
+	case time.Now().Before(q.l.ready):
+		return driver.Waiting{Reason: "others are before us", Expected: q.l.ready}, nil
+	case q.l.dropped:
+		q.l.gone()
 		return driver.Waiting{}, &core.Error{Kind: core.Lost, Err: errors.New("the job was cancelled")}
-	case l.s.m.once("ready."+l.s.name, 15):
-		return driver.Waiting{}, l.s.noAnswer()
+	case q.l.s.m.once("ready."+q.l.s.name, 15):
+		return driver.Waiting{}, q.l.s.noAnswer()
 	}
 	return driver.Waiting{Ready: true}, nil
 }

@@ -142,7 +142,7 @@ func (m *model) step() {
 			m.kill("the controller dies")
 		}
 	}
-	m.disk()
+	modelFaults{m}.disk()
 	dead := l.dead
 	m.mu.Unlock()
 	if dead {
@@ -338,8 +338,8 @@ func (m *model) play(ctx context.Context) {
 			m.mu.Lock()
 			m.reached = max(m.reached, m.good())
 			m.mu.Unlock()
-			m.rot()
-			m.jump()
+			modelFaults{m}.rot()
+			modelFaults{m}.jump()
 		}
 		c, alive := m.controller(ctx)
 		if m.run == "" {
@@ -367,7 +367,7 @@ func (m *model) play(ctx context.Context) {
 			resumed++
 			m.say("its user resumes it")
 			m.mu.Lock()
-			m.space()
+			modelFaults{m}.space()
 			m.mu.Unlock()
 			if _, err := c.Resume(ctx, run, nil); err != nil {
 				m.wrong("resume: %v", err)
@@ -375,7 +375,7 @@ func (m *model) play(ctx context.Context) {
 			continue
 		}
 		if err == nil && run.State != "" {
-			m.judge(ctx, run)
+			modelJudge{m}.judge(ctx, run)
 			return
 		}
 		time.Sleep(time.Duration(20+m.of("pause", 100)) * time.Minute) // until a bee command starts another
@@ -430,65 +430,68 @@ func (m *model) userStops(ctx context.Context) {
 	})
 }
 
+// modelJudge holds the ends of histories against what is promised.
+type modelJudge struct{ m *model }
+
 // judge holds the end of a history against what is promised.
-func (m *model) judge(ctx context.Context, run state.Run) {
-	m.say("the run ends as %s: %s", run.State, run.Message)
-	if m.lies {
-		m.judgeLeft(ctx)
-		m.judgeLiars(ctx, run)
+func (j modelJudge) judge(ctx context.Context, run state.Run) {
+	j.m.say("the run ends as %s: %s", run.State, run.Message)
+	if j.m.lies {
+		j.left(ctx)
+		j.liars(ctx, run)
 		return
 	}
-	m.judgeEnd(run)
-	m.judgeLeft(ctx)
+	j.end(run)
+	j.left(ctx)
 }
 
-// judgeEnd holds how the run has ended against what is promised.
-func (m *model) judgeEnd(run state.Run) {
+// end holds how the run has ended against what is promised.
+func (j modelJudge) end(run state.Run) {
 	switch run.State {
 	case state.Succeeded:
-		raw, err := os.ReadFile(filepath.Join(m.dir, "results", "count"))
-		if err != nil || string(raw) != strconv.Itoa(m.target) {
-			m.wrong("it succeeded, and its results hold %q (%v), not %d", raw, err, m.target)
+		raw, err := os.ReadFile(filepath.Join(j.m.dir, "results", "count"))
+		if err != nil || string(raw) != strconv.Itoa(j.m.target) {
+			j.m.wrong("it succeeded, and its results hold %q (%v), not %d", raw, err, j.m.target)
 		}
 	case state.Failed:
 		if run.Message == "" {
-			m.wrong("it failed without a reason")
+			j.m.wrong("it failed without a reason")
 		}
-		if own := strings.Contains(run.Message, hostFull) || m.spoilt; m.good() > 0 && !own {
-			m.wrong("it failed (%s), and could continue from its checkpoint", run.Kind)
+		if own := strings.Contains(run.Message, hostFull) || j.m.spoilt; j.m.good() > 0 && !own {
+			j.m.wrong("it failed (%s), and could continue from its checkpoint", run.Kind)
 		}
 	case state.Suspended:
-		if m.good() < m.reached {
-			m.wrong("it is suspended, and its checkpoint is gone")
+		if j.m.good() < j.m.reached {
+			j.m.wrong("it is suspended, and its checkpoint is gone")
 		}
 	case state.Stopped:
-		if !m.stopped {
-			m.wrong("nobody has stopped it")
+		if !j.m.stopped {
+			j.m.wrong("nobody has stopped it")
 		}
 	default:
-		m.wrong("it ended as %s", run.State)
+		j.m.wrong("it ended as %s", run.State)
 	}
 }
 
-// judgeLeft holds what is left on sites against what is promised.
-func (m *model) judgeLeft(ctx context.Context) {
+// left holds what is left on sites against what is promised.
+func (j modelJudge) left(ctx context.Context) {
 	// What could not be released at once is released by later commands, once
 	// the sites can be reached again.
-	m.quiet()
-	for try := 0; try < 10 && m.held() > 0; try++ {
+	j.m.quiet()
+	for try := 0; try < 10 && j.m.held() > 0; try++ {
 		time.Sleep(2 * gc.RetryRelease) // in virtual time, until a later command
-		c, alive := m.controller(ctx)
-		m.drive(alive, c) //nolint:errcheck // what is left is counted
-		m.life.cancel()
+		c, alive := j.m.controller(ctx)
+		j.m.drive(alive, c) //nolint:errcheck // what is left is counted
+		j.m.life.cancel()
 	}
-	for _, s := range m.sites {
+	for _, s := range j.m.sites {
 		for o, l := range s.leases {
-			m.wrong("left on %s: attempt %d (live %v)", s.name, o.Attempt, l.live)
+			j.m.wrong("left on %s: attempt %d (live %v)", s.name, o.Attempt, l.live)
 		}
 	}
-	for _, h := range m.heads {
+	for _, h := range j.m.heads {
 		if !h.ended {
-			m.wrong("a head of attempt %d still runs on %s", h.l.owner.Attempt, h.l.s.name)
+			j.m.wrong("a head of attempt %d still runs on %s", h.l.owner.Attempt, h.l.s.name)
 		}
 	}
 }
@@ -499,7 +502,7 @@ func (m *model) quiet() {
 	defer m.mu.Unlock()
 	m.say("all is quiet now")
 	m.calm = true
-	m.space()
+	modelFaults{m}.space()
 }
 
 // held is the number of leases on all sites.
