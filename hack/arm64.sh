@@ -61,7 +61,7 @@ printf 'HostKey /etc/ssh/host_key\nAuthorizedKeysFile /etc/ssh/authorized\nPermi
 cd "$here"
 export CGO_ENABLED=0 GOOS=linux GOARCH=arm64
 go build -trimpath -ldflags "-s -w" -o "$root/bin/bee" ./cmd/bee
-packages=(internal/runtime/rootless internal/wire internal/state internal/procid internal/mpi internal/fabric internal/node internal/provider/local)
+packages=(internal/runtime/rootless internal/wire internal/state internal/procid internal/mpi internal/fabric internal/node internal/node/head internal/provider/local)
 [ "${1:-}" != ssh ] || packages=()
 for p in "${packages[@]}"; do
   go test -c -ldflags "-s -w" -o "$root/tests/$(echo "$p" | tr / -)" "./$p"

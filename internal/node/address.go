@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/netip"
 	"runtime"
-	"strconv"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -116,35 +115,6 @@ func interfaceAddrs(network string) []string {
 	return addrs
 }
 
-// networkOf is the interface that has an address.
-func networkOf(ip string) networkInfo {
-	want, err := netip.ParseAddr(ip)
-	if err != nil {
-		return networkInfo{}
-	}
-	interfaces, err := net.Interfaces()
-	if err != nil {
-		return networkInfo{}
-	}
-	for _, i := range interfaces {
-		list, err := i.Addrs()
-		if err != nil {
-			continue
-		}
-		for _, a := range list {
-			if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr() == want {
-				return networkInfo{p.Masked().String(), i.Name}
-			}
-		}
-	}
-	return networkInfo{}
-}
-
-func hostOf(addr string) string {
-	host, _, _ := net.SplitHostPort(addr)
-	return host
-}
-
 // cores are those of the host that are this node's, where it has several.
 func cores(c plan.Config) int {
 	all := c.Host.Slots
@@ -153,8 +123,6 @@ func cores(c plan.Config) int {
 	}
 	return max(all/max(c.PerHost, 1), 1)
 }
-
-func rankName(rank int) string { return "node " + strconv.Itoa(rank) }
 
 // machine names the running kernel: hosts with the same one share processors.
 func machine() string {

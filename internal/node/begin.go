@@ -3,13 +3,14 @@ package node
 import (
 	"context"
 
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // begin is the first part of an attempt's start on a node that is not the
 // head: it gets to know the others, and gets the image and the inputs.
-func (n *node) begin(ctx context.Context, r beginRequest) error {
+func (n *node) begin(ctx context.Context, r peercall.BeginRequest) error {
 	n.known.learn(r.Plan, r.Members, r.Network)
 	n.group = n.findGroup(r.Nonces)
 	if err := n.links.join(&r.Plan); err != nil {
@@ -18,11 +19,11 @@ func (n *node) begin(ctx context.Context, r beginRequest) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	parts := []func() error{
-		func() error { return n.pool.reachOthers(ctx) },
-		func() error { return n.haveImage(ctx, spread.Image, r.Plan.Image, r.CacheToken) },
+		func() error { return n.pool.ReachOthers(ctx) },
+		func() error { return n.HaveImage(ctx, spread.Image, r.Plan.Image, r.CacheToken) },
 	}
 	if r.Plan.VM != nil {
-		parts = append(parts, func() error { return n.haveImage(ctx, spread.Guest, r.Plan.VM.Guest, r.CacheToken) })
+		parts = append(parts, func() error { return n.HaveImage(ctx, spread.Guest, r.Plan.VM.Guest, r.CacheToken) })
 	}
 	if len(r.Plan.Binds) > 0 {
 		parts = append(parts, func() error {

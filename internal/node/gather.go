@@ -4,44 +4,17 @@ import (
 	"context"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
-// batch is how many names one message of a gathering holds.
-const batch = 2000
-
-// maxNames bounds such a message, in bytes: a path has 4,096, of which each may become
-// six in JSON.
-const maxNames = 64 << 20
-
-// names is such a message. The last one of a list is empty.
-type names struct {
-	Files []string `json:"files,omitempty"`
-}
-
-// volumeGlobs are the outputs that are in the volume, relative to it.
-func (h *head) volumeGlobs() []string {
-	wanted := h.plan.Outputs
-	if h.volumeWanted() && !h.plan.SavesVM() { // what other hosts saved goes along
-		wanted = append(append([]string{}, wanted...), h.plan.Checkpoint.Paths...)
-		if len(h.plan.Checkpoint.Paths) == 0 {
-			wanted = append(wanted, h.plan.Volume)
-		}
-	}
-	return globsOf(h.plan, wanted)
-}
-
-// volumeWanted reports whether all that the volume holds is wanted: the run continues from
-// it or, where the job was asked to write its checkpoint and did not end, its user may.
-func (h *head) volumeWanted() bool { return h.saver.saved || h.saver.asked }
-
 // sendOutputs is a node's side of gather.
-func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Answer[rpc.None]) error {
+func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g peercall.Globs, s rpc.Answer[rpc.None]) error {
 	if err := s.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	volume, err := fsutil.OpenRoot(n.machine.volume())
+	volume, err := fsutil.OpenRoot(n.machine.Volume())
 	if err != nil {
 		return err
 	}
@@ -52,18 +25,18 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 		n.Log.Warn("outputs could not all be read", "err", err)
 	}
 	for len(files) > 0 {
-		k := min(batch, len(files))
-		if err := rpc.Send(s, names{files[:k]}, maxNames); err != nil {
+		k := min(peercall.Batch, len(files))
+		if err := rpc.Send(s, peercall.Names{Files: files[:k]}, peercall.MaxNames); err != nil {
 			return err
 		}
 		files = files[k:]
 	}
-	if err := rpc.Send(s, names{}, maxNames); err != nil {
+	if err := rpc.Send(s, peercall.Names{}, peercall.MaxNames); err != nil {
 		return err
 	}
 	var wanted []string
 	for {
-		m, err := rpc.Receive[names](s, maxNames)
+		m, err := rpc.Receive[peercall.Names](s, peercall.MaxNames)
 		if err != nil {
 			return err
 		}
@@ -75,5 +48,5 @@ func (n *node) sendOutputs(ctx context.Context, _ rpc.Caller, g globs, s rpc.Ans
 	if len(wanted) == 0 {
 		return nil
 	}
-	return treesync.SendMany(ctx, s, n.machine.volume(), wanted, nil)
+	return treesync.SendMany(ctx, s, n.machine.Volume(), wanted, nil)
 }

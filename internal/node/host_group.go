@@ -100,12 +100,6 @@ func writeError(c plan.Config, err error) {
 	}
 }
 
-// placeOf is where a node's switch stands.
-func placeOf(c plan.Config) fabric.Place {
-	guests := max(c.PerHost, 1)
-	return fabric.Place{Host: c.Rank / guests, Hosts: (c.Size + guests - 1) / guests, Guests: guests}
-}
-
 // headAddresses gives where the head is found: of a node that was started together with
 // the head, its configuration does not say so.
 func (n *node) headAddresses(ctx context.Context) ([]string, error) {

@@ -8,14 +8,15 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// haveImage sees to it that this host's cache has the image, and the children
+// HaveImage sees to it that this host's cache has the image, and the children
 // in the tree can get it.
-func (n *node) haveImage(ctx context.Context, what string, image core.Image, cacheToken string) error {
+func (n *node) HaveImage(ctx context.Context, what string, image core.Image, cacheToken string) error {
 	export := func(ctx context.Context, w io.Writer) error { return n.images.ExportFlat(ctx, image.ID, w) }
 	if n.images.Has(image.ID) {
 		n.spreads.Offer(what, export)
@@ -26,7 +27,7 @@ func (n *node) haveImage(ctx context.Context, what string, image core.Image, cac
 	}
 	if n.sees(n.config.Host.Cache, cacheToken) {
 		// The cache is the head's own: it is unpacked there once for all.
-		if _, err := rpc.Call(ctx, n.pool.headConn(), callAwaitImage, spread.Thing{What: what}); err != nil {
+		if _, err := rpc.Call(ctx, n.pool.headConn(), peercall.CallAwaitImage, spread.Thing{What: what}); err != nil {
 			return err
 		}
 		n.spreads.Offer(what, export)
@@ -73,8 +74,8 @@ func (n *node) importStaged(ctx context.Context, what string, image core.Image) 
 // tokenPath is where the head marks its image cache while an attempt starts.
 func tokenPath(cache, token string) string { return filepath.Join(cache, "tmp", "seen-"+token) }
 
-// markCache lets the other nodes find out whether they use the same cache.
-func (n *node) markCache() (token string, unmark func()) {
+// MarkCache lets the other nodes find out whether they use the same cache.
+func (n *node) MarkCache() (token string, unmark func()) {
 	token = newToken()
 	path := tokenPath(n.config.Host.Cache, token)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {

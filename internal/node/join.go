@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"net"
-	"runtime"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -24,7 +24,7 @@ const (
 // the head says, until the head is done or lost. With an early error it only
 // reports to the head of that.
 func (n *node) follow(ctx context.Context, ports listeners, early error) error {
-	nonce, err := n.leaveNonce()
+	nonce, err := n.LeaveNonce()
 	if err != nil {
 		return err
 	}
@@ -44,19 +44,18 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	n.pool.setHeadConn(head)
 	go n.accept.serve(n.life, head, nodeOf(0))
 	if early != nil {
-		e := failedOn(n.config.Host.Name, "start the node on", early)
-		rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(e)}) //nolint:errcheck // the error is reported below as well
+		e := peercall.FailedOn(n.config.Host.Name, "start the node on", early)
+		rpc.Call(ctx, head, peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(e)}) //nolint:errcheck // the error is reported below as well
 		return early
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
-	join := joinRequest{
-		Rank: n.config.Rank, Reached: reached, Cores: cores(n.config),
-		Processors: runtime.NumCPU(), Machine: machine(), Addrs: ports.at(local), Nonce: nonce, Memory: n.memory, NoRuntime: core.Printable(n.noRuntime(ctx), maxText), NoRings: core.Printable(n.noRings(ctx), maxText),
-	}
+	join := n.Report(ctx)
+	join.Reached, join.Addrs, join.Nonce = reached, ports.at(local), nonce
+	join.NoRuntime, join.NoRings = core.Printable(join.NoRuntime, peercall.MaxText), core.Printable(join.NoRings, peercall.MaxText)
 	if len(join.Addrs) > 0 {
-		join.Network = networkOf(hostOf(join.Addrs[0]))
+		join.Network = peercall.NetworkOf(peercall.HostOf(join.Addrs[0]))
 	}
-	if _, err := rpc.Call(ctx, head, callJoin, join); err != nil {
+	if _, err := rpc.Call(ctx, head, peercall.CallJoin, join); err != nil {
 		return err
 	}
 	select {
@@ -73,5 +72,5 @@ func (n *node) leaveHead(head *rpc.Peer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Second)
 	defer cancel()
 	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was asked to end", n.config.Host.Name)}
-	rpc.Call(ctx, head, callFailed, failure{n.config.Rank, rpc.Fail(why)}) //nolint:errcheck // our end reports it as well
+	rpc.Call(ctx, head, peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(why)}) //nolint:errcheck // our end reports it as well
 }

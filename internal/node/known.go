@@ -3,6 +3,7 @@ package node
 import (
 	"sync"
 
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
@@ -10,19 +11,19 @@ import (
 type known struct {
 	mu      sync.Mutex
 	plan    plan.Plan
-	members []member
-	network networkInfo
+	members []peercall.Member
+	network peercall.Network
 }
 
 // learn records what the head has settled.
-func (k *known) learn(p plan.Plan, members []member, network networkInfo) {
+func (k *known) learn(p plan.Plan, members []peercall.Member, network peercall.Network) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.plan, k.members, k.network = p, members, network
 }
 
 // all returns the whole.
-func (k *known) all() (plan.Plan, []member, networkInfo) {
+func (k *known) all() (plan.Plan, []peercall.Member, peercall.Network) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.plan, k.members, k.network
@@ -36,11 +37,11 @@ func (k *known) job() plan.Plan {
 }
 
 // member returns the node of a rank; a zero one where that is not known.
-func (k *known) member(rank int) member {
+func (k *known) member(rank int) peercall.Member {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if rank < 0 || rank >= len(k.members) {
-		return member{}
+		return peercall.Member{}
 	}
 	return k.members[rank]
 }

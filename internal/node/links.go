@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -68,7 +69,7 @@ func (s *links) join(plan *plan.Plan) error {
 	if plan.VM.Fabric == fabric.Multicast {
 		return s.tryMulticast()
 	}
-	place := placeOf(s.config)
+	place := peercall.PlaceOf(s.config)
 	f := s.hostGroup.join(func() *fabric.Fabric { return fabric.New(plan.VM.Fabric, plan.VM.NIC, place, s.log) })
 	s.mu.Lock()
 	s.fabric = f
@@ -164,7 +165,7 @@ const linkTimeout = 3 * time.Second
 // dial makes a connection to another host's switch, the first one by the head in an
 // outage that lasts; by says so. Who forwards what to whom stays as it is.
 func (s *links) dial(ctx context.Context, f *fabric.Fabric, w *outage, slot int) (l *fabric.Connection, by string, err error) {
-	rank := placeOf(s.config).First(w.host)
+	rank := peercall.PlaceOf(s.config).First(w.host)
 	_, m := s.pool.knownPeer(rank)
 	direct, cancel := context.WithTimeout(ctx, linkTimeout)
 	defer cancel()
@@ -234,7 +235,7 @@ func (s *links) leave() {
 
 // hostOf names a host by its first node.
 func (s *links) hostOf(host int) string {
-	_, m := s.pool.knownPeer(placeOf(s.config).First(host))
+	_, m := s.pool.knownPeer(peercall.PlaceOf(s.config).First(host))
 	return m.Name
 }
 

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,10 +17,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/node/journal"
-
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -133,11 +131,12 @@ func (c *cable) saw(word string) bool {
 
 // switches are the parts of nodes that join guests, with cables between them.
 type switches struct {
-	t      *testing.T
-	addrs  []string
-	nodes  []*node
-	guests []net.Conn
-	cables map[[2]int]*cable
+	t        *testing.T
+	addrs    []string
+	reported []*reports // by rank
+	nodes    []*node
+	guests   []net.Conn
+	cables   map[[2]int]*cable
 }
 
 func newSwitches(t *testing.T, kind string, size int) *switches {
@@ -166,8 +165,10 @@ func newSwitchesOf(t *testing.T, vm plan.VM, size int) *switches {
 		}
 		c := plan.Config{Rank: rank, Size: size, Host: core.Host{Name: fmt.Sprintf("host%d", rank)}}
 		n := newNode(ctx, c, Options{Log: slog.New(slog.DiscardHandler), hostGroup: newHostGroup()}, identity)
+		said := &reports{}
+		n.links.report, s.reported = said.add, append(s.reported, said)
 		if n.accept.server = n.newServer(); rank == 0 { // it leads links around, as a head
-			rpc.HandleStream(n.accept.server, callCarry, n.pool.carry)
+			rpc.HandleStream(n.accept.server, peercall.CallCarry, n.pool.Carry)
 		}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -179,13 +180,13 @@ func newSwitchesOf(t *testing.T, vm plan.VM, size int) *switches {
 		s.nodes = append(s.nodes, n)
 	}
 	for rank, n := range s.nodes {
-		members := make([]member, size)
+		members := make([]peercall.Member, size)
 		for other := range size {
 			c, addr := newCable(t, s.addrs[other])
 			s.cables[[2]int{rank, other}] = c
-			members[other] = member{Rank: other, Name: fmt.Sprintf("host%d", other), Addr: addr}
+			members[other] = peercall.Member{Rank: other, Name: fmt.Sprintf("host%d", other), Addr: addr}
 		}
-		n.known.learn(p, members, networkInfo{})
+		n.known.learn(p, members, peercall.Network{})
 	}
 	for rank, n := range s.nodes {
 		if err := n.links.join(&p); err != nil {
@@ -287,23 +288,18 @@ func TestLinksMend(t *testing.T) {
 func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 	s := newSwitches(t, fabric.Tree, 5)
 	s.reach("first")
-	j, err := journal.New(filepath.Join(t.TempDir(), "events"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	inner := s.nodes[1] // of 3 and 4; it keeps the link to 0, and stands in for a node with a head
-	inner.head = &head{n: inner, journal: j}
+	inner := s.reported[1] // of 3 and 4; it keeps the link to 0
 	heard := 0
 	printed := func(within time.Duration, all ...string) {
 		t.Helper()
 		testkit.Eventually(t, within, func() error {
-			for i, e := range eventsOf(j)[heard:] {
-				if !slices.ContainsFunc(all, func(part string) bool { return !strings.Contains(e.Message, part) }) {
+			for i, e := range inner.all()[heard:] {
+				if !slices.ContainsFunc(all, func(part string) bool { return !strings.Contains(e.text, part) }) {
 					heard += i + 1
 					return nil
 				}
 			}
-			return fmt.Errorf("nobody says %q: %+v", all, eventsOf(j)[heard:])
+			return fmt.Errorf("nobody says %q: %+v", all, inner.all()[heard:])
 		})
 	}
 	route := s.cables[[2]int{1, 0}]
@@ -322,7 +318,7 @@ func TestAWayThatStaysBrokenIsTold(t *testing.T) {
 func TestWhoHasNoSwitchSaysWhy(t *testing.T) {
 	for kind, want := range map[string]string{fabric.Multicast: "the hypervisors speak to each other", fabric.None: "the run has none"} {
 		n := newNode(t.Context(), plan.Config{Size: 2}, Options{}, nil)
-		n.known.learn(plan.Plan{VM: &plan.VM{Fabric: kind}}, nil, networkInfo{})
+		n.known.learn(plan.Plan{VM: &plan.VM{Fabric: kind}}, nil, peercall.Network{})
 		if _, err := n.links.stats(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(core.Remedy(err), "fabric: ") {
 			t.Errorf("%s: %v, %s", kind, err, core.Remedy(err))
 		}
@@ -333,13 +329,9 @@ func TestWhoHasNoSwitchSaysWhy(t *testing.T) {
 // nothing of a way that is there again sooner.
 func TestAnOutageIsToldInTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		n := newNode(t.Context(), plan.Config{Size: 2, Host: core.Host{Name: "a"}}, Options{}, nil)
-		n.known.learn(plan.Plan{}, []member{{Name: "a"}, {Name: "b"}}, networkInfo{})
-		n.head = &head{n: n, journal: j}
+		n, said := newNode(t.Context(), plan.Config{Size: 2, Host: core.Host{Name: "a"}}, Options{}, nil), &reports{}
+		n.known.learn(plan.Plan{}, []peercall.Member{{Name: "a"}, {Name: "b"}}, peercall.Network{})
+		n.links.report = said.add
 		o := outage{links: n.links, host: 1, linked: func() bool { return false }}
 		o.note(errors.New("not as far yet"))
 		time.Sleep(time.Hour)
@@ -350,8 +342,8 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 		time.Sleep(700 * time.Millisecond)
 		o.over("")
 		time.Sleep(time.Hour)
-		if len(eventsOf(j)) > 0 {
-			t.Errorf("the history has what was mended: %+v", eventsOf(j))
+		if len(said.all()) > 0 {
+			t.Errorf("the history has what was mended: %+v", said.all())
 		}
 		heard = time.Now()
 		time.Sleep(1250 * time.Millisecond) // as long as it takes to notice
@@ -364,10 +356,10 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 			"warning: the guests' network is broken between a and b, for 1.8s now (no route); trying again",
 			"the guests' network between a and b is whole again after 10s, by way of c",
 		}
-		if len(eventsOf(j)) != 2 || eventsOf(j)[0].Message != want[0] || eventsOf(j)[1].Message != want[1] {
-			t.Fatalf("the history has %+v", eventsOf(j))
+		if len(said.all()) != 2 || said.all()[0].text != want[0] || said.all()[1].text != want[1] {
+			t.Fatalf("the history has %+v", said.all())
 		}
-		if took := eventsOf(j)[0].Time.Sub(heard); took > 2*time.Second {
+		if took := said.all()[0].at.Sub(heard); took > 2*time.Second {
 			t.Errorf("it took %v", took)
 		}
 	})
@@ -376,8 +368,6 @@ func TestAnOutageIsToldInTime(t *testing.T) {
 // goAround has nodes 3 and 1 of a tree not reach each other any more.
 func (s *switches) goAround() {
 	s.t.Helper()
-	root := s.nodes[0]
-	root.head = &head{n: root}
 	s.cables[[2]int{3, 1}].cut(true)
 	s.reach("around")
 }
@@ -494,39 +484,26 @@ func TestNoStrangerJoinsALinkInClear(t *testing.T) {
 	}
 }
 
-// TestWhoAsksForLinksInClearIsWarned, and only where there are any.
-func TestWhoAsksForLinksInClearIsWarned(t *testing.T) {
-	for _, c := range []struct {
-		vm    plan.VM
-		nodes int
-		want  bool
-	}{
-		{plan.VM{}, 2, false},
-		{plan.VM{Encryption: "tls"}, 2, false},
-		{plan.VM{Encryption: plan.EncryptionNone}, 2, true},
-		{plan.VM{Encryption: plan.EncryptionNone}, 1, false},
-		{plan.VM{Encryption: plan.EncryptionNone, Fabric: fabric.None}, 2, false},
-	} {
-		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		hs := &hosts{plan: &plan.Plan{VM: &c.vm}, infos: make([]joinRequest, c.nodes), journal: j}
-		hs.choices().warnOfClear()
-		if reported := len(eventsOf(j)) == 1 && strings.Contains(eventsOf(j)[0].Message, "warning: the guests' network is not encrypted"); reported != c.want {
-			t.Errorf("%+v with %d nodes: %+v", c.vm, c.nodes, eventsOf(j))
-		}
-	}
+// report is something that a node reported to the user.
+type report struct {
+	at   time.Time
+	text string
 }
 
-// An interior host that is lost takes the way to others along.
-func TestALostHostTellsWhomItCutsOff(t *testing.T) {
-	p := &plan.Plan{VM: &plan.VM{Fabric: fabric.Tree}, Names: []string{"a", "b", "c", "d", "e", "f"}}
-	hs := &hosts{config: plan.Config{Size: 6}, plan: p, infos: make([]joinRequest, 6)}
-	if got := hs.lost(1).Error(); !strings.Contains(got, "only that way to d (node 3), e (node 4)") {
-		t.Errorf("got %q", got)
-	}
-	if got := hs.lost(5).Error(); strings.Contains(got, "only that way") {
-		t.Errorf("a leaf: %q", got)
-	}
+// reports are those of one node.
+type reports struct {
+	mu   sync.Mutex
+	list []report
+}
+
+func (r *reports) add(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.list = append(r.list, report{time.Now(), text})
+}
+
+func (r *reports) all() []report {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.list)
 }

@@ -1,14 +1,8 @@
 package node
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"os"
-	"sync/atomic"
-	"time"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/plan"
 )
@@ -55,59 +49,4 @@ type MachineVolume struct {
 	// Image is its file on node 0's host, whose guest serves it to Clients;
 	// Server is that guest's address, on all other nodes.
 	Image, Server, Clients string
-}
-
-// noRuntime reports why this host can run no container, where that is asked.
-func (n *node) noRuntime(ctx context.Context) string {
-	if !n.config.TryRuntime {
-		return ""
-	}
-	if _, _, err := n.Runtime(ctx, n.config.Runtime); core.IsKind(err, core.Unsupported) {
-		return err.Error()
-	}
-	return ""
-}
-
-// noRings reports why this host's guest cannot have the switch's network device, where
-// that is asked.
-func (n *node) noRings(ctx context.Context) string {
-	if !n.config.TryRings || n.NoRings == nil {
-		return ""
-	}
-	return n.NoRings(ctx)
-}
-
-// reportBoots reports to people, until stop is called, how many virtual machines have their container:
-// under emulation that takes a minute.
-func (h *head) reportBoots(up *atomic.Int32) (stop func()) {
-	begun, over := time.Now(), make(chan struct{})
-	go func() {
-		news := time.NewTicker(newsPause)
-		defer news.Stop()
-		for {
-			select {
-			case <-news.C:
-				h.journal.Add(plan.Event{Phase: core.PhaseStart, Rank: -1, Message: bootText(int(up.Load()), h.n.config.Size, h.n.emulates.Load()), Waited: time.Since(begun)})
-			case <-over:
-				return
-			}
-		}
-	}()
-	return func() { close(over) }
-}
-
-func bootText(ready, size int, emulated bool) string {
-	how := ""
-	if emulated {
-		how = " in software emulation"
-	}
-	return fmt.Sprintf("starting virtual machines%s: %d of %d ready", how, ready, size)
-}
-
-// guest gives the container's virtual machine.
-func (b *container) guest() (driver.Guest, error) {
-	if g := b.Guest(); g != nil {
-		return g, nil
-	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
 }

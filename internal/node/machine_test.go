@@ -8,13 +8,22 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/client"
+	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-func (fakeGuest) Login() string { return "ann" }
+// annsGuest is a container with a guest.
+type annsGuest struct{ driver.Container }
+
+func (annsGuest) Guest() driver.Guest { return ann{} }
+
+// ann is the account in a guest.
+type ann struct{ driver.Guest }
+
+func (ann) Login() string { return "ann" }
 
 // bare is a container without a virtual machine.
 type bare struct{ driver.Container }
@@ -24,16 +33,16 @@ func (bare) Guest() driver.Guest { return nil }
 // TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.
 func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	for _, c := range []struct {
-		container *container
+		container *container.Container
 		want      string
 		kind      core.Kind
 	}{
-		{&container{Container: &fakeMachine{}}, "ann", 0},
-		{&container{Container: bare{}}, "", core.NotFound},
+		{&container.Container{Container: annsGuest{}}, "ann", 0},
+		{&container.Container{Container: bare{}}, "", core.NotFound},
 		{nil, "", core.Transient},
 	} {
 		n := newNode(t.Context(), plan.Config{}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
-		n.current.set(c.container)
+		n.current.Set(c.container)
 		here, there := net.Pipe()
 		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
 		if err != nil {

@@ -17,6 +17,8 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi"
+	"github.com/bee-hpc/bee/internal/node/container"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 )
 
@@ -26,21 +28,21 @@ type maker struct {
 	options Options
 	config  plan.Config
 	plan    *plan.Plan
-	members []member
-	network networkInfo
+	members []peercall.Member
+	network peercall.Network
 	group   int // see beginReply
 
 	images   Images
 	memory   driver.Memory // of the host for virtual machines, at first
 	links    *links
-	machine  *ownMachine
-	current  *current
+	machine  *container.Machine
+	current  *container.Current
 	emulates *atomic.Bool      // whether the machine's processors are emulated
 	say      func(text string) // to the user, if this is the head's node
 }
 
 // start makes the image ready and starts this node's container.
-func (k *maker) start(ctx context.Context, runtimeName string) (*container, error) {
+func (k *maker) start(ctx context.Context, runtimeName string) (*container.Container, error) {
 	p := k.plan
 	rt, why, release, err := k.runtime(ctx, runtimeName)
 	if err != nil {
@@ -62,7 +64,7 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container, erro
 		release()
 		return nil, err
 	}
-	b := &container{runtime: rt.Info().Name, why: why, release: release, workdir: workdirOf(p)}
+	b := &container.Container{Runtime: rt.Info().Name, Why: why, Release: release, Workdir: workdirOf(p)}
 	user, err := k.imageUser(ctx, rt)
 	if err != nil {
 		release()
@@ -77,14 +79,14 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container, erro
 		release()
 		return nil, err
 	}
-	b.env = environment(p, k.config, job, user)
+	b.Env = environment(p, k.config, job, user)
 	mounts, shut, err := openMounts(ctx, p)
 	if err != nil {
 		release()
 		return nil, err
 	}
 	defer shut()
-	spec, err := k.spec(image, b.env, mounts)
+	spec, err := k.spec(image, b.Env, mounts)
 	if err != nil {
 		release()
 		return nil, err
@@ -100,7 +102,7 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container, erro
 	}
 	spec.TimerSlack = mpi.TimerSlack(job)
 	if m := rt.VM(); m != nil {
-		k.current.setBooting(func() (string, error) { return m.BootConsole(spec.StateDir) })
+		k.current.SetBooting(func() (string, error) { return m.BootConsole(spec.StateDir) })
 	}
 	if p.Restore {
 		b.Container, err = k.restore(ctx, rt, spec)
@@ -192,7 +194,7 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 		Binary: binary, RunDir: plan.RunDir(c.Host.Dir, c.Rank), GPUs: p.GPUs,
 	}
 	if p.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
-		s.Mounts[0].Source = k.machine.heldVolume()
+		s.Mounts[0].Source = k.machine.HeldVolume()
 		if err := os.MkdirAll(s.Mounts[0].Source, 0o700); err != nil {
 			return s, err
 		}
@@ -207,7 +209,7 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 		s.Mounts = append(s.Mounts, driver.Mount{Source: filepath.Join(plan.InputsDir(c.Host.Dir), source), Target: target})
 	}
 	s.Mounts = append(s.Mounts, mounts...)
-	if err := makeMountPoints(s.Mounts[0].Source, p); err != nil {
+	if err := container.MakeMountPoints(s.Mounts[0].Source, p); err != nil {
 		return s, err
 	}
 	// One within another comes after it, which would hide it.
@@ -216,7 +218,7 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 		if m.IP == "" && p.VM == nil { // alone, and the host's own files name it
 			continue
 		}
-		line := m.address() + " " + m.Name
+		line := m.Address() + " " + m.Name
 		if p.VM != nil { // guests go by the same names on every site
 			line += " node" + strconv.Itoa(m.Rank)
 		}
@@ -226,10 +228,10 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 }
 
 // mpiJob describes the hosts to package mpi.
-func mpiJob(plan *plan.Plan, members []member, network networkInfo) mpi.Job {
-	job := mpi.Job{RunDir: insideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Root: plan.Root || os.Geteuid() == 0}
+func mpiJob(plan *plan.Plan, members []peercall.Member, network peercall.Network) mpi.Job {
+	job := mpi.Job{RunDir: container.InsideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Root: plan.Root || os.Geteuid() == 0}
 	for _, m := range members {
-		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.address(), Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
+		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.Address(), Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
 	}
 	return job
 }
@@ -327,7 +329,7 @@ func (k *maker) restore(ctx context.Context, rt driver.Runtime, s driver.Contain
 	}
 	part := plan.SavedPart(plan.RestoreDir(k.config.Host.Dir), k.config.Rank)
 	if k.group != 0 { // it is on the head's host
-		if err := k.machine.takePart(ctx, 0, partRequest{Rank: k.config.Rank}, part); err != nil {
+		if err := k.machine.TakePart(ctx, 0, peercall.PartRequest{Rank: k.config.Rank}, part); err != nil {
 			return nil, fmt.Errorf("take the saved machine from the head: %w", err)
 		}
 	}

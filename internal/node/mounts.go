@@ -8,7 +8,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/hostdir"
 	"github.com/bee-hpc/bee/internal/plan"
 )
@@ -30,34 +29,6 @@ func openMounts(ctx context.Context, plan *plan.Plan) (mounts []driver.Mount, do
 		mounts = append(mounts, driver.Mount{Source: m.From, Target: m.To, ReadOnly: !m.Write, Dir: dir})
 	}
 	return mounts, done, nil
-}
-
-// makeMountPoints makes the directories of the volume that mounts appear at. No engine
-// makes them then, which would own them.
-func makeMountPoints(volume string, plan *plan.Plan) error {
-	for _, m := range plan.Mounts {
-		rel, is := plan.InVolume(m.To)
-		if !is {
-			continue
-		}
-		if err := makeBelow(volume, rel); err != nil {
-			return &core.Error{
-				Kind: core.Invalid, Op: "mount at", Object: m.To, Err: err,
-				Remedy: "Something else of that name is in the volume: name another `to:`, such as a directory outside of the volume.",
-			}
-		}
-	}
-	return nil
-}
-
-// makeBelow makes a directory in the volume, which jobs have filled: over no link.
-func makeBelow(volume, rel string) error {
-	r, err := fsutil.OpenRoot(volume)
-	if err != nil {
-		return err
-	}
-	defer r.Close()
-	return r.MkdirAll(rel, 0o755)
 }
 
 // unmountable makes an error of kind Unsupported of one for which a runtime gave no

@@ -27,6 +27,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/container"
+	"github.com/bee-hpc/bee/internal/node/head"
 	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma"
@@ -80,8 +82,6 @@ type Images interface {
 	ImportFlat(ctx context.Context, r io.Reader) error
 }
 
-var errNoMember = errors.New("no node of this run has that name")
-
 // Main is `bee node`: it reads its configuration from standard input and
 // returns when the attempt is over. Input that ends without a configuration is no
 // error: the launching process was ended first.
@@ -127,10 +127,10 @@ type node struct {
 	links    *links
 	accept   *acceptor
 	images   Images
-	head     *head // on rank 0
+	head     *head.Head // on rank 0
 	spreads  *spread.Tree
-	current  *current
-	machine  *ownMachine
+	current  *container.Current
+	machine  *container.Machine
 	emulates atomic.Bool   // whether its virtual machine's processors are emulated
 	memory   driver.Memory // of the host for virtual machines, at first
 	kills    memoryKills   // at first
@@ -142,20 +142,14 @@ type node struct {
 func newNode(life context.Context, c plan.Config, o Options, identity *wire.Identity) *node {
 	k := &known{}
 	n := &node{
-		Options: o, config: c, life: life, known: k, current: &current{host: c.Host.Name}, kills: killsNow(),
+		Options: o, config: c, life: life, known: k, current: container.NewCurrent(c.Host.Name), kills: killsNow(),
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
-	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.peer)
-	n.machine = &ownMachine{config: c, known: k, pool: n.pool, current: n.current}
+	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.Peer)
+	n.machine = container.NewMachine(c, n.current, k.job, n.pool.Peer)
 	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links}
 	return n
-}
-
-// networkInfo is how the nodes reach each other, for MPI.
-type networkInfo struct {
-	CIDR      string `json:"cidr,omitempty"`      // several with commas
-	Interface string `json:"interface,omitempty"` // where its name is one on all hosts
 }
 
 // Run is a node's whole life. However a head ends, it leaves a result; another
@@ -169,15 +163,7 @@ func Run(ctx context.Context, c plan.Config, o Options) error {
 	if _, serr := os.Stat(path); serr == nil {
 		return err
 	}
-	return errors.Join(err, writeResult(path, failedResult(c, err)))
-}
-
-func failedResult(c plan.Config, err error) *plan.Result {
-	now := time.Now()
-	return &plan.Result{
-		Kind: core.KindOf(err).String(), Message: err.Error(), Remedy: core.Remedy(err), Host: c.Host.Name,
-		Started: now, Ended: now, Phases: map[core.Phase]time.Duration{},
-	}
+	return errors.Join(err, head.WriteResult(path, head.Failed(c, err)))
 }
 
 func run(ctx context.Context, c plan.Config, o Options) error {
@@ -223,9 +209,9 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 	}
 	defer agents.Close()
 	defer n.links.leave()
-	defer n.endContainer(2 * time.Second)
+	defer n.EndContainer(2 * time.Second)
 	if c.Rank == 0 {
-		if n.head, err = newHead(n); err != nil {
+		if n.head, err = n.newHead(); err != nil {
 			return err
 		}
 	}
@@ -237,7 +223,7 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 		ports, err = listen(c.Network)
 	}
 	if err != nil && n.head != nil {
-		n.head.refuse(err)
+		n.head.Refuse(err)
 		return err
 	}
 	if err == nil && c.Size > 1 {
@@ -247,11 +233,12 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 		}
 	}
 	if n.head != nil {
-		n.head.addrs = ports.addrs(c.Host.Addrs)
-		n.hostGroup.settle(n.head.addrs)
-		go n.head.watchNotice(life)
+		addrs := ports.addrs(c.Host.Addrs)
+		n.head.SetAddrs(addrs)
+		n.hostGroup.settle(addrs)
+		go n.head.WatchNotice(life)
 		go n.accept.acceptControl(life, local)
-		n.head.carryOut(ctx)
+		n.head.Run(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
 		return nil
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/container"
 )
 
 // memoryKills counts processes that the kernel has killed for want of memory.
@@ -29,7 +30,7 @@ func (k memoryKills) since(before memoryKills) memoryKills {
 }
 
 // with adds what the control group of a container has counted, where it has one of its own.
-func (k memoryKills) with(b *container) memoryKills {
+func (k memoryKills) with(b *container.Container) memoryKills {
 	if bounded, is := b.Container.(driver.Bounded); is {
 		k.own = max(k.own, bounded.MemoryKills())
 		k.host = max(k.host, k.own)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 )
 
 // outageTime is how long nothing may come from another host's switch before the
@@ -80,7 +81,7 @@ func (o *outage) announce() {
 	if vm := l.known.job().VM; vm != nil {
 		kind = vm.Fabric
 	}
-	place := placeOf(l.config)
+	place := peercall.PlaceOf(l.config)
 	if kind == fabric.Star || kind == fabric.Tree {
 		text += "; until then the others cannot reach " + l.listHosts(fabric.Below(kind, place.Host, place.Hosts))
 	}

@@ -9,19 +9,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
-
-	"github.com/bee-hpc/bee/internal/node/journal"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mpi"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -29,162 +25,6 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
-
-// All guests on a machine share its memory, of which each node saw a part taken.
-func TestGuestsWantMemory(t *testing.T) {
-	const gib = 1 << 30
-	here, there := driver.Memory{Free: 4 * gib, All: 9 * gib}, driver.Memory{Free: 3 * gib, All: 9 * gib}
-	for each, want := range map[int64]string{1 * gib: "", 2 * gib: "busy", 4 * gib: "busy", 5 * gib: "unsupported"} {
-		all := choices{
-			plan:   &plan.Plan{VM: &plan.VM{Memory: each}, Names: []string{"a", "b"}},
-			infos:  []joinRequest{{Machine: "m", Memory: here}, {Machine: "m", Memory: there}},
-			nameOf: rankName,
-		}
-		err, kind := all.enoughMemory(), ""
-		if err != nil {
-			kind = core.KindOf(err).String()
-		}
-		if kind != want || err != nil && core.Remedy(err) == "" {
-			t.Errorf("two guests of %d GiB each: %v, which is %q", each/gib, err, kind)
-		}
-		if want == "busy" != strings.Contains(core.Remedy(err), "`wait: ") {
-			t.Errorf("two guests of %d GiB each: %q", each/gib, core.Remedy(err))
-		}
-	}
-}
-
-// Who holds what is wanted is named, where its end would help.
-// TestAGuestThatBootsHasAConsole: a user who wonders why it does not come up looks there.
-func TestAGuestThatBootsHasAConsole(t *testing.T) {
-	c := &current{}
-	if _, ok := c.bootConsole(); ok {
-		t.Error("there is a console without a machine")
-	}
-	c.booting = func() (string, error) { return "kernel panic", nil }
-	if text, ok := c.bootConsole(); !ok || text != "kernel panic" {
-		t.Errorf("got %q, %t", text, ok)
-	}
-	c.set(&container{}) // it is up, and reports by itself
-	if _, ok := c.bootConsole(); ok {
-		t.Error("a guest that is up is taken for one that boots")
-	}
-}
-
-func TestWhoHoldsMemoryIsNamed(t *testing.T) {
-	const mib = 1 << 20
-	m := driver.Memory{Free: 100 * mib, All: 900 * mib, Reserved: []driver.Reserved{{Run: "old", Bytes: 700 * mib}}}
-	if err := m.Enough("h", 1, 200*mib); !core.IsKind(err, core.Busy) || !strings.Contains(err.Error(), "run old has reserved 700 MiB") || !strings.Contains(core.Remedy(err), "wait: ") {
-		t.Errorf("it would fit: %v", err)
-	}
-	if err := m.Enough("h", 1, 1000*mib); !core.IsKind(err, core.Unsupported) || strings.Contains(err.Error(), "old") {
-		t.Errorf("it would never fit: %v", err)
-	}
-}
-
-// Machines that are only for hosts which run no containers are taken if one of them
-// runs none, which is reported to people; a host whose answer is another is none of those.
-func TestMachinesAreTakenWhereAHostRunsNoContainers(t *testing.T) {
-	cannot := &core.Error{Kind: core.Unsupported, Err: errors.New("no namespaces")}
-	for name, c := range map[string]struct {
-		demand   bool
-		tries    [2]error
-		taken    bool
-		reported string
-	}{
-		"all run them":         {demand: true},
-		"the second runs none": {demand: true, tries: [2]error{nil, cannot}, taken: true, reported: "using virtual machines, as b can run no containers itself: "},
-		"one is slow":          {demand: true, tries: [2]error{&core.Error{Kind: core.Transient}, nil}},
-		"they are wanted":      {taken: true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			events := filepath.Join(t.TempDir(), "events")
-			j, err := journal.New(events)
-			if err != nil {
-				t.Fatal(err)
-			}
-			hs := &hosts{plan: &plan.Plan{VM: &plan.VM{OnDemand: c.demand}, Names: []string{"a", "b"}}, journal: j}
-			for _, err := range c.tries {
-				n := &node{config: plan.Config{TryRuntime: c.demand}}
-				n.Runtime = func(context.Context, string) (driver.Runtime, string, error) { return nil, "", err }
-				hs.infos = append(hs.infos, joinRequest{NoRuntime: n.noRuntime(t.Context())})
-			}
-			hs.choices().decideVM()
-			text, err := os.ReadFile(events)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if (hs.plan.VM != nil) != c.taken || !strings.Contains(string(text), c.reported) || (len(text) > 0) != (c.reported != "") {
-				t.Errorf("%+v, and told %s", hs.plan.VM, text)
-			}
-		})
-	}
-}
-
-// All guests are attached in one way, which a word in the Beefile settles.
-func TestOneHostWithoutRingsHasAllUseSockets(t *testing.T) {
-	for name, c := range map[string]struct {
-		printed, hinders, want string
-	}{
-		"open":             {"", "", fabric.Rings},
-		"open, hindered":   {"", "no vhost-user", fabric.Sockets},
-		"settled":          {fabric.Rings, "no vhost-user", fabric.Rings},
-		"settled, sockets": {fabric.Sockets, "", fabric.Sockets},
-	} {
-		t.Run(name, func(t *testing.T) {
-			events := filepath.Join(t.TempDir(), "events")
-			j, err := journal.New(events)
-			if err != nil {
-				t.Fatal(err)
-			}
-			hs := &hosts{plan: &plan.Plan{VM: &plan.VM{NIC: c.printed}, Names: []string{"a", "b"}}, infos: []joinRequest{{}, {NoRings: c.hinders}}, journal: j}
-			hs.choices().decideNIC()
-			text, err := os.ReadFile(events)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if reported := strings.Contains(string(text), "on b the switch"); hs.plan.VM.NIC != c.want || reported != (c.printed == "" && c.hinders != "") {
-				t.Errorf("%s, and told %s", hs.plan.VM.NIC, text)
-			}
-		})
-	}
-}
-
-// What a guest has is reported, not what its host has.
-func TestANodesCoresAreItsGuests(t *testing.T) {
-	for want, vm := range map[int]*plan.VM{2: {CPUs: 2}, 7: {}, 6: {Sockets: 3, Threads: 2}, 8: {Sockets: 4, Threads: 2}} {
-		hs := &hosts{plan: &plan.Plan{VM: vm, Names: []string{"a"}}, infos: []joinRequest{{Cores: 7}}}
-		n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "a", Slots: 7}}, Options{}, nil)
-		members := hs.choices().members(nil)
-		n.known.learn(plan.Plan{}, members, networkInfo{})
-		if r := n.endContainer(0); r.Cores != want || members[0].Slots != want {
-			t.Errorf("%+v: %+v of %+v", vm, r, members)
-		}
-	}
-}
-
-// Guests that start slowly are reported, with what they are and for how long.
-func TestSlowGuestsAreToldOf(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j, err := journal.New(filepath.Join(t.TempDir(), "events"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		h := &head{n: &node{config: plan.Config{Size: 2}}, journal: j}
-		h.n.emulates.Store(true)
-		var up atomic.Int32
-		stop := h.reportBoots(&up)
-		time.Sleep(newsPause + time.Second)
-		up.Add(1)
-		time.Sleep(newsPause)
-		stop()
-		time.Sleep(time.Hour)
-		for i, want := range []string{"starting virtual machines in software emulation: 0 of 2 ready", "starting virtual machines in software emulation: 1 of 2 ready"} {
-			if len(eventsOf(j)) != 2 || eventsOf(j)[i].Message != want || eventsOf(j)[i].Waited != time.Duration(i+1)*newsPause {
-				t.Errorf("the history has %+v", eventsOf(j))
-			}
-		}
-	})
-}
 
 func TestGroupIsTheLowestRankOnTheSameDirectory(t *testing.T) {
 	shared, own := t.TempDir(), t.TempDir()
@@ -199,7 +39,7 @@ func TestGroupIsTheLowestRankOnTheSameDirectory(t *testing.T) {
 	nodes := []*node{at(0, own), at(1, shared), at(2, shared), at(3, t.TempDir())}
 	var nonces []string
 	for _, n := range nodes {
-		nonce, err := n.leaveNonce()
+		nonce, err := n.LeaveNonce()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -250,29 +90,6 @@ func TestOutputFiles(t *testing.T) {
 	}
 }
 
-func TestExecTarget(t *testing.T) {
-	members := []member{{Rank: 0, Name: "a", IP: "10.0.0.1"}, {Rank: 1, Name: "b", IP: "10.0.0.2"}}
-	for _, c := range []struct {
-		name string
-		r    nodecall.ExecRequest
-		want int
-		ok   bool
-	}{
-		{"by rank", nodecall.ExecRequest{Rank: 1}, 1, true},
-		{"by name", nodecall.ExecRequest{Host: "b"}, 1, true},
-		{"by address", nodecall.ExecRequest{Host: "10.0.0.1"}, 0, true},
-		{"this host", nodecall.ExecRequest{Host: "localhost"}, 1, true},
-		{"a stranger", nodecall.ExecRequest{Host: "c"}, 0, false},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			got, err := execTarget(c.r, members, 1)
-			if got != c.want || (err == nil) != c.ok {
-				t.Errorf("got %d, %v", got, err)
-			}
-		})
-	}
-}
-
 func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 	for _, name := range []string{"SLURM_JOB_ID", "PBS_JOBID", "PMI_RANK", "OMPI_COMM_WORLD_SIZE", "LD_PRELOAD"} {
 		t.Setenv(name, "trap")
@@ -304,10 +121,10 @@ func TestEnvironmentHoldsNothingOfTheCallers(t *testing.T) {
 
 // TestNamesInside: what a job calls its guests is the same however many there are.
 func TestNamesInside(t *testing.T) {
-	lone, two := []member{{Name: "h0"}}, []member{{Name: "h0", IP: "10.0.0.1"}, {Rank: 1, Name: "h1", IP: "10.0.0.2"}}
+	lone, two := []peercall.Member{{Name: "h0"}}, []peercall.Member{{Name: "h0", IP: "10.0.0.1"}, {Rank: 1, Name: "h1", IP: "10.0.0.2"}}
 	for name, c := range map[string]struct {
 		vm      *plan.VM
-		members []member
+		members []peercall.Member
 		hosts   []string
 		ips     string
 	}{
@@ -318,7 +135,7 @@ func TestNamesInside(t *testing.T) {
 	} {
 		p := &plan.Plan{VM: c.vm, Volume: "/work"}
 		k := &maker{options: Options{Binary: "/bee"}, config: plan.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p, members: c.members}
-		env := environment(p, k.config, mpiJob(p, c.members, networkInfo{}), nil)
+		env := environment(p, k.config, mpiJob(p, c.members, peercall.Network{}), nil)
 		spec, err := k.spec(driver.LocalImage{}, env, nil)
 		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
 			t.Errorf("%s: %v, %q, %q", name, err, spec.Hosts, env)
@@ -379,8 +196,8 @@ func TestUnreachableHostsAreNamedWithTheirAddresses(t *testing.T) {
 	}
 	closed := l.addrs(nil)[0]
 	l.Close()
-	n.known.learn(plan.Plan{}, []member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", Addr: "127.0.0.7:1", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}, networkInfo{})
-	err = n.pool.reachOthers(context.Background())
+	n.known.learn(plan.Plan{}, []peercall.Member{{Name: "alpha", Addr: closed, IP: "127.0.0.1"}, {Rank: 1, Name: "beta", Addr: "127.0.0.7:1", IP: "127.0.0.7"}, {Rank: 2, Name: "gamma", Addr: closed, IP: "127.0.0.1"}}, peercall.Network{})
+	err = n.pool.ReachOthers(context.Background())
 	if !core.IsKind(err, core.Lost) || !strings.Contains(core.Remedy(err), "firewall") {
 		t.Fatalf("got %v", err)
 	}
@@ -414,16 +231,16 @@ func TestWaysThatAreTried(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			n := newNode(t.Context(), plan.Config{Rank: 2, Size: c.size, Host: core.Host{Name: "host2"}}, Options{}, nil)
 			n.pool.peers = map[int]*rpc.Peer{0: greeting(t), 3: greeting(t)}
-			var members []member
+			var members []peercall.Member
 			for rank := range c.size {
-				members = append(members, member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
+				members = append(members, peercall.Member{Rank: rank, Name: "host" + strconv.Itoa(rank), Addr: open.addrs(nil)[0]})
 			}
-			n.known.learn(plan.Plan{VM: c.vm}, members, networkInfo{})
-			if err := n.pool.reachOthers(t.Context()); err != nil {
+			n.known.learn(plan.Plan{VM: c.vm}, members, peercall.Network{})
+			if err := n.pool.ReachOthers(t.Context()); err != nil {
 				t.Fatalf("all are open: %v", err)
 			}
 			members[4].Addr = closed
-			err := n.pool.reachOthers(t.Context())
+			err := n.pool.ReachOthers(t.Context())
 			if !c.tried && err != nil || c.tried && (!core.IsKind(err, core.Lost) || !strings.Contains(err.Error(), "host4 ("+closed+") from host2 (")) {
 				t.Errorf("got %v", err)
 			}
@@ -445,21 +262,45 @@ func greeting(t *testing.T) *rpc.Peer {
 	}
 	t.Cleanup(func() { p.Close(); other.Close() })
 	s := rpc.NewServer(nil)
-	rpc.Handle(s, callHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
+	rpc.Handle(s, peercall.CallHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
 	go other.Serve(t.Context(), s, nodeOf(2)) //nolint:errcheck // it ends with the test
 	return p
 }
 
-// TestFullDisksOfGuests: the job sees errors of a disk only, and its user has to know why.
-func TestFullDisksOfGuests(t *testing.T) {
+// A host that runs no containers reports why, where that is asked; one whose answer is
+// another is none of those.
+func TestWhyAHostRunsNoContainers(t *testing.T) {
+	cannot := &core.Error{Kind: core.Unsupported, Err: errors.New("no namespaces")}
+	for name, c := range map[string]struct {
+		asked bool
+		err   error
+		want  string
+	}{
+		"it runs them": {true, nil, ""},
+		"it runs none": {true, cannot, cannot.Error()},
+		"it is slow":   {true, &core.Error{Kind: core.Transient}, ""},
+		"not asked":    {false, cannot, ""},
+	} {
+		n := newNode(t.Context(), plan.Config{TryRuntime: c.asked}, Options{Runtime: func(context.Context, string) (driver.Runtime, string, error) { return nil, "", c.err }}, nil)
+		if got := n.Report(t.Context()).NoRuntime; got != c.want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// What a guest has is reported, not what its host has.
+func TestANodesCoresAreItsGuests(t *testing.T) {
+	n := newNode(t.Context(), plan.Config{Host: core.Host{Name: "a", Slots: 7}}, Options{}, nil)
+	n.known.learn(plan.Plan{}, []peercall.Member{{Name: "a", Cores: 2}}, peercall.Network{})
+	if r := n.EndContainer(0); r.Cores != 2 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// A disk of a guest that is full is reported.
+func TestAFullDisk(t *testing.T) {
 	if full(t.TempDir()) {
 		t.Error("a directory with room counts as full")
-	}
-	if got := fullDisks([]core.NodeReport{{Host: "a"}, {Host: "b"}}); got != "" {
-		t.Errorf("without a reason: %s", got)
-	}
-	if got := fullDisks([]core.NodeReport{{Host: "a", Full: true}, {Host: "b"}, {Host: "c", Full: true}}); !strings.Contains(got, "on a, c,") || !strings.Contains(got, "`scratch:`") {
-		t.Errorf("two of three: %s", got)
 	}
 	testkit.RequireRoot(t)
 	dir := t.TempDir()
@@ -473,13 +314,4 @@ func TestFullDisksOfGuests(t *testing.T) {
 	if !full(dir) {
 		t.Error("a full disk does not count as one")
 	}
-}
-
-// eventsOf are the events that a journal has.
-func eventsOf(j *journal.Journal) []plan.Event {
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	var all []plan.Event
-	j.Follow(ctx, 0, func(e plan.Event) error { all = append(all, e); return nil }) //nolint:errcheck // it ends with its context
-	return all
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -38,14 +39,14 @@ func (o *pool) setHeadConn(p *rpc.Peer) {
 	o.control = p
 }
 
-// peer gives the data connection to another node, made when first needed.
-func (o *pool) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
+// Peer gives the data connection to another node, made when first needed.
+func (o *pool) Peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 	p, m := o.knownPeer(rank)
 	if p != nil {
 		return p, nil
 	}
 	if m.Addr == "" {
-		return nil, &core.Error{Kind: core.NotFound, Op: "reach node", Object: strconv.Itoa(rank), Err: errNoMember}
+		return nil, &core.Error{Kind: core.NotFound, Op: "reach node", Object: strconv.Itoa(rank), Err: peercall.ErrNoMember}
 	}
 	c, err := o.dial(ctx, m.Addr, rank, forData)
 	if err != nil {
@@ -56,7 +57,7 @@ func (o *pool) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if other := o.peers[rank]; alive(other) { // someone was quicker
+	if other := o.peers[rank]; other.Alive() { // someone was quicker
 		p.Close()
 		return other, nil
 	}
@@ -65,11 +66,11 @@ func (o *pool) peer(ctx context.Context, rank int) (*rpc.Peer, error) {
 }
 
 // knownPeer returns the node of a rank, and the connection to it if there is one.
-func (o *pool) knownPeer(rank int) (*rpc.Peer, member) {
+func (o *pool) knownPeer(rank int) (*rpc.Peer, peercall.Member) {
 	m := o.known.member(rank)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if p := o.peers[rank]; alive(p) {
+	if p := o.peers[rank]; p.Alive() {
 		return p, m
 	}
 	return nil, m
@@ -79,7 +80,7 @@ func (o *pool) knownPeer(rank int) (*rpc.Peer, member) {
 func (o *pool) ownIP() string {
 	_, members, _ := o.known.all()
 	if o.config.Rank < len(members) {
-		return hostOf(members[o.config.Rank].Addr)
+		return peercall.HostOf(members[o.config.Rank].Addr)
 	}
 	return "address unknown"
 }
@@ -92,7 +93,7 @@ func (o *pool) headConn() *rpc.Peer {
 }
 
 // unreached is why another node could not be dialled.
-func (o *pool) unreached(ctx context.Context, m member, err error) error {
+func (o *pool) unreached(ctx context.Context, m peercall.Member, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
@@ -124,14 +125,14 @@ func (o *pool) dial(ctx context.Context, addr string, rank int, purpose string) 
 // dialAround is dial by way of the head, which every node reaches or else is
 // lost. Only the two ends know what passes there.
 func (o *pool) dialAround(ctx context.Context, rank int, purpose string) (*wire.Secure, error) {
-	head, err := o.peer(ctx, 0)
+	head, err := o.Peer(ctx, 0)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(ctx) // the stream's, which lives on
 	late := time.AfterFunc(handshakeTimeout, cancel)
 	defer late.Stop()
-	s, _, err := rpc.Open(ctx, head, callCarry, carryRequest{rank})
+	s, _, err := rpc.Open(ctx, head, peercall.CallCarry, peercall.CarryRequest{Rank: rank})
 	if err != nil {
 		cancel()
 		return nil, err
@@ -145,8 +146,8 @@ func (o *pool) dialAround(ctx context.Context, rank int, purpose string) (*wire.
 	return c, nil
 }
 
-// carry joins another node, which does not reach a third one, to that.
-func (o *pool) carry(ctx context.Context, _ rpc.Caller, r carryRequest, a rpc.Answer[rpc.None]) error {
+// Carry joins another node, which does not reach a third one, to that.
+func (o *pool) Carry(ctx context.Context, _ rpc.Caller, r peercall.CarryRequest, a rpc.Answer[rpc.None]) error {
 	_, m := o.knownPeer(r.Rank)
 	c, err := (&net.Dialer{Timeout: handshakeTimeout}).DialContext(ctx, "tcp", m.Addr)
 	if err != nil {
@@ -157,18 +158,6 @@ func (o *pool) carry(ctx context.Context, _ rpc.Caller, r carryRequest, a rpc.An
 		return err
 	}
 	return wire.Splice(a, c)
-}
-
-func alive(p *rpc.Peer) bool {
-	if p == nil {
-		return false
-	}
-	select {
-	case <-p.Done():
-		return false
-	default:
-		return true
-	}
 }
 
 // findHead tries all of the head's addresses at once, again and again. TLS
@@ -229,11 +218,11 @@ func (o *pool) dialHead(ctx context.Context, addrs []string) (*wire.Secure, stri
 // tries grow with the square of it.
 const eachPair = 32
 
-// reachOthers finds out, before any program hangs on it, whether the hosts
+// ReachOthers finds out, before any program hangs on it, whether the hosts
 // reach each other. Together the nodes try a ring, and the tree over which
 // things spread and launchers go. Where they are few, each knocks at all others as
 // well, for MPI may take any of these ways; that of guests goes by their switches.
-func (o *pool) reachOthers(ctx context.Context) error {
+func (o *pool) ReachOthers(ctx context.Context) error {
 	size, own := o.config.Size, o.config.Rank
 	job, _, _ := o.known.all()
 	next, parent := (own+1)%size, spread.Parent(own)
@@ -252,11 +241,11 @@ func (o *pool) reachOthers(ctx context.Context) error {
 
 // greet makes the connection to another node that is used later, and hears it answer.
 func (o *pool) greet(ctx context.Context, rank int) error {
-	p, err := o.peer(ctx, rank)
+	p, err := o.Peer(ctx, rank)
 	if err != nil {
 		return err
 	}
-	_, err = rpc.Call(ctx, p, callHello, rpc.None{})
+	_, err = rpc.Call(ctx, p, peercall.CallHello, rpc.None{})
 	return err
 }
 

@@ -7,31 +7,15 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/container"
+	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma"
 )
 
-// reportNotes reports to the user what nodes note about their hosts, once for all hosts with
-// the same note.
-func (h *head) reportNotes(byRank [][]string) {
-	var order []string
-	ranks := map[string][]int{}
-	for rank, notes := range byRank {
-		for _, text := range notes {
-			if ranks[text] == nil {
-				order = append(order, text)
-			}
-			ranks[text] = append(ranks[text], rank)
-		}
-	}
-	for _, text := range order {
-		h.journal.Say(core.PhaseStart, "note: on "+h.hosts.listNames(ranks[text])+": "+core.Printable(text, maxText))
-	}
-}
-
 // addRDMA adds this host's RDMA devices to a container, as far as the job wants them. What
 // keeps programs from them is an error where the job needs them, and a note otherwise.
-func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container, s *driver.ContainerSpec) error {
+func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container.Container, s *driver.ContainerSpec) error {
 	if k.plan.VM != nil {
 		if k.plan.RDMA == plan.RDMAHost {
 			return k.noRDMA(errors.New("a virtual machine cannot use the host's devices"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")
@@ -51,13 +35,13 @@ func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container, s 
 			return k.noRDMA(err, core.Remedy(err))
 		}
 		for _, problem := range problems {
-			b.notes = append(b.notes, core.Printable("programs may find no usable RDMA device: "+problem.Text+". "+problem.Remedy, maxText))
+			b.Notes = append(b.Notes, core.Printable("programs may find no usable RDMA device: "+problem.Text+". "+problem.Remedy, peercall.MaxText))
 		}
-		b.notes = b.notes[:min(len(b.notes), maxNotes)]
+		b.Notes = b.Notes[:min(len(b.Notes), peercall.MaxNotes)]
 	}
 	s.Devices = append(s.Devices, driver.SameDevices(host.Paths())...)
-	if b.rdma = host.Report(); core.CheckRDMA(b.rdma) != nil { // no record has room for that
-		b.rdma = nil
+	if b.RDMA = host.Report(); core.CheckRDMA(b.RDMA) != nil { // no record has room for that
+		b.RDMA = nil
 	}
 	return nil
 }

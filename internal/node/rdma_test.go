@@ -10,10 +10,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/node/journal"
-
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma"
 )
@@ -99,7 +98,7 @@ func TestRDMAOfAContainer(t *testing.T) {
 		}
 		k := &maker{options: Options{RDMA: hostWith(t, c.host), Log: slog.New(slog.DiscardHandler)}, images: ofTree{tree: tree}, plan: &c.plan}
 		k.config.Host.Name = "h0"
-		b, s := &container{}, driver.ContainerSpec{}
+		b, s := &container.Container{}, driver.ContainerSpec{}
 		err := k.addRDMA(t.Context(), c.rt, b, &s)
 		if c.err != "" {
 			if !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), c.err) || core.Remedy(err) == "" || len(s.Devices) > 0 {
@@ -107,31 +106,14 @@ func TestRDMAOfAContainer(t *testing.T) {
 			}
 			continue
 		}
-		if err != nil || len(b.notes) > 1 || c.note == "" && len(b.notes) > 0 || c.note != "" && !strings.Contains(strings.Join(b.notes, ""), c.note) {
-			t.Errorf("%s: %v, notes %q", name, err, b.notes)
+		if err != nil || len(b.Notes) > 1 || c.note == "" && len(b.Notes) > 0 || c.note != "" && !strings.Contains(strings.Join(b.Notes, ""), c.note) {
+			t.Errorf("%s: %v, notes %q", name, err, b.Notes)
 		}
-		if c.devices != (len(b.rdma) == 1 && b.rdma[0].Name == device.Name) || c.devices && !slices.Equal(s.Devices, nodes) || !c.devices && len(s.Devices) > 0 {
-			t.Errorf("%s: devices %+v, nodes %+v", name, b.rdma, s.Devices)
+		if c.devices != (len(b.RDMA) == 1 && b.RDMA[0].Name == device.Name) || c.devices && !slices.Equal(s.Devices, nodes) || !c.devices && len(s.Devices) > 0 {
+			t.Errorf("%s: devices %+v, nodes %+v", name, b.RDMA, s.Devices)
 		}
-		if name == "a device" && (b.rdma[0].Driver != device.Driver || !slices.Equal(b.rdma[0].Ports, device.Ports)) {
-			t.Errorf("%s: got %+v, want %+v", name, b.rdma[0], device)
+		if name == "a device" && (b.RDMA[0].Driver != device.Driver || !slices.Equal(b.RDMA[0].Ports, device.Ports)) {
+			t.Errorf("%s: got %+v, want %+v", name, b.RDMA[0], device)
 		}
-	}
-}
-
-// TestNotesOfManyHosts are one for all hosts with the same.
-func TestNotesOfManyHosts(t *testing.T) {
-	j, err := journal.New(filepath.Join(t.TempDir(), "events"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	h := &head{journal: j, hosts: &hosts{plan: &plan.Plan{Names: []string{"a", "b", "c"}}}}
-	h.reportNotes([][]string{{"one", "two"}, nil, {"one"}})
-	var got []string
-	for _, e := range eventsOf(j) {
-		got = append(got, e.Message)
-	}
-	if want := []string{"note: on a (node 0), c (node 2): one", "note: on a (node 0): two"}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -20,8 +20,8 @@ func newToken() string {
 	return hex.EncodeToString(raw[:])
 }
 
-// leaveNonce writes this node's word.
-func (n *node) leaveNonce() (string, error) {
+// LeaveNonce writes this node's word.
+func (n *node) LeaveNonce() (string, error) {
 	nonce := newToken()
 	return nonce, os.WriteFile(filepath.Join(plan.NodeDir(n.config.Host.Dir, n.config.Rank), nonceFile), []byte(nonce), 0o600)
 }

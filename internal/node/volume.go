@@ -2,72 +2,16 @@ package node
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
-	"golang.org/x/sys/unix"
 )
 
-// defaultImage is what a data image can hold where the Beefile does not say,
-// and its host has twice as much.
-const defaultImage = 20 << 30
-
-// errNoVolume ends the start of guests whose volume does not come up.
-var errNoVolume = errors.New("node 0's guest, which has the volume, did not come up") //nolint:gochecknoglobals // a constant
-
-// chooseVolume settles how the guests have the volume, and makes the data image
-// of what is in VolumeDir, where it is to be one.
-func (h *head) chooseVolume(ctx context.Context) error {
-	v := h.plan.VM
-	if v == nil {
-		return nil
-	}
-	asked := v.Volume
-	if v.Volume = volumeFor(v, h.volumes.shared || h.plan.SavesVM(), h.n.config.Size); asked != v.Volume && v.Volume == plan.VolumeImage {
-		h.journal.Say(core.PhaseStart, "the hosts share no file system: the volume is a data image of node 0, which the others mount")
-	}
-	if v.Volume != plan.VolumeImage || h.plan.Restore { // it is among what was saved
-		return nil
-	}
-	if h.n.config.Size > 1 && !fabricWanted(h.plan, h.n.config.Size) {
-		return &core.Error{Kind: core.Invalid, Op: "make the volume", Err: errors.New("guests without a network cannot share a data image"), Remedy: "Leave `fabric: none` out of `vm:`, or `dataimage` out of `volume:`."}
-	}
-	return h.image.make(ctx)
-}
-
-// volumeFor is how guests shall have the volume where nobody has reported it. Those
-// that are saved have it on disks of their own, as if they shared it.
-func volumeFor(v *plan.VM, shared bool, size int) string {
-	switch {
-	case v.Volume != plan.VolumeAuto && v.Volume != "":
-		return v.Volume
-	case !shared && size > 1 && v.Fabric != fabric.None:
-		return plan.VolumeImage
-	}
-	return plan.VolumeHosts
-}
-
-// tools are e2fsprogs, the host's or the guest image's.
-func (n *node) tools(ctx context.Context) (t dataimage.Tools, release func(), err error) {
+// Tools returns e2fsprogs, the host's or the guest image's.
+func (n *node) Tools(ctx context.Context) (t dataimage.Tools, release func(), err error) {
 	tree, release, err := n.images.Tree(ctx, n.known.job().VM.Guest.ID)
 	return dataimage.Tools{Bundle: filepath.Join(tree, "qemu")}, release, err
-}
-
-// empty reports whether a directory holds nothing.
-func empty(dir string) bool {
-	r, err := fsutil.OpenRoot(dir)
-	if err != nil {
-		return false
-	}
-	defer r.Close()
-	names, err := r.ReadDir(".")
-	return err == nil && len(names) == 0
 }
 
 // leastRoom, in bytes, is less than what a virtual machine's disk grows by at a time.
@@ -75,32 +19,6 @@ const leastRoom = 64 << 10
 
 // full reports whether nothing more can be written below a directory.
 func full(dir string) bool {
-	free, err := room(dir)
+	free, err := fsutil.Space(dir)
 	return err == nil && free < leastRoom
-}
-
-// room is how much can still be written below a directory, in bytes.
-func room(dir string) (int64, error) {
-	var st unix.Statfs_t
-	err := unix.Statfs(dir, &st)
-	return int64(st.Bavail) * st.Bsize, err
-}
-
-// imageSize is that of a data image in a directory. One that its host could
-// not hold is refused: it would break in the middle of the job.
-func imageSize(dir string, wanted int64) (int64, error) {
-	free, err := room(dir)
-	if err != nil {
-		return 0, err
-	}
-	switch {
-	case wanted == 0:
-		return max(min(defaultImage, free/2), dataimage.LeastSize), nil
-	case wanted > free:
-		return 0, &core.Error{
-			Kind: core.Invalid, Op: "make the volume in", Object: dir, Err: fmt.Errorf("a data image of %d MiB is wanted, and %d MiB are free", wanted>>20, free>>20),
-			Remedy: "Lower `volume: {size: …}`, or name another `scratch:` for the site.",
-		}
-	}
-	return wanted, nil
 }

@@ -55,6 +55,19 @@ func (p *Peer) Name() string { return p.wire.Name() }
 // Done is closed when the connection has ended.
 func (p *Peer) Done() <-chan struct{} { return p.wire.Done() }
 
+// Alive reports whether there is a connection that has not ended.
+func (p *Peer) Alive() bool {
+	if p == nil {
+		return false
+	}
+	select {
+	case <-p.Done():
+		return false
+	default:
+		return true
+	}
+}
+
 // RoundTrip measures how long an answer of the other end's connection takes.
 func (p *Peer) RoundTrip() (time.Duration, error) { return p.wire.RoundTrip() }
 

@@ -1,0 +1,120 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/container"
+	"github.com/bee-hpc/bee/internal/node/peercall"
+	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rpc"
+)
+
+// RunContainer starts this node's container and watches over it.
+func (n *node) RunContainer(ctx context.Context, runtimeName string) (*container.Container, error) {
+	b, err := n.maker().start(ctx, runtimeName)
+	if err != nil {
+		return nil, err
+	}
+	n.current.Set(b)
+	go n.watchContainer(n.life, b) // as long as the container, not the call
+	n.settle()
+	return b, nil
+}
+
+// maker returns what makes this node's container.
+func (n *node) maker() *maker {
+	job, members, network := n.known.all()
+	return &maker{
+		options: n.Options, config: n.config, plan: &job, members: members, network: network, group: n.group,
+		images: n.images, memory: n.memory, links: n.links, machine: n.machine, current: n.current, emulates: &n.emulates,
+		say: func(text string) {
+			if n.head != nil {
+				n.head.Say(core.PhaseStart, text)
+			}
+		},
+	}
+}
+
+// While it starts, a node collects garbage once it has some 16 MB (startGC, a
+// percentage of 4), most never. After settleTime the memory that the start took is
+// released: not so early that it costs short jobs time, or the launch of many nodes
+// on one machine.
+const (
+	startGC    = 400
+	settleTime = 5 * time.Second
+)
+
+// settle makes the node small, for the memory is the job's.
+func (n *node) settle() {
+	time.AfterFunc(settleTime, func() {
+		debug.SetGCPercent(40)
+		debug.FreeOSMemory()
+	})
+}
+
+// watchContainer reports to the head when this node's container dies under it.
+func (n *node) watchContainer(ctx context.Context, b *container.Container) {
+	exit, err := b.Wait(ctx)
+	if err != nil {
+		return
+	}
+	if n.current.Get() != b { // it was ended on purpose
+		return
+	}
+	why := fmt.Sprintf("the container on %s ended by itself (code %d); was it killed?", n.config.Host.Name, exit.Code)
+	if kills := killsNow().since(n.kills).with(b); kills.own > 0 {
+		why = fmt.Sprintf("the container on %s ended, as the kernel killed %d of its processes for want of memory", n.config.Host.Name, kills.own)
+	}
+	if g := b.Guest(); g != nil {
+		why = fmt.Sprintf("the virtual machine on %s, or the container in it, ended by itself: %s", n.config.Host.Name, g.Ended())
+	}
+	if n.head != nil {
+		n.head.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` shows what its node wrote. A run with `checkpoint:` continues by itself; another is run again."})
+		return
+	}
+	rpc.Call(ctx, n.pool.headConn(), peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
+}
+
+// EndContainer stops the container, once, and reports what it used.
+func (n *node) EndContainer(grace time.Duration) core.NodeReport {
+	c := n.config
+	r := core.NodeReport{Rank: c.Rank, Host: c.Host.Name, Cores: cores(c)}
+	b := n.current.Drop()
+	_, members, _ := n.known.all()
+	for _, m := range members {
+		if m.Rank == c.Rank {
+			r.Addr, r.Cores = m.IP, m.Cores // a guest's are its own
+		}
+	}
+	if b == nil {
+		return r
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), grace+10*time.Second)
+	defer cancel()
+	if b.Guest() != nil { // before its disks go
+		r.Full = full(filepath.Join(plan.NodeDir(c.Host.Dir, c.Rank), "state"))
+	}
+	kills := killsNow().since(n.kills).with(b)
+	r.MemoryKills, r.HostMemoryKills = kills.own, kills.host
+	if bounded, is := b.Container.(driver.Bounded); is {
+		if err := bounded.Unbounded(); err != nil {
+			r.MemoryUnlimited = core.Printable(err.Error(), peercall.MaxText)
+		}
+	}
+	if err := b.Stop(ctx, grace); err != nil {
+		n.Log.Warn("stop container", "err", err)
+	}
+	if exit, err := b.Wait(ctx); err == nil {
+		r.UserTime, r.SystemTime, r.MaxRSS = exit.UserTime, exit.SystemTime, exit.MaxRSS
+	}
+	r.Runtime, r.RDMA = b.Runtime, b.RDMA
+	b.Release()
+	return r
+}
