@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"testing"
@@ -113,6 +114,15 @@ func foreign(t *testing.T, start func(*testing.T) *bench) {
 			2, "",
 		},
 		{
+			"we rename what was written", func(b *bench) {
+				sent(b, func() { b.file("f", "ours") })
+				b.rename("f", "g")
+			},
+			func(b *bench) { b.foreign("f", "theirs") },
+			map[string]string{"g": "theirs"},
+			0, "",
+		},
+		{
 			"we rename a removed directory and link", func(b *bench) {
 				var dir uint64
 				sent(b, func() {
@@ -192,7 +202,12 @@ func TestRemoteRetry(t *testing.T) {
 	}
 	must(os.WriteFile(filepath.Join(dir, "e", "theirs"), nil, 0o600))
 	must(tree.Mkdir("d", 0o700))
-	if _, err := tree.MoveDir("d", "e", 2, remote.Version{Ino: 1}, true); !errors.Is(err, remote.ErrForeign) {
+	if _, err := tree.MoveDir("d", "e", 2, d.Version, true); err != nil { // it is there already
+		t.Error(err)
+	}
+	again, err := tree.Stat("d")
+	must(err)
+	if _, err := tree.MoveDir("d", "e", 2, again.Version, true); !errors.Is(err, remote.ErrForeign) {
 		t.Errorf("moved over what is not empty: %v", err)
 	}
 	for range 2 {
@@ -242,34 +257,90 @@ func TestLostAnswers(t *testing.T) {
 	b.has(map[string]string{"f.new": "text", "d.new": directory, "d.new/f": "text"})
 }
 
-// TestMovesAgain makes a move once more after another program has used the old name again: both
-// files stay where they are.
-func TestMovesAgain(t *testing.T) {
-	dir := t.TempDir()
-	far, err := remote.OpenTree(dir, "test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(filepath.Join(dir, "log"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("ours")
-	e, err := far.Stat("log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 2 {
-		if _, err := far.Move("log", "log.1", 1, e.Version, remote.Version{}); err != nil {
-			t.Error(err)
-		}
-		write("theirs")
-	}
-	if got := tree(t, dir); got["log"] != "theirs" || got["log.1"] != "ours" {
-		t.Errorf("%v", got)
+// TestLateMoves carries moves out late, as an agent does whose connection was lost: after the next one
+// has carried them out, and the names have other files. Those stay where they are.
+func TestLateMoves(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		late  func(far *remote.Tree, ours, before remote.Version) error
+		since map[string]string // what the names have by then, in place of the moved file
+		gone  bool              // the error is that the version has gone
+	}{
+		{
+			"to a free name", func(far *remote.Tree, ours, _ remote.Version) error {
+				_, err := far.Move("log", "log.1", 1, ours, remote.Version{})
+				return err
+			},
+			map[string]string{"log": "newer"}, false,
+		},
+		{
+			"to a name that is free again", func(far *remote.Tree, ours, _ remote.Version) error {
+				_, err := far.Move("log", "log.1", 1, ours, remote.Version{})
+				return err
+			},
+			map[string]string{"log": "newer", "log.1": ""}, true,
+		},
+		{
+			"in the place of another", func(far *remote.Tree, ours, before remote.Version) error {
+				_, err := far.Move("log", "log.1", 1, ours, before)
+				return err
+			},
+			map[string]string{"log": "newer"}, false,
+		},
+		{
+			"of what was sent", func(far *remote.Tree, ours, _ remote.Version) error {
+				_, err := far.Publish("log", "log.1", ours, remote.Version{})
+				return err
+			},
+			map[string]string{"log": "newer", "log.1": ""}, true,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			far, err := remote.OpenTree(dir, "test", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer far.Close()
+			write := func(name, text string) remote.Version {
+				t.Helper()
+				name = filepath.Join(dir, name)
+				err := os.Remove(name)
+				if errors.Is(err, fs.ErrNotExist) {
+					err = nil
+				}
+				if err == nil && text != "" {
+					err = os.WriteFile(name, []byte(text), 0o600)
+				}
+				e, serr := far.Stat(filepath.Base(name))
+				if err != nil || serr != nil && text != "" {
+					t.Fatal(err, serr)
+				}
+				return e.Version
+			}
+			before := remote.Version{}
+			if c.name == "in the place of another" {
+				before = write("log.1", "before")
+			}
+			ours := write("log", "ours")
+			if _, err := far.Move("log", "log.1", 1, ours, before); err != nil {
+				t.Fatal(err)
+			}
+			want := map[string]string{"log.1": "ours"}
+			for name, text := range c.since {
+				if want[name] = text; text == "" {
+					delete(want, name)
+				}
+				write(name, text)
+			}
+			err = c.late(far, ours, before)
+			if gone := errors.Is(err, fs.ErrClosed) || errors.Is(err, fs.ErrNotExist); gone != c.gone || err != nil && !gone {
+				t.Errorf("error: %v", err)
+			}
+			if got := tree(t, dir); !maps.Equal(got, want) {
+				t.Errorf("%v instead of %v", got, want)
+			}
+		})
 	}
 }
 

@@ -224,16 +224,26 @@ func (j *Job) rename(r Remote, c *meta.Change) error {
 			return err
 		}
 	}
+	ours := j.v
 	move := func(to string, expect remote.Version) (err error) {
 		j.Moved = true
 		if j.kind == remote.Dir {
-			c.Versions, err = r.MoveDir(j.place, to, j.Op.Seq, j.v, !expect.None())
+			c.Versions, err = r.MoveDir(j.place, to, j.Op.Seq, ours, !expect.None())
 			return err
 		}
-		c.V, err = r.Move(j.place, to, j.Op.Seq, j.v, expect)
+		v, err := r.Move(j.place, to, j.Op.Seq, ours, expect)
+		if ours == j.v { // else it is seen to be another one
+			c.V = v
+		}
 		return err
 	}
 	err := move(to, expect)
+	if errors.Is(err, fs.ErrClosed) { // another program has changed it: its version is moved
+		if e, serr := r.Stat(j.place); serr == nil && e.Kind == j.kind {
+			ours = e.Version
+			err = move(to, expect)
+		}
+	}
 	if errors.Is(err, remote.ErrForeign) {
 		if _, serr := r.Stat(to); errors.Is(serr, fs.ErrNotExist) {
 			err = move(to, remote.Version{})

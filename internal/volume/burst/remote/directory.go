@@ -198,20 +198,40 @@ func (t *Tree) Discard(name string, ino uint64) error {
 
 // Publish implements Remote.
 func (t *Tree) Publish(partial, name string, ours, expect Version) (Version, error) {
-	return ours, t.inDir(name, func() error { return t.publish(partial, name, ours, expect) })
+	return ours, t.inDir(name, func() error {
+		err := t.publish(partial, name, ours, expect)
+		if errors.Is(err, fs.ErrClosed) {
+			err = &fs.PathError{Op: "publish", Path: t.root.Path(partial), Err: syscall.ENOENT}
+		}
+		return err
+	})
 }
 
-func (t *Tree) publish(partial, name string, ours, expect Version) error {
+// publish moves the version ours from one name to another, in the place of the version expect. The
+// error is fs.ErrClosed where another version is at the first name: an agent whose connection was
+// lost may carry out late what the next one has done, and more.
+func (t *Tree) publish(from, name string, ours, expect Version) error {
 	now, err := t.version(name)
 	if err != nil {
 		return err
 	}
+	source, err := t.version(from)
+	if err != nil {
+		return err
+	}
+	exchanged := false
 	if now != ours {
 		if now != expect {
 			return &fs.PathError{Op: "publish", Path: t.root.Path(name), Err: ErrForeign}
 		}
+		if source.None() {
+			return &fs.PathError{Op: "publish", Path: t.root.Path(from), Err: syscall.ENOENT}
+		}
+		if source != ours {
+			return &fs.PathError{Op: "publish", Path: t.root.Path(from), Err: fs.ErrClosed}
+		}
 		if expect.None() {
-			err := t.root.RenameNew(partial, t.root, name)
+			err := t.root.RenameNew(from, t.root, name)
 			if errors.Is(err, fs.ErrExist) {
 				err = &fs.PathError{Op: "publish", Path: t.root.Path(name), Err: ErrForeign}
 			}
@@ -220,29 +240,28 @@ func (t *Tree) publish(partial, name string, ours, expect Version) error {
 			}
 			return t.root.SyncDir(path.Dir(name))
 		}
-		err := t.root.Exchange(partial, name)
+		err := t.root.Exchange(from, name)
+		exchanged = err == nil
 		if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS) || errors.Is(err, syscall.EPERM) {
-			err = t.root.Rename(partial, t.root, name) // it was looked at above
+			err = t.root.Rename(from, t.root, name) // it was looked at above
 		}
 		if err != nil {
 			return err
 		}
-	}
-	// What was at the name may have changed since it was looked at.
-	switch before, err := t.version(partial); {
-	case err != nil:
-		return err
-	case before.None() || before == expect || before == ours:
-		if !before.None() {
-			if err := t.root.Unlink(partial); err != nil {
-				return err
-			}
+		if source, err = t.version(from); err != nil {
+			return err
 		}
-		return t.root.SyncDir(path.Dir(name))
-	case expect.None(): // it was done before, and without an exchange: another program has made this since
-		return t.root.SyncDir(path.Dir(name))
 	}
-	return errors.Join(&fs.PathError{Op: "publish", Path: t.root.Path(name), Err: ErrForeign}, t.root.Exchange(partial, name))
+	switch {
+	case source.None():
+	case source == expect || source == ours:
+		if err := t.root.Unlink(from); err != nil {
+			return err
+		}
+	case exchanged: // it came to the name after that was looked at
+		return errors.Join(&fs.PathError{Op: "publish", Path: t.root.Path(name), Err: ErrForeign}, t.root.Exchange(from, name))
+	}
+	return t.root.SyncDir(path.Dir(name))
 }
 
 func (t *Tree) version(name string) (Version, error) {
@@ -307,6 +326,14 @@ func (t *Tree) MoveDir(from, to string, _ uint64, ours Version, over bool) (map[
 func (t *Tree) moveDirOver(from, to string, ours Version) error {
 	if now, err := t.version(to); err == nil && now == ours {
 		return t.synced(nil, from, to)
+	}
+	switch source, err := t.version(from); {
+	case err != nil:
+		return err
+	case source.None():
+		return &fs.PathError{Op: "rename", Path: t.root.Path(from), Err: syscall.ENOENT}
+	case source != ours:
+		return &fs.PathError{Op: "rename", Path: t.root.Path(from), Err: fs.ErrClosed}
 	}
 	err := t.root.Rename(from, t.root, to)
 	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) || errors.Is(err, syscall.ENOTDIR) {

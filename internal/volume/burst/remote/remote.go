@@ -47,7 +47,8 @@ type Remote interface {
 	// one. What is gone is success.
 	Remove(name string, ino uint64, expect Version) error
 	// Move moves a file or link of the version ours to another name, in the place of the version
-	// expect: ErrForeign where another one is there.
+	// expect: ErrForeign where another one is there. A remote that can only compare first returns
+	// fs.ErrClosed where another version is at the old name; others move that.
 	Move(from, to string, seq uint64, ours, expect Version) (Version, error)
 	// MoveDir moves a directory of the version ours; over: to the place of an empty one. The
 	// error is ErrForeign where something else is there. It returns the new versions of what is
