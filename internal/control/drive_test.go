@@ -106,17 +106,6 @@ func TestAHeadThatHangs(t *testing.T) {
 	}
 }
 
-// TestALostHeadIsToldWithItsRun: what its remedy names can be typed as it stands.
-func TestALostHeadIsToldWithItsRun(t *testing.T) {
-	a := newWorld(t, "a").sites["a"]
-	a.head = nil
-	ended := func(context.Context) (bool, string) { return true, "it has ended" }
-	_, err := headlink.Reach(t.Context(), a.lease(core.Owner{Run: "aaaa1111"}), time.Minute, nil, ended)
-	if !core.IsKind(err, core.Lost) || !strings.Contains(core.Remedy(err), "`bee logs --node 0 aaaa1111`") {
-		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
-	}
-}
-
 func TestStop(t *testing.T) {
 	t.Run("while it runs", func(t *testing.T) {
 		w := newWorld(t, "a")
