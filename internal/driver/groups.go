@@ -40,6 +40,9 @@ type Waiting struct {
 	Since time.Time `json:"since,omitzero"`
 	// Missed means that the hosts were there, and were released as nobody used them.
 	Missed bool `json:"missed,omitempty"`
+	// Allocation, of hosts that are Ready, is the number by which further leases use them as
+	// well (spec.Slurm.Job); "": none can.
+	Allocation string `json:"allocation,omitempty"`
 }
 
 // Autostart starts the nodes of a lease in a queue as soon as its hosts are there, with no

@@ -60,6 +60,7 @@ const (
 	OverBudget  End = "over budget" // the next block would not fit
 	Interrupted End = "interrupted" // on request
 	OnlyBase    End = "no environment is left"
+	HostsEnd    End = "the hosts end" // the next measurement would not fit before
 )
 
 // tries of a measurement, and failures of an environment in a row after which it is given up.
@@ -84,6 +85,8 @@ type Runner struct {
 	Scant func(Scant)
 	// Stop, closed, ends the study after the current measurement.
 	Stop <-chan struct{}
+	// Ends, if set, is when the hosts are taken back; zero: never.
+	Ends func() time.Time
 	Now  func() time.Time
 
 	failures map[string]int // of an environment, in a row
@@ -192,6 +195,9 @@ func (r *Runner) block(ctx context.Context, block int) (End, error) {
 				if errors.Is(err, errStopped) {
 					return Interrupted, nil
 				}
+				if errors.Is(err, errTooLate) {
+					return HostsEnd, nil
+				}
 				return "", err
 			}
 		}
@@ -199,7 +205,31 @@ func (r *Runner) block(ctx context.Context, block int) (End, error) {
 	return "", nil
 }
 
-var errStopped = errors.New("the study was stopped")
+var (
+	errStopped = errors.New("the study was stopped")
+	errTooLate = errors.New("the hosts are taken back before the measurement would end")
+)
+
+// spare is how much longer than the longest before it a measurement may take.
+const spare = 1.25
+
+// tooLate reports whether a measurement would likely end after the hosts are taken back.
+func (r *Runner) tooLate(m Measurement) bool {
+	if r.Ends == nil {
+		return false
+	}
+	ends := r.Ends()
+	if ends.IsZero() {
+		return false
+	}
+	var longest float64
+	for i := range r.Journal.Rows {
+		if row := &r.Journal.Rows[i]; row.Point == m.Point.ID && row.Environment == m.Environment {
+			longest = max(longest, row.Seconds)
+		}
+	}
+	return !r.Now().Add(time.Duration(longest * spare * float64(time.Second))).Before(ends)
+}
 
 // measure takes a measurement unless the journal has it, and tries a failed one again.
 func (r *Runner) measure(ctx context.Context, m Measurement) error {
@@ -211,6 +241,9 @@ func (r *Runner) measure(ctx context.Context, m Measurement) error {
 		case <-ctx.Done():
 			return errStopped
 		default:
+		}
+		if r.tooLate(m) {
+			return errTooLate
 		}
 		r.Report(r.progress(m))
 		row := record.Row{Status: record.GivenUp, Begin: r.Now()}

@@ -213,3 +213,25 @@ func TestStops(t *testing.T) {
 		}
 	})
 }
+
+// TestNothingBeginsThatWouldNotEnd: the last measurement ends before the hosts are taken back,
+// and the next process continues there.
+func TestNothingBeginsThatWouldNotEnd(t *testing.T) {
+	dir := t.TempDir()
+	j, err := record.Create(dir, plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := time.Unix(1000, 0)
+	f := &fakeMeasurer{t: t}
+	r := newRunner(t, j, f)
+	r.Now = func() time.Time { return now.Add(time.Duration(len(j.Rows)) * time.Second) } // each takes one
+	r.Ends = func() time.Time { return now.Add(10500 * time.Millisecond) }
+	if end, err := r.Run(t.Context()); err != nil || end != HostsEnd || len(j.Rows) != 10 {
+		t.Errorf("%q, %v, %d rows; expected 10 before the hosts end", end, err, len(j.Rows))
+	}
+	r.Ends = func() time.Time { return time.Time{} }
+	if end, err := r.Run(t.Context()); err != nil || end != AllBlocks || len(j.Rows) != 2*3*11 {
+		t.Errorf("on other hosts: %q, %v, %d rows", end, err, len(j.Rows))
+	}
+}

@@ -12,7 +12,6 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/fair"
 	"github.com/bee-hpc/bee/internal/bench/measure"
 	"github.com/bee-hpc/bee/internal/bench/study"
-	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
@@ -29,6 +28,8 @@ import (
 type benchLauncher struct {
 	s    *workspace.Session
 	stop <-chan struct{} // closed: end the run now
+	// hosts are those of the whole study.
+	hosts *hosts
 }
 
 // Launch runs a job to its end.
@@ -42,6 +43,11 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	sites = slices.Clone(sites[:min(1, len(sites))]) // figures of different hosts are never compared
 	if reason := unmeasurable(environment, job, sites); reason != "" {
 		return measure.Outcome{Failed: reason}, nil
+	}
+	if sites[0], err = l.hosts.of(ctx, sites[0]); core.Interrupted(err) || err != nil && ctx.Err() != nil {
+		return measure.Outcome{}, err
+	} else if err != nil {
+		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
 	if environment.PerHost > 1 && job.VM == nil { // a network for each container, as emulated hosts have
 		sites[0].Hosts = spec.Hosts{Count: environment.PerHost}
@@ -71,6 +77,11 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	o, err := l.outcome(ctx, ended)
 	if err != nil {
 		return o, err
+	}
+	if o.Failed != "" {
+		if err := l.hosts.lost(ctx); err != nil {
+			return measure.Outcome{}, err
+		}
 	}
 	o.Found = found
 	if sites[0].Provider == "local" { // its hosts are this machine, whatever they are called
@@ -131,9 +142,6 @@ func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) string 
 		return "there is no site"
 	case e.PerHost > 1 && job.VM == nil && (sites[0].Provider != "local" || sites[0].Hosts.Count > 0):
 		return "several containers on a host are measured on this machine alone"
-	}
-	if want, has := int64(e.Limit.Memory)*int64(max(1, e.PerHost)), core.HostMemory(); sites[0].Provider == "local" && has > 0 && want > has {
-		return fmt.Sprintf("it needs %s of memory, and this machine has %s", console.BytesText(want), console.BytesText(has))
 	}
 	return ""
 }

@@ -34,10 +34,11 @@ environment is tried by the command "true".`,
 			b := a.newBench(session, s, o)
 			defer b.end()
 			o.calibrate = true // what is left may be the baseline alone
-			p, err := a.resolve(c.Context(), s, text, o, b.taker, session.Images)
+			p, err := a.resolve(c.Context(), s, text, o, b, session.Images)
 			if err != nil {
 				return err
 			}
+			b.hint()
 			if o.asJSON {
 				return a.WriteJSON(p)
 			}

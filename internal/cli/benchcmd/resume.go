@@ -49,6 +49,12 @@ func (a *Commands) newBenchResumeCommand() *cobra.Command {
 			}
 			b := a.newBench(session, s, o)
 			defer b.end()
+			if err := b.heldBefore(j.Dir); err != nil {
+				return errors.Join(err, j.Close())
+			}
+			if err := b.hosts.require(b.taker, j.Plan.Points); err != nil {
+				return errors.Join(err, j.Close())
+			}
 			if err := b.same(c.Context(), &j.Plan); err != nil {
 				return errors.Join(err, j.Close())
 			}
@@ -58,6 +64,21 @@ func (a *Commands) newBenchResumeCommand() *cobra.Command {
 	}
 	o.series(c.Flags())
 	return c
+}
+
+// heldBefore notes the hosts that an earlier process has held for the study.
+func (b *bench) heldBefore(dir string) error {
+	h, err := record.ReadHosts(dir)
+	if err != nil {
+		return &core.Error{Kind: core.Invalid, Op: "continue study in", Object: dir, Err: err, Remedy: "Remove " + record.HostsFile + ": `bee sweep` releases the hosts that it names."}
+	}
+	b.hosts.before = map[string]string{}
+	for _, x := range h.Held {
+		if x.Owner != "" && !x.Released {
+			b.hosts.before[x.Site] = x.Owner
+		}
+	}
+	return nil
 }
 
 // same refuses to continue a study whose jobs or images are others now.

@@ -78,7 +78,7 @@ func (a *Commands) benchRun(ctx context.Context, s *study.Study, text string, o 
 			return err
 		}
 	}
-	plan, err := a.resolve(ctx, s, text, o, b.taker, session.Images)
+	plan, err := a.resolve(ctx, s, text, o, b, session.Images)
 	if err != nil {
 		return err
 	}
@@ -98,8 +98,16 @@ func (a *Commands) benchRun(ctx context.Context, s *study.Study, text string, o 
 	if err != nil {
 		return err
 	}
+	b.hint()
 	b.waitUntilQuiet(ctx)
 	return b.measure(ctx, j)
+}
+
+// hint names settings of this machine that make figures vary. Bee changes none.
+func (b *bench) hint() {
+	for _, text := range measure.Hints(measure.HostHere(measure.Here(b.app.Version))) {
+		b.app.benchStep(text)
+	}
 }
 
 // quietWait is how long a study waits for a quiet host, and then continues with a flag.
@@ -154,6 +162,7 @@ type bench struct {
 	app   *Commands
 	o     benchOptions
 	taker *measure.Taker
+	hosts *hosts
 
 	soft, hard chan struct{} // closed by the first and the second Ctrl-C
 	end        func()
@@ -161,13 +170,20 @@ type bench struct {
 
 func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOptions) *bench {
 	b := &bench{app: a, o: o, soft: make(chan struct{}), hard: make(chan struct{})}
+	b.hosts = &hosts{s: s, say: a.benchStep, stop: b.soft}
 	here := measure.Here(a.Version)
-	b.taker = &measure.Taker{Study: st, Launcher: &benchLauncher{s: s, stop: b.hard}, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
+	b.taker = &measure.Taker{Study: st, Launcher: &benchLauncher{s: s, stop: b.hard, hosts: b.hosts}, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	ended := make(chan struct{})
 	var once sync.Once
-	b.end = func() { once.Do(func() { signal.Stop(signals); close(ended) }) }
+	b.end = func() {
+		once.Do(func() {
+			b.hosts.release() //nolint:errcheck // it was printed, and the sweep finds them
+			signal.Stop(signals)
+			close(ended)
+		})
+	}
 	go func() {
 		for n := 0; ; n++ {
 			select {
@@ -190,12 +206,19 @@ func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOption
 // measure measures into a journal, and reports.
 func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 	b.taker.Dir = j.Dir
+	if err := b.hosts.acquireAll(ctx, b.taker, &j.Plan); err != nil {
+		return errors.Join(err, j.Close())
+	}
+	if err := b.writeHosts(j, false); err != nil {
+		return errors.Join(err, j.Close())
+	}
 	r := runner.Runner{
-		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: epoch(j),
+		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: b.epoch(j), Ends: b.hosts.ends,
 		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant, Failed: b.failed,
 	}
 	end, err := r.Run(ctx)
-	if err = errors.Join(err, j.Close()); err != nil {
+	released := b.hosts.release() == nil
+	if err = errors.Join(explained(err, j.Dir), b.writeHosts(j, released), j.Close()); err != nil {
 		return err
 	}
 	if len(j.Plan.Environments) == 1 { // one against itself
@@ -222,18 +245,35 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 	if err != nil {
 		return err
 	}
-	if end == runner.Interrupted {
+	if end == runner.Interrupted || end == runner.HostsEnd {
 		return console.Exit(console.ExitStopped)
 	}
 	return gate(rep, b.o)
 }
 
-// epoch is that of the last rows, or a new one where the machine was started since.
-func epoch(j *record.Journal) int {
+// explained adds to the error of lost hosts how to continue.
+func explained(err error, dir string) error {
+	if e, is := errors.AsType[*core.Error](err); is && e.Kind == core.Lost && e.Remedy == "" {
+		e.Remedy = "What was measured is kept. `bee bench resume " + dir + "` continues on other hosts."
+	}
+	return err
+}
+
+// writeHosts writes which hosts a series of measurements has used.
+func (b *bench) writeHosts(j *record.Journal, released bool) error {
+	return record.WriteHosts(j.Dir, record.Hosts{Here: measure.HostHere(measure.Here(b.app.Version)), Held: b.hosts.record(released), Exercised: record.ExercisedBy(j.Rows)})
+}
+
+// epoch is that of the last rows, or a new one where the machine was started since, or a site
+// has granted other hosts.
+func (b *bench) epoch(j *record.Journal) int {
 	if len(j.Rows) == 0 {
 		return 0
 	}
 	last := j.Rows[len(j.Rows)-1]
+	if b.hosts.fresh {
+		return last.Epoch + 1
+	}
 	if up, err := uptime(); err == nil && time.Since(last.Begin) > up {
 		return last.Epoch + 1
 	}
@@ -286,6 +326,8 @@ func (a *Commands) printBench(r *report.Report, end runner.End, dir, page string
 	switch end {
 	case runner.Interrupted:
 		fmt.Fprintf(&b, "Interrupted after %s: `bee bench resume %s` continues.\n", console.CountText(r.Result.Blocks, "block"), dir)
+	case runner.HostsEnd:
+		fmt.Fprintf(&b, "The site takes the hosts back, and the next measurement would not end before: `bee bench resume %s` continues after %s.\n", dir, console.CountText(r.Result.Blocks, "block"))
 	case runner.OverBudget:
 		fmt.Fprintf(&b, "The budget ended it after %s.\n", console.CountText(r.Result.Blocks, "block"))
 	case runner.Precise, runner.AllBlocks, runner.OnlyBase:

@@ -85,7 +85,8 @@ func studyName(name string) string {
 
 // resolve makes the plan of a study for this machine. Environments that do not work here are
 // dropped with the reason. It is an error of kind Unsupported if only the baseline is left.
-func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o benchOptions, taker *measure.Taker, images *image.Store) (record.Plan, error) {
+func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o benchOptions, b *bench, images *image.Store) (record.Plan, error) {
+	taker := b.taker
 	points, err := s.Points(ctx, o.size)
 	if err != nil {
 		return record.Plan{}, err
@@ -118,6 +119,9 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 	if err := a.trustStudy(o.file, s, p.Points, taker, o.trust); err != nil {
 		return p, err
 	}
+	if err := b.hosts.require(taker, p.Points); err != nil {
+		return p, err
+	}
 	if err := a.buildSources(ctx, images, taker, &p); err != nil {
 		return p, err
 	}
@@ -126,8 +130,14 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 		if !o.wants(name, s.Baseline) {
 			continue
 		}
-		e, err := a.tryEnvironment(ctx, taker, p.Points[0], name)
+		why, err := b.unfit(p.Points, name)
 		if err != nil {
+			return p, err
+		}
+		e := record.Environment{Name: name, Dropped: why}
+		if why != "" {
+			e.Remedy = "Choose a smaller --size, or another machine by --site."
+		} else if e, err = a.tryEnvironment(ctx, taker, p.Points[0], name); err != nil {
 			return p, err
 		}
 		if e.Dropped == "" {

@@ -175,8 +175,11 @@ func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 		return false
 	}
 	run, err := c.State.Run(ctx, o.Run)
+	if core.IsKind(err, core.NotFound) { // hosts that a process holds for several runs
+		return c.State.Locks().Controlled(o.Run)
+	}
 	if err != nil {
-		return !core.IsKind(err, core.NotFound)
+		return true
 	}
 	if (run.State.Final() || run.State == state.Suspended) && !c.State.Locks().Controlled(o.Run) {
 		return false

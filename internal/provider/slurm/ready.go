@@ -78,7 +78,7 @@ func (q leaseQueue) Ready(ctx context.Context) (driver.Waiting, error) {
 func (q leaseQueue) ready(t *terms) driver.Waiting {
 	w := driver.Waiting{Ready: true}
 	if q.l.details.Own { // an allocation of the user's was there before
-		w.Since = t.Since
+		w.Since, w.Allocation = t.Since, q.l.details.Job
 	}
 	return w
 }

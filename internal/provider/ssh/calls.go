@@ -45,6 +45,7 @@ const (
 	maxHosts   = 1 << 16
 	maxHandles = 1 << 16
 	maxURL     = 16 << 10
+	maxNumber  = 20
 )
 
 // Check implements the check of package rpc.
@@ -139,7 +140,12 @@ func (g granted) Check() error {
 type waiting driver.Waiting
 
 // Check implements the check of package rpc.
-func (w waiting) Check() error { return sshlink.CheckTexts("reason", w.Reason) }
+func (w waiting) Check() error {
+	if len(w.Allocation) > maxNumber || strings.Trim(w.Allocation, "0123456789") != "" {
+		return sshlink.Invalid("number of an allocation", w.Allocation)
+	}
+	return sshlink.CheckTexts("reason", w.Reason)
+}
 
 type handles []core.Handle
 

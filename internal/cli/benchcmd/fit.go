@@ -1,0 +1,125 @@
+package benchcmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"golang.org/x/sys/unix"
+)
+
+// A room is what this machine has for the jobs of a study; 0: not known.
+type room struct {
+	memory int64
+	cores  int
+	// disk is free where the files of runs are.
+	disk int64
+}
+
+// roomHere is that of a site's hosts, where they are on this machine.
+func roomHere(site spec.Site, scratch string) room {
+	r := room{memory: core.HostMemory(), cores: runtime.NumCPU()}
+	if site.Slots > 0 {
+		r.cores = site.Slots
+	}
+	for dir := filepath.Clean(scratch); ; dir = filepath.Dir(dir) {
+		var st unix.Statfs_t
+		err := unix.Statfs(dir, &st)
+		if err == nil {
+			r.disk = int64(st.Bavail) * st.Bsize
+		}
+		if !errors.Is(err, unix.ENOENT) || dir == filepath.Dir(dir) {
+			return r
+		}
+	}
+}
+
+// lacks is why a job does not fit, or "".
+func (r room) lacks(job *spec.Job) string {
+	memory, cores := int64(job.Memory)*int64(max(1, job.Nodes)), job.Cores
+	if vm := job.VM; vm != nil {
+		memory, cores = int64(vm.Memory)*int64(max(1, job.Nodes)), vm.CPUs
+	}
+	if r.memory > 0 && memory > r.memory {
+		return fmt.Sprintf("it needs %s of memory, and this machine has %s", console.BytesText(memory), console.BytesText(r.memory))
+	}
+	if job.VM == nil && r.cores > 0 && cores > r.cores {
+		return fmt.Sprintf("it needs %d cores, and this machine has %d", cores, r.cores)
+	}
+	if disk := inputBytes(job); r.disk > 0 && disk > r.disk {
+		return fmt.Sprintf("its inputs have %s, and %s of the disk are free", console.BytesText(disk), console.BytesText(r.disk))
+	}
+	return ""
+}
+
+// inputBytes is the size of a job's local inputs. What cannot be read counts nothing: the run
+// reports it.
+func inputBytes(job *spec.Job) (n int64) {
+	files := []string{job.Volume.From}
+	for _, in := range job.Inputs {
+		files = append(files, in.From)
+	}
+	for _, file := range files {
+		if file == "" || strings.Contains(file, "://") {
+			continue
+		}
+		filepath.WalkDir(file, func(_ string, e fs.DirEntry, err error) error { //nolint:errcheck // see above
+			if err != nil {
+				return nil //nolint:nilerr // see above
+			}
+			if info, ierr := e.Info(); ierr == nil && info.Mode().IsRegular() {
+				n += info.Size()
+			}
+			return nil
+		})
+	}
+	return n
+}
+
+// unfit names the first point at which an environment does not fit into this machine, with the
+// reason; "": it fits, or its hosts are elsewhere.
+func (b *bench) unfit(points []record.Point, environment string) (string, error) {
+	var here *room
+	for _, p := range points {
+		if !slices.Contains(p.Environments, environment) {
+			continue
+		}
+		job, err := b.taker.Job(p, environment, "")
+		if err != nil {
+			return "", err
+		}
+		sites, err := b.app.LoadSites(job)
+		if err != nil || len(sites) == 0 || sites[0].Provider != "local" { // the trial reports it
+			return "", nil //nolint:nilerr // see above
+		}
+		if here == nil {
+			r := roomHere(sites[0], scratchOf(sites[0]))
+			here = &r
+		}
+		if why := here.lacks(job); why != "" && p.ID != "" {
+			return "at " + p.ID + ", " + why, nil
+		} else if why != "" {
+			return why, nil
+		}
+	}
+	return "", nil
+}
+
+// scratchOf is where the files of runs are on a site whose hosts are on this machine.
+func scratchOf(site spec.Site) string {
+	for _, dir := range []string{site.Scratch, os.Getenv("BEE_SCRATCH")} {
+		if dir != "" {
+			return os.ExpandEnv(dir)
+		}
+	}
+	return os.TempDir()
+}

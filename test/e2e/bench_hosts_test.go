@@ -1,0 +1,138 @@
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+type benchHosts struct {
+	Held []struct {
+		Site       string `json:"site"`
+		Owner      string `json:"owner"`
+		Allocation string `json:"allocation"`
+		Released   bool   `json:"released"`
+		Hosts      []struct {
+			Name string `json:"name"`
+		} `json:"hosts"`
+	} `json:"held"`
+	Exercised []struct {
+		Environment string   `json:"environment"`
+		Hosts       []string `json:"hosts"`
+		Measured    int      `json:"measured"`
+	} `json:"exercised"`
+}
+
+func hostsOf(t *testing.T, dir string) (h benchHosts) {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(dir, "hosts.json"))
+	if err == nil {
+		err = json.Unmarshal(raw, &h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// TestBenchHoldsOneAllocation: all measurements of a study are in one allocation, a process
+// that continues it after a kill finds that again, and the sweep releases it.
+func TestBenchHoldsOneAllocation(t *testing.T) {
+	bee, farm, _ := cluster(t, 2, "")
+	study := bee.File("study.yaml", `study: held
+job: {file: job.yaml, run: "echo counted 1"}
+environments: {plain: {runtime: rootless}, equal: {runtime: rootless}}
+metrics: {seconds: {builtin: seconds, primary: true}}
+`)
+	killed := func(name string) string {
+		t.Helper()
+		out := filepath.Join(bee.Dir, name)
+		c := bee.Command("bench", "run", "--wait", "0s", study, "--site", "cluster", "--blocks", "1000", "-o", out)
+		var log bytes.Buffer
+		c.Stderr = &log
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, time.Minute, func() error {
+			rows, err := os.ReadFile(filepath.Join(out, "results.jsonl"))
+			if n := bytes.Count(rows, []byte("\n")); err == nil && n < 2 {
+				err = fmt.Errorf("%d rows; bee prints %s", n, &log)
+			}
+			return err
+		})
+		if used := bee.Must("sweep", "--dry-run"); strings.Contains(used, "cluster\t") {
+			t.Errorf("the sweep would remove what is in use:\n%s", used)
+		}
+		if err := c.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		c.Wait() //nolint:errcheck // it was killed
+		return out
+	}
+	out := killed("out")
+	before := hostsOf(t, out)
+	if len(before.Held) != 1 || before.Held[0].Site != "cluster" || before.Held[0].Allocation == "" || before.Held[0].Released || len(before.Held[0].Hosts) != 1 {
+		t.Fatalf("a study that was killed holds %+v", before.Held)
+	}
+	if found := bee.Must("sweep", "--dry-run"); !strings.Contains(found, before.Held[0].Owner) {
+		t.Errorf("the sweep does not find %s:\n%s", before.Held[0].Owner, found)
+	}
+	// Its runs and its allocation are there. It continues in that, to the number of blocks that
+	// the plan has now.
+	plan := filepath.Join(out, "plan.json")
+	text, err := os.ReadFile(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := strings.NewReplacer(`"most_blocks": 1000`, `"most_blocks": 1`, `"least_blocks": 1000`, `"least_blocks": 1`).Replace(string(text))
+	if err := os.WriteFile(plan, []byte(few), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	bee.Must("bench", "resume", "--wait", "0s", out)
+	after := hostsOf(t, out)
+	if len(after.Held) != 1 || after.Held[0].Allocation != before.Held[0].Allocation || !after.Held[0].Released {
+		t.Errorf("it continued on %+v, and before had %+v", after.Held, before.Held)
+	}
+	measured := 0
+	for _, e := range after.Exercised {
+		if measured += e.Measured; len(e.Hosts) != 1 || e.Hosts[0] != after.Exercised[0].Hosts[0] {
+			t.Errorf("%s was measured on %v, others on %v", e.Environment, e.Hosts, after.Exercised[0].Hosts)
+		}
+	}
+	if measured < 6 { // two blocks of three
+		t.Errorf("%d measurements on %+v", measured, after.Exercised)
+	}
+	if queue, err := farm.Do("squeue", "--noheader"); err != nil || strings.Contains(queue, after.Held[0].Allocation) {
+		t.Errorf("the allocation is left: %v\n%s", err, queue)
+	}
+
+	if !testkit.Everything() {
+		return
+	}
+	owner := hostsOf(t, killed("swept")).Held[0].Owner
+	if found := bee.Must("sweep"); !strings.Contains(found, owner) {
+		t.Errorf("the sweep does not find %s:\n%s", owner, found)
+	}
+}
+
+// TestCoresOfAJobAreBounded: the processes of a job use as many cores as it names.
+func TestCoresOfAJobAreBounded(t *testing.T) {
+	testkit.AsRootToo(t)
+	bee, job := busyboxJob(t, "cores: 1", "run: grep Cpus_allowed_list /proc/self/status")
+	list := func(text string) string {
+		_, cores, _ := strings.Cut(text, ":")
+		cores, _, _ = strings.Cut(strings.TrimSpace(cores), "\n")
+		return cores
+	}
+	bee.Oversubscribe()
+	if cores := list(bee.Try("run", "-q", job).Stdout); cores == "" || strings.ContainsAny(cores, "-,") {
+		t.Errorf("a job of one core may use %q", cores)
+	}
+}
