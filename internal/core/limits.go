@@ -6,9 +6,13 @@ import (
 )
 
 // CoresVariable, in the environment of a container's first process, is the number of cores
-// that the container's processes may use, of those of its host. Containers that share a host
-// have theirs one after the other, by the number of their node.
-const CoresVariable = "BEE_LIMIT_CORES"
+// that the container's processes may use, of those of its host. CoreSetVariable has the numbers
+// of these cores, with commas. Where it is absent, or the process may not use all of them,
+// containers that share a host have theirs one after the other, by the number of their node.
+const (
+	CoresVariable   = "BEE_LIMIT_CORES"
+	CoreSetVariable = "BEE_LIMIT_CORE_SET"
+)
 
 // MemoryVariable, in the same environment, is the memory in bytes that the container's processes
 // may use together. Runtimes limit it, where the host allows.

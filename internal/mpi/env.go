@@ -25,6 +25,8 @@ type Job struct {
 	// Guests means that the hosts are virtual machines, whose only other interface
 	// leads to no other host.
 	Guests bool
+	// Limited means that ranks keep to some of their host's cores, of which MPI does not know.
+	Limited bool
 	// Root means that ranks run as uid 0, which Open MPI refuses unless asked.
 	Root bool
 }
@@ -79,7 +81,7 @@ func Environment(j Job) []string {
 		env = append(env, "PMIX_MCA_gds=hash")
 	}
 	shared, over := crowding(j.Hosts)
-	if shared || over {
+	if shared || over || j.Limited {
 		env = append(env, "OMPI_MCA_hwloc_base_binding_policy=none", "PRTE_MCA_hwloc_default_binding_policy=none", "I_MPI_PIN=off")
 	}
 	if shared {

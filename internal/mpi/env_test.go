@@ -72,15 +72,19 @@ func TestRanksAreNotBoundWhereHostsShareProcessors(t *testing.T) {
 		name        string
 		hosts       []Host
 		bind, yield bool
+		limited     bool
 	}{
-		{"own machines", []Host{{Name: "a", Slots: 2, CPUs: 2, Machine: "m"}, {Name: "b", Slots: 2, CPUs: 2, Machine: "n"}}, true, false},
-		{"one machine, enough processors", []Host{{Name: "a", Slots: 1, CPUs: 2, Machine: "m"}, {Name: "b", Slots: 1, CPUs: 2, Machine: "m"}}, false, false},
-		{"one machine, too few", []Host{{Name: "a", Slots: 2, CPUs: 2, Machine: "m"}, {Name: "b", Slots: 2, CPUs: 2, Machine: "m"}}, false, true},
-		{"more slots than processors", []Host{{Name: "a", Slots: 4, CPUs: 2, Machine: "m"}}, false, true},
-		{"nothing known", []Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 4}}, true, false},
+		{"own machines", []Host{{Name: "a", Slots: 2, CPUs: 2, Machine: "m"}, {Name: "b", Slots: 2, CPUs: 2, Machine: "n"}}, true, false, false},
+		{"one machine, enough processors", []Host{{Name: "a", Slots: 1, CPUs: 2, Machine: "m"}, {Name: "b", Slots: 1, CPUs: 2, Machine: "m"}}, false, false, false},
+		{"one machine, too few", []Host{{Name: "a", Slots: 2, CPUs: 2, Machine: "m"}, {Name: "b", Slots: 2, CPUs: 2, Machine: "m"}}, false, true, false},
+		{"more slots than processors", []Host{{Name: "a", Slots: 4, CPUs: 2, Machine: "m"}}, false, true, false},
+		{"nothing known", []Host{{Name: "a", Slots: 4}, {Name: "b", Slots: 4}}, true, false, false},
+		{"fewer cores than the machine has", []Host{{Name: "a", Slots: 1, CPUs: 1, Machine: "m"}}, false, false, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			all := strings.Join(Environment(testJob(c.hosts...)), "\n")
+			job := testJob(c.hosts...)
+			job.Limited = c.limited
+			all := strings.Join(Environment(job), "\n")
 			if got := !strings.Contains(all, "binding_policy=none"); got != c.bind {
 				t.Errorf("ranks bound: %v", got)
 			}

@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/reservation"
 )
 
 // maker makes this node's container, and the machine around it, of what the head has
@@ -91,6 +92,12 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container.Conta
 		release()
 		return nil, err
 	}
+	if p.Cores > 0 {
+		var free func()
+		spec.Env, free = limitCores(spec.Env, p.Cores)
+		b.Release = both(release, free)
+		release = b.Release
+	}
 	spec.User = user
 	if spec.Dirs, err = k.images.Missing(ctx, p.Image, ownDirs(p, spec.Mounts)); err != nil {
 		release()
@@ -152,6 +159,17 @@ func (k *maker) imageUser(ctx context.Context, rt driver.Runtime) (*core.Account
 }
 
 func both(a, b func()) func() { return func() { a(); b() } }
+
+// limitCores has the first process of a container keep to so many cores, which no other
+// container of this user has until they are released.
+func limitCores(env []string, n int) (limited []string, release func()) {
+	set, release := reservation.Own().Cores(n)
+	words := make([]string, len(set))
+	for i, number := range set {
+		words[i] = strconv.Itoa(number)
+	}
+	return append(env, core.CoresVariable+"="+strconv.Itoa(n), core.CoreSetVariable+"="+strings.Join(words, ",")), release
+}
 
 func workdirOf(plan *plan.Plan) string {
 	return plan.Image.Config.Workdir(plan.Workdir, plan.Volume)
@@ -229,9 +247,13 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 
 // mpiJob describes the hosts to package mpi.
 func mpiJob(plan *plan.Plan, members []peercall.Member, network peercall.Network) mpi.Job {
-	job := mpi.Job{RunDir: container.InsideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Root: plan.Root || os.Geteuid() == 0}
+	job := mpi.Job{RunDir: container.InsideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Limited: plan.Cores > 0, Root: plan.Root || os.Geteuid() == 0}
 	for _, m := range members {
-		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.Address(), Slots: m.Slots, CPUs: m.Processors, Machine: m.Machine})
+		processors := m.Processors
+		if plan.Cores > 0 {
+			processors = min(processors, plan.Cores)
+		}
+		job.Hosts = append(job.Hosts, mpi.Host{Name: m.Name, IP: m.Address(), Slots: m.Slots, CPUs: processors, Machine: m.Machine})
 	}
 	return job
 }

@@ -70,6 +70,8 @@ type Plan struct {
 	VM *VM `json:"vm,omitempty"`
 	// Slots is mpirun's slots per host; 0 means each host's own cores.
 	Slots int `json:"slots"`
+	// Cores is how many cores of its host the processes of each container may use; 0: all.
+	Cores int `json:"cores,omitempty"`
 	// Memory is what the processes of each container may use, in bytes; 0: all.
 	Memory int64 `json:"memory,omitempty"`
 	// Env is the Beefile's env; Secrets likewise, but never written anywhere.

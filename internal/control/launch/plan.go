@@ -31,7 +31,7 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		Timeout: job.Timeout, Grace: DefaultGrace, JoinTimeout: joinTimeout,
 	}
 	if job.VM == nil { // else guests have it as their hardware
-		p.Memory = int64(job.Memory)
+		p.Cores, p.Memory = job.Cores, int64(job.Memory)
 	}
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)

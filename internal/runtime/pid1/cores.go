@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -25,7 +26,10 @@ func limitCores() error {
 	if err := unix.SchedGetaffinity(0, &all); err != nil {
 		return fmt.Errorf("ask for this process's cores: %w", err)
 	}
-	set := share(&all, n, rank)
+	set := named(&all, n, os.Getenv(core.CoreSetVariable))
+	if set == nil {
+		set = share(&all, n, rank)
+	}
 	// Threads that start meanwhile have the cores of the thread that starts them.
 	for range 2 {
 		threads, err := os.ReadDir("/proc/self/task")
@@ -43,6 +47,22 @@ func limitCores() error {
 		}
 	}
 	return nil
+}
+
+// named are the n cores of a list; nil: it has others, or some that this process may not use.
+func named(all *unix.CPUSet, n int, list string) *unix.CPUSet {
+	set := &unix.CPUSet{}
+	for word := range strings.SplitSeq(list, ",") {
+		i, err := strconv.Atoi(word)
+		if err != nil || !all.IsSet(i) {
+			return nil
+		}
+		set.Set(i)
+	}
+	if set.Count() != n {
+		return nil
+	}
+	return set
 }
 
 // share is the part of n cores of a set that the rank-th container has. Where there are too

@@ -28,3 +28,16 @@ func TestShare(t *testing.T) {
 		}
 	}
 }
+
+// TestNamed: cores that the node has chosen, and others where the process may not use those.
+func TestNamed(t *testing.T) {
+	var all unix.CPUSet
+	for _, c := range []int{1, 3, 5} {
+		all.Set(c)
+	}
+	for list, right := range map[string]bool{"1,5": true, "3,1": true, "1": false, "1,2": false, "1,1": false, "": false, "1,x": false, "1,3,5": false, "1,-1": false, "1,99999999": false} {
+		if set := named(&all, 2, list); (set != nil) != right {
+			t.Errorf("%q: %v", list, set)
+		}
+	}
+}
