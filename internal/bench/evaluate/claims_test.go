@@ -166,4 +166,16 @@ func TestOtherLibraries(t *testing.T) {
 	if cores["seconds"] != stats.Withheld {
 		t.Errorf("fewer cores: %s", cores["seconds"])
 	}
+	for more, want := range map[int64]stats.Verdict{0: stats.Equivalent, 1 << 30: stats.Withheld} {
+		memory := verdicts(rows(12, 1, func(r *record.Row) {
+			limit := int64(1 << 30)
+			if r.Environment == "box" {
+				limit += more
+			}
+			r.MemoryLimit = &limit
+		}), plan())
+		if memory["seconds"] != want {
+			t.Errorf("%d more bytes of memory: %s, expected %s", more, memory["seconds"], want)
+		}
+	}
 }

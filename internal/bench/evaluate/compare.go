@@ -64,6 +64,7 @@ func Compare(from, to Series) Comparison {
 		c.Of = ComparesOverheads
 	}
 	a, b := index(from.Rows), index(to.Rows)
+	var tests stats.Unpaired
 	for _, point := range to.Plan.Points {
 		for _, e := range to.Plan.Environments {
 			if c.Of == ComparesOverheads && (e.Name == to.Plan.Baseline || from.Plan.Baseline != to.Plan.Baseline) {
@@ -78,9 +79,9 @@ func Compare(from, to Series) Comparison {
 					x := Change{
 						Point: point.ID, Environment: e.Name, Metric: m.Name, Key: k, Unit: m.Unit, Primary: m.Primary && !m.Sweep,
 						FromMedian: stats.Median(a.figures(point.ID, e.Name, m.Name, k)), ToMedian: stats.Median(b.figures(point.ID, e.Name, m.Name, k)),
-						FromBlocks: len(one), ToBlocks: len(other), P: stats.MannWhitney(other, one),
+						FromBlocks: len(one), ToBlocks: len(other), P: tests.MannWhitney(other, one),
 					}
-					x.Change, x.NinetyFive = stats.Shift(other, one, 0.95)
+					x.Change, x.NinetyFive = tests.Shift(other, one, 0.95)
 					c.Changes = append(c.Changes, x)
 				}
 			}

@@ -23,20 +23,24 @@ const enoughLooks = 5
 
 // used is what computed in the counted rows of an environment at a point.
 type used struct {
-	rows  int            // in which programs were seen
-	files map[string]int // rows that have each file
-	sums  map[string]string
-	cores map[int]bool
+	rows   int            // in which programs were seen
+	files  map[string]int // rows that have each file
+	sums   map[string]string
+	cores  map[int]bool
+	memory map[int64]bool
 	// mixed are files of the same path with other contents within the environment.
 	mixed []string
 }
 
 func (x *table) used(point, environment string) used {
-	u := used{files: map[string]int{}, sums: map[string]string{}, cores: map[int]bool{}}
+	u := used{files: map[string]int{}, sums: map[string]string{}, cores: map[int]bool{}, memory: map[int64]bool{}}
 	for _, c := range x.order[series{point, environment}] {
 		r := x.cells[c]
 		if r.Cores > 0 {
 			u.cores[r.Cores] = true
+		}
+		if r.MemoryLimit != nil {
+			u.memory[*r.MemoryLimit] = true
 		}
 		if len(r.Programs) > 0 {
 			u.rows++
@@ -129,7 +133,22 @@ func (x *table) unfair(point, environment, baseline string) []string {
 	if len(one.cores) > 0 && len(base.cores) > 0 && !maps.Equal(one.cores, base.cores) {
 		add(fmt.Sprintf("%s computes on %s cores, and %s on %s", environment, numbers(one.cores), baseline, numbers(base.cores)))
 	}
+	if len(one.memory) > 0 && len(base.memory) > 0 && !maps.Equal(one.memory, base.memory) {
+		add(fmt.Sprintf("%s may use %s of memory, and %s %s", environment, limits(one.memory), baseline, limits(base.memory)))
+	}
 	return reasons
+}
+
+func limits(set map[int64]bool) string {
+	var all []string
+	for _, n := range slices.Sorted(maps.Keys(set)) {
+		if n == 0 {
+			all = append(all, "all")
+		} else {
+			all = append(all, fmt.Sprintf("%d MiB", n>>20))
+		}
+	}
+	return strings.Join(all, " or ")
 }
 
 func numbers(set map[int]bool) string {

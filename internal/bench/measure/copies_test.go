@@ -14,7 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/runner"
 	"github.com/bee-hpc/bee/internal/bench/study"
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -117,14 +116,14 @@ func TestLimits(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if split.Nodes != 2 || split.Env[core.CoresVariable] != "1" || split.VM != nil {
+	if split.Nodes != 2 || split.Cores != 1 || split.VM != nil {
 		t.Errorf("two containers of one core each are %d nodes with %v", split.Nodes, split.Env)
 	}
 	guests, err := k.Job(at("1"), "guests", "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if guests.Nodes != 2 || guests.VM.PerHost != 2 || guests.VM.CPUs != 1 || guests.VM.Memory != 1<<30 || guests.Env[core.CoresVariable] != "" {
+	if guests.Nodes != 2 || guests.VM.PerHost != 2 || guests.VM.CPUs != 1 || guests.VM.Memory != 1<<30 || guests.Cores != 0 {
 		t.Errorf("two guests are %d nodes of %+v with %v", guests.Nodes, guests.VM, guests.Env)
 	}
 	if split.Memory != 512<<20 || guests.Memory != 0 {

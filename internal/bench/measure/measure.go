@@ -10,13 +10,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"sort"
-	"strconv"
 	"strings"
 	"time"
 
@@ -138,13 +136,8 @@ func limit(job *spec.Job, e *study.Environment, cores int) {
 	if e.Limit.Memory > 0 {
 		job.Memory = e.Limit.Memory
 	}
-	env := map[string]string{}
 	if cores > 0 {
-		env[core.CoresVariable], env["OMPI_MCA_hwloc_base_binding_policy"], env["PRTE_MCA_hwloc_default_binding_policy"] = strconv.Itoa(cores), "none", "none"
-	}
-	if len(env) > 0 {
-		maps.Copy(env, job.Env)
-		job.Env = env
+		job.Cores = cores
 	}
 }
 
@@ -191,6 +184,10 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
 	row.Foreign, row.Runtime = outcome.Found.Foreign, outcome.Runtime
 	row.Programs, row.Cores, row.Flags = outcome.Found.Programs, outcome.Found.Cores, append(row.Flags, t.doubts(outcome)...)
+	if job.VM == nil && outcome.Found.Cores > 0 && slices.Contains(t.Study.Fair, "same-limits") {
+		limit := outcome.Found.Memory * int64(max(1, t.Study.Environments[m.Environment].PerHost))
+		row.MemoryLimit = &limit
+	}
 	row.Log = filepath.Join(record.LogsDir, logName(m))
 	if err := keep(filepath.Join(t.Dir, row.Log), output.Bytes(), outcome.Failed); err != nil {
 		return row, err
@@ -221,9 +218,6 @@ func (t *Taker) doubts(o Outcome) []string {
 	}
 	if slices.Contains(t.Study.Fair, "cold-files") {
 		flags = append(flags, "nothing verified that files were read from the disk and not from memory")
-	}
-	if t.Study.Method.Reuse != "none" {
-		flags = append(flags, "nothing was reused between measurements, although the study asks for it")
 	}
 	if o.Energy == 0 && slices.ContainsFunc(t.Study.MetricNames, func(name string) bool { return t.Study.Metrics[name].Builtin == "energy" }) {
 		flags = append(flags, "the energy could not be read here")

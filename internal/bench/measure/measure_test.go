@@ -147,10 +147,10 @@ func TestEnergy(t *testing.T) {
 // TestWhatIsNotDoneIsFlagged: what a study asks for is done or flagged.
 func TestWhatIsNotDoneIsFlagged(t *testing.T) {
 	k := taker(t, nil)
-	k.Study.Fair, k.Study.Method.Reuse = []string{"cold-files"}, "block"
+	k.Study.Fair = []string{"cold-files"}
 	k.Study.MetricNames, k.Study.Metrics["energy"] = append(k.Study.MetricNames, "energy"), study.Metric{Builtin: "energy"}
 	flags := k.doubts(Outcome{})
-	for _, word := range []string{"from the disk", "reuse", "energy"} {
+	for _, word := range []string{"from the disk", "energy"} {
 		if !slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, word) }) {
 			t.Errorf("flags %q lack that of %s", flags, word)
 		}

@@ -209,6 +209,9 @@ type Row struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Cores are those that a process could use; 0: not known.
 	Cores int `json:"cores,omitempty"`
+	// MemoryLimit is what processes could use in bytes, where the study wants it to be the same;
+	// 0: no limit; absent: not known.
+	MemoryLimit *int64 `json:"memory_limit,omitempty"`
 	// Unfair are findings that withhold the verdict; Flags stand beside it.
 	Unfair []string `json:"unfair,omitempty"`
 	Flags  []string `json:"flags,omitempty"`

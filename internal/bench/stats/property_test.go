@@ -111,7 +111,7 @@ func TestLargeSamples(t *testing.T) {
 	if a, b := SignedRank(x[:n]), SignedRank(x); math.Abs(math.Log(a/b)) > 0.7 {
 		t.Errorf("p of %d pairs is %v, of one more %v", n, a, b)
 	}
-	if a, b := MannWhitney(x[:50], x[50:100]), MannWhitney(x[:50], x[50:101]); math.Abs(math.Log(a/b)) > 0.7 {
+	if a, b := new(Unpaired).MannWhitney(x[:50], x[50:100]), new(Unpaired).MannWhitney(x[:50], x[50:101]); math.Abs(math.Log(a/b)) > 0.7 {
 		t.Errorf("p of 100 values is %v, of one more %v", a, b)
 	}
 }
@@ -119,7 +119,7 @@ func TestLargeSamples(t *testing.T) {
 // TestConstants has an answer for samples without any spread.
 func TestConstants(t *testing.T) {
 	x := []float64{2, 2, 2, 2, 2, 2}
-	if SignedRank(make([]float64, 6)) != 1 || MannWhitney(x, x) != 1 || Trend(x).P != 1 || len(Outliers(x)) != 0 {
+	if SignedRank(make([]float64, 6)) != 1 || new(Unpaired).MannWhitney(x, x) != 1 || Trend(x).P != 1 || len(Outliers(x)) != 0 {
 		t.Error("constants differ from themselves")
 	}
 	if i := WalshInterval(x, 0.9); i != (Interval{2, 2}) {
@@ -186,4 +186,20 @@ func (c *Contrast) values() []float64 {
 		x[i] = p.Env
 	}
 	return x
+}
+
+// TestDistributionsAreKept: the second sample of a size has the p-value and the interval that it
+// has alone.
+func TestDistributionsAreKept(t *testing.T) {
+	var kept Unpaired
+	x, y := []float64{1, 5, 9, 12, 13}, []float64{2, 3, 4, 10}
+	for range 2 {
+		one, alone := kept.MannWhitney(x, y), new(Unpaired).MannWhitney(x, y)
+		_, interval := kept.Shift(x, y, 0.8)
+		_, own := new(Unpaired).Shift(x, y, 0.8)
+		if one != alone || one >= 1 || interval != own {
+			t.Errorf("p %v and %v, intervals %v and %v", one, alone, interval, own)
+		}
+		x, y = y, x
+	}
 }

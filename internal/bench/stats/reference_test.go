@@ -77,8 +77,8 @@ func TestReference(t *testing.T) {
 	}
 	for i, c := range r.Unpaired {
 		what := fmt.Sprintf("unpaired %d (%d, %d): ", i, len(c.X), len(c.Y))
-		near(t, what+"p", MannWhitney(c.X, c.Y), &c.P)
-		estimate, interval := Shift(c.X, c.Y, c.Shift.Level)
+		near(t, what+"p", new(Unpaired).MannWhitney(c.X, c.Y), &c.P)
+		estimate, interval := new(Unpaired).Shift(c.X, c.Y, c.Shift.Level)
 		near(t, what+"shift", estimate, &c.Shift.Estimate)
 		near(t, what+"low", interval.Low, c.Shift.Low)
 		near(t, what+"high", interval.High, c.Shift.High)

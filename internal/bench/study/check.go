@@ -21,14 +21,14 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func words() map[string][]string {
 	return map[string][]string{
 		"method.name":            {Robust, Beserra, Published},
-		"method.reuse":           {"none", "block", "study"},
+		"method.reuse":           {"none"},
 		"method.summary":         {string(stats.ByMean), string(stats.ByMedian), string(stats.ByBest), string(stats.ByWorst), string(stats.ByTrim)},
 		"copies.metric":          {"sum", "each"},
 		"fair[]":                 {"same-binaries", "same-limits", "out-of-cache", "cold-files"},
 		"metrics[].better":       {string(stats.Lower), string(stats.Higher)},
 		"metrics[].builtin":      slices.Sorted(maps.Keys(builtins())),
 		"claims[].says":          {string(stats.Equivalent), string(stats.Slower), string(stats.Faster)},
-		"environments[].native":  {"image", "host"},
+		"environments[].native":  {"image"},
 		"environments[].runtime": append(slices.Clone(spec.Runtimes()), "native", "lxc"),
 	}
 }
@@ -113,7 +113,9 @@ func (s *Study) checkEnvironments(d *spec.Document) {
 		if e.Runtime != "" {
 			d.OneOf(at+".runtime", e.Runtime, words()["environments[].runtime"])
 		}
-		if e.Native != "" {
+		if e.Native == "host" {
+			d.Problem(at+".native", "leave it out: the image's programs are measured", "%s.native: another program than the image's would be compared", at)
+		} else if e.Native != "" {
 			d.OneOf(at+".native", e.Native, words()["environments[].native"])
 			if e.Runtime != "native" && d.Read(at+".runtime") {
 				d.ProblemOfKey(at+".native", "add `runtime: native`", "%s.native: only `runtime: native` runs without a container", at)
@@ -275,6 +277,10 @@ func (s *Study) checkComparisons(d *spec.Document) {
 		d.OneOf("copies.metric", s.Copies.Metric, words()["copies.metric"])
 	}
 	m := s.Method
+	if m.Reuse == "block" || m.Reuse == "study" {
+		d.Problem("method.reuse", "leave it out", "method.reuse: each measurement starts its own container or guest, and nothing is reused")
+		m.Reuse = "none"
+	}
 	for key, value := range map[string]string{"method.name": m.Name, "method.reuse": m.Reuse, "method.summary": m.Summary} {
 		d.OneOf(key, value, words()[key])
 	}

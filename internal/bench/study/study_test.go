@@ -186,6 +186,8 @@ func TestMistakes(t *testing.T) {
 		{"two sources of a metric", minimal("regex:", "jq: .a, regex:"), "5:17", "exactly one of", ""},
 		{"jq that is none", minimal(`regex: '^Time: (\S+)'`, `jq: '.a | ('`), "5:22", "jq:", ""},
 		{"unknown builtin", minimal(`regex: '^Time: (\S+)', unit: s, better: lower`, `builtin: secs`), "5:27", `"secs" is not known`, `did you mean "seconds"?`},
+		{"reuse, which is not done", minimal("metrics:", "method: {reuse: block}\nmetrics:"), "5:17", "nothing is reused", "leave it out"},
+		{"programs of the host", minimal("runtime: native", "runtime: native, native: host"), "4:50", "another program than the image's", "leave it out"},
 		{"unknown runtime", minimal("runtime: native", "runtime: nativ"), "4:34", `"nativ" is not known`, `did you mean "native"?`},
 		{"unknown size", minimal("metrics:", "sizes: {big: {n: [9]}}\nmetrics:"), "5:9", `"big" is no size`, "paper"},
 		{"zip of two lengths", minimal("n: [1, 2]", "n: [1, 2], m: [1]", "x ${n}", "x ${n} ${m}", "environments:", "zip: [[n, m]]\nenvironments:"), "3:1", "n has 2 values and m has 1", ""},
