@@ -34,7 +34,7 @@ func TestRunASIFFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	part := filepath.Join(filepath.Dir(filepath.Dir(dir)), "part")
-	if out, err := exec.Command("mksquashfs", filepath.Dir(dir), part, "-no-progress", "-all-root").CombinedOutput(); err != nil {
+	if out, err := exec.Command("mksquashfs", filepath.Dir(dir), part, "-no-progress", "-all-root", "-comp", "lzo").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	raw, err := os.ReadFile(part)

@@ -100,7 +100,7 @@ func readSIF(t *testing.T, file string, most int64) (*Image, error) {
 func TestSIF(t *testing.T) {
 	dir := sifTree(t)
 	ids := map[string]bool{}
-	for _, options := range [][]string{{"-comp", "gzip"}, {"-comp", "xz"}, {"-comp", "zstd"}, {"-noI", "-noD", "-noF"}, {"-no-fragments"}, {"-b", "4096"}} {
+	for _, options := range [][]string{{"-comp", "gzip"}, {"-comp", "xz"}, {"-comp", "zstd"}, {"-comp", "lz4"}, {"-comp", "lzo"}, {"-noI", "-noD", "-noF"}, {"-no-fragments"}, {"-b", "4096"}} {
 		i, err := readSIF(t, makeSIF(t, dir, sif.FsSquash, options...), 64<<20)
 		if err != nil {
 			t.Errorf("%v: %v", options, err)
@@ -111,7 +111,7 @@ func TestSIF(t *testing.T) {
 		if c := i.File.Config; i.File.Architecture != "arm64" || strings.Join(c.Cmd, " ") != "/.singularity.d/runscript" || strings.Join(c.Env, "|") != "PATH=/opt/bin:/bin|LANG=C.UTF-8|X=a b|OMP_NUM_THREADS=4" {
 			t.Errorf("%v: %+v", options, i.File)
 		}
-		if options[0] == "-comp" && options[1] == "xz" {
+		if options[0] == "-comp" && options[1] == "lzo" {
 			sameTree(t, dir, i)
 		}
 	}
@@ -169,21 +169,21 @@ func TestSIFsThatCannotBeRead(t *testing.T) {
 		})
 	}
 	for name, file := range map[string]string{
-		"empty":               changed(func([]byte) []byte { return nil }),
-		"no SIF":              changed(func(b []byte) []byte { return append([]byte("x"), b...) }),
-		"cut in its head":     changed(func(b []byte) []byte { return b[:90] }),
-		"cut in its list":     changed(func(b []byte) []byte { return b[:5000] }),
-		"cut in its files":    changed(func(b []byte) []byte { return b[:len(b)-8<<10] }),
-		"billions of parts":   put(sifCountAt, 1<<31),
-		"negative parts":      put(sifCountAt+4, 1<<31),
-		"billions of files":   put(root+4, 1<<31),
-		"no file":             put(root+4, 0),
-		"few files":           put(root+4, 3),
+		"empty":             changed(func([]byte) []byte { return nil }),
+		"no SIF":            changed(func(b []byte) []byte { return append([]byte("x"), b...) }),
+		"cut in its head":   changed(func(b []byte) []byte { return b[:90] }),
+		"cut in its list":   changed(func(b []byte) []byte { return b[:5000] }),
+		"cut in its files":  changed(func(b []byte) []byte { return b[:len(b)-8<<10] }),
+		"billions of parts": put(sifCountAt, 1<<31),
+		"negative parts":    put(sifCountAt+4, 1<<31),
+		"billions of files": put(root+4, 1<<31),
+		"no file":           put(root+4, 0),
+
 		"fragments":           put(root+16, 1<<31),
 		"blocks of gigabytes": put(root+12, 1<<30),
 		"no SquashFS":         put(root, 0),
 		"ext3":                makeSIF(t, dir, sif.FsExt3),
-		"lz4":                 makeSIF(t, dir, sif.FsSquash, "-comp", "lz4"),
+		"lzma":                makeSIF(t, dir, sif.FsSquash, "-comp", "lzma"),
 		"encrypted":           makeSIF(t, dir, sif.FsEncryptedSquashfs),
 	} {
 		if i, err := readSIF(t, file, 64<<20); !core.IsKind(err, core.Invalid) && !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
