@@ -67,8 +67,9 @@ func (a *runCommands) continueRequeued(ctx context.Context, s *workspace.Session
 		return true, err
 	}
 	if run, err = s.Store.Run(ctx, run.ID); err == nil && run.State.Resumable() {
-		if run, err = newResumeCommands(a.Workspace).regranted(run); err == nil {
-			run, err = s.Resume(ctx, run, nil)
+		var sites []spec.Site
+		if sites, err = newResumeCommands(a.Workspace).inAllocation(run); err == nil {
+			run, err = s.Resume(ctx, run, sites)
 		}
 	}
 	if err != nil {

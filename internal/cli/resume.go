@@ -219,18 +219,30 @@ func (a *resumeCommands) lockSuspended(ctx context.Context, s *workspace.Session
 	}
 }
 
-// regranted returns a run with the sites of the allocation that this process is in, if any.
-func (a *resumeCommands) regranted(run state.Run) (state.Run, error) {
+// inAllocation returns the sites on which a run continues that is resumed in an allocation of
+// Slurm's; none outside of one.
+func (a *resumeCommands) inAllocation(run state.Run) ([]spec.Site, error) {
+	allocation := workspace.Allocation()
+	if allocation == "" {
+		return nil, nil
+	}
 	f, err := a.FindSites()
 	if err != nil {
-		return run, nil //nolint:nilerr // the run keeps the sites that it has
+		return nil, nil //nolint:nilerr // the run keeps the sites that it has
 	}
-	return control.Regranted(run, f.Sites)
+	return control.InAllocation(run, f.Sites, allocation)
 }
 
 // goOn has a suspended run continue in the background.
 func (a *resumeCommands) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
-	if err := s.AskResume(ctx, run, sites); err != nil { // from here on `bee supervise` continues it, too
+	var err error
+	if len(sites) == 0 {
+		sites, err = a.inAllocation(run)
+	}
+	if err == nil {
+		err = s.AskResume(ctx, run, sites) // from here on `bee supervise` continues it, too
+	}
+	if err != nil {
 		return run, err
 	}
 	lock, err := a.lockSuspended(ctx, s, run) // nobody else shall carry it on meanwhile
@@ -239,9 +251,6 @@ func (a *resumeCommands) goOn(ctx context.Context, s *workspace.Session, run sta
 	}
 	run, err = s.Store.Run(ctx, run.ID) // a controller that had it may have continued it meanwhile
 	if lock != nil {
-		if err == nil && len(sites) == 0 {
-			run, err = a.regranted(run)
-		}
 		if err == nil {
 			run, err = s.ApplyResume(ctx, run)
 		}

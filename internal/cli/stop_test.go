@@ -3,6 +3,8 @@ package cli
 import (
 	"bufio"
 	"context"
+	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/signal"
@@ -14,8 +16,10 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/supervisor"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestStopTellsWhatItWaitsFor: a run that does not end at once, as its site is
@@ -145,5 +149,65 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(reported.String(), "another bee process looks what has become of it") {
 			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, reported.String())
 		}
+	}
+}
+
+// TestResumeInAnAllocation: a run whose allocation is over continues in that in which it is
+// resumed, and outside of any on what its sites file has, also where another process has
+// the run and continues it.
+func TestResumeInAnAllocation(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "sites.yaml")
+	if err := os.WriteFile(file, []byte("sites:\n  - {name: rack, provider: local}\n  - {name: cluster, provider: slurm}\n  - {name: other, provider: slurm}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for allocation, want := range map[string]string{"8": "cluster 8, rack", "": "rack, cluster"} {
+		t.Run("allocation "+allocation, func(t *testing.T) {
+			t.Setenv("SLURM_JOB_ID", allocation)
+			submission, err := json.Marshal(control.Submission{
+				Version: 1,
+				Job: spec.Job{Sites: []string{"rack", "cluster"}}, SitesFile: file,
+				Sites: []spec.Site{{Name: "rack", Provider: "local"}, {Name: "cluster", Provider: "slurm", Slurm: &spec.Slurm{Job: "7"}}},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Submission: submission})
+			other, err := d.store.Locks().Acquire("aaaa1111")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Unlock()
+			resumed := make(chan error, 1)
+			go func() { resumed <- d.bee("--sites", file, "resume", "pi") }()
+			testkit.Eventually(t, time.Minute, func() error {
+				r, err := d.store.Requests().Open(t.Context(), "aaaa1111", state.RequestResume)
+				if err == nil && r == nil {
+					err = errors.New("nothing is asked")
+				}
+				return err
+			})
+			run, err := d.store.Run(t.Context(), "aaaa1111")
+			if err == nil {
+				run, err = (&control.Controller{Store: d.store}).ApplyResume(t.Context(), run)
+			}
+			if err := errors.Join(err, <-resumed); err != nil {
+				t.Fatal(err)
+			}
+			sub, err := control.SubmissionOf(run)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, s := range sub.Sites {
+				word := s.Name
+				if s.Granted() {
+					word += " " + s.Slurm.Job
+				}
+				got = append(got, word)
+			}
+			if strings.Join(got, ", ") != want {
+				t.Errorf("it continues on %q, not on %q", got, want)
+			}
+		})
 	}
 }

@@ -53,7 +53,13 @@ func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run,
 	if n := len(attempts); n > 0 && attempts[n-1].N != r.Attempt { // it was resumed since
 		return run, c.Store.Requests().Answer(ctx, r.ID, state.RequestOvertaken, "")
 	}
-	again, err := queued(ctx, c.Store, run, r.Sites)
+	again := run
+	if len(r.Sites) == 0 {
+		again, err = leaveAllocations(run, spec.LoadSites)
+	}
+	if err == nil {
+		again, err = queued(ctx, c.Store, again, r.Sites)
+	}
 	if err != nil {
 		return run, errors.Join(err, c.Store.Requests().Answer(context.WithoutCancel(ctx), r.ID, state.RequestRefused, core.Printable(err.Error(), maxText)))
 	}
@@ -101,20 +107,35 @@ func queued(ctx context.Context, store *state.Store, run state.Run, named json.R
 	return run, nil
 }
 
-// Regranted gives a suspended run with those of its sites that were in an allocation of
-// Slurm's as they are now, where they are in another one or in none: the old one's time is
-// over.
-func Regranted(run state.Run, now []spec.Site) (state.Run, error) {
+// InAllocation returns those sites, as they are in an allocation of Slurm's, that have its
+// hosts and that the job of a run may use: what its user expects who resumes it there.
+func InAllocation(run state.Run, sites []spec.Site, allocation string) ([]spec.Site, error) {
 	sub, err := SubmissionOf(run)
 	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(slices.Clone(sites), func(s spec.Site) bool {
+		return !s.Granted() || s.Slurm.Job != allocation || len(sub.Job.Sites) > 0 && !slices.Contains(sub.Job.Sites, s.Name)
+	}), nil
+}
+
+// leaveAllocations replaces sites of a suspended run that were in allocations by those that
+// its sites file has of the same names: the allocations' time is over.
+func leaveAllocations(run state.Run, load func(string) (spec.SitesFile, error)) (state.Run, error) {
+	sub, err := SubmissionOf(run)
+	if err != nil || sub.SitesFile == "" {
 		return run, err
 	}
+	f, err := load(sub.SitesFile)
+	if err != nil {
+		return run, nil //nolint:nilerr // the run keeps the sites that it has
+	}
 	for i, old := range sub.Sites {
-		at := slices.IndexFunc(now, func(n spec.Site) bool {
+		at := slices.IndexFunc(f.Sites, func(n spec.Site) bool {
 			return n.Name == old.Name && n.Provider == old.Provider && n.Login == old.Login
 		})
 		if at >= 0 && old.Granted() {
-			sub.Sites[i].Slurm = now[at].Slurm
+			sub.Sites[i].Slurm = f.Sites[at].Slurm
 		}
 	}
 	run.Submission, err = json.Marshal(sub)
