@@ -85,7 +85,7 @@ func (d *desk) beeTo(stdout io.Writer, args ...string) error {
 	a := newApp(stdout, &d.err)
 	root := a.newRoot()
 	root.SetOut(stdout)
-	root.SetArgs(append([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c")}, args...))
+	root.SetArgs(append([]string{"--state-dir", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c")}, args...))
 	return root.ExecuteContext(d.t.Context())
 }
 
@@ -134,13 +134,13 @@ func (d *desk) obey() {
 func TestWhatWasDoneInJSON(t *testing.T) {
 	runs := []state.Run{{ID: "aaaa1111", Name: "pi", State: state.Suspended}, {ID: "bbbb1111", Name: "md", State: state.Failed}}
 	for line, want := range map[string]string{
-		"stop --json md pi":                   `[{"id":"bbbb1111","state":"failed"},{"id":"aaaa1111","state":"stopped"}]`,
-		"stop --json --no-wait pi":            `[{"id":"aaaa1111","state":"suspended"}]`,
-		"rm --json md":                        `[{"id":"bbbb1111"}]`,
-		"rm --json --force md pi":             `[{"id":"bbbb1111"},{"id":"aaaa1111"}]`,
-		"rm --json --finished":                `[{"id":"bbbb1111"}]`,
-		"rm --json --finished --state nobody": `[]`,
-		"stop --json --all --state nobody":    `[]`,
+		"stop --json md pi":                       `[{"id":"bbbb1111","state":"failed"},{"id":"aaaa1111","state":"stopped"}]`,
+		"stop --json --no-wait pi":                `[{"id":"aaaa1111","state":"suspended"}]`,
+		"rm --json md":                            `[{"id":"bbbb1111"}]`,
+		"rm --json --force md pi":                 `[{"id":"bbbb1111"},{"id":"aaaa1111"}]`,
+		"rm --json --finished":                    `[{"id":"bbbb1111"}]`,
+		"rm --json --finished --state-dir nobody": `[]`,
+		"stop --json --all --state nobody":        `[]`,
 	} {
 		d := newDesk(t, runs...)
 		d.obey()

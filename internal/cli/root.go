@@ -67,12 +67,13 @@ A Beefile describes the job, a sites file your machines:
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	flags := root.PersistentFlags()
-	flags.StringVar(&a.StateDir, "state", "", "`directory` of run records (default $BEE_STATE, else $XDG_STATE_HOME/bee)")
+	flags.StringVar(&a.StateDir, "state-dir", "", "`directory` of run records (default $BEE_STATE, else $XDG_STATE_HOME/bee)")
 	flags.StringVar(&a.CacheDir, "cache", "", "`directory` of the image cache (default $BEE_CACHE, else $XDG_CACHE_HOME/bee)")
 	flags.StringVar(&a.Sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
 	flags.BoolVar(&a.Verbose, "verbose", false, "write a debug log to standard error")
 	flags.Var(&a.Color, "color", "`when` to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	flags.BoolVar(&a.JSONErrors, "json-errors", false, "write errors on standard error as JSON, one a line")
+	a.FormerStateFlag(flags)
 	root.SetFlagErrorFunc(usage.WrongFlags)
 	// A template for it would keep all methods of all types in the binary.
 	root.Version = versionText()

@@ -66,7 +66,7 @@ func stopPrints(t *testing.T, st state.RunState, attempt state.Attempt, what str
 		}
 	}()
 	root := newApp(io.Discard, stderr).newRoot()
-	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "stop", "pi"})
+	root.SetArgs([]string{"--state-dir", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "stop", "pi"})
 	if err := root.ExecuteContext(ctx); err != nil {
 		t.Error(err)
 	}
@@ -111,7 +111,7 @@ func TestResumeSaysWhereARunStands(t *testing.T) {
 	}
 	defer controller.Unlock()
 	root := newApp(io.Discard, io.Discard).newRoot()
-	root.SetArgs([]string{"--state", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
+	root.SetArgs([]string{"--state-dir", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it is running, not suspended") {
 		t.Errorf("got %v", err)
 	}
@@ -165,7 +165,7 @@ func TestResumeInAnAllocation(t *testing.T) {
 			t.Setenv("SLURM_JOB_ID", allocation)
 			submission, err := json.Marshal(control.Submission{
 				Version: 1,
-				Job: spec.Job{Sites: []string{"rack", "cluster"}}, SitesFile: file,
+				Job:     spec.Job{Sites: []string{"rack", "cluster"}}, SitesFile: file,
 				Sites: []spec.Site{{Name: "rack", Provider: "local"}, {Name: "cluster", Provider: "slurm", Slurm: &spec.Slurm{Job: "7"}}},
 			})
 			if err != nil {

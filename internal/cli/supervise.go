@@ -130,7 +130,7 @@ func (a *stopCommands) login() (supervisor.Login, error) {
 	sum := sha256.Sum256([]byte(a.StateDir))
 	l := supervisor.Login{
 		Name: "bee-supervise-" + hex.EncodeToString(sum[:4]), Path: os.Getenv("PATH"), Config: config,
-		Args: []string{binary, "supervise", "--state", a.StateDir, "--cache", a.CacheDir},
+		Args: []string{binary, "supervise", "--state-dir", a.StateDir, "--cache", a.CacheDir},
 	}
 	if sites := os.Getenv("BEE_SITES"); a.Sites == "" {
 		a.Sites = sites

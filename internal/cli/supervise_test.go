@@ -98,7 +98,7 @@ func TestSuperviseAtLoginNamesThisInstallation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"'--state' '" + filepath.Join(d.dir, "s") + "'", "'--cache' '" + filepath.Join(d.dir, "c") + "'", "'--sites' '" + filepath.Join(wd, "sites.yaml") + "'"} {
+	for _, want := range []string{"'--state-dir' '" + filepath.Join(d.dir, "s") + "'", "'--cache' '" + filepath.Join(d.dir, "c") + "'", "'--sites' '" + filepath.Join(wd, "sites.yaml") + "'"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("the entry %q lacks %s", raw, want)
 		}

@@ -83,6 +83,6 @@ func inMemory(dir string) error {
 		Kind: core.Busy, Op: "open state", Object: dir,
 		Err: errors.New("its file system may be shared by several machines, and bee processes have it open, of a version from before, in a way that works on one machine alone"),
 		Remedy: "End those that carry runs in the background, on every machine that has the directory: `pkill -KILL -u \"$USER\" -f 'bee drive'`. The jobs continue; `bee supervise` continues the runs. " +
-			"Or choose another directory with --state or BEE_STATE.",
+			"Or choose another directory with --state-dir or BEE_STATE.",
 	}
 }

@@ -121,7 +121,7 @@ func OpenAlone(ctx context.Context, dir string) (*Store, error) {
 func unopened(dir string, err error) error {
 	return &core.Error{
 		Kind: core.Permanent, Op: "open state", Object: dir, Err: err,
-		Remedy: "Check that the directory is writable, for nobody else, and its disk has space, or choose another with --state or BEE_STATE.",
+		Remedy: "Check that the directory is writable, for nobody else, and its disk has space, or choose another with --state-dir or BEE_STATE.",
 	}
 }
 

@@ -98,7 +98,7 @@ func (b *bench) controllers() ([]int, error) {
 	var pids []int
 	for _, e := range entries {
 		line, _ := os.ReadFile("/proc/" + e.Name() + "/cmdline")
-		if bytes.Contains(line, []byte("\x00drive\x00--state\x00"+b.dir+"/")) {
+		if bytes.Contains(line, []byte("\x00drive\x00--state-dir\x00"+b.dir+"/")) {
 			pid, err := strconv.Atoi(e.Name())
 			if err != nil {
 				return nil, err

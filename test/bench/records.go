@@ -25,11 +25,11 @@ func (b *bench) records(rounds int) error {
 		what string
 		args []string
 	}{{"`bee ps`", []string{"ps"}}, {"`bee ps -a --limit 20`", []string{"ps", "-a", "--limit", "20"}}} {
-		many, err := b.median(rounds, append([]string{b.bee, "--state", dir}, c.args...)...)
+		many, err := b.median(rounds, append([]string{b.bee, "--state-dir", dir}, c.args...)...)
 		if err != nil {
 			return err
 		}
-		none, err := b.median(rounds, append([]string{b.bee, "--state", b.dir + "/empty"}, c.args...)...)
+		none, err := b.median(rounds, append([]string{b.bee, "--state-dir", b.dir + "/empty"}, c.args...)...)
 		if err != nil {
 			return err
 		}

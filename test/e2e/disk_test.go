@@ -123,12 +123,12 @@ func TestAFullStateDirectoryIsTold(t *testing.T) {
 	if err := os.WriteFile(dir+"/filler", make([]byte, 2<<20), 0o600); err == nil {
 		t.Fatal("the disk is not full")
 	}
-	r := b.Try("--state", dir+"/state", "run", "-q", job)
+	r := b.Try("--state-dir", dir+"/state", "run", "-q", job)
 	if r.Code == 0 || !strings.Contains(r.Stderr, "disk") || !strings.Contains(r.Stderr, "BEE_STATE") {
 		t.Fatalf("got %+v", r)
 	}
 	enlarge()
-	if r := b.Try("--state", dir+"/state", "run", "-q", job); r.Code != 0 || r.Stdout != "never\n" {
+	if r := b.Try("--state-dir", dir+"/state", "run", "-q", job); r.Code != 0 || r.Stdout != "never\n" {
 		t.Errorf("with more space: %+v", r)
 	}
 }

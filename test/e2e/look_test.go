@@ -42,14 +42,14 @@ func TestLookAtRuns(t *testing.T) {
 	}
 
 	for args, want := range map[string]string{
-		"--status failed": bad, "--status succeeded,failed --name md-g*": good, "-a --name md-*": bad + " " + good,
-		"--status running": long, "-a --site nowhere": "", "-a --since 1h --name other": long, "-a --since 1ns": "", "-a --limit 1 --name md-good": good,
+		"--state failed": bad, "--status succeeded,failed --name md-g*": good, "-a --name md-*": bad + " " + good,
+		"--state RUNNING": long, "--status failed --state " + bee.Dir + "/state": bad, "--state failed --state " + bee.Dir + "/other": "", "-a --site nowhere": "", "-a --since 1h --name other": long, "-a --since 1ns": "", "-a --limit 1 --name md-good": good,
 	} {
 		if got := strings.Join(strings.Fields(bee.Must(append([]string{"ps", "-q"}, strings.Fields(args)...)...)), " "); got != want {
 			t.Errorf("bee ps %s: %q, expected %q", args, got, want)
 		}
 	}
-	if got := bee.Try("ps", "--status", "done"); got.Code != 201 || !strings.Contains(got.Stderr, "succeeded") {
+	if got := bee.Try("ps", "--state", "done"); got.Code != 201 || !strings.Contains(got.Stderr, "succeeded") {
 		t.Errorf("a state that is not known: %d, %s", got.Code, got.Stderr)
 	}
 

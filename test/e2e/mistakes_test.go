@@ -57,7 +57,7 @@ func TestFortyMistakes(t *testing.T) {
 		typed("queue", "ps"),
 		typed("run --mpi=pmix debian:12", "mpirun"),
 		typed("run --wrap ls", "IMAGE COMMAND"),
-		typed("ps --state failed,stopped", "--status failed,stopped"),
+		typed("ps --state done", "succeeded"),
 		// docker's, compose's and those of others
 		key("volumes: [/data:/data]", "mounts:"),
 		key("command: ./a", "run:"),
@@ -81,7 +81,7 @@ func TestFortyMistakes(t *testing.T) {
 		typed("restart x", "--again"),
 		typed("tag a b", "image"),
 		typed("port a 80", "forward"),
-		typed("ps --filter status=failed", "--status"),
+		typed("ps --filter status=failed", "--state"),
 		typed("logs -n 5 x", "--tail"),
 		typed("run --device /dev/kfd debian:12", "--gpus"),
 		typed("debian:12 ls", "bee run debian:12"),

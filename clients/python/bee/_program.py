@@ -275,7 +275,7 @@ class Client:
         env: Optional[Mapping[str, str]] = None,
     ) -> None:
         flags: List[str] = []
-        for flag, value in (("--state", state), ("--cache", cache), ("--sites", sites)):
+        for flag, value in (("--state-dir", state), ("--cache", cache), ("--sites", sites)):
             if value is not None:
                 flags += [flag, os.fspath(value)]
         self._program = Program(program, flags, dict(env or {}))

@@ -202,7 +202,7 @@ func (a *Commands) sshConfig(binary, run string, nodes int, login string, k sshK
 	for rank := range nodes {
 		// ssh splits words at blanks but knows quotes, and gives the command to
 		// a shell, which knows them too.
-		proxy := fmt.Sprintf("%s --state %s --cache %s ssh --proxy %s %d", quoteWord(binary), quoteWord(a.StateDir), quoteWord(a.CacheDir), run, rank)
+		proxy := fmt.Sprintf("%s --state-dir %s --cache %s ssh --proxy %s %d", quoteWord(binary), quoteWord(a.StateDir), quoteWord(a.CacheDir), run, rank)
 		fmt.Fprintf(&b, "Host %s\n  ProxyCommand %s\n  User %s\n  IdentityFile \"%s\"\n  IdentitiesOnly yes\n  UserKnownHostsFile \"%s\"\n  HostKeyAlias %s\n  StrictHostKeyChecking yes\n",
 			sshName(run, rank), proxy, login, literal(filepath.Join(k.dir, "key")), literal(filepath.Join(k.dir, "known_hosts")), knownHost)
 	}
@@ -218,7 +218,7 @@ func settable(paths ...string) error {
 		if strings.ContainsAny(p, "\n\r\x00\"") {
 			return &core.Error{
 				Kind: core.Invalid, Op: "configure ssh with", Object: strconv.Quote(p), Err: errors.New("its configuration has no way to write quotes and line breaks"),
-				Remedy: "Use a directory without them, by --state and --cache.",
+				Remedy: "Use a directory without them, by --state-dir and --cache.",
 			}
 		}
 	}

@@ -32,16 +32,13 @@ the last attempt does, for how long, and how long it may. WHY is what a run wait
 why it ended.
 
 --format prints each run by a template in Go's syntax, with the fields of --json.`,
-		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --status failed --format '{{.id}} {{.why}}'",
+		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --state failed --format '{{.id}} {{.why}}'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			if err := noDirectoryOfState(a.StateDir); err != nil {
-				return err
-			}
 			return a.ps(c.Context(), o)
 		},
 	}
 	c.Flags().BoolVarP(&o.all, "all", "a", false, "also runs that are over")
-	o.filter.flags(c)
+	o.filter.flags(c, a.Workspace)
 	c.Flags().IntVar(&o.limit, "limit", 0, "show at most this `many`, the newest (0: all)")
 	c.Flags().BoolVarP(&o.ids, "quiet", "q", false, "ids only")
 	c.Flags().StringVar(&o.format, "format", "", "print each run by this `template`, or json")

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -22,8 +23,36 @@ type psFilter struct {
 	since         console.Age
 }
 
-func (f *psFilter) flags(c *cobra.Command) {
-	c.Flags().StringSliceVar(&f.states, "status", nil, "only runs in these `states`, such as failed,stopped; also those that are over")
+// statesFlag is the value of --state: states of runs, or, as before it had that meaning, the
+// directory of run records.
+type statesFlag struct {
+	states *[]string
+	dir    *string
+}
+
+// Set implements pflag.Value.
+func (f statesFlag) Set(value string) error {
+	words := strings.Split(strings.ToLower(value), ",")
+	if workspace.IsStateDir(value) && slices.ContainsFunc(words, func(w string) bool { return !isState(w) }) {
+		*f.dir = value
+		return nil
+	}
+	*f.states = append(*f.states, words...)
+	return nil
+}
+
+func (f statesFlag) String() string { return "" }
+
+// Type implements pflag.Value.
+func (f statesFlag) Type() string { return "states" }
+
+func isState(word string) bool { return slices.Contains(state.RunStates(), state.RunState(word)) }
+
+func (f *psFilter) flags(c *cobra.Command, w *workspace.Workspace) {
+	states := statesFlag{&f.states, &w.StateDir}
+	c.Flags().Var(states, "state", "only runs in these `states`, such as failed,stopped; also those that are over")
+	c.Flags().Var(states, "status", "same as --state")
+	c.Flags().MarkHidden("status") //nolint:errcheck // it was defined above
 	c.Flags().StringSliceVar(&f.sites, "site", nil, "only runs whose last attempt is on these `sites`")
 	c.Flags().StringArrayVar(&f.labels, "label", nil, "only runs with this label, as `KEY` or KEY=VALUE")
 	c.Flags().StringVar(&f.name, "name", "", "only runs of this `name`, which may be a pattern such as 'md-*'")
@@ -32,32 +61,18 @@ func (f *psFilter) flags(c *cobra.Command) {
 
 func (f *psFilter) check() error {
 	for _, word := range f.states {
-		if !slices.Contains(state.RunStates(), state.RunState(word)) {
+		if !isState(word) {
 			var all []string
 			for _, s := range state.RunStates() {
 				all = append(all, string(s))
 			}
-			return &core.Error{Kind: core.Invalid, Op: "read", Object: "--status " + word, Err: errors.New("no run has that state"), Remedy: "The states are " + strings.Join(all, ", ") + "."}
+			return &core.Error{Kind: core.Invalid, Op: "read", Object: "--state " + word, Err: errors.New("no run has that state"), Remedy: "The states are " + strings.Join(all, ", ") + "."}
 		}
 	}
 	if _, err := path.Match(f.name, ""); err != nil {
 		return &core.Error{Kind: core.Invalid, Op: "read", Object: "--name " + f.name, Err: err, Remedy: "Write a name, or a pattern such as 'md-*'."}
 	}
 	return nil
-}
-
-// noDirectoryOfState is the error for --state with states of runs, which names a directory,
-// or nil.
-func noDirectoryOfState(given string) error {
-	for word := range strings.SplitSeq(given, ",") {
-		if !slices.Contains(state.RunStates(), state.RunState(strings.ToLower(word))) {
-			return nil
-		}
-	}
-	return &core.Error{
-		Kind: core.Invalid, Op: "read", Object: "--state " + given, Err: errors.New("it names the directory of run records"),
-		Remedy: "`bee ps --status " + strings.ToLower(given) + "` lists runs by their state. A directory of that name is --state ./" + given + ".",
-	}
 }
 
 // wantsOver reports whether states were asked for that runs have when they are over.

@@ -110,8 +110,8 @@ var foreignFlags = []foreignFlag{ //nolint:gochecknoglobals // a table
 // foreignFlagsOf are flags of other tools that people give to other commands.
 var foreignFlagsOf = map[string][]foreignFlag{ //nolint:gochecknoglobals // a table
 	"ps": {
-		{[]string{"f", "filter"}, "Choose runs by --status, --site, --name and --label."},
-		{[]string{"t", "states"}, "Choose runs by --status."},
+		{[]string{"f", "filter"}, "Choose runs by --state, --site, --name and --label."},
+		{[]string{"t", "states"}, "Choose runs by --state."},
 		{[]string{"l", "long", "o"}, "Write --json for all fields, or --format for some."},
 		{[]string{"n", "last", "latest"}, "Give the number of runs by --limit."},
 		{[]string{"u", "user", "me"}, "Leave it out: the list has runs of yours alone."},

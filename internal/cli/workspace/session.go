@@ -185,7 +185,7 @@ func (s *Session) handOver(key string, ids []string) error {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(s.Binary, append([]string{"drive", "--state", s.Workspace.StateDir, "--cache", s.Workspace.CacheDir, key}, ids...)...) //nolint:noctx // it outlives us
+	c := exec.Command(s.Binary, append([]string{"drive", "--state-dir", s.Workspace.StateDir, "--cache", s.Workspace.CacheDir, key}, ids...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr = log, log
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -22,6 +22,7 @@ type Workspace struct {
 	*console.Console
 	StateDir string
 	CacheDir string
+	noPath   string // the value of --state, where it is no path
 	Sites    string
 	Version  string // of bee
 }
@@ -83,7 +84,10 @@ func (a *Workspace) Paths() error {
 		}
 		return filepath.Join(dir, fallback, "bee"), nil
 	}
-	var err error
+	err := a.checkFormerState()
+	if err != nil {
+		return err
+	}
 	if a.StateDir, err = home(a.StateDir, "BEE_STATE", "XDG_STATE_HOME", ".local/state"); err != nil {
 		return err
 	}
