@@ -51,7 +51,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 		if err := collect(); err != nil {
 			return err
 		}
-		a.tryAbortUploads(ctx)
+		remoteFiles{a.controlled}.tryAbort(ctx)
 		return found.Send(ctx)
 	})
 	if err != nil {

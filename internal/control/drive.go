@@ -134,11 +134,11 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 			if d.moved = true; attempts[n-1].Ended.IsZero() { // else it was over for an earlier controller
 				d.asked = time.Now()
 			}
-			d.first, d.movedFrom = d.follower(attempts[n-1].Site), attempts[n-1].Site
-		case d.tryAgain(ctx, out):
-			d.first = d.place(attempts[n-1].Site)
+			d.first, d.movedFrom = walker{d}.follower(attempts[n-1].Site), attempts[n-1].Site
+		case walker{d}.tryAgain(ctx, out):
+			d.first = walker{d}.place(attempts[n-1].Site)
 		case out.next:
-			d.first = d.follower(attempts[n-1].Site)
+			d.first = walker{d}.follower(attempts[n-1].Site)
 			if len(sub.Sites) > 1 || missed(out.err) {
 				d.recordOf(ctx, attempts[n-1].N, skipped(attempts[n-1].Site, out.err))
 			}
@@ -154,7 +154,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 			return c.finish(ctx, d.run, outcome{state: state.Failed, err: err})
 		}
 	}
-	out, err := d.walk(ctx)
+	out, err := walker{d}.walk(ctx)
 	if err != nil {
 		return d.run, err
 	}
@@ -168,8 +168,8 @@ func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
 		d.sub.clearArrivals(d.c.Log, d.run.ID)
 	}
 	if out.state.Final() {
-		d.forgetRemote()
-		d.tryAbortUploads(ctx)
+		remoteFiles{d.controlled}.forget()
+		remoteFiles{d.controlled}.tryAbort(ctx)
 	}
 	run, err := d.c.finish(ctx, d.run, out)
 	if err == nil && d.needless(ctx, out) {
@@ -207,7 +207,7 @@ type drive struct {
 	retries   int         // attempts whose command failed
 	asked     time.Time   // since when no site has taken the run
 	unsent    time.Time   // when its user had last not sent it elsewhere
-	asksMove  int64       // the request of wish
+	asksMove  int64       // the request to move that was found last
 	avoid     string      // the site that he has sent it away from just now
 	image     *core.Image // once it is there
 	// printed are the last texts of the events that recordOnce has recorded since a site last

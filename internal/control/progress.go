@@ -25,7 +25,7 @@ func (d *drive) backoff(ctx context.Context) error {
 	d.record(ctx, event.Backoff{Attempts: n, Shorter: event.Seconds(placement.ShortAttempt), Pause: event.Seconds(pause)})
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
-	if d.restFor(work, pause) != nil && !d.stopAsked() {
+	if (moveRequests{d}).wait(work, pause) != nil && !d.stopAsked() {
 		return context.Cause(ctx)
 	}
 	return nil

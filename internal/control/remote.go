@@ -18,18 +18,23 @@ func (d *drive) fetchAhead(ctx context.Context) error {
 	if d.moved {
 		job = *inputs.WithoutVolume(&job)
 	}
-	return d.remote().Fetch(ctx, &job)
+	return remoteFiles{d.controlled}.inputs().Fetch(ctx, &job)
 }
 
-// forgetRemote removes what is here of the remote inputs and outputs of a run that is over.
-func (r *controlled) forgetRemote() {
+// remoteFiles are a run's inputs from servers and buckets, and its outputs on their way to these.
+type remoteFiles struct{ r *controlled }
+
+// forget removes what is here of the remote inputs and outputs of a run that is over.
+func (f remoteFiles) forget() {
+	r := f.r
 	if err := errors.Join(fsutil.RemoveAll(inputs.RemoteDir(r.c.Store.RunDir(r.run.ID))), fsutil.RemoveAll(outputs.SendingDir(r.c.Store.RunDir(r.run.ID)))); err != nil {
 		r.c.Log.Warn("remote inputs and outputs could not be removed", "run", r.run.ID, "err", err)
 	}
 }
 
-// remote returns what has the run's remote inputs.
-func (r *controlled) remote() *inputs.Remote {
+// inputs returns what has the run's remote inputs.
+func (f remoteFiles) inputs() *inputs.Remote {
+	r := f.r
 	return &inputs.Remote{Dir: inputs.RemoteDir(r.c.Store.RunDir(r.run.ID)), Source: r.c.Remote, Progress: r.c.toward}
 }
 
@@ -61,8 +66,9 @@ func (u uploads) abort(ctx context.Context, run string) error {
 	return u.remote.AbortUploads(ctx, outputs.UploadsDir(u.store.RunDir(run)))
 }
 
-// tryAbortUploads does so as far as the bucket answers: a sweep tries again.
-func (r *controlled) tryAbortUploads(ctx context.Context) {
+// tryAbort removes the parts of objects as far as the bucket answers: a sweep tries again.
+func (f remoteFiles) tryAbort(ctx context.Context) {
+	r := f.r
 	if err := (uploads{r.c.Store, r.c.Remote}).abort(ctx, r.run.ID); err != nil {
 		r.c.Log.Warn("parts of objects that were not sent whole could not be removed", "run", r.run.ID, "err", err)
 	}

@@ -75,68 +75,71 @@ func (c *Controller) Checkpoint(ctx context.Context, run state.Run, attempt int,
 	return c.Store.Requests().Answer(context.WithoutCancel(ctx), r.ID, state.RequestDone, "")
 }
 
-// requestedSites gives the sites that the run's user has sent it to; sent without any: to any but
+// moveRequests are what the run's user asks of a run that looks for a site: to have others.
+type moveRequests struct{ d *drive }
+
+// sites gives the sites that the run's user has sent it to; sent without any: to any but
 // the one that has it.
-func (d *drive) requestedSites(ctx context.Context) (sites []spec.Site, sent bool, err error) {
-	if !d.unsent.IsZero() && time.Since(d.unsent) < requestLookAgain {
+func (m moveRequests) sites(ctx context.Context) (sites []spec.Site, sent bool, err error) {
+	if !m.d.unsent.IsZero() && time.Since(m.d.unsent) < requestLookAgain {
 		return nil, false, nil
 	}
-	r, err := d.c.Store.Requests().Open(ctx, d.run.ID, state.RequestMove)
+	r, err := m.d.c.Store.Requests().Open(ctx, m.d.run.ID, state.RequestMove)
 	if err != nil {
 		return nil, false, err
 	}
 	if r == nil {
-		d.unsent = time.Now()
+		m.d.unsent = time.Now()
 		return nil, false, nil
 	}
-	if over, err := d.overtaken(ctx, *r); err != nil {
+	if over, err := m.overtaken(ctx, *r); err != nil {
 		return nil, false, err
 	} else if over {
-		return nil, false, d.c.Store.Requests().Answer(ctx, r.ID, state.RequestOvertaken, "")
+		return nil, false, m.d.c.Store.Requests().Answer(ctx, r.ID, state.RequestOvertaken, "")
 	}
 	if len(r.Sites) > 0 {
 		if err := json.Unmarshal(r.Sites, &sites); err != nil {
-			return nil, false, d.c.Store.Requests().Answer(ctx, r.ID, state.RequestRefused, err.Error())
+			return nil, false, m.d.c.Store.Requests().Answer(ctx, r.ID, state.RequestRefused, err.Error())
 		}
 	}
-	d.asksMove = r.ID
+	m.d.asksMove = r.ID
 	return sites, true, nil
 }
 
 // overtaken reports whether a request means an attempt that is over, and that ran: the one
 // after it was not meant. A run that looks for a site is meant by any of its attempts.
-func (d *drive) overtaken(ctx context.Context, r state.Request) (bool, error) {
-	if r.Attempt == 0 || r.Attempt >= d.attempts {
+func (m moveRequests) overtaken(ctx context.Context, r state.Request) (bool, error) {
+	if r.Attempt == 0 || r.Attempt >= m.d.attempts {
 		return false, nil
 	}
-	attempts, err := d.c.Store.Attempts(ctx, d.run.ID)
+	attempts, err := m.d.c.Store.Attempts(ctx, m.d.run.ID)
 	return slices.ContainsFunc(attempts, func(a state.Attempt) bool { return a.N == r.Attempt && a.Launched() }), err
 }
 
 // sentElsewhere reports whether the user has sent the run to other sites while it waited.
 func (d *drive) sentElsewhere(ctx context.Context) bool {
-	sites, _, err := d.requestedSites(ctx)
+	sites, _, err := moveRequests{d}.sites(ctx)
 	return err == nil && len(sites) > 0
 }
 
-// applyMove puts the sites first that the run's user has sent it to, if any, and the one
+// apply puts the sites first that the run's user has sent it to, if any, and the one
 // that it comes from last.
-func (d *drive) applyMove(ctx context.Context, from string) (bool, error) {
-	sites, sent, err := d.requestedSites(ctx)
+func (m moveRequests) apply(ctx context.Context, from string) (bool, error) {
+	sites, sent, err := m.sites(ctx)
 	if err != nil || !sent {
 		return false, err
 	}
 	if len(sites) == 0 {
-		d.avoid = launch.First(from, d.movedFrom) // the one that an earlier controller had seen it leave
-		d.record(ctx, event.MoveRequested{From: d.avoid})
+		m.d.avoid = launch.First(from, m.d.movedFrom) // the one that an earlier controller had seen it leave
+		m.d.record(ctx, event.MoveRequested{From: m.d.avoid})
 	} else {
-		d.record(ctx, event.MoveRequested{Sites: siteNames(sites)})
-		if err := d.reroute(ctx, sites, from); err != nil {
+		m.d.record(ctx, event.MoveRequested{Sites: siteNames(sites)})
+		if err := m.d.reroute(ctx, sites, from); err != nil {
 			return false, err
 		}
 	}
-	d.first = 0
-	return true, recorded(d.c.Store.Requests().Answer(ctx, d.asksMove, state.RequestDone, ""))
+	m.d.first = 0
+	return true, recorded(m.d.c.Store.Requests().Answer(ctx, m.d.asksMove, state.RequestDone, ""))
 }
 
 func siteNames(sites []spec.Site) []string {
@@ -184,17 +187,17 @@ const requestLookAgain = time.Second
 
 func (c *Controller) lookForRequests() time.Duration { return cmp.Or(c.requestLook, requestLook) }
 
-// restFor waits, unless the run's user sends it to another site meanwhile.
-func (d *drive) restFor(ctx context.Context, pause time.Duration) error {
+// wait rests, unless the run's user sends it to another site meanwhile.
+func (m moveRequests) wait(ctx context.Context, pause time.Duration) error {
 	for end := time.Now().Add(pause); ; {
 		left := time.Until(end)
 		if left <= 0 {
 			return nil
 		}
-		if err := core.Sleep(ctx, min(left, d.c.lookForRequests())); err != nil {
+		if err := core.Sleep(ctx, min(left, m.d.c.lookForRequests())); err != nil {
 			return err
 		}
-		if d.sentElsewhere(ctx) {
+		if m.d.sentElsewhere(ctx) {
 			return nil
 		}
 	}

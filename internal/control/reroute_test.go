@@ -192,7 +192,7 @@ func TestARequestMeansOneAttempt(t *testing.T) {
 				t.Fatal(err)
 			}
 			d := &drive{controlled: control(w.Controller, run, Submission{}), attempts: c.attempts}
-			if sites, sent, err := d.requestedSites(t.Context()); err != nil || sent != c.acts || c.acts && sites[0].Name != "rack" {
+			if sites, sent, err := (moveRequests{d}).sites(t.Context()); err != nil || sent != c.acts || c.acts && sites[0].Name != "rack" {
 				t.Errorf("sent %t to %v, %v", sent, sites, err)
 			}
 			if list, err := w.Store.Requests().Of(t.Context(), run.ID); err != nil || len(list) != 1 || list[0].Result != c.result {

@@ -26,8 +26,6 @@ type unread struct{ error }
 
 func (u unread) Unwrap() error { return u.error }
 
-func (r *controlled) unreadPath() string { return unreadPath(r.c.Store, r.run.ID) }
-
 func unreadPath(store *state.Store, id string) string {
 	return filepath.Join(store.RunDir(id), unreadName)
 }
@@ -36,12 +34,12 @@ func unreadPath(store *state.Store, id string) string {
 func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
 	values, err := secrets(ctx, &r.sub.Job)
 	if err == nil && r.continued {
-		os.Remove(r.unreadPath()) //nolint:errcheck // commands that can read them too do not look at its age
+		os.Remove(unreadPath(r.c.Store, r.run.ID)) //nolint:errcheck // commands that can read them too do not look at its age
 	}
 	if err == nil || !r.continued || ctx.Err() != nil {
 		return values, err
 	}
-	if err := fsutil.WriteFile(r.unreadPath(), nil, 0o600); err != nil {
+	if err := fsutil.WriteFile(unreadPath(r.c.Store, r.run.ID), nil, 0o600); err != nil {
 		r.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", r.run.ID, "err", err)
 	}
 	r.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})

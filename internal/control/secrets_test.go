@@ -47,13 +47,13 @@ func TestARunWhoseSecretsCannotBeReadIsLeftAlone(t *testing.T) {
 				t.Error("it is tried again at once")
 			}
 			past := time.Now().Add(-2 * retrySecrets)
-			if err := os.Chtimes(d.unreadPath(), past, past); err != nil {
+			if err := os.Chtimes(unreadPath(d.c.Store, d.run.ID), past, past); err != nil {
 				t.Fatal(err)
 			}
 			if needed() != c.rests {
 				t.Errorf("after a while it is tried: %t", !c.rests)
 			}
-			if err := os.Chtimes(d.unreadPath(), time.Time{}, time.Now()); err != nil {
+			if err := os.Chtimes(unreadPath(d.c.Store, d.run.ID), time.Time{}, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 			c.mend(t)

@@ -164,7 +164,7 @@ func (st *staging) stage(ctx context.Context) error {
 		if left, err = files.LeaveToSite(job); err != nil {
 			return err
 		}
-		if err := st.rec.of.remote().Fetch(ctx, job); err != nil {
+		if err := (remoteFiles{st.rec.of}).inputs().Fetch(ctx, job); err != nil {
 			return err
 		}
 		if copies, err = inputs.PlanAt(job, st.binds); err != nil {
@@ -225,7 +225,7 @@ func (st *staging) guests() *launch.Guests {
 // stager returns what sends files to the head's host.
 func (st *staging) stager() *inputs.Stager {
 	return &inputs.Stager{
-		Site: st.at.transfers(), Remote: st.rec.of.remote(), Images: st.rec.of.c.Images, Within: st.rec.of.sub.confined(), Progress: st.rec.of.c.Progress(core.PhaseStage), Reuse: func(ctx context.Context, head core.Host, c inputs.Copy) {
+		Site: st.at.transfers(), Remote: remoteFiles{st.rec.of}.inputs(), Images: st.rec.of.c.Images, Within: st.rec.of.sub.confined(), Progress: st.rec.of.c.Progress(core.PhaseStage), Reuse: func(ctx context.Context, head core.Host, c inputs.Copy) {
 			if b := st.keeping.before(); b != nil {
 				b.ReuseInput(ctx, st.at.lease, head, c.Local, c.Remote)
 			}

@@ -34,70 +34,73 @@ type passed struct {
 	err  error
 }
 
+// walker takes a run through its sites.
+type walker struct{ d *drive }
+
 // walk takes the run's sites in order, round after round, until one of them
 // brings it to an end: Algorithm 1 of the BEE paper (J. Chen et al., "BEE:
 // Build and Execution Environment", 2018), with rests in between.
-func (d *drive) walk(ctx context.Context) (outcome, error) {
+func (w walker) walk(ctx context.Context) (outcome, error) {
 	for pause := firstRest; ; pause = min(2*pause, longestRest) {
-		out, none, err := d.round(ctx)
+		out, none, err := w.round(ctx)
 		if err != nil || none == nil {
 			return out, err
 		}
-		if !d.worthAsking(ctx, none) {
-			return d.noSite(none), nil
+		if !w.worthAsking(ctx, none) {
+			return w.noSite(none), nil
 		}
-		d.releaseBefore(ctx)
-		if stopped, err := d.rest(ctx, none, pause); err != nil || stopped {
+		w.d.releaseBefore(ctx)
+		if stopped, err := w.rest(ctx, none, pause); err != nil || stopped {
 			return outcome{state: state.Stopped, err: errStopped()}, err
 		}
-		d.first = 0
+		w.d.first = 0
 	}
 }
 
 // round asks every site once, from the first one of this walk on. It gives what
 // became of the run, or why no site has taken it.
-func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
-	if _, err := d.applyMove(ctx, ""); err != nil {
+func (w walker) round(ctx context.Context) (outcome, []passed, error) {
+	if _, err := (moveRequests{w.d}).apply(ctx, ""); err != nil {
 		return outcome{}, nil, err
 	}
-	sites, none := d.ordered(ctx), []passed{}
-	for at := d.first; len(none) < len(sites); {
+	sites, none := w.ordered(ctx), []passed{}
+	for at := w.d.first; len(none) < len(sites); {
 		site := sites[at%len(sites)]
-		d.why = d.reason(site, none)
-		out, err := d.try(ctx, site)
+		w.d.why = w.reason(site, none)
+		out, err := w.try(ctx, site)
 		if err != nil {
 			return outcome{}, nil, err
 		}
 		sent := false
 		if out.moved { // an attempt takes its time
-			d.unsent = time.Time{}
+			w.d.unsent = time.Time{}
 		}
 		if out.moved || out.next {
-			if sent, err = d.applyMove(ctx, site.Name); err != nil {
+			if sent, err = (moveRequests{w.d}).apply(ctx, site.Name); err != nil {
 				return outcome{}, nil, err
 			}
 		}
 		switch {
 		case out.moved: // all sites are open to it again
-			d.moved, d.movedFrom, d.asked, none = true, site.Name, time.Now(), []passed{}
-			sites, at = d.ordered(ctx), d.follower(site.Name)
-			if err := d.backoff(ctx); err != nil {
+			w.d.moved, w.d.movedFrom, w.d.asked, none = true, site.Name, time.Now(), []passed{}
+			sites, at = w.ordered(ctx), w.follower(site.Name)
+			if err := w.d.backoff(ctx); err != nil {
 				return outcome{}, nil, err
 			}
 			continue
-		case d.tryAgain(ctx, out):
+		case w.tryAgain(ctx, out):
 			none = []passed{}
 			continue
 		case !out.next:
 			return out, nil, nil
 		case sent:
-			sites, at, none = d.ordered(ctx), 0, []passed{}
+			sites, at, none = w.ordered(ctx), 0, []passed{}
 			continue
 		}
 		none = append(none, passed{site.Name, out.err})
 		if len(sites) > 1 {
 			skip := skipped(site.Name, out.err)
-			d.recordOnce(ctx, event.Key(skip), skip)
+			w.d.recordOnce(ctx, event.Key(skip), skip)
 		}
 		at++
 	}
@@ -105,41 +108,41 @@ func (d *drive) round(ctx context.Context) (outcome, []passed, error) {
 }
 
 // try makes an attempt on a site, if its slot is any use.
-func (d *drive) try(ctx context.Context, site spec.Site) (outcome, error) {
-	if err := cmp.Or(placement.CheckSlot(site, &d.sub.Job), placement.CheckVolume(site, &d.sub.Job)); err != nil {
-		return d.siteFailed(ctx, err)
+func (w walker) try(ctx context.Context, site spec.Site) (outcome, error) {
+	if err := cmp.Or(placement.CheckSlot(site, &w.d.sub.Job), placement.CheckVolume(site, &w.d.sub.Job)); err != nil {
+		return w.d.siteFailed(ctx, err)
 	}
-	return d.attempt(ctx, site)
+	return w.d.attempt(ctx, site)
 }
 
 // tryAgain reports whether a run whose own command failed gets another attempt,
 // and counts it.
-func (d *drive) tryAgain(ctx context.Context, out outcome) bool {
-	if out.state != state.Failed || out.exit == nil || *out.exit == 0 || d.retries >= d.sub.Job.Retry || d.stopAsked() {
+func (w walker) tryAgain(ctx context.Context, out outcome) bool {
+	if out.state != state.Failed || out.exit == nil || *out.exit == 0 || w.d.retries >= w.d.sub.Job.Retry || w.d.stopAsked() {
 		return false
 	}
-	d.retries++
-	d.record(ctx, event.Retry{Cause: event.CauseOf(out.err), Retry: d.retries, Of: d.sub.Job.Retry})
+	w.d.retries++
+	w.d.record(ctx, event.Retry{Cause: event.CauseOf(out.err), Retry: w.d.retries, Of: w.d.sub.Job.Retry})
 	return true
 }
 
 // worthAsking reports whether it is worth asking again later.
-func (d *drive) worthAsking(ctx context.Context, none []passed) bool {
+func (w walker) worthAsking(ctx context.Context, none []passed) bool {
 	if waitsForRuns(none) {
 		return true
 	}
-	if slices.ContainsFunc(none, func(p passed) bool { return missed(p.err) }) && d.missedBefore(ctx) < missedInARow {
+	if slices.ContainsFunc(none, func(p passed) bool { return missed(p.err) }) && w.d.missedBefore(ctx) < missedInARow {
 		return true
 	}
-	wait := d.sub.Job.Wait
-	if wait == 0 && d.moved {
+	wait := w.d.sub.Job.Wait
+	if wait == 0 && w.d.moved {
 		wait = defaultWait
 	}
-	return time.Since(d.asked) < wait && slices.ContainsFunc(none, func(p passed) bool { return core.KindOf(p.err) != core.Unsupported })
+	return time.Since(w.d.asked) < wait && slices.ContainsFunc(none, func(p passed) bool { return core.KindOf(p.err) != core.Unsupported })
 }
 
 // rest waits before the next round.
-func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (stopped bool, err error) {
+func (w walker) rest(ctx context.Context, none []passed, pause time.Duration) (stopped bool, err error) {
 	why := event.NoSite{}
 	for _, p := range none {
 		why.Sites = append(why.Sites, event.Skip(skipped(p.site, p.err)))
@@ -150,19 +153,19 @@ func (d *drive) rest(ctx context.Context, none []passed, pause time.Duration) (s
 	} else {
 		why.Until = time.Now().Add(pause)
 	}
-	d.recordOnce(ctx, key, why)
-	if d.run.State != state.Queued {
-		d.run.State = state.Queued
-		if err := d.c.Store.PutRun(ctx, d.run); err != nil {
+	w.d.recordOnce(ctx, key, why)
+	if w.d.run.State != state.Queued {
+		w.d.run.State = state.Queued
+		if err := w.d.c.Store.PutRun(ctx, w.d.run); err != nil {
 			return false, err
 		}
 	}
-	work, cancel := d.untilStop(ctx)
+	work, cancel := w.d.untilStop(ctx)
 	defer cancel()
-	if d.restFor(work, pause) == nil {
+	if (moveRequests{w.d}).wait(work, pause) == nil {
 		return false, nil
 	}
-	if d.stopAsked() {
+	if w.d.stopAsked() {
 		return true, nil
 	}
 	return false, context.Cause(ctx)
@@ -182,20 +185,20 @@ func skipped(site string, err error) event.SiteSkipped {
 }
 
 // noSite is the outcome of a walk that found no site.
-func (d *drive) noSite(none []passed) outcome {
+func (w walker) noSite(none []passed) outcome {
 	last := none[len(none)-1].err
 	e := &core.Error{
-		Kind: core.KindOf(last), Op: "find a site for", Object: d.run.Name,
+		Kind: core.KindOf(last), Op: "find a site for", Object: w.d.run.Name,
 		Err: errors.New("none can take the run now: " + whyNone(none)), Remedy: core.Remedy(last),
 	}
 	switch {
-	case d.moved: // what it has done is not given up
-		e.Remedy = "`bee resume " + d.run.ID + "` continues the run, on another site with --site."
-		if list, err := d.c.Checkpoints(d.during, d.run.ID); err == nil && len(list) > 0 {
-			e.Remedy = "Its checkpoint is " + d.checkpoints().Text() + ". `bee resume " + d.run.ID + "` continues from it, on another site with --site."
+	case w.d.moved: // what it has done is not given up
+		e.Remedy = "`bee resume " + w.d.run.ID + "` continues the run, on another site with --site."
+		if list, err := w.d.c.Checkpoints(w.d.during, w.d.run.ID); err == nil && len(list) > 0 {
+			e.Remedy = "Its checkpoint is " + w.d.checkpoints().Text() + ". `bee resume " + w.d.run.ID + "` continues from it, on another site with --site."
 		}
 		return outcome{state: state.Suspended, suspended: state.ReasonNoSite, err: e}
-	case len(d.sub.Sites) == 1:
+	case len(w.d.sub.Sites) == 1:
 		return outcome{state: state.Failed, err: last}
 	}
 	return outcome{state: state.Failed, err: e}
@@ -203,23 +206,23 @@ func (d *drive) noSite(none []passed) outcome {
 
 // follower is the place of the site at which a run continues that was moved from
 // another: in order of priority, the one after it.
-func (d *drive) follower(name string) int {
-	if !d.sub.listed() {
+func (w walker) follower(name string) int {
+	if !w.d.sub.listed() {
 		return 0
 	}
-	return (d.place(name) + 1) % len(d.sub.Sites)
+	return (w.place(name) + 1) % len(w.d.sub.Sites)
 }
 
-func (d *drive) place(name string) int {
-	return max(0, slices.IndexFunc(d.sub.Sites, func(s spec.Site) bool { return s.Name == name }))
+func (w walker) place(name string) int {
+	return max(0, slices.IndexFunc(w.d.sub.Sites, func(s spec.Site) bool { return s.Name == name }))
 }
 
 func (s *Submission) listed() bool { return s.Job.Order == "" || s.Job.Order == spec.OrderListed }
 
 // reason says why a site is tried, for people.
-func (d *drive) reason(site spec.Site, none []passed) string {
+func (w walker) reason(site spec.Site, none []passed) string {
 	switch {
-	case len(d.sub.Sites) == 1:
+	case len(w.d.sub.Sites) == 1:
 		return "the only site"
 	case len(none) > 0:
 		names := make([]string, len(none))
@@ -227,30 +230,30 @@ func (d *drive) reason(site spec.Site, none []passed) string {
 			names[i] = p.site
 		}
 		return "after " + strings.Join(names, ", ")
-	case d.sub.Job.Order == spec.OrderCheapest:
+	case w.d.sub.Job.Order == spec.OrderCheapest:
 		return fmt.Sprintf("the cheapest, %g for each host and hour", site.Price)
-	case d.sub.Job.Order == spec.OrderSoonest:
+	case w.d.sub.Job.Order == spec.OrderSoonest:
 		return "the soonest"
-	case d.movedFrom != "":
-		return "the next after " + d.movedFrom
+	case w.d.movedFrom != "":
+		return "the next after " + w.d.movedFrom
 	}
 	return "the first in order of priority"
 }
 
 // ordered gives the sites in the order in which the job wants them tried now.
-func (d *drive) ordered(ctx context.Context) []spec.Site {
+func (w walker) ordered(ctx context.Context) []spec.Site {
 	var starts []candidate.Forecast
-	if d.sub.Job.Order == spec.OrderSoonest {
-		starts = d.c.forecasts(ctx, d.sub, d.run.ID)
+	if w.d.sub.Job.Order == spec.OrderSoonest {
+		starts = w.d.c.forecasts(ctx, w.d.sub, w.d.run.ID)
 	}
-	sites := make([]spec.Site, 0, len(d.sub.Sites))
-	for _, i := range d.sub.order(starts) {
-		sites = append(sites, d.sub.Sites[i])
+	sites := make([]spec.Site, 0, len(w.d.sub.Sites))
+	for _, i := range w.d.sub.order(starts) {
+		sites = append(sites, w.d.sub.Sites[i])
 	}
-	if at := slices.IndexFunc(sites, func(s spec.Site) bool { return s.Name == d.avoid }); at >= 0 {
+	if at := slices.IndexFunc(sites, func(s spec.Site) bool { return s.Name == w.d.avoid }); at >= 0 {
 		last := sites[at]
 		sites = append(slices.Delete(sites, at, at+1), last)
-		d.avoid = ""
+		w.d.avoid = ""
 	}
 	return sites
 }
