@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -37,23 +38,29 @@ const (
 	heldFile    = "held"
 )
 
-// Hold acquires hosts of a site with a queue, and waits for them. Report gets what the site
+// Holds acquires hosts for several runs, which use them one after the other.
+type Holds struct{ c *Controller }
+
+// Holds returns what acquires hosts for several runs of this process.
+func (c *Controller) Holds() Holds { return Holds{c} }
+
+// Acquire acquires hosts of a site with a queue, and waits for them. Report gets what the site
 // waits for. Unsupported: the site grants no allocation that runs can share.
-func (c *Controller) Hold(ctx context.Context, site spec.Site, r driver.Request, report func(reason string)) (*Held, error) {
+func (o Holds) Acquire(ctx context.Context, site spec.Site, r driver.Request, report func(reason string)) (*Held, error) {
 	id := state.NewID()
-	lock, err := c.Store.Locks().Acquire(id)
+	lock, err := o.c.Store.Locks().Acquire(id)
 	if err != nil {
 		return nil, err
 	}
-	h := &Held{Site: site, Owner: core.Owner{User: c.Store.User(), Run: id, Attempt: 1}, state: c.Store, lock: lock, beat: func() {}}
-	if err := c.Store.Forget(ctx, id, ""); err != nil { // on record first: a sweep may release it
+	h := &Held{Site: site, Owner: core.Owner{User: o.c.Store.User(), Run: id, Attempt: 1}, state: o.c.Store, lock: lock, beat: func() {}}
+	if err := o.c.Store.Forget(ctx, id, ""); err != nil { // on record first: a sweep may release it
 		return nil, errors.Join(err, h.forget())
 	}
-	p, err := c.Provider(site)
+	p, err := o.c.Provider(site)
 	if err != nil {
 		return nil, errors.Join(err, h.forget())
 	}
-	r.Owner, r.Binary = h.Owner, c.Binary
+	r.Owner, r.Binary = h.Owner, o.c.Binary
 	if h.lease, err = p.Acquire(ctx, r); err == nil {
 		err = h.await(ctx, report)
 	}
@@ -62,26 +69,26 @@ func (c *Controller) Hold(ctx context.Context, site spec.Site, r driver.Request,
 		defer cancel()
 		return nil, errors.Join(err, driver.ReleaseOwned(undo, p, h.Owner), h.forget())
 	}
-	c.keepHeld(h)
+	h.keep(o.c.Log)
 	return h, nil
 }
 
-// HoldAgain returns hosts that another process has held, and which has ended. NotFound: the
+// Recover returns hosts that another process has held, and which has ended. NotFound: the
 // site has them no more.
-func (c *Controller) HoldAgain(ctx context.Context, site spec.Site, id string) (*Held, error) {
+func (o Holds) Recover(ctx context.Context, site spec.Site, id string) (*Held, error) {
 	gone := &core.Error{Kind: core.NotFound, Op: "find hosts of site", Object: site.Name, Err: errors.New("they were released")}
 	if !state.IsID(id) {
 		return nil, gone
 	}
-	if known, err := c.Store.Forgotten(ctx, id); err != nil || !known.Known {
+	if known, err := o.c.Store.Forgotten(ctx, id); err != nil || !known.Known {
 		return nil, errors.Join(err, gone)
 	}
-	lock, err := c.Store.Locks().Acquire(id)
+	lock, err := o.c.Store.Locks().Acquire(id)
 	if err != nil {
 		return nil, err
 	}
-	h := &Held{Site: site, Owner: core.Owner{User: c.Store.User(), Run: id, Attempt: 1}, state: c.Store, lock: lock, beat: func() {}}
-	p, err := c.Provider(site)
+	h := &Held{Site: site, Owner: core.Owner{User: o.c.Store.User(), Run: id, Attempt: 1}, state: o.c.Store, lock: lock, beat: func() {}}
+	p, err := o.c.Provider(site)
 	if err != nil {
 		return nil, errors.Join(err, h.forget())
 	}
@@ -101,7 +108,7 @@ func (c *Controller) HoldAgain(ctx context.Context, site spec.Site, id string) (
 	if err != nil {
 		return nil, errors.Join(err, driver.ReleaseOwned(ctx, p, h.Owner), h.forget())
 	}
-	c.keepHeld(h)
+	h.keep(o.c.Log)
 	return h, nil
 }
 
@@ -141,8 +148,8 @@ func (h *Held) shared() error {
 	return &core.Error{Kind: core.Unsupported, Op: "hold hosts of site", Object: h.Site.Name, Err: errors.New("it grants no allocation that runs can share"), Remedy: "Name an allocation of yours: `slurm: {job: NUMBER}`."}
 }
 
-// keepHeld shows the site now and then that the hosts are in use.
-func (c *Controller) keepHeld(h *Held) {
+// keep shows the site now and then that the hosts are in use.
+func (h *Held) keep(log *slog.Logger) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	h.beat = func() { cancel(); <-done }
@@ -150,7 +157,7 @@ func (c *Controller) keepHeld(h *Held) {
 		defer close(done)
 		for {
 			if err := h.show(ctx); err != nil && ctx.Err() == nil {
-				c.Log.Warn("show a site that its hosts are in use", "site", h.Site.Name, "err", err)
+				log.Warn("show a site that its hosts are in use", "site", h.Site.Name, "err", err)
 			}
 			if core.Sleep(ctx, heldBeat) != nil {
 				return

@@ -57,7 +57,7 @@ type Prospect struct {
 // a run would try them. It changes nothing.
 func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 	sub.Sites = sub.within()
-	starts := c.forecasts(ctx, sub, "plan")
+	starts := forecasts{c, sub, "plan"}.all(ctx)
 	list := make([]Prospect, 0, len(sub.Sites))
 	for _, i := range sub.order(starts) {
 		site, f := sub.Sites[i], starts[i]

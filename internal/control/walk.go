@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control/candidate"
@@ -244,7 +243,7 @@ func (w walker) reason(site spec.Site, none []passed) string {
 func (w walker) ordered(ctx context.Context) []spec.Site {
 	var starts []candidate.Forecast
 	if w.d.sub.Job.Order == spec.OrderSoonest {
-		starts = w.d.c.forecasts(ctx, w.d.sub, w.d.run.ID)
+		starts = forecasts{w.d.c, w.d.sub, w.d.run.ID}.all(ctx)
 	}
 	sites := make([]spec.Site, 0, len(w.d.sub.Sites))
 	for _, i := range w.d.sub.order(starts) {
@@ -267,32 +266,6 @@ func (s *Submission) order(forecasts []candidate.Forecast) []int {
 		}
 	}
 	return placement.Order(s.Job.Order, s.Sites, starts, time.Now())
-}
-
-// forecasts asks all sites at once.
-func (c *Controller) forecasts(ctx context.Context, sub Submission, run string) []candidate.Forecast {
-	ctx, cancel := context.WithTimeout(ctx, candidate.Timeout)
-	defer cancel()
-	list := make([]candidate.Forecast, len(sub.Sites))
-	var wg sync.WaitGroup
-	for i, site := range sub.Sites {
-		wg.Go(func() {
-			if err := core.Caught(func() error { list[i] = c.forecast(ctx, &sub, site, run); return nil }); err != nil {
-				list[i] = candidate.Forecast{Err: err}
-			}
-		})
-	}
-	wg.Wait()
-	return list
-}
-
-func (c *Controller) forecast(ctx context.Context, sub *Submission, site spec.Site, run string) candidate.Forecast {
-	p, err := c.Provider(site)
-	if err != nil {
-		return candidate.Forecast{Err: err}
-	}
-	s := candidate.Site{Spec: site, Provider: p, Job: &sub.Job, Binary: c.Binary}
-	return s.Forecast(ctx, core.Owner{User: c.Store.User(), Run: run, Attempt: 1})
 }
 
 // waitsForRuns reports whether the run waits for other runs of its user at some site.

@@ -10,10 +10,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"unicode"
-
-	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // fieldWords are banned words of documents that code may use, each with its reason.
@@ -84,10 +83,23 @@ func TestFieldWordsAreBanned(t *testing.T) {
 	}
 }
 
-// goFiles returns the parsed Go files of the repository by their paths.
+// goFiles are all Go files of ours, parsed, by their paths below the repository.
 func goFiles(t *testing.T) map[string]*ast.File {
 	t.Helper()
-	root, files := testkit.Root(t), map[string]*ast.File{}
+	files, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// parsed parses them once for all tests, which only read them.
+var parsed = sync.OnceValues(func() (map[string]*ast.File, error) { //nolint:gochecknoglobals // a function
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]*ast.File{}
 	for _, top := range []string{"cmd", "hack", "internal", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
@@ -104,11 +116,11 @@ func goFiles(t *testing.T) map[string]*ast.File {
 			return err
 		})
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 	}
-	return files
-}
+	return files, nil
+})
 
 // wordsOf returns the words of a name, in lower case.
 func wordsOf(name string) (words []string) {

@@ -84,7 +84,7 @@ func (h *hosts) acquire(ctx context.Context, site spec.Site) (*control.Held, err
 		}
 	}()
 	if id := h.before[site.Name]; id != "" {
-		held, err := h.s.HoldAgain(ctx, site, id)
+		held, err := h.s.Holds().Recover(ctx, site, id)
 		if err == nil {
 			h.say("continuing on the hosts of site " + site.Name)
 			return held, nil
@@ -95,7 +95,7 @@ func (h *hosts) acquire(ctx context.Context, site spec.Site) (*control.Held, err
 	}
 	h.fresh = true
 	h.say(fmt.Sprintf("acquiring hosts of site %s for the whole study", site.Name))
-	return h.s.Hold(ctx, site, h.need, func(reason string) { h.say("waiting for hosts: " + output.Printable(reason)) })
+	return h.s.Holds().Acquire(ctx, site, h.need, func(reason string) { h.say("waiting for hosts: " + output.Printable(reason)) })
 }
 
 // note notes an allocation of the user's.
