@@ -16,7 +16,7 @@ import (
 
 // ErrDamaged is the cause where a checkpoint differs from its manifest. The one before it
 // may be good.
-var ErrDamaged = errors.New("the checkpoint is damaged") //nolint:gochecknoglobals // a constant
+var ErrDamaged = errors.New("the checkpoint is damaged")
 
 // Checkpoint is one copy of a run's volume in a store.
 type Checkpoint struct {

@@ -100,7 +100,7 @@ type Provider interface {
 }
 
 // ErrNoHosts is what Echo of a site returns that has nothing before hosts are rented for a run.
-var ErrNoHosts = errors.New("the site has no hosts before they are rented") //nolint:gochecknoglobals // a constant
+var ErrNoHosts = errors.New("the site has no hosts before they are rented")
 
 // Directory is a directory of a site that a job mounts.
 type Directory struct {

@@ -155,11 +155,14 @@ type Container interface {
 	Stop(ctx context.Context, grace time.Duration) error
 	// Guest returns the virtual machine around the container; nil: there is none.
 	Guest() Guest
+	// Memory returns the limit of the container's memory; nil: its runtime has none of
+	// BEE's.
+	Memory() MemoryLimit
 }
 
-// Bounded is a Container whose memory is limited by a control group of BEE's, if its
+// MemoryLimit is the limit of a container's memory by a control group of BEE's, if its
 // environment asks for that (core.MemoryVariable).
-type Bounded interface {
+type MemoryLimit interface {
 	// MemoryKills returns how many processes the kernel has killed because the limit was
 	// reached.
 	MemoryKills() int

@@ -29,6 +29,7 @@ func (ann) Login() string { return "ann" }
 type bare struct{ driver.Container }
 
 func (bare) Guest() driver.Guest { return nil }
+func (bare) Memory() driver.MemoryLimit { return nil }
 
 // TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.
 func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {

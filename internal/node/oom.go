@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/container"
 )
 
@@ -31,8 +30,8 @@ func (k memoryKills) since(before memoryKills) memoryKills {
 
 // with adds what the control group of a container has counted, where it has one of its own.
 func (k memoryKills) with(b *container.Container) memoryKills {
-	if bounded, is := b.Container.(driver.Bounded); is {
-		k.own = max(k.own, bounded.MemoryKills())
+	if limit := b.Memory(); limit != nil {
+		k.own = max(k.own, limit.MemoryKills())
 		k.host = max(k.host, k.own)
 	}
 	return k

@@ -103,8 +103,8 @@ func (n *node) EndContainer(grace time.Duration) core.NodeReport {
 	}
 	kills := killsNow().since(n.kills).with(b)
 	r.MemoryKills, r.HostMemoryKills = kills.own, kills.host
-	if bounded, is := b.Container.(driver.Bounded); is {
-		if err := bounded.Unbounded(); err != nil {
+	if limit := b.Memory(); limit != nil {
+		if err := limit.Unbounded(); err != nil {
 			r.MemoryUnlimited = core.Printable(err.Error(), peercall.MaxText)
 		}
 	}

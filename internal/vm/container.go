@@ -65,6 +65,9 @@ func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Proces
 // Guest implements driver.Container.
 func (c *container) Guest() driver.Guest { return c }
 
+// Memory implements driver.Container.
+func (c *container) Memory() driver.MemoryLimit { return nil }
+
 // Snapshot implements driver.Guest: the machine uses directories of the host.
 func (c *container) Snapshot() driver.Snapshot { return nil }
 

@@ -62,6 +62,9 @@ func newMovable(c *container, b boot, sums map[string]string) *movable {
 // Guest implements driver.Container.
 func (m *movable) Guest() driver.Guest { return m }
 
+// Memory implements driver.Container.
+func (m *movable) Memory() driver.MemoryLimit { return nil }
+
 // Snapshot implements driver.Guest.
 func (m *movable) Snapshot() driver.Snapshot { return m }
 

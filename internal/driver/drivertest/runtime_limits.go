@@ -7,7 +7,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 )
 
 // cores limits a container to one core, and wants another for its neighbour.
@@ -51,9 +50,9 @@ func (s RuntimeSuite) memory(t *testing.T) {
 	c := s.spec(t)
 	c.Env = append(c.Env, core.MemoryVariable+"=67108864")
 	box := s.start(t, c)
-	bounded, is := box.(driver.Bounded)
+	limit := box.Memory()
 	if !s.Memory {
-		if is && bounded.Unbounded() == nil && s.Inherits {
+		if limit != nil && limit.Unbounded() == nil && s.Inherits {
 			t.Error("the memory is not limited here, and the container has no reason")
 		}
 		want(t, box, "true")
@@ -63,7 +62,7 @@ func (s RuntimeSuite) memory(t *testing.T) {
 		t.Errorf("a process that takes 256 MiB in a container of 64 MiB: %+v", r)
 	}
 	want(t, box, "true")
-	if is && s.Inherits && (bounded.MemoryKills() == 0 || bounded.Unbounded() != nil) {
-		t.Errorf("the container counts %d processes that were killed: %v", bounded.MemoryKills(), bounded.Unbounded())
+	if limit != nil && s.Inherits && (limit.MemoryKills() == 0 || limit.Unbounded() != nil) {
+		t.Errorf("the container counts %d processes that were killed: %v", limit.MemoryKills(), limit.Unbounded())
 	}
 }

@@ -107,8 +107,11 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 // Guest implements driver.Container.
 func (c *container) Guest() driver.Guest { return nil }
 
-// MemoryKills implements driver.Bounded.
+// Memory implements driver.Container.
+func (c *container) Memory() driver.MemoryLimit { return c }
+
+// MemoryKills implements driver.MemoryLimit.
 func (c *container) MemoryKills() int { return c.l.Bound.Kills() }
 
-// Unbounded implements driver.Bounded.
+// Unbounded implements driver.MemoryLimit.
 func (c *container) Unbounded() error { return c.l.Bound.Why() }

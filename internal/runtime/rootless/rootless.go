@@ -103,7 +103,7 @@ func (r *Runtime) onForkThread(f func()) {
 // has, and collect no garbage while the container starts: it does little, and where
 // many hosts are emulated on few processors, that little counts for each. Programs
 // in the container get their own environment from the node.
-var thrifty = []string{"GOMAXPROCS=1", "GOGC=400"} //nolint:gochecknoglobals // a table
+var thrifty = []string{"GOMAXPROCS=1", "GOGC=400"} // a table
 
 // spawn starts the child that becomes the container's init, gives it its
 // setup and its connection with the node, and waits until it is ready or says what
@@ -275,10 +275,13 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	return errors.Join(cleanState(c.stateDir), c.bound.Remove())
 }
 
-// MemoryKills implements driver.Bounded.
+// Memory implements driver.Container.
+func (c *container) Memory() driver.MemoryLimit { return c }
+
+// MemoryKills implements driver.MemoryLimit.
 func (c *container) MemoryKills() int { return c.bound.Kills() }
 
-// Unbounded implements driver.Bounded.
+// Unbounded implements driver.MemoryLimit.
 func (c *container) Unbounded() error { return c.bound.Why() }
 
 func cleanState(dir string) error {
