@@ -54,6 +54,7 @@ meanwhile. The method depends on the Beefile's checkpoint:
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	c.AddCommand(a.newCheckpointExportCommand())
 	return c
 }
 

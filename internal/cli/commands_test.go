@@ -36,12 +36,14 @@ func commandsPage() string {
 }
 
 func writeCommand(b *strings.Builder, c *cobra.Command) {
-	if c.HasAvailableSubCommands() {
+	defer func() {
 		for _, s := range c.Commands() {
 			if s.IsAvailableCommand() {
 				writeCommand(b, s)
 			}
 		}
+	}()
+	if isGroup(c) {
 		return
 	}
 	fmt.Fprintf(b, "### %s\n\n%s.\n\n", strings.Replace(c.UseLine(), " [flags]", "", 1), c.Short)
@@ -97,11 +99,16 @@ func TestCommandsPage(t *testing.T) {
 	}
 }
 
+// isGroup reports whether a command does nothing but hold others.
+func isGroup(c *cobra.Command) bool {
+	return c.HasAvailableSubCommands() && !strings.Contains(c.Use, " ")
+}
+
 func leaves(c *cobra.Command) []*cobra.Command {
-	if !c.HasAvailableSubCommands() {
-		return []*cobra.Command{c}
-	}
 	var all []*cobra.Command
+	if !isGroup(c) {
+		all = append(all, c)
+	}
 	for _, s := range c.Commands() {
 		if s.IsAvailableCommand() {
 			all = append(all, leaves(s)...)

@@ -25,6 +25,18 @@ func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint,
 	return c.kept().Listed(ctx, run)
 }
 
+// ExportCheckpoint writes a checkpoint of a run into a new directory: see
+// retention.Checkpoints.Export.
+func (c *Controller) ExportCheckpoint(ctx context.Context, run state.Run, attempt int, dir string, damaged func(place string)) (Checkpoint, error) {
+	sub, err := SubmissionOf(run)
+	if err != nil {
+		return Checkpoint{}, err
+	}
+	kept := c.kept().Of(&run, sub.Job.Store, sub.StoreName)
+	defer kept.Close()
+	return kept.Export(ctx, attempt, dir, damaged)
+}
+
 // checkpoints returns those of the run. It may be called at the same time.
 func (r *controlled) checkpoints() *retention.Checkpoints {
 	r.opening.Do(func() {
