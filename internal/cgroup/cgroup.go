@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -238,13 +239,7 @@ func Sweep() {
 	}
 }
 
-func lock(f *os.File) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != unix.EINTR { // a bare errno
-			return err
-		}
-	}
-}
+func lock(f *os.File) error { return fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) }
 
 // delegated is the group below which this user may make groups with a limit of memory.
 func delegated() (string, *version, error) {

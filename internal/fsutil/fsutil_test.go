@@ -29,7 +29,7 @@ func TestLock(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	mine := errors.New("mine")
 	cancel(mine)
-	if _, err := LockShared(ended, path); !errors.Is(err, mine) {
+	if _, err := LockFile(ended, path); !errors.Is(err, mine) {
 		t.Errorf("waited with a context that has ended: %v", err)
 	}
 	got := make(chan error, 1)

@@ -47,9 +47,6 @@ func QuoteGlob(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// IsPattern reports whether a path has wildcards.
-func IsPattern(path string) bool { return strings.ContainsAny(path, `*?[\`) }
-
 // maxMatches bounds what one pattern gives: links in a tree could multiply it.
 const maxMatches = 1 << 20
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -17,18 +18,40 @@ type Lock struct{ f *os.File }
 // waits for other holders until ctx ends; the error is then the cause of ctx. On some
 // file systems a lock keeps out processes of the same machine only: see FileSystem.Locks.
 func LockFile(ctx context.Context, path string) (*Lock, error) {
-	return lockFile(ctx, path, unix.LOCK_EX)
-}
-
-// LockShared is LockFile for one of several that do not disturb each other.
-func LockShared(ctx context.Context, path string) (*Lock, error) {
-	return lockFile(ctx, path, unix.LOCK_SH)
+	for {
+		l, err := TryLock(path)
+		if !core.IsKind(err, core.Busy) {
+			return l, err
+		}
+		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+		if err != nil {
+			return nil, err
+		}
+		got := make(chan error, 1)
+		go func() { got <- flock(f, unix.LOCK_EX) }()
+		select {
+		case err = <-got:
+		case <-ctx.Done():
+			go func() {
+				<-got //nolint:errcheck // the lock is not wanted any more
+				f.Close()
+			}()
+			return nil, context.Cause(ctx)
+		}
+		if err == nil && isAt(f, path) {
+			return &Lock{f}, nil
+		}
+		f.Close()
+		if err != nil {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+	}
 }
 
 // TryLock is LockFile without waiting: a Busy error where another process has the lock.
 func TryLock(path string) (*Lock, error) { return tryLock(path, unix.LOCK_EX) }
 
-// TryLockShared is LockShared without waiting.
+// TryLockShared is TryLock for one of several that do not disturb each other.
 func TryLockShared(path string) (*Lock, error) { return tryLock(path, unix.LOCK_SH) }
 
 // File is the locked file, for a note about the holder. It must not be closed.
@@ -61,40 +84,30 @@ func tryLock(path string, how int) (*Lock, error) {
 	}
 }
 
-func lockFile(ctx context.Context, path string, how int) (*Lock, error) {
+func flock(f *os.File, how int) error { return flockFD(int(f.Fd()), how) }
+
+// TryFlock locks an open file without waiting, as unix.LOCK_EX or unix.LOCK_SH: EWOULDBLOCK
+// where another process has it. The lock lasts until the file is closed.
+func TryFlock(fd, how int) error { return flockFD(fd, how|unix.LOCK_NB) }
+
+// Flock is TryFlock, and waits for other holders until ctx ends. The error is then the cause
+// of ctx.
+func Flock(ctx context.Context, fd, how int) error {
+	pause := Backoff{First: time.Millisecond, Longest: 50 * time.Millisecond}
 	for {
-		l, err := tryLock(path, how)
-		if !core.IsKind(err, core.Busy) {
-			return l, err
+		err := TryFlock(fd, how)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
+			return err
 		}
-		f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-		if err != nil {
-			return nil, err
-		}
-		got := make(chan error, 1)
-		go func() { got <- flock(f, how) }()
-		select {
-		case err = <-got:
-		case <-ctx.Done():
-			go func() {
-				<-got //nolint:errcheck // the lock is not wanted any more
-				f.Close()
-			}()
-			return nil, context.Cause(ctx)
-		}
-		if err == nil && isAt(f, path) {
-			return &Lock{f}, nil
-		}
-		f.Close()
-		if err != nil {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+		if err := pause.Wait(ctx); err != nil {
+			return err
 		}
 	}
 }
 
-func flock(f *os.File, how int) error {
+func flockFD(fd, how int) error {
 	for {
-		if err := unix.Flock(int(f.Fd()), how); !errors.Is(err, unix.EINTR) {
+		if err := unix.Flock(fd, how); !errors.Is(err, unix.EINTR) {
 			return err
 		}
 	}

@@ -6,18 +6,9 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
-
-// flock waits for a lock.
-func flock(f *os.File, how int) error {
-	for {
-		err := unix.Flock(int(f.Fd()), how)
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
 
 // lock takes a lock by name: exclusive to make or remove a thing, shared to
 // use it. It is released by closing the file, or with the process.
@@ -30,7 +21,7 @@ func (d directory) lock(ctx context.Context, name string, how int) (*os.File, er
 func (d directory) lockToMake(ctx context.Context, name string, o PullOptions) (*os.File, error) {
 	o = o.filled()
 	if f, err := os.Open(d.path("locks", name)); err == nil {
-		if errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK) {
+		if errors.Is(fsutil.TryFlock(int(f.Fd()), unix.LOCK_SH), unix.EWOULDBLOCK) {
 			o.Progress("another bee is at this image; waiting for it", 0, 0)
 		}
 		f.Close()
@@ -43,29 +34,12 @@ func lockFile(ctx context.Context, path string, how int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), how|unix.LOCK_NB)
-	if err == nil {
-		return f, nil
-	}
-	if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
+	if err := fsutil.Flock(ctx, int(f.Fd()), how); err != nil {
 		f.Close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// Another process makes it: wait, but not beyond our own end.
-	got := make(chan error, 1)
-	go func() { got <- flock(f, how) }()
-	select {
-	case err := <-got:
-		if err != nil {
-			f.Close()
-			return nil, fmt.Errorf("lock %s: %w", path, err)
-		}
-		return f, nil
-	case <-ctx.Done():
-		go func() {
-			<-got //nolint:errcheck // we do not want it any more
-			f.Close()
-		}()
-		return nil, context.Cause(ctx)
-	}
+	return f, nil
 }

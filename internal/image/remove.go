@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -37,7 +38,7 @@ func (r Remover) Remove(id string) error {
 		return err
 	}
 	defer f.Close()
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		return &core.Error{Kind: core.Busy, Op: "remove image", Object: id, Err: errors.New("a run uses it"), Remedy: "`bee ps` lists the runs."}
 	}
 	return r.drop(hexOf(id), i.Layers)
@@ -155,7 +156,7 @@ func (r Remover) dropHalf(id string) error {
 		return err
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil || r.Cache.Has(id) {
+	if fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) != nil || r.Cache.Has(id) {
 		return nil
 	}
 	return r.drop(id, i.Layers)

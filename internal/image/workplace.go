@@ -1,6 +1,7 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -33,7 +34,7 @@ func (d directory) newWorkplace() (*workplace, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	if err := fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX); err != nil {
 		f.Close()
 		return nil, &fs.PathError{Op: "lock", Path: dir, Err: err}
 	}
@@ -45,7 +46,7 @@ func (d directory) gate(how int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return f, flock(f, how)
+	return f, fsutil.Flock(context.Background(), int(f.Fd()), how)
 }
 
 // path names something in the workplace.
@@ -111,7 +112,7 @@ func lockLeft(path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) != nil {
+	if fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) != nil {
 		f.Close()
 		return nil, nil
 	}

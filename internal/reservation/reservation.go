@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -99,10 +100,4 @@ func encode(p Reservation) ([]byte, error) {
 // lock takes a file's lock, or gives EWOULDBLOCK.
 func lock(f *os.File) error { return flock(f, unix.LOCK_EX) }
 
-func flock(f *os.File, how int) error {
-	for {
-		if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != unix.EINTR { // a bare errno
-			return err
-		}
-	}
-}
+func flock(f *os.File, how int) error { return fsutil.TryFlock(int(f.Fd()), how) }

@@ -99,7 +99,7 @@ func take(path, op, object, held string) (*Lock, error) {
 func flock(f *os.File) error {
 	var err error
 	for range 20 {
-		if err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); !errors.Is(err, unix.EWOULDBLOCK) {
+		if err = fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
 		time.Sleep(time.Millisecond) // a process that only asks whether it is held releases it at once
@@ -127,7 +127,7 @@ func locked(path string) bool {
 	defer f.Close()
 	// A shared lock, so that two processes that ask at once do not take each
 	// other for the controller.
-	return errors.Is(unix.Flock(int(f.Fd()), unix.LOCK_SH|unix.LOCK_NB), unix.EWOULDBLOCK)
+	return errors.Is(fsutil.TryFlock(int(f.Fd()), unix.LOCK_SH), unix.EWOULDBLOCK)
 }
 
 // Nudge has the process that controls a run look for a stop that Requests.AskStop recorded:

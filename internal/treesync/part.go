@@ -100,7 +100,7 @@ func (p *part) held(name string) (bool, error) {
 		return false, err
 	}
 	defer unix.Close(fd)
-	return unix.Flock(fd, unix.LOCK_SH|unix.LOCK_NB) != nil, nil // by NFS, one who only reads cannot ask for more
+	return fsutil.TryFlock(fd, unix.LOCK_SH) != nil, nil // by NFS, one who only reads cannot ask for more
 }
 
 // hold locks the part for as long as this process works on it.
@@ -109,7 +109,7 @@ func (p *part) hold(fd int) {
 	if err == nil {
 		// A file system without locks only loses the protection against a
 		// second receiver of the same path.
-		_ = unix.Flock(dup, unix.LOCK_EX|unix.LOCK_NB)
+		_ = fsutil.TryFlock(dup, unix.LOCK_EX)
 		p.lock = dup
 	}
 }

@@ -26,34 +26,6 @@ func Deviation(x []float64) float64 {
 // Median of values; NaN without any.
 func Median(x []float64) float64 { return median(sorted(x)) }
 
-// QuantileInterval is the distribution-free interval of the quantile p of a population, by
-// order statistics and the binomial distribution (Hollander, Wolfe and Chicken, section
-// 11.6). Each tail has at most half of what the level leaves.
-func QuantileInterval(x []float64, p, level float64) Interval {
-	s, n, half := sorted(x), len(x), (1-level)/2
-	out := Interval{math.Inf(-1), math.Inf(1)}
-	below := 0.0 // the probability of fewer than i values below the quantile
-	for i := range n {
-		if below += binomial(n, i, p); below <= half {
-			out.Low = s[i]
-		}
-	}
-	above := 0.0
-	for i := n; i > 0; i-- {
-		if above += binomial(n, i, p); above <= half {
-			out.High = s[i-1]
-		}
-	}
-	return out
-}
-
-func binomial(n, k int, p float64) float64 {
-	a, _ := math.Lgamma(float64(n + 1))
-	b, _ := math.Lgamma(float64(k + 1))
-	c, _ := math.Lgamma(float64(n - k + 1))
-	return math.Exp(a - b - c + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
-}
-
 // outlierScore is Iglewicz and Hoaglin's bound of the modified z-score (ASQC Basic
 // References in Quality Control 16, 1993).
 const outlierScore = 3.5

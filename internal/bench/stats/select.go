@@ -26,7 +26,7 @@ func unkey(k int64) float64 {
 func smallest(lo, hi float64, k int, count func(v float64) int) float64 {
 	a, b := key(lo), key(hi)
 	for a < b {
-		mid := a + int64(uint64(b-a)/2) //nolint:gosec // b-a wraps into the right unsigned distance
+		mid := a + int64(uint64(b-a)/2) // b-a wraps into the right unsigned distance
 		if count(unkey(mid)) >= k {
 			b = mid
 		} else {

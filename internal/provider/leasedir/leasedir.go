@@ -15,8 +15,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
@@ -85,7 +83,7 @@ func Lock(ctx context.Context, dir string, create bool) (unlock func(), err erro
 		if err != nil {
 			return nil, err
 		}
-		if err := flock(ctx, f); err != nil {
+		if err := fsutil.Flock(ctx, int(f.Fd()), unix.LOCK_EX); err != nil {
 			_ = f.Close()
 			return nil, &core.Error{Kind: core.Busy, Op: "lock lease", Object: dir, Err: err}
 		}
@@ -96,20 +94,6 @@ func Lock(ctx context.Context, dir string, create bool) (unlock func(), err erro
 			return func() { _ = f.Close() }, nil
 		}
 		_ = f.Close()
-	}
-}
-
-func flock(ctx context.Context, f *os.File) error {
-	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil || !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
 	}
 }
 

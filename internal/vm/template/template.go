@@ -72,7 +72,7 @@ func (t Template) flock(how int) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Flock(int(f.Fd()), how|unix.LOCK_NB); err != nil {
+	if err := fsutil.TryFlock(int(f.Fd()), how); err != nil {
 		f.Close()
 		return nil, err
 	}
@@ -105,11 +105,11 @@ func (t Template) Read() (Info, error) {
 // time than booting. The error is that of build.
 func (t Template) Ready(ctx context.Context, report func(string), build func() error) (bool, error) {
 	if err := os.MkdirAll(t.Dir, 0o700); err != nil {
-		return false, nil //nolint:nilerr // guests boot without
+		return false, nil // guests boot without
 	}
 	lock, err := t.lock(ctx)
 	if err != nil {
-		return false, nil //nolint:nilerr // as above
+		return false, nil // as above
 	}
 	defer lock.Close()
 	if _, err := t.Read(); err == nil {
@@ -118,7 +118,7 @@ func (t Template) Ready(ctx context.Context, report func(string), build func() e
 	word, err := io.ReadAll(lock)
 	switch {
 	case err != nil || string(word) == unfit:
-		return false, nil //nolint:nilerr // as above
+		return false, nil // as above
 	case len(word) == 0:
 		lock.WriteString(wanted) //nolint:errcheck // then it is due later
 		return false, nil
@@ -140,26 +140,12 @@ func (t Template) lock(ctx context.Context) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	for {
-		err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-		if err == nil {
-			return f, nil
-		}
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			f.Close()
-			return nil, err
-		}
-		select {
-		case <-time.After(lockPause):
-		case <-ctx.Done():
-			f.Close()
-			return nil, context.Cause(ctx)
-		}
+	if err := fsutil.Flock(ctx, int(f.Fd()), unix.LOCK_EX); err != nil {
+		f.Close()
+		return nil, err
 	}
+	return f, nil
 }
-
-// lockPause is between two looks at a lock.
-const lockPause = 20 * time.Millisecond
 
 // giveUp records that the template cannot be made.
 func (t Template) giveUp() {
@@ -217,7 +203,7 @@ func (t Template) dropHalf() {
 		return
 	}
 	defer f.Close()
-	if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+	if fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) == nil {
 		os.RemoveAll(t.Path() + newSuffix) //nolint:errcheck // tried again by the next one
 	}
 }

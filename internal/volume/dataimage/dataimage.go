@@ -59,7 +59,7 @@ const (
 
 // ErrUnclean reports an image that was in use when its machine ended: Recover
 // sets it right.
-var ErrUnclean = errors.New("it was in use when its machine ended, and its journal holds what is newest") //nolint:gochecknoglobals // a constant
+var ErrUnclean = errors.New("it was in use when its machine ended, and its journal holds what is newest")
 
 // Open opens an image. The error is ErrUnclean where its journal has to be
 // carried out first.

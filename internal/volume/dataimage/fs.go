@@ -20,7 +20,7 @@ type entry struct {
 	inode *Inode
 }
 
-// entry as fs.FileInfo and fs.DirEntry.
+// Name and the methods after it implement fs.FileInfo and fs.DirEntry.
 func (e entry) Name() string               { return e.name }
 func (e entry) Size() int64                { return e.inode.Size }
 func (e entry) ModTime() time.Time         { return e.inode.Modified }

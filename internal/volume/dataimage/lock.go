@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -16,7 +17,7 @@ func Lock(file string) (release func(), err error) {
 	if err != nil {
 		return nil, fileError("use data image", file, err)
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		err = &core.Error{Kind: core.Busy, Op: "use data image", Object: file, Err: errors.New("a virtual machine, or another command, uses it"), Remedy: "Wait until that has ended."}
 	}

@@ -86,7 +86,7 @@ func unfinished(dir string) (*os.File, error) {
 	old, _ := filepath.Glob(filepath.Join(fsutil.QuoteGlob(dir), unfinishedPrefix+"*"))
 	for _, name := range old {
 		if f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0); err == nil {
-			if unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) == nil {
+			if fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) == nil {
 				os.Remove(name) //nolint:errcheck // tried again by the next one
 			}
 			f.Close()
@@ -94,7 +94,7 @@ func unfinished(dir string) (*os.File, error) {
 	}
 	f, err := os.CreateTemp(dir, unfinishedPrefix)
 	if err == nil {
-		unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:errcheck // where locks are unknown, nobody finds it free
+		fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) //nolint:errcheck // where locks are unknown, nobody finds it free
 	}
 	return f, err
 }

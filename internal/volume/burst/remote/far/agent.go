@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -159,21 +158,12 @@ func lock(ctx context.Context, q request) (func(), error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	pause := fsutil.Backoff{First: time.Millisecond, Longest: 200 * time.Millisecond}
-	for {
-		err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB)
-		if !errors.Is(err, unix.EWOULDBLOCK) && !errors.Is(err, unix.EINTR) {
-			if ctx.Err() != nil { // the connection was lost, and the agent of the next one may have done more
-				unix.Close(fd)
-				return nil, ctx.Err()
-			}
-			return func() { unix.Close(fd) }, nil
-		}
-		if err := pause.Wait(ctx); err != nil {
-			unix.Close(fd)
-			return nil, err
-		}
+	fsutil.Flock(ctx, fd, unix.LOCK_EX) //nolint:errcheck // a file system without locks is used without
+	if ctx.Err() != nil {               // the connection was lost, and the agent of the next one may have done more
+		unix.Close(fd)
+		return nil, context.Cause(ctx)
 	}
+	return func() { unix.Close(fd) }, nil
 }
 
 // pieces reads the content of a file of a size.
@@ -184,7 +174,7 @@ func pieces(from io.Reader, size int64, put func(int64, []byte) error) error {
 		if _, err := io.ReadFull(from, head[:]); err != nil {
 			return err
 		}
-		off, n := int64(binary.BigEndian.Uint64(head[:8])), int64(binary.BigEndian.Uint32(head[8:])) //nolint:gosec // checked below
+		off, n := int64(binary.BigEndian.Uint64(head[:8])), int64(binary.BigEndian.Uint32(head[8:])) // checked below
 		switch {
 		case n == 0:
 			return nil
