@@ -17,7 +17,7 @@ type filePage struct {
 	also    []string // as name(section)
 }
 
-var filePages = []filePage{ //nolint:gochecknoglobals // a constant
+var filePages = []filePage{
 	{
 		name: "beefile", file: "beefile", title: "description of a job for bee(1)",
 		text: "A Beefile is a YAML file that describes one job: its image, its command, and the files that it needs and makes.\nbee-check(1) reports each mistake in one with its line.",

@@ -26,7 +26,7 @@ import (
 const client = "clients/python"
 
 // machines are the names that Python has for architectures.
-var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"} //nolint:gochecknoglobals // a constant
+var machines = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 func main() {
 	if err := run(os.Args[1:]); err != nil {

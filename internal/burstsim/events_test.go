@@ -12,7 +12,7 @@ import (
 )
 
 // study are the assumptions of the study: no delays, even load, one replica.
-var study = []string{"round_trip=0s", "balance=even", "memory=200GB"} //nolint:gochecknoglobals // a constant
+var study = []string{"round_trip=0s", "balance=even", "memory=200GB"}
 
 func simulate(t *testing.T, assignments ...string) func(string) float64 {
 	t.Helper()

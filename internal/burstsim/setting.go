@@ -53,7 +53,7 @@ type Setting struct {
 const mostValues = 10000
 
 // suffixes of sizes. K, M, G and T are as in Beefiles.
-var suffixes = []struct { //nolint:gochecknoglobals // a constant
+var suffixes = []struct {
 	text   string
 	factor float64
 }{

@@ -80,7 +80,7 @@ func (c Cutter) Cut(b []byte) int {
 }
 
 // gear gives each byte a random number: those of splitmix64 (S. Vigna), from 0.
-var gear = func() (table [256]uint64) { //nolint:gochecknoglobals // a constant
+var gear = func() (table [256]uint64) {
 	state := uint64(0)
 	for i := range table {
 		state += 0x9e3779b97f4a7c15

@@ -22,7 +22,7 @@ func (a *runCommands) checkLaunch(ctx context.Context, job *spec.Job) (warnings 
 	}
 	images, err := a.OpenImages()
 	if err != nil {
-		return nil, nil //nolint:nilerr // a run reports it
+		return nil, nil // a run reports it
 	}
 	image, known := images.Known(ctx, job, runtime.GOARCH)
 	if !known {
@@ -30,7 +30,7 @@ func (a *runCommands) checkLaunch(ctx context.Context, job *spec.Job) (warnings 
 	}
 	in := mpi.CheckInput{Hosts: job.Nodes, Workdir: image.Config.Workdir(job.Workdir, job.Volume.Path), Elsewhere: []string{job.Volume.Path}, Env: []string{"PATH=" + core.DefaultPath}}
 	if in.Argv, err = core.Command(image.Config, job.EntrypointWords(), job.Run.Words()); err != nil {
-		return nil, nil //nolint:nilerr // a run reports it
+		return nil, nil // a run reports it
 	}
 	in.Env = append(in.Env, image.Config.Env...)
 	for key, value := range job.Env {
@@ -51,7 +51,7 @@ func (a *runCommands) checkLaunch(ctx context.Context, job *spec.Job) (warnings 
 	defer cancel()
 	tree, release, err := images.Tree(ctx, image.ID)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it has just been removed
+		return nil, nil // it has just been removed
 	}
 	in.Root = tree
 	go func() {

@@ -19,7 +19,7 @@ func addExamples(c *cobra.Command) {
 }
 
 // examples are by the path of a command without bee.
-var examples = map[string]string{ //nolint:gochecknoglobals // a constant
+var examples = map[string]string{
 	"checkpoint":            "bee checkpoint lysozyme",
 	"plan":                  "bee plan job.yaml",
 	"show":                  "bee show pi\nbee show --beefile pi > pi.yaml",

@@ -228,7 +228,7 @@ func (a *resumeCommands) inAllocation(run state.Run) ([]spec.Site, error) {
 	}
 	f, err := a.FindSites()
 	if err != nil {
-		return nil, nil //nolint:nilerr // the run keeps the sites that it has
+		return nil, nil // the run keeps the sites that it has
 	}
 	return control.InAllocation(run, f.Sites, allocation)
 }

@@ -214,7 +214,7 @@ type drive struct {
 	// took the run, by key.
 	printed map[string]string
 	leases  []driver.Lease  // that it has held
-	during  context.Context //nolint:containedctx // until this controller is done with the run
+	during  context.Context // until this controller is done with the run
 	behind  sync.WaitGroup  // those that release what was left behind
 	// imageTook is how long the image took to get, before the first
 	// attempt of this controller; it counts as that attempt's.

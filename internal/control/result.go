@@ -35,7 +35,7 @@ func (w *headWatch) lastResult(ctx context.Context, why error, after *int64) (*p
 		}
 		return nil, why
 	case kind == core.Transient || ctx.Err() != nil:
-		return nil, nil //nolint:nilnil // see above
+		return nil, nil // see above
 	}
 	return nil, &unreadError{err}
 }

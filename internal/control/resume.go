@@ -128,7 +128,7 @@ func leaveAllocations(run state.Run, load func(string) (spec.SitesFile, error)) 
 	}
 	f, err := load(sub.SitesFile)
 	if err != nil {
-		return run, nil //nolint:nilerr // the run keeps the sites that it has
+		return run, nil // the run keeps the sites that it has
 	}
 	for i, old := range sub.Sites {
 		at := slices.IndexFunc(f.Sites, func(n spec.Site) bool {

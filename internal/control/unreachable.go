@@ -68,7 +68,7 @@ func (r *reachability) waitsFor(ctx context.Context) event.Unreachable {
 }
 
 // errAway is why an attempt is not followed any more that is dispensable.
-var errAway = errors.New("the site has not answered for too long") //nolint:gochecknoglobals // a constant
+var errAway = errors.New("the site has not answered for too long")
 
 // silenceBeforeReport is how long there is no line to a head before a run's history says so.
 const silenceBeforeReport = 10 * time.Second

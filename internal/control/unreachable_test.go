@@ -20,7 +20,7 @@ import (
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
-var errSilent = &core.Error{Kind: core.Transient, Err: errors.New("no route to host")} //nolint:gochecknoglobals // a constant
+var errSilent = &core.Error{Kind: core.Transient, Err: errors.New("no route to host")}
 
 // dying is a world whose site a stops answering when the output of the first
 // attempt is fetched there: after its checkpoint has come home.

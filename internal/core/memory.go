@@ -8,5 +8,5 @@ func HostMemory() int64 {
 	if syscall.Sysinfo(&info) != nil {
 		return 0
 	}
-	return int64(info.Totalram) * int64(info.Unit) //nolint:gosec // no machine has 2^63 bytes
+	return int64(info.Totalram) * int64(info.Unit) // no machine has 2^63 bytes
 }

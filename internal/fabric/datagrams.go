@@ -64,7 +64,7 @@ func (b *batch) point(i int, at []byte) {
 // call is recvmmsg or sendmmsg; it never waits.
 func (b *batch) call(number, fd uintptr, from, to int) (int, error) {
 	for {
-		n, _, errno := unix.Syscall6(number, fd, uintptr(unsafe.Pointer(&b.messages[from])), uintptr(to-from), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0) //nolint:gosec // the struct that it wants
+		n, _, errno := unix.Syscall6(number, fd, uintptr(unsafe.Pointer(&b.messages[from])), uintptr(to-from), unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, 0, 0) // the struct that it wants
 		switch errno {
 		case 0:
 			return int(n), nil
@@ -86,7 +86,7 @@ func newDatagrams(f *os.File) (*datagrams, error) {
 	if err != nil {
 		return nil, err
 	}
-	raw, err := c.(*net.UnixConn).SyscallConn() //nolint:forcetypeassert // that is what it is
+	raw, err := c.(*net.UnixConn).SyscallConn() // that is what it is
 	if err != nil {
 		c.Close()
 		return nil, err

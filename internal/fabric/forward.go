@@ -106,7 +106,7 @@ func (f *Fabric) routeTo(to mac) (route, bool) {
 		return byPort(rank - f.place.First(f.place.Host)), true
 	}
 	if known, ok := f.learned.Load(to); ok {
-		return known.(route), true //nolint:forcetypeassert // only ways are stored
+		return known.(route), true // only ways are stored
 	}
 	return 0, false
 }

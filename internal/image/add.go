@@ -76,7 +76,7 @@ func (s *Store) checkSpace(src *source.Image) error {
 	}
 	var st unix.Statfs_t
 	if err := unix.Statfs(string(s.dir), &st); err != nil {
-		return nil //nolint:nilerr // then the write itself shows it
+		return nil // then the write itself shows it
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+s.limits.Spare {
 		return &core.Error{

@@ -16,7 +16,7 @@ type commandLine struct {
 	sure bool
 }
 
-// shells may be given a script by -c.
+// isShell reports whether a program may be given a script by -c.
 func isShell(name string) bool {
 	switch path.Base(name) {
 	case "sh", "bash", "dash", "ash", "zsh", "ksh":

@@ -28,7 +28,7 @@ func (ann) Login() string { return "ann" }
 // bare is a container without a virtual machine.
 type bare struct{ driver.Container }
 
-func (bare) Guest() driver.Guest { return nil }
+func (bare) Guest() driver.Guest        { return nil }
 func (bare) Memory() driver.MemoryLimit { return nil }
 
 // TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.

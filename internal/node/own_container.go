@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"

@@ -191,7 +191,7 @@ func (s *sending) serve(ctx context.Context) error {
 		}
 		f, err := s.find(ctx)
 		if ctx.Err() != nil {
-			return nil //nolint:nilerr // it is to end, and another process continues
+			return nil // it is to end, and another process continues
 		}
 		if core.IsKind(err, core.NotFound) {
 			return fsutil.RemoveAll(s.dir)

@@ -143,7 +143,6 @@ func (i ID) open() (int, error) {
 	return fd, nil
 }
 
-// stat reads the state and the start time from /proc/PID/stat.
 // ended reports whether a process has ended wholly. Its state in /proc is that of
 // its first thread alone, which may be a zombie while others still run: the
 // process that is 1 in a namespace then has yet to end all the others there.

@@ -40,7 +40,7 @@ func libraryDirs() []string {
 	}
 }
 
-var ( //nolint:gochecknoglobals // constants
+var (
 	// libraryForm is libibverbs with its versions: those of its soname and interface, then
 	// that of rdma-core.
 	libraryForm = regexp.MustCompile(`^libibverbs\.so\.1\.\d+\.(\d+)(\.\d+)?$`)
@@ -109,11 +109,11 @@ func namesIn(tree, dir string) ([]string, error) {
 func openIn(tree, inside string, flags int) (*os.File, error) {
 	at, err := securejoin.SecureJoin(tree, inside)
 	if err != nil {
-		return nil, nil //nolint:nilerr // links in a circle lead to no file
+		return nil, nil // links in a circle lead to no file
 	}
 	f, err := os.OpenFile(at, os.O_RDONLY|unix.O_NONBLOCK|unix.O_NOFOLLOW|flags, 0)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a file that cannot be read is of no use to programs either
+		return nil, nil // a file that cannot be read is of no use to programs either
 	}
 	return f, nil
 }

@@ -73,7 +73,7 @@ func (g *guard) literal(host, port string) error {
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		return nil //nolint:nilerr // it is a name
+		return nil // it is a name
 	}
 	return g.refuse(ip, net.JoinHostPort(host, port) == g.named)
 }

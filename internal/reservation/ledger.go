@@ -132,7 +132,7 @@ func (l Ledger) read() ([]Reservation, error) {
 func readOne(file string) (*Reservation, error) {
 	f, err := os.OpenFile(file, os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) { // released meanwhile
-		return nil, nil //nolint:nilnil // there is none
+		return nil, nil // there is none
 	}
 	if err != nil {
 		return nil, err
@@ -143,7 +143,7 @@ func readOne(file string) (*Reservation, error) {
 		if err := os.Remove(file); !errors.Is(err, os.ErrNotExist) {
 			return nil, err
 		}
-		return nil, nil //nolint:nilnil // released meanwhile
+		return nil, nil // released meanwhile
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return nil, err
 	}

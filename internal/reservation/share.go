@@ -16,7 +16,7 @@ const Variable = "BEE_RESERVATION"
 
 // shares are the files of reservations that this process shares: a lock ends with the process
 // that has it, whichever of its values is the first to be forgotten.
-var shares = struct { //nolint:gochecknoglobals // locks are the process's
+var shares = struct { // locks are the process's
 	sync.Mutex
 	files map[string]*os.File
 }{files: map[string]*os.File{}}

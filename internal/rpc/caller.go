@@ -25,7 +25,7 @@ const (
 // Nodes are all nodes of an attempt, the head included.
 const Nodes = Head | Node
 
-var roleNames = [...]string{"controller", "head", "node", "launch agent", "host", "guest"} //nolint:gochecknoglobals // a constant
+var roleNames = [...]string{"controller", "head", "node", "launch agent", "host", "guest"}
 
 // String names the roles of a set.
 func (r Role) String() string {

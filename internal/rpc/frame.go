@@ -62,7 +62,7 @@ func Decode[T any](raw []byte) (T, error) {
 
 // appendFrame appends four bytes of length and the data.
 func appendFrame(to, data []byte) []byte {
-	return append(binary.BigEndian.AppendUint32(to, uint32(len(data))), data...) //nolint:gosec // bounded by encode
+	return append(binary.BigEndian.AppendUint32(to, uint32(len(data))), data...) // bounded by encode
 }
 
 // readFrame reads what appendFrame gave. It allocates no more than has come.
@@ -72,7 +72,7 @@ func readFrame(r io.Reader, limit int) ([]byte, error) {
 		return nil, err
 	}
 	n := binary.BigEndian.Uint32(length[:])
-	if uint64(n) > uint64(limit) { //nolint:gosec // a limit is positive
+	if uint64(n) > uint64(limit) { // a limit is positive
 		return nil, tooLong(uint64(n), limit)
 	}
 	raw, err := io.ReadAll(io.LimitReader(r, int64(n)))

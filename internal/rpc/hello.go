@@ -32,7 +32,7 @@ func (p Protocol) greeting() []byte {
 }
 
 // errNoGreeting is about another end that is no process of BEE.
-var errNoGreeting = errors.New("it does not speak BEE's protocol") //nolint:gochecknoglobals // a constant
+var errNoGreeting = errors.New("it does not speak BEE's protocol")
 
 // refuse gives the error about a greeting that does not fit, or nil.
 func (p Protocol) refuse(greeting []byte, name string) error {

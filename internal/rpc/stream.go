@@ -39,7 +39,7 @@ type Stream struct {
 
 // awaited is a reply that was not read yet.
 type awaited struct {
-	ctx    context.Context //nolint:containedctx // the call's, as long as it lasts
+	ctx    context.Context // the call's, as long as it lasts
 	method string
 	limit  int
 	within time.Duration // 0: no limit
@@ -97,7 +97,7 @@ func (s *Stream) failed(err error) error {
 }
 
 // errLate is about an answer that came at the very end of the time for it.
-var errLate = errors.New("the time for the answer is over") //nolint:gochecknoglobals // a constant
+var errLate = errors.New("the time for the answer is over")
 
 // First byte of an answer.
 const (

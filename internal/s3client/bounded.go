@@ -42,4 +42,4 @@ func (p *page) Read(b []byte) (int, error) {
 	return n, err
 }
 
-var errPage = fmt.Errorf("its answer has more than %d bytes", MostPage) //nolint:gochecknoglobals // a constant
+var errPage = fmt.Errorf("its answer has more than %d bytes", MostPage)

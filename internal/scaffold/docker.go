@@ -12,9 +12,9 @@ import (
 
 // Options of `docker run` without a value. All others have one.
 var (
-	dockerBooleans = []string{"rm", "interactive", "tty", "detach", "init", "privileged", "read-only", "publish-all", "no-healthcheck", "oom-kill-disable", "sig-proxy", "quiet", "disable-content-trust", "use-api-socket"} //nolint:gochecknoglobals // a table
-	dockerLetters  = map[byte]string{'i': "interactive", 't': "tty", 'd': "detach", 'P': "publish-all", 'q': "quiet"}                                                                                                        //nolint:gochecknoglobals // a table
-	dockerValues   = map[byte]string{'e': "env", 'v': "volume", 'w': "workdir", 'p': "publish", 'u': "user", 'm': "memory", 'h': "hostname", 'l': "label", 'c': "cpu-shares", 'a': "attach"}                                 //nolint:gochecknoglobals // a table
+	dockerBooleans = []string{"rm", "interactive", "tty", "detach", "init", "privileged", "read-only", "publish-all", "no-healthcheck", "oom-kill-disable", "sig-proxy", "quiet", "disable-content-trust", "use-api-socket"} // a table
+	dockerLetters  = map[byte]string{'i': "interactive", 't': "tty", 'd': "detach", 'P': "publish-all", 'q': "quiet"}                                                                                                        // a table
+	dockerValues   = map[byte]string{'e': "env", 'v': "volume", 'w': "workdir", 'p': "publish", 'u': "user", 'm': "memory", 'h': "hostname", 'l': "label", 'c': "cpu-shares", 'a': "attach"}                                 // a table
 )
 
 // dockerLine converts a file with one `docker run` command.

@@ -14,7 +14,7 @@ import (
 )
 
 // batchShort are the long names of sbatch's options of one letter.
-var batchShort = map[string]string{ //nolint:gochecknoglobals // a table
+var batchShort = map[string]string{ // a table
 	"J": "job-name", "N": "nodes", "n": "ntasks", "c": "cpus-per-task", "t": "time", "p": "partition", "A": "account", "q": "qos", "o": "output", "e": "error", "C": "constraint",
 	"a": "array", "d": "dependency", "D": "chdir", "G": "gpus", "L": "licenses", "w": "nodelist", "x": "exclude", "M": "clusters", "b": "begin",
 }
@@ -141,7 +141,7 @@ func (d *batch) option(line string) (tasks int) {
 // Programs that start containers, and their options with a value.
 var (
 	starters   = regexp.MustCompile(`\b(?:apptainer|singularity)[ \t]+(?:exec|run)\b`)
-	withValues = []string{"-B", "--bind", "--mount", "-H", "--home", "--pwd", "--cwd", "--env", "--env-file", "-W", "--workdir", "-S", "--scratch", "-o", "--overlay", "--network", "--hostname", "--app"} //nolint:gochecknoglobals // a table
+	withValues = []string{"-B", "--bind", "--mount", "-H", "--home", "--pwd", "--cwd", "--env", "--env-file", "-W", "--workdir", "-S", "--scratch", "-o", "--overlay", "--network", "--hostname", "--app"} // a table
 	srun       = regexp.MustCompile(`^(\s*)srun\b(.*)$`)
 )
 

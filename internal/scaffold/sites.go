@@ -12,7 +12,7 @@ import (
 )
 
 // PartitionsCommand lists a Slurm cluster's partitions, to be read by Cluster.
-var PartitionsCommand = []string{"sinfo", "--noheader", "--format=%P|%a|%l"} //nolint:gochecknoglobals // a constant
+var PartitionsCommand = []string{"sinfo", "--noheader", "--format=%P|%a|%l"}
 
 // Bounds of what one cluster is asked for, as a login node may list anything.
 const (

@@ -15,7 +15,7 @@ type foreignKey struct {
 
 // foreignKeys are the keys of Slurm, docker, compose files, SkyPilot and Kubernetes that
 // people write into a Beefile.
-var foreignKeys = []foreignKey{ //nolint:gochecknoglobals // a table
+var foreignKeys = []foreignKey{ // a table
 	{[]string{"cpus", "cpus_per_task", "cores_per_node", "cpu", "ncpus"}, "write `cores: 8`, which is per node"},
 	{[]string{"mem", "mem_per_cpu", "mem_limit", "ram"}, "write `memory: 16G`, which is per node"},
 	{[]string{"time_limit", "walltime", "time_min"}, "write `time: 30m`, which each attempt asks of a queue"},

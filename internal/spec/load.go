@@ -166,7 +166,7 @@ func FindSites(flag string) (SitesFile, error) {
 	none := SitesFile{Sites: DefaultSites()}
 	file, err := SitesPath()
 	if err != nil {
-		return none, nil //nolint:nilerr // without a home there is no configuration
+		return none, nil // without a home there is no configuration
 	}
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 		return none, nil

@@ -46,7 +46,7 @@ const registryPrefix = "docker://"
 
 // foreign are prefixes and endings of names by which other tools know images, with what
 // to write instead.
-var foreign = []struct{ prefix, suffix, what, instead string }{ //nolint:gochecknoglobals // a table
+var foreign = []struct{ prefix, suffix, what, instead string }{ // a table
 	{"https://", "", "an address of the web", "leave out https://, such as registry.example.org/you/app:1.0"},
 	{"http://", "", "an address of the web", "leave out http://, such as registry.example.org/you/app:1.0"},
 	{"docker-image://", "", "a name of BuildKit's", "leave out docker-image://"},

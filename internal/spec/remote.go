@@ -24,7 +24,7 @@ type Remote struct {
 func IsRemote(place string) bool { return matches(`^[A-Za-z][A-Za-z0-9+.-]*://`, place) }
 
 // credentials are parameters of a URL that give access, and would be recorded with a run.
-var credentials = []string{ //nolint:gochecknoglobals // a constant
+var credentials = []string{
 	"x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "signature", "sig", "token", "access_token", "auth", "api_key", "apikey", "key", "password",
 }
 

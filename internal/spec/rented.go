@@ -17,7 +17,7 @@ type rented struct {
 }
 
 // examples are how a site of each provider begins, and types of its machines.
-var examples = map[string][2]string{ //nolint:gochecknoglobals // a constant
+var examples = map[string][2]string{
 	"aws":       {"such as `aws: {types: [c7i.large], image: debian-12}`", "such as [c7i.large]"},
 	"openstack": {"such as `openstack: {cloud: mine, types: [m1.large], image: debian-12}`", "such as [m1.large]"},
 }
@@ -52,7 +52,7 @@ func (sc *siteCheck) rented(r *rented) {
 }
 
 // later are keys of rented machines that this bee does not know yet.
-var later = []string{ //nolint:gochecknoglobals // a constant
+var later = []string{
 	"market", "max_price", "reservation", "placement", "shared", "max_cost", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
 	"lease", "infiniband", "disk",
 }

@@ -114,7 +114,7 @@ func formOf(v reflect.Value) (form any, set bool) {
 	case time.Duration:
 		return ShortDuration(x.String()), set
 	}
-	switch v.Kind() { //nolint:exhaustive // a job has no others
+	switch v.Kind() { // a job has no others
 	case reflect.Struct:
 		return mappingOf(v)
 	case reflect.Slice:

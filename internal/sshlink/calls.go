@@ -14,9 +14,9 @@ import (
 )
 
 // protocol is what a controller and the agents on its sites speak.
-var protocol = rpc.Protocol{Name: "remote", Version: 2} //nolint:gochecknoglobals // a constant
+var protocol = rpc.Protocol{Name: "remote", Version: 2}
 
-var ( //nolint:gochecknoglobals // constants
+var (
 	callRendezvous = rpc.Method[rendezvousRequest, listening]{Name: "meet", By: rpc.Controller} // see driver.Connector
 	callPool       = rpc.Method[poolRequest, poolOffer]{Name: "lanes", By: rpc.Controller}      // of the connection, that others will bring
 	callJoinPool   = rpc.Method[joinRequest, rpc.None]{Name: "lane", By: rpc.Controller}        // be one

@@ -74,7 +74,7 @@ func (p *Client) open(ctx context.Context, host string) (*Link, error) {
 }
 
 // errNoStart is of a binary that is there and does not become our agent.
-var errNoStart = errors.New("bee does not start there") //nolint:gochecknoglobals // a constant
+var errNoStart = errors.New("bee does not start there")
 
 func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, error) {
 	binaries, err := p.binaries()

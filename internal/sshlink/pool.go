@@ -157,7 +157,8 @@ func CloseAll(links []*Link) {
 	}
 }
 
-// The ends of a connection within a host, as its key knows them.
+// poolListener and poolCaller are the ends of a connection within a host, as its key knows
+// them.
 const poolListener, poolCaller = "taker", "bringer"
 
 // offerPool takes n connections that other agents of this user on this host bring, and
@@ -243,7 +244,7 @@ func joinPool(ctx context.Context, _ rpc.Caller, r joinRequest, s rpc.Answer[rpc
 	err = r.Offer.Key.Prove(conn, poolCaller, poolListener)
 	stop()
 	if err == nil {
-		_, err = conn.Write([]byte{byte(r.Number)}) //nolint:gosec // a few
+		_, err = conn.Write([]byte{byte(r.Number)}) // a few
 	}
 	if err != nil {
 		return err

@@ -126,7 +126,8 @@ func (w *Route) Receive(ctx context.Context, path string, basis *treesync.Basis)
 // reportInterval is how often the caller is notified of it.
 const reportInterval = 500 * time.Millisecond
 
-// reported reports to the caller how far a tree is, where he does not see it pass.
+// progress returns what reports to the caller how far a tree is, where it is not sent through
+// them.
 func (w *Route) progress() func(done int64) {
 	if w.conn == nil {
 		return nil

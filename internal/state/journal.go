@@ -35,7 +35,7 @@ type journal struct {
 // has just made. It needs FULL to never corrupt the file.
 //
 // alone keeps the records in memory, for this process only.
-var ( //nolint:gochecknoglobals // constants
+var (
 	memory   = journal{usual: "NORMAL", busy: 20 * time.Second}
 	rollback = journal{mode: "TRUNCATE", usual: "FULL", busy: time.Minute}
 	alone    = journal{}

@@ -71,7 +71,7 @@ func Read(ctx context.Context, dir string) (Content, error) {
 	return read(ctx, root, math.MaxInt64)
 }
 
-var errMore = errors.New("the tree is larger than it was") //nolint:gochecknoglobals // a constant
+var errMore = errors.New("the tree is larger than it was")
 
 // read fails with errMore where files have more than so many bytes.
 func read(ctx context.Context, root *fsutil.Root, most int64) (Content, error) {

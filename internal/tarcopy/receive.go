@@ -68,7 +68,7 @@ func Receive(ctx context.Context, r io.Reader, t Target, progress func(done int6
 }
 
 type receiver struct {
-	ctx      context.Context //nolint:containedctx // the copy's, as long as it lasts
+	ctx      context.Context // the copy's, as long as it lasts
 	from     *tar.Reader
 	target   Target
 	tree     *fsutil.Root // what is copied; nil until the first entry

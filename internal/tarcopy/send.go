@@ -65,7 +65,7 @@ func Send(ctx context.Context, w io.Writer, source string, progress func(done in
 }
 
 type sender struct {
-	ctx      context.Context //nolint:containedctx // the copy's, as long as it lasts
+	ctx      context.Context // the copy's, as long as it lasts
 	to       *tar.Writer
 	root     *fsutil.Root
 	done     int64
@@ -118,7 +118,7 @@ func (s *sender) file(name string, h *tar.Header) error {
 
 // counted is a reader whose bytes are counted.
 type counted struct {
-	ctx      context.Context //nolint:containedctx // the copy's, as long as it lasts
+	ctx      context.Context // the copy's, as long as it lasts
 	from     io.Reader
 	done     *int64
 	progress func(int64)

@@ -36,7 +36,7 @@ var buildOnce = sync.OnceValues(func() (string, error) {
 })
 
 // untilTheEnd is closed by the end of this process, and not by the garbage collector.
-var untilTheEnd io.Closer //nolint:gochecknoglobals,unused // nothing else lives as long, and nobody reads it
+var untilTheEnd io.Closer //nolint:unused // nothing else lives as long, and nobody reads it
 
 // removeAtEnd has a directory removed when this process has ended, however it does:
 // no test of it is the last to know.
@@ -196,7 +196,7 @@ func (b *Bee) Await(run string, within time.Duration) RunView {
 	return v
 }
 
-// reported is what bee reports a run, once someone wants to know.
+// explained is an error with what bee reports of a run, once someone wants to know.
 type explained struct {
 	b        *Bee
 	run, why string
@@ -261,7 +261,7 @@ func (b *Bee) describe(dir string) string {
 
 // begun is where tests begin: in their package's directory, of the tree as the user
 // who runs them may read it, which is not always the one that they were built from.
-var begun, _ = os.Getwd() //nolint:gochecknoglobals // a test may go elsewhere
+var begun, _ = os.Getwd() // a test may go elsewhere
 
 // Begun is where this process's tests began: their package's directory.
 func Begun() string { return begun }

@@ -74,8 +74,8 @@ func decode(ctx context.Context, r io.Reader, t *tree, basis *Basis) error {
 
 // errDeep and errHoles are causes that no tree of an honest job has.
 var (
-	errDeep  = fmt.Errorf("its directories are nested deeper than %d", maxDepth)           //nolint:gochecknoglobals // a constant
-	errHoles = fmt.Errorf("its files have holes of more than %d TiB", int64(maxHoles>>40)) //nolint:gochecknoglobals // a constant
+	errDeep  = fmt.Errorf("its directories are nested deeper than %d", maxDepth)
+	errHoles = fmt.Errorf("its files have holes of more than %d TiB", int64(maxHoles>>40))
 )
 
 // addHoles counts the holes of a file.

@@ -110,7 +110,7 @@ func common(a, b string) int {
 	return n
 }
 
-var errIndex = errors.New("no index, or a damaged one") //nolint:gochecknoglobals // a constant
+var errIndex = errors.New("no index, or a damaged one")
 
 func decodeIndex(b []byte, boot string) (*index, error) {
 	end := len(b) - len(sum{})

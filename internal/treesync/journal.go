@@ -88,7 +88,7 @@ func (j *journal) tick() bool {
 // by seconds: clocks of several servers may be in it.
 const wholeSeconds = 2e9
 
-// racy reports whether a change after now might leave the ctime that a file has.
+// isRacy reports whether a change after now might leave the ctime that a file has.
 func (j *journal) isRacy(ctime int64) bool {
 	if ctime%1e9 == 0 {
 		return ctime >= j.now-wholeSeconds

@@ -50,7 +50,7 @@ func (m *matching) add(name string) {
 	m.root.Walk(target, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what cannot be read is not there
 		switch {
 		case err != nil:
-			return nil //nolint:nilerr // see above
+			return nil // see above
 		case info.IsDir():
 			if m.seen[name] {
 				return fs.SkipDir

@@ -29,7 +29,7 @@ func BenchmarkManyFiles(b *testing.B) {
 	}
 	run := func(args ...string) func() {
 		return func() {
-			out, err := exec.Command(args[0], args[1:]...).CombinedOutput() //nolint:gosec // what is compared with
+			out, err := exec.Command(args[0], args[1:]...).CombinedOutput() // what is compared with
 			if err != nil {
 				b.Fatalf("%v: %s", err, out)
 			}
@@ -45,7 +45,7 @@ func BenchmarkManyFiles(b *testing.B) {
 		turn++
 		n := func(i int) string { return fmt.Sprintf("%d.%d", turn, i) }
 		change := func() {
-			random := rand.New(rand.NewPCG(uint64(turn), 1)) //nolint:gosec // which files does not matter
+			random := rand.New(rand.NewPCG(uint64(turn), 1)) // which files does not matter
 			for range files / 100 {
 				i := random.IntN(files)
 				must(b, os.WriteFile(name(i), data[len(data)-size(i):], 0o644))

@@ -11,7 +11,7 @@ import (
 func MakeReadable(root *fsutil.Root, name string) {
 	root.Walk(name, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what stays shut is reported by its reader
 		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
-			return nil //nolint:nilerr // see above
+			return nil // see above
 		}
 		need, more := fs.FileMode(0o400), fs.FileMode(0o400)
 		if info.IsDir() {

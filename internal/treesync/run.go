@@ -78,7 +78,7 @@ func (b *Basis) flush(out io.WriterAt) error {
 	return err
 }
 
-var errChanged = errors.New("it has changed meanwhile") //nolint:gochecknoglobals // a constant
+var errChanged = errors.New("it has changed meanwhile")
 
 // notAsItWas says that what was reported of an earlier copy does not hold any more.
 func notAsItWas(name string, err error) error {

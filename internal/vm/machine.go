@@ -141,7 +141,7 @@ func (b boot) launch(ctx context.Context, m qemu.Machine) (*machine, error) {
 		}
 	}
 	if commands != nil {
-		if vm.monitor, err = qemu.NewMonitor(ctx, commands.(*net.UnixConn)); err != nil { //nolint:forcetypeassert // what socketPair makes
+		if vm.monitor, err = qemu.NewMonitor(ctx, commands.(*net.UnixConn)); err != nil { // what socketPair makes
 			err = vm.ifKilled(err)
 			p.Kill()
 			return nil, fmt.Errorf("%w: %s", err, p.LastOutput())

@@ -139,7 +139,7 @@ func (r *Runtime) Probe(ctx context.Context) (driver.Facts, error) {
 	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: self, dir: dir, config: config("probe"), disk: r.o.Disk, dial: refuse}
 	m, err := b.start(ctx)
 	if err != nil {
-		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil //nolint:nilerr // that it does not work is the finding
+		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err)}, nil // that it does not work is the finding
 	}
 	defer m.Kill()
 	return driver.Facts{Usable: true, Reason: fmt.Sprintf("a guest with docker was up after %v", time.Since(begun).Round(10*time.Millisecond)), Version: m.hello.Kernel}, nil

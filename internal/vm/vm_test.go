@@ -36,7 +36,7 @@ func newRuntime() driver.Runtime {
 }
 
 // templates is a directory that tests of guests from a template have together.
-var templates string //nolint:gochecknoglobals // of the whole process, as it is removed with it
+var templates string // of the whole process, as it is removed with it
 
 func TestMain(m *testing.M) {
 	drivertest.OwnerMain(newRuntime)

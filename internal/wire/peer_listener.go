@@ -129,9 +129,9 @@ func Reach(ctx context.Context, id *Identity, addrs []string) (net.Conn, error) 
 	return tolerant(in), nil
 }
 
-// A caller may get through by several addresses. He knocks, by a byte, where he
-// means to come in, and is in when he has it back: TLS 1.3 alone would not report to it
-// whether his certificate is taken.
+// knock asks for a connection by a byte, which the other end returns. A caller may get through
+// by several addresses, and uses one of them. TLS 1.3 alone would not report whether the
+// caller's certificate is accepted.
 func knock(c net.Conn) error {
 	if _, err := c.Write([]byte{1}); err != nil {
 		return err
@@ -169,7 +169,7 @@ const unheard = 2 * time.Minute
 // tolerant has a connection break where the other end is silent for long, which
 // the kernel alone would find out after a quarter of an hour.
 func tolerant(c net.Conn) net.Conn {
-	if raw, err := c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn(); err == nil { //nolint:forcetypeassert // both are made here
+	if raw, err := c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn(); err == nil { // both are made here
 		raw.Control(func(fd uintptr) { //nolint:errcheck // then it is as the kernel has it
 			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unheard.Milliseconds())) //nolint:errcheck // likewise
 		})

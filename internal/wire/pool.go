@@ -109,7 +109,7 @@ func (l *ConnPool) Add(more ...io.ReadWriteCloser) {
 	n := len(l.pooledConns)
 	l.mu.Unlock()
 	if l.leads {
-		l.wanted.Store(int32(n)) //nolint:gosec // a few
+		l.wanted.Store(int32(n)) // a few
 	}
 	l.arrived.Broadcast()
 }
@@ -193,7 +193,7 @@ func (l *ConnPool) writePiece(c pooledConn, uses int, first bool, piece []byte) 
 		uses |= firstNext
 	}
 	head := l.small[:headSize]
-	binary.BigEndian.PutUint32(head, uint32(uses)<<24|uint32(len(piece))) //nolint:gosec // bounded
+	binary.BigEndian.PutUint32(head, uint32(uses)<<24|uint32(len(piece))) // bounded
 	if len(piece) <= smallPiece {
 		head, piece = l.small[:headSize+copy(l.small[headSize:], piece)], nil
 	}
@@ -243,7 +243,7 @@ func (l *ConnPool) readHead(c pooledConn) error {
 	if uses != l.in.pooledConns {
 		l.in.pooledConns = uses
 		if !l.leads {
-			l.wanted.Store(int32(uses)) //nolint:gosec // checked above
+			l.wanted.Store(int32(uses)) // checked above
 		}
 		l.note(heard, uses)
 	}

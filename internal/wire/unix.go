@@ -51,7 +51,7 @@ func ListenFile(path string) (*os.File, error) {
 		return nil, err
 	}
 	defer l.Close()
-	return l.(*ownListener).File() //nolint:forcetypeassert // what ListenUnix gives
+	return l.(*ownListener).File() // what ListenUnix gives
 }
 
 // HiddenPrefix begins the names of sockets that have no file.

@@ -225,7 +225,7 @@ func TestTLS(t *testing.T) {
 	t.Run("without a certificate", func(t *testing.T) {
 		a, b := net.Pipe()
 		go func() {
-			c := tls.Client(b, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // the stranger of the test
+			c := tls.Client(b, &tls.Config{InsecureSkipVerify: true}) // the stranger of the test
 			io.Copy(io.Discard, c)
 			b.Close()
 		}()

@@ -12,7 +12,7 @@ func freeAddress() (*net.TCPAddr, error) {
 		return nil, err
 	}
 	defer l.Close()
-	return l.Addr().(*net.TCPAddr), nil //nolint:forcetypeassert // what ListenTCP gives
+	return l.Addr().(*net.TCPAddr), nil // what ListenTCP gives
 }
 
 // serve starts a server, which ends with us at the latest.

@@ -74,6 +74,49 @@ func TestWordsOfCode(t *testing.T) {
 	}
 }
 
+// TestDocCommentsBeginWithTheName: as Go's own do, so that they are found and read alike.
+func TestDocCommentsBeginWithTheName(t *testing.T) {
+	found := 0
+	check := func(file string, name *ast.Ident, doc *ast.CommentGroup) {
+		text := strings.TrimSpace(doc.Text())
+		if text == "" { // none, or a directive
+			return
+		}
+		found++
+		for _, article := range []string{"A ", "An ", "The "} {
+			text = strings.TrimPrefix(text, article)
+		}
+		rest, is := strings.CutPrefix(text, name.Name)
+		if next := []rune(rest + " ")[0]; !is || unicode.IsLetter(next) || unicode.IsDigit(next) || next == '_' {
+			t.Errorf("%s: the comment of %s does not begin with that name", file, name.Name)
+		}
+	}
+	for file, f := range goFiles(t) {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, d := range f.Decls {
+			switch d := d.(type) {
+			case *ast.FuncDecl:
+				check(file, d.Name, d.Doc)
+			case *ast.GenDecl:
+				if d.Lparen.IsValid() || len(d.Specs) != 1 { // the comment of a group is about its subject
+					continue
+				}
+				switch s := d.Specs[0].(type) {
+				case *ast.TypeSpec:
+					check(file, s.Name, d.Doc)
+				case *ast.ValueSpec:
+					check(file, s.Names[0], d.Doc)
+				}
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("no comment was found")
+	}
+}
+
 // TestFieldWordsAreBanned: an exception to a pattern that is gone goes as well.
 func TestFieldWordsAreBanned(t *testing.T) {
 	for pattern := range fieldWords {

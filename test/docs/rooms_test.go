@@ -77,3 +77,39 @@ func inAlternatives(patterns []string, dir string) bool {
 		return has && !strings.HasPrefix(p, "!") && slices.Contains(strings.Split(list, ","), strings.TrimPrefix(dir, "internal/"))
 	})
 }
+
+// TestSuppressionsAreOfEnabledLinters: a remark for a linter that does not run suppresses
+// nothing, and reads as if it did.
+func TestSuppressionsAreOfEnabledLinters(t *testing.T) {
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(t), ".golangci.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Linters struct{ Enable []string }
+	}
+	if err := yaml.Unmarshal(raw, &config); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for file, f := range goFiles(t) {
+		for _, group := range f.Comments {
+			for _, c := range group.List {
+				list, is := strings.CutPrefix(c.Text, "//nolint:")
+				if !is {
+					continue
+				}
+				found++
+				list, _, _ = strings.Cut(list, " ")
+				for _, linter := range strings.Split(list, ",") {
+					if !slices.Contains(config.Linters.Enable, linter) {
+						t.Errorf("%s: a remark is for %s, which is not enabled: leave its reason alone", file, linter)
+					}
+				}
+			}
+		}
+	}
+	if found == 0 || len(config.Linters.Enable) == 0 {
+		t.Errorf("%d remarks and %d linters were found", found, len(config.Linters.Enable))
+	}
+}

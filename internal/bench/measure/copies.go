@@ -22,7 +22,7 @@ const (
 	copyTimes  = "copy.times" // its begin and end in seconds since the boot, and its code
 )
 
-// least share of the longest copy in which all copies ran.
+// leastOverlap is the least share of the longest copy in which all copies ran.
 const leastOverlap = 0.9
 
 func copyDir(i int) string { return "copy-" + strconv.Itoa(i) }

@@ -12,7 +12,7 @@ import (
 // paths are those of files. A unit such as B/s is none.
 var paths = regexp.MustCompile(`(^|[^A-Za-z0-9_.…/~])(~|\.{1,2})?(/+[^\s/:;,"'()<>=|]+)+/*`)
 
-// least length of a name that is dropped, as shorter ones are parts of common words.
+// leastName is the least length of a name that is dropped, as shorter ones are parts of common words.
 const leastName = 3
 
 // Redact drops paths and the names of hosts, and the names that are given, such as a user's.

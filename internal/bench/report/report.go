@@ -76,7 +76,7 @@ func (r *Report) title() string {
 	return title
 }
 
-// A row of the table of verdicts.
+// verdictRow is a row of the table of verdicts.
 type verdictRow struct{ what, environment, verdict, cost, detail string }
 
 func (r *Report) verdicts(primary bool) []verdictRow {

@@ -33,7 +33,7 @@ func words() map[string][]string {
 	}
 }
 
-// Sizes are the sizes that a study can have.
+// sizes returns the sizes that a study can have.
 func sizes() []string { return []string{"paper", "here", "smoke"} }
 
 func (s *Study) check(d *spec.Document) {

@@ -74,7 +74,7 @@ func inputBytes(job *spec.Job) (n int64) {
 		}
 		filepath.WalkDir(file, func(_ string, e fs.DirEntry, err error) error { //nolint:errcheck // see above
 			if err != nil {
-				return nil //nolint:nilerr // see above
+				return nil // see above
 			}
 			if info, ierr := e.Info(); ierr == nil && info.Mode().IsRegular() {
 				n += info.Size()
@@ -99,7 +99,7 @@ func (b *bench) unfit(points []record.Point, environment string) (string, error)
 		}
 		sites, err := b.app.LoadSites(job)
 		if err != nil || len(sites) == 0 || sites[0].Provider != "local" { // the trial reports it
-			return "", nil //nolint:nilerr // see above
+			return "", nil // see above
 		}
 		if here == nil {
 			r := roomHere(sites[0], scratchOf(sites[0]))

@@ -77,7 +77,7 @@ type place struct {
 	path string
 }
 
-var inRun = regexp.MustCompile(`^([^:/]+):(?:([0-9]{1,7}):)?(.*)$`) //nolint:gochecknoglobals // a constant
+var inRun = regexp.MustCompile(`^([^:/]+):(?:([0-9]{1,7}):)?(.*)$`)
 
 // placeOf reads an argument of bee cp. A name of this machine with a colon is written with
 // a slash before it.

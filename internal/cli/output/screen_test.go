@@ -14,7 +14,7 @@ import (
 	"github.com/mattn/go-runewidth"
 )
 
-var escape = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`) //nolint:gochecknoglobals // a constant
+var escape = regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
 
 // onPTY returns what is written to a terminal of a width.
 func onPTY(t *testing.T, columns uint16, write func(tty *os.File)) string {

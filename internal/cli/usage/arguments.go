@@ -71,7 +71,7 @@ var Elsewhere = map[string][]string{
 }
 
 // instead are commands of other tools that no single command of bee replaces.
-var instead = map[string]string{ //nolint:gochecknoglobals // a table
+var instead = map[string]string{ // a table
 	"compose": fromCompose,
 	"up":      fromCompose,
 	"config":  whereSitesAre,

@@ -76,7 +76,7 @@ type foreignFlag struct {
 }
 
 // foreignFlags are those that people give to `bee run`.
-var foreignFlags = []foreignFlag{ //nolint:gochecknoglobals // a table
+var foreignFlags = []foreignFlag{ // a table
 	{[]string{"p", "publish", "P", "publish-all", "expose", "network", "net", "hostname", "h", "link", "dns", "ip"}, "Leave it out: the network of a job is that of its hosts."},
 	{[]string{"mount", "bind", "B"}, "Mount a directory of the site: `-v HOST:PATH[:ro]`."},
 	{[]string{"cpus", "cpus-per-task", "c", "cpuset-cpus"}, "Give the cores of each node: `--cores 8`."},
@@ -108,7 +108,7 @@ var foreignFlags = []foreignFlag{ //nolint:gochecknoglobals // a table
 }
 
 // foreignFlagsOf are flags of other tools that people give to other commands.
-var foreignFlagsOf = map[string][]foreignFlag{ //nolint:gochecknoglobals // a table
+var foreignFlagsOf = map[string][]foreignFlag{ // a table
 	"ps": {
 		{[]string{"f", "filter"}, "Choose runs by --state, --site, --name and --label."},
 		{[]string{"t", "states"}, "Choose runs by --state."},

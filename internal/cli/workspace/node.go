@@ -14,7 +14,7 @@ import (
 )
 
 // ErrEnough ends a copy whose rest is not wanted.
-var ErrEnough = errors.New("no more is read") //nolint:gochecknoglobals // a constant
+var ErrEnough = errors.New("no more is read")
 
 // DialNode speaks with a node of a run.
 func (a *Workspace) DialNode(ctx context.Context, word string, rank int) (*client.Client, func(), error) {

@@ -32,7 +32,7 @@ func (s *Session) NotifyBeside(id string) {
 // it sends; nil: there are none.
 func (s *Session) Notifier(ctx context.Context, id string) (*notify.Notifier, error) {
 	if !notify.Has(s.Store, id) {
-		return nil, nil //nolint:nilnil // as documented
+		return nil, nil // as documented
 	}
 	n := notify.Notifier{Store: s.Store, Log: s.Log, Run: id, Secret: control.ReadSecret}
 	run, err := s.Store.Run(ctx, id)

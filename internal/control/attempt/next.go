@@ -57,4 +57,4 @@ func Find(s State, autostart state.Autostart, e Event) (Entry, bool) {
 	return Entry{}, false
 }
 
-var machine = table() //nolint:gochecknoglobals // a constant
+var machine = table()

@@ -41,10 +41,10 @@ func to(s State) pair { return pair{Entry{Next: s}, Entry{Next: s}} }
 func either(plain, autostart State) pair { return pair{Entry{Next: plain}, Entry{Next: autostart}} }
 
 // anywhere are the events that leave every state but the last as it is.
-var anywhere = []Event{ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, LocalError} //nolint:gochecknoglobals // a constant
+var anywhere = []Event{ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, LocalError}
 
 // Groups of events that cannot come for the same reason.
-var ( //nolint:gochecknoglobals // constants
+var (
 	ofLease     = []Event{Staged, Enabling, Enabled, HostsReady, Expired, Dropped, StartedBySite, NotStarted, Launch, QueueLimit}
 	ofTask      = []Event{LaunchFailed, TaskBegins, CheckpointAsked, Reported, HeadGone, TimeOver}
 	ofResult    = []Event{CheckpointOwed, OutputsOwed, NothingOwed, Kept, NotKept, Collected, Lent, LendingOver, GivenUp}

@@ -62,4 +62,4 @@ func (c *Copier) same(ctx context.Context, k driver.Checkpoint, remote string) e
 	return err
 }
 
-var errOther = errors.New("it is not the one in the run's store") //nolint:gochecknoglobals // a constant
+var errOther = errors.New("it is not the one in the run's store")

@@ -69,7 +69,7 @@ func (f *linkFollower) follow(ctx context.Context, c Copy, above []string) error
 	info, err := os.Lstat(c.Local)
 	switch {
 	case err != nil:
-		return nil //nolint:nilerr // the transfer reports it
+		return nil // the transfer reports it
 	case info.Mode()&fs.ModeSymlink != 0:
 		return f.link(ctx, c, above)
 	case !info.IsDir():
@@ -77,7 +77,7 @@ func (f *linkFollower) follow(ctx context.Context, c Copy, above []string) error
 	}
 	top, err := fsutil.OpenRoot(c.Local)
 	if err != nil {
-		return nil //nolint:nilerr // see above
+		return nil // see above
 	}
 	defer top.Close()
 	return top.Walk(".", func(name string, info fs.FileInfo, err error) error {
@@ -88,7 +88,7 @@ func (f *linkFollower) follow(ctx context.Context, c Copy, above []string) error
 			return err
 		}
 		if err != nil || info.Mode()&fs.ModeSymlink == 0 {
-			return nil //nolint:nilerr // see above
+			return nil // see above
 		}
 		if _, err := top.Resolve(name); err == nil {
 			return nil
@@ -103,7 +103,7 @@ func (f *linkFollower) follow(ctx context.Context, c Copy, above []string) error
 func (f *linkFollower) link(ctx context.Context, c Copy, above []string) error {
 	text, err := os.Readlink(c.Local)
 	if err != nil {
-		return nil //nolint:nilerr // it has changed just now
+		return nil // it has changed just now
 	}
 	leave := func(why string) error {
 		f.left = append(f.left, leftLink{c.Local, text, why})

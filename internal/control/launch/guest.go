@@ -50,7 +50,7 @@ func (g *Guests) Choose(ctx context.Context) (*protocol.VM, error) {
 	}
 	works, none := g.tryRuntime(ctx)
 	if works {
-		return nil, nil //nolint:nilnil // there shall be none
+		return nil, nil // there shall be none
 	}
 	needed := core.IsKind(none, core.Unsupported)
 	p, err := g.Plan(ctx)
@@ -65,7 +65,7 @@ func (g *Guests) Choose(ctx context.Context) (*protocol.VM, error) {
 		return nil, fmt.Errorf("%w; and site %s runs no containers without virtual machines: %w", err, g.Site.Name, none)
 	}
 	g.Record(ctx, event.VMImpossible{Cause: event.CauseOf(err)})
-	return nil, nil //nolint:nilnil // there can be none
+	return nil, nil // there can be none
 }
 
 // tryRuntime asks whether containers run on all hosts of the attempt. Where they
@@ -81,7 +81,7 @@ func (g *Guests) tryRuntime(ctx context.Context) (works bool, err error) {
 func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
 	v := g.Job.VM
 	if v == nil || v.When == spec.VMNever {
-		return nil, nil //nolint:nilnil // there shall be none
+		return nil, nil // there shall be none
 	}
 	p := &protocol.VM{
 		OnDemand: v.When == spec.VMAuto, CPUs: cmp.Or(v.CPUs, g.Job.Cores), Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),

@@ -91,7 +91,7 @@ func (c *Collector) sendTree(ctx context.Context, root *fsutil.Root, place strin
 		is := name
 		if info.Mode()&fs.ModeSymlink != 0 {
 			if is, err = root.Resolve(name); err != nil {
-				return nil //nolint:nilerr // it leads to nothing that was collected, which was reported
+				return nil // it leads to nothing that was collected, which was reported
 			}
 			if info, err = root.Lstat(is); err != nil {
 				return err

@@ -42,7 +42,7 @@ type Continuation struct {
 // Continue reports what the result of an attempt means; nil: the run does not continue by it.
 func (a *Attempt) Continue(ctx context.Context, r *protocol.Result) (*Continuation, error) {
 	if !r.Continue && (core.KindNamed(r.Kind) != core.Lost || r.Exit != nil) {
-		return nil, nil //nolint:nilnil // it does not continue
+		return nil, nil // it does not continue
 	}
 	list, err := a.Kept.Whole(ctx)
 	if err != nil {

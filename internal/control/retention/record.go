@@ -69,4 +69,4 @@ func Holder(raw []byte) string {
 }
 
 // ErrTaken is the error where another installation has adopted the run.
-var ErrTaken = errors.New("another installation of bee has continued it from the store") //nolint:gochecknoglobals // a constant
+var ErrTaken = errors.New("another installation of bee has continued it from the store")

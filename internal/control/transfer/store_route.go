@@ -27,7 +27,7 @@ func (s *Site) StoreOf(ctx context.Context, checkpoints driver.Checkpoints, open
 	}
 	defer shared.Unmark(context.WithoutCancel(ctx), mark) //nolint:errcheck // an empty file
 	if sees, err := far.Sees(ctx, filepath.Join(shared.Path(), mark)); err != nil || !sees {
-		return s.direct(checkpoints, opened), nil //nolint:nilerr // the other route reports what is wrong
+		return s.direct(checkpoints, opened), nil // the other route reports what is wrong
 	}
 	return seenStore{checkpoints, far, filepath.Join(shared.Path(), name)}, nil
 }

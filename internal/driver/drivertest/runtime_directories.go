@@ -54,7 +54,7 @@ const manyMounts = 36
 // directoryTests are about directories of a site that are mounted in containers.
 type directoryTests struct{ suite RuntimeSuite }
 
-// siteDirectories: read-only is read-only, links stay in the container's view, one below
+// mounted: read-only is read-only, links stay in the container's view, one below
 // the volume is there, and one that goes away during the run harms nothing.
 func (d directoryTests) mounted(t *testing.T) {
 	c := d.suite.spec(t)
@@ -117,7 +117,7 @@ func (d directoryTests) mounted(t *testing.T) {
 	want(t, box, "echo on > /work/on && cat /work/deep/data/text")
 }
 
-// siteDirectoryOwner: what any user inside writes is the caller's.
+// owner: what any user inside writes is the caller's.
 func (d directoryTests) owner(t *testing.T) {
 	account := &core.Account{UID: 1234, GID: 1235, Name: "app", Home: "/home/app"}
 	for _, who := range []struct {
@@ -153,7 +153,7 @@ func (d directoryTests) owner(t *testing.T) {
 	}
 }
 
-// siteDirectoryReplaced has another directory, or a link, take the place of one that the
+// replaced has another directory, or a link, take the place of one that the
 // node has opened, before the container starts. No job sees it.
 func (d directoryTests) replaced(t *testing.T) {
 	outside, unchanged := hostDir(t)
@@ -188,7 +188,7 @@ func (d directoryTests) replaced(t *testing.T) {
 	unchanged("after mounts whose directories were replaced")
 }
 
-// siteDirectoryRootMayNotRead: a directory that the host's root may not look into, as on NFS
+// rootMayNotRead: a directory that the host's root may not look into, as on NFS
 // with root_squash, is there for the user's containers. A runtime whose daemon is root may
 // refuse it. A file system in user space stands for NFS: its kernel side answers nobody but
 // the user who mounted it.
@@ -223,7 +223,7 @@ func (d directoryTests) rootMayNotRead(t *testing.T) {
 	}
 }
 
-// siteDirectoryBelow: what is mounted below a directory on the host is there, and as
+// below: what is mounted below a directory on the host is there, and as
 // read-only; a runtime that cannot do so refuses.
 func (d directoryTests) below(t *testing.T) {
 	if os.Getuid() != 0 {

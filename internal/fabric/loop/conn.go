@@ -16,7 +16,7 @@ import (
 
 // ErrNothing says that nothing (more) is to be read now. To who reads by way of TLS it
 // is as if the time was over, so that it continues later where it was.
-var ErrNothing net.Error = nothing{} //nolint:gochecknoglobals,errname // a constant
+var ErrNothing net.Error = nothing{}
 
 type nothing struct{}
 
@@ -147,7 +147,7 @@ func (c *Conn) Room() (room int) {
 	c.use("look at", func(fd int) error { //nolint:errcheck // then there is none
 		var info [memoryFields]uint32
 		size := uint32(unsafe.Sizeof(info))
-		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0) //nolint:gosec // what it wants
+		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0) // what it wants
 		// The system counts its own structures as well, which are more than what they hold
 		// where that is little.
 		if free := int(info[memoryBound]) - int(info[memoryQueued]); errno == 0 {

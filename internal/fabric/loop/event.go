@@ -59,7 +59,7 @@ func (e *Event) Close() {
 }
 
 // one is what is written to an event.
-var one = []byte{1, 0, 0, 0, 0, 0, 0, 0} //nolint:gochecknoglobals // a constant
+var one = []byte{1, 0, 0, 0, 0, 0, 0, 0}
 
 // Set has the other end notice it.
 func (e *Event) Set() {

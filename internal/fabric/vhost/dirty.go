@@ -36,6 +36,6 @@ func (d dirty) mark(address uint64, n int) {
 		if word+4 > uint64(len(d)) {
 			return
 		}
-		atomic.OrUint32((*uint32)(unsafe.Pointer(&d[word])), 1<<(page%32)) //nolint:gosec // within the mapping
+		atomic.OrUint32((*uint32)(unsafe.Pointer(&d[word])), 1<<(page%32)) // within the mapping
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
-// Headers in the rings are followed by the number of buffers of a frame.
+// ringHeader is the size of a header in a ring, which the number of buffers of a frame follows.
 const ringHeader = HeaderSize + 2
 
 // A batch of the guest's frames is taken from the ring at once.

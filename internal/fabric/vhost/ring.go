@@ -70,7 +70,7 @@ type segment struct {
 // running reports whether the ring may be used. Callers hold mu.
 func (r *ring) running() bool { return r.kick.Load() != nil && r.enabled && r.used != nil }
 
-func word(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) } //nolint:gosec // aligned: see memory.whole
+func word(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) } // aligned: see memory.whole
 
 // available is the driver's index.
 func (r *ring) available() uint16 { return uint16(atomic.LoadUint32(word(r.avail)) >> 16) }

@@ -10,11 +10,11 @@ import (
 )
 
 // Protocol is what a host and its guest speak over both ports.
-var Protocol = rpc.Protocol{Name: "guest", Version: 2} //nolint:gochecknoglobals // a constant
+var Protocol = rpc.Protocol{Name: "guest", Version: 2}
 
 // Calls from the host on NodePort. A guest that is halted answers when it runs again, so
 // none has a limit of its own.
-var ( //nolint:gochecknoglobals // constants
+var (
 	CallHello = rpc.Method[rpc.None, Hello]{Name: "hello", By: rpc.Host, Within: rpc.Unlimited}                                // answered once the guest is up
 	CallStart = rpc.Method[StartRequest, rpc.None]{Name: "start", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited} // answered once the container runs
 	CallExec  = rpc.Method[ExecRequest, ExecReply]{Name: "exec", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}  // then frames as in client.Exec
@@ -27,14 +27,14 @@ var ( //nolint:gochecknoglobals // constants
 
 // The job's command runs by itself in a guest that may be brought up elsewhere:
 // it depends on no connection.
-var ( //nolint:gochecknoglobals // constants
+var (
 	CallTask       = rpc.Method[ExecRequest, ExecReply]{Name: "task", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}             // answered once it runs
 	CallTaskOutput = rpc.Method[TaskOutputRequest, TaskOutput]{Name: "task-output", By: rpc.Host, Reply: rpc.LargeSize, Within: rpc.Unlimited} // answered when there is some
 	CallTaskSignal = rpc.Method[TaskSignalRequest, rpc.None]{Name: "task-signal", By: rpc.Host, Within: rpc.Unlimited}
 )
 
 // Calls from the host on RootPort, beside CallExec.
-var ( //nolint:gochecknoglobals // constants
+var (
 	CallClock = rpc.Method[ClockRequest, rpc.None]{Name: "clock", By: rpc.Host, Within: rpc.Unlimited}
 	// CallFreeze has all that was written to the volume be on its disk, and
 	// further writes wait until CallThaw.
@@ -46,7 +46,7 @@ var ( //nolint:gochecknoglobals // constants
 
 // CallDial comes from the guest: the bytes that follow go to the node's own
 // socket on the host, and come from it.
-var CallDial = rpc.Method[rpc.None, rpc.None]{Name: "dial", By: rpc.Guest} //nolint:gochecknoglobals // a constant
+var CallDial = rpc.Method[rpc.None, rpc.None]{Name: "dial", By: rpc.Guest}
 
 // Bounds of what a guest may say of itself.
 const (

@@ -15,7 +15,7 @@ import (
 
 // kinds are media types of what registries have beside images: the beginning of the
 // type, its name for people, and what to do.
-var kinds = []struct{ prefix, name, remedy string }{ //nolint:gochecknoglobals // a table
+var kinds = []struct{ prefix, name, remedy string }{ // a table
 	{"application/vnd.docker.distribution.manifest.v1+", "an image in Docker's old format (schema 1)", "Convert it where an old docker runs: pull the image there, and push it again."},
 	{"application/vnd.sylabs.sif.", "a SIF file of Apptainer or Singularity", "Pull it into a file: `apptainer pull app.sif oras://NAME`, then name it as sif:app.sif; or name the image that the SIF file was made from."},
 	{"application/vnd.cncf.helm.", "a Helm chart", "Name an image of the chart: `helm template` prints them."},

@@ -139,7 +139,7 @@ func TestWhatIsNoImageIsNamed(t *testing.T) {
 			list = append(list, map[string]any{"mediaType": l, "digest": "sha256:" + strings.Repeat("b", 64), "size": 2})
 		}
 		m["layers"] = list
-		raw, _ := json.Marshal(m) //nolint:errchkjson // plain data
+		raw, _ := json.Marshal(m) // plain data
 		return string(raw)
 	}
 	for manifest, says := range map[string]string{

@@ -57,7 +57,7 @@ func isLoopback(u *url.URL) bool {
 // tlsConfig trusts the system's authorities (or SSL_CERT_FILE's) and, as
 // docker and podman do, those that a registry's own directory holds.
 func tlsConfig(registry string, insecure bool) (*tls.Config, error) {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure} //nolint:gosec // only where the user says so
+	c := &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: insecure} // only where the user says so
 	for _, dir := range certDirs() {
 		if err := addCerts(c, filepath.Join(dir, registry)); err != nil {
 			return nil, err

@@ -31,7 +31,7 @@ type cached struct {
 func (c *cache) get(at uint64, read func() (*cached, error)) (*cached, error) {
 	if e := c.blocks[at]; e != nil {
 		c.order.MoveToFront(e)
-		return e.Value.(*cached), nil //nolint:forcetypeassert // nothing else is in it
+		return e.Value.(*cached), nil // nothing else is in it
 	}
 	b, err := read()
 	if err != nil {
@@ -42,7 +42,7 @@ func (c *cache) get(at uint64, read func() (*cached, error)) (*cached, error) {
 	}
 	for c.order.Len() >= c.most {
 		last := c.order.Back()
-		delete(c.blocks, last.Value.(*cached).at) //nolint:forcetypeassert // nothing else is in it
+		delete(c.blocks, last.Value.(*cached).at) // nothing else is in it
 		c.order.Remove(last)
 	}
 	c.blocks[at] = c.order.PushFront(b)

@@ -26,7 +26,7 @@ func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(er
 func (l Limits) spare(fd int, dir string, need int64) error {
 	var st unix.Statfs_t
 	if err := unix.Fstatfs(fd, &st); err != nil {
-		return nil //nolint:nilerr // then the write itself shows it
+		return nil // then the write itself shows it
 	}
 	if free := int64(st.Bavail) * st.Bsize; free < need+l.Spare {
 		return fmt.Errorf("the disk of %s is nearly full: %d MB are free", dir, free>>20)

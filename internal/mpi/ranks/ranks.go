@@ -32,7 +32,7 @@ const None = 3
 
 // variables that launchers give to each rank, and to nothing else that has no
 // ranks below it.
-var variables = []string{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"} //nolint:gochecknoglobals // a constant
+var variables = []string{"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"}
 
 // process is one of the container's.
 type process struct {

@@ -32,7 +32,7 @@ const InsideRun = "/.bee/run"
 // NotUp is the remedy where a container is asked for something that is not there.
 const NotUp = "Where the run is still being started, try again in a moment: a virtual machine takes a minute or two without KVM."
 
-// guest gives the container's virtual machine.
+// ReachGuest returns the container's virtual machine.
 func (b *Container) ReachGuest() (driver.Guest, error) {
 	if g := b.Guest(); g != nil {
 		return g, nil
@@ -40,7 +40,7 @@ func (b *Container) ReachGuest() (driver.Guest, error) {
 	return nil, &core.Error{Kind: core.NotFound, Op: "reach virtual machine", Err: errors.New("the run has none"), Remedy: "Virtual machines are used where the Beefile has `vm:`."}
 }
 
-// exec runs a command to its end.
+// Serve runs a command to its end.
 func (b *Container) Serve(ctx context.Context, s io.ReadWriter, r nodecall.ExecRequest) error {
 	place := execute.Place{Start: b.Exec, Env: b.Env, Dir: b.Workdir}
 	if r.Guest {

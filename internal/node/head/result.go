@@ -146,7 +146,7 @@ func (h *Head) inspect(ctx context.Context) ([]string, error) {
 	}
 	tree, release, err := h.node.Tree(h.end.over, h.plan.Image.ID)
 	if err != nil {
-		return nil, nil //nolint:nilerr // a runtime without a tree: nothing to look into
+		return nil, nil // a runtime without a tree: nothing to look into
 	}
 	in := mpi.CheckInput{
 		Root: tree, Argv: h.plan.Run, Env: h.current.Get().Env, Hosts: h.config.Size,

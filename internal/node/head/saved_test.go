@@ -33,7 +33,7 @@ type fakeGuest struct {
 
 func (g fakeGuest) Snapshot() driver.Snapshot { return g.m }
 
-func (m *fakeMachine) Guest() driver.Guest { return fakeGuest{m: m} }
+func (m *fakeMachine) Guest() driver.Guest        { return fakeGuest{m: m} }
 func (m *fakeMachine) Memory() driver.MemoryLimit { return nil }
 
 func (m *fakeMachine) Pause(context.Context) error { m.done = append(m.done, "pause"); return nil }

@@ -157,9 +157,9 @@ func (sn *snapshots) await() (done func()) {
 }
 
 var (
-	errNothingYet = errors.New("nothing is there yet of what a checkpoint consists of (`checkpoint.paths`)")                                                                                      //nolint:gochecknoglobals // a constant
-	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to continue, and have it write that now and then, not always") //nolint:gochecknoglobals // a constant
-	errEnded      = errors.New("the attempt has come to its end meanwhile")                                                                                                                       //nolint:gochecknoglobals // a constant
+	errNothingYet = errors.New("nothing is there yet of what a checkpoint consists of (`checkpoint.paths`)")
+	errRestless   = errors.New("the files of a checkpoint do not stop changing: name in `checkpoint.paths` only what the job needs to continue, and have it write that now and then, not always")
+	errEnded      = errors.New("the attempt has come to its end meanwhile")
 )
 
 // copyVolume copies the volume as it is, with the files of a checkpoint, of all

@@ -17,7 +17,7 @@ import (
 const defaultImage = 20 << 30
 
 // errNoVolume ends the start of guests whose volume does not come up.
-var errNoVolume = errors.New("node 0's guest, which has the volume, did not come up") //nolint:gochecknoglobals // a constant
+var errNoVolume = errors.New("node 0's guest, which has the volume, did not come up")
 
 // chooseVolume settles how the guests have the volume, and makes the data image
 // of what is in VolumeDir, where it is to be one.

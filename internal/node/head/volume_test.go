@@ -165,7 +165,7 @@ type serving struct {
 }
 
 func (s *server) Guest() driver.Guest           { return serving{s: s} }
-func (s *server) Memory() driver.MemoryLimit { return nil }
+func (s *server) Memory() driver.MemoryLimit    { return nil }
 func (g serving) VolumeDisk() driver.VolumeDisk { return g.s }
 
 func (s *server) Freeze(context.Context) (func(), error) {

@@ -19,10 +19,10 @@ import (
 )
 
 // Protocol is what a node speaks with everybody.
-var Protocol = rpc.Protocol{Name: "node", Version: plan.Version} //nolint:gochecknoglobals // a constant
+var Protocol = rpc.Protocol{Name: "node", Version: plan.Version}
 
 // The calls that a controller, commands of the run's user and launch agents make.
-var ( //nolint:gochecknoglobals // constants
+var (
 	CallWatch     = rpc.Method[WatchRequest, rpc.None]{Name: "watch", By: rpc.Controller}
 	CallOutput    = rpc.Method[OutputRequest, rpc.None]{Name: "output", By: rpc.Controller}
 	CallExec      = rpc.Method[ExecRequest, rpc.None]{Name: "exec", By: rpc.Controller | rpc.LaunchAgent | rpc.Nodes, Request: rpc.LargeSize}
@@ -261,7 +261,7 @@ func (l Login) Check() error {
 	return nil
 }
 
-var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}\$?$`) //nolint:gochecknoglobals // a constant
+var accountName = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}\$?$`)
 
 // Fabric is what has passed a node's switch.
 type Fabric struct {

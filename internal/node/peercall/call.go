@@ -17,7 +17,7 @@ import (
 
 // Calls among the nodes of an attempt. Those that a controller, `bee exec` and
 // the launch agent make are in package nodecall.
-var ( //nolint:gochecknoglobals // constants
+var (
 	CallJoin       = rpc.Method[JoinRequest, rpc.None]{Name: "join", By: rpc.Node}
 	CallBegin      = rpc.Method[BeginRequest, BeginReply]{Name: "begin", By: rpc.Head, Request: 4 * rpc.LargeSize, Within: rpc.Unlimited} // answered once the node has the image
 	CallStart      = rpc.Method[StartRequest, StartReply]{Name: "start", By: rpc.Head, Within: rpc.Unlimited}                             // answered once its container runs

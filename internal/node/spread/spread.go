@@ -33,7 +33,7 @@ const (
 func all() []string { return []string{Image, Guest, Volume, Inputs} }
 
 // Call asks for a thing, whose bytes follow the answer.
-var Call = rpc.Method[Thing, rpc.None]{Name: "spread", By: rpc.Nodes} //nolint:gochecknoglobals // a constant
+var Call = rpc.Method[Thing, rpc.None]{Name: "spread", By: rpc.Nodes}
 
 // Thing is something that spreads over the nodes.
 type Thing struct {

@@ -324,7 +324,7 @@ func (a *account) End(ctx context.Context, ids []string) error {
 // settleTime bounds how long EC2 may not know a group that was just made.
 const settleTime = 20 * time.Second
 
-var errNotListed = errors.New("EC2 does not list it yet") //nolint:gochecknoglobals // a constant
+var errNotListed = errors.New("EC2 does not list it yet")
 
 // settled repeats a call while EC2 does not know a group that was just made.
 func settled(ctx context.Context, call func() error) error {

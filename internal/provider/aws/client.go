@@ -190,7 +190,7 @@ func (s *loaded) try(ctx context.Context, body string) ([]byte, error) {
 	return nil, failure(answer, text)
 }
 
-var errNoCredentials = errors.New("no credentials for AWS were found") //nolint:gochecknoglobals // a constant
+var errNoCredentials = errors.New("no credentials for AWS were found")
 
 // failure returns the error of an answer.
 func failure(answer *http.Response, text []byte) error {

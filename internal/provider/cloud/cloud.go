@@ -139,7 +139,7 @@ func (s State) String() string {
 }
 
 // ErrNoCapacity is the cause of errors of an offer that the cloud cannot serve now: the next one may do.
-var ErrNoCapacity = errors.New("no capacity") //nolint:gochecknoglobals // a constant
+var ErrNoCapacity = errors.New("no capacity")
 
 // Connection is how ssh reaches the machines of a lease.
 type Connection struct {

@@ -141,7 +141,7 @@ func (l *lease) hold(force bool) error {
 	}
 	name, why, err := l.ledger.Share(*l.details.Reservation, func([]reservation.Reservation) error { return nil })
 	if why != nil || err != nil {
-		return nil //nolint:nilerr // nothing is counted then
+		return nil // nothing is counted then
 	}
 	l.details.Reserved = name
 	return writeDetails(l.dir, l.details)

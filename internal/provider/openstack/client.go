@@ -22,7 +22,7 @@ const (
 )
 
 // versions are the ends of addresses that calls are relative to, and that catalogs may leave out.
-var versions = map[string]string{network: "v2.0", images: "v2"} //nolint:gochecknoglobals // a constant
+var versions = map[string]string{network: "v2.0", images: "v2"}
 
 // client speaks with the services of one cloud. gophercloud finds credentials and services, and logs in
 // again when a token has expired.
@@ -124,7 +124,7 @@ func (s *session) try(ctx context.Context, service, method, path string, body, i
 }
 
 // errNoService is the cause where a cloud lacks a service.
-var errNoService = errors.New("the cloud's catalog has no such service in the region") //nolint:gochecknoglobals // a constant
+var errNoService = errors.New("the cloud's catalog has no such service in the region")
 
 // endpoint returns the address of a service with its version.
 func (s *session) endpoint(service string) (string, error) {

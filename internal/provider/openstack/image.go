@@ -41,7 +41,7 @@ func (i image) fits(f flavor) error {
 }
 
 // users are the login users of the distributions' own images, by the beginning of an image's name.
-var users = [][2]string{ //nolint:gochecknoglobals // a constant
+var users = [][2]string{
 	{"debian", "debian"},
 	{"ubuntu", "ubuntu"},
 	{"fedora", "fedora"},

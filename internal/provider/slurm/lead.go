@@ -152,7 +152,7 @@ func (a *agent) span(ctx context.Context) (start, end time.Time) {
 		return err == nil, nil
 	})
 	if err != nil {
-		a.log.Error("Slurm does not tell this job's times", "err", last) //nolint:sloglint // a name
+		a.log.Error("Slurm does not tell this job's times", "err", last) // a name
 	}
 	if start.IsZero() {
 		start = time.Now()
@@ -268,7 +268,7 @@ func (a *agent) hopeful() (bool, error) {
 	}
 	l, err := a.lease()
 	if err != nil || a.launched() {
-		return false, nil //nolint:nilerr // no step of Slurm's: there is nothing to hope for
+		return false, nil // no step of Slurm's: there is nothing to hope for
 	}
 	found := errors.New("found")
 	err = filepath.WalkDir(l.details.Dir, func(path string, _ fs.DirEntry, err error) error {

@@ -17,10 +17,10 @@ import (
 )
 
 // protocol is what a login node and the agents of a job speak.
-var protocol = rpc.Protocol{Name: "slurm-host", Version: 2} //nolint:gochecknoglobals // a constant
+var protocol = rpc.Protocol{Name: "slurm-host", Version: 2}
 
 // The calls of a host's agent.
-var ( //nolint:gochecknoglobals // constants
+var (
 	callLaunch = rpc.Method[launchRequest, rpc.None]{Name: "launch", By: rpc.Controller, Request: 2 * rpc.LargeSize}
 	callAlive  = rpc.Method[rpc.None, bool]{Name: "alive", By: rpc.Controller}
 	callDial   = rpc.Method[dialRequest, rpc.None]{Name: "dial", By: rpc.Controller}

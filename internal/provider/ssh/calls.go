@@ -12,7 +12,7 @@ import (
 
 // The calls of an agent. Each names its site, so that the agent finds leases
 // again that an earlier agent made.
-var ( //nolint:gochecknoglobals // constants
+var (
 	callFacts       = rpc.Method[call, facts]{Name: "facts", By: rpc.Controller}
 	callEcho        = rpc.Method[call, echoed]{Name: "echo", By: rpc.Controller, Request: rpc.LargeSize, Reply: rpc.LargeSize} // see driver.Provider
 	callRuntime     = rpc.Method[call, runtimeName]{Name: "runtime", By: rpc.Controller, Within: rpc.Unlimited}

@@ -106,7 +106,7 @@ func (e *Engine) run(ctx context.Context, name string, c creation) (command.Prog
 type attended struct {
 	command.Tail
 
-	ctx          context.Context //nolint:containedctx // it ends when end is called
+	ctx          context.Context // it ends when end is called
 	end          context.CancelFunc
 	words, ended io.ReadCloser
 }

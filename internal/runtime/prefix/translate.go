@@ -157,7 +157,7 @@ func first(v string) string {
 }
 
 // inScript finds what may be an absolute path in a script.
-var inScript = regexp.MustCompile("(?:^|[\\s\"'`=:;,|&(<>{])(/[A-Za-z0-9_.+@%~/-]+)") //nolint:gochecknoglobals // a table
+var inScript = regexp.MustCompile("(?:^|[\\s\"'`=:;,|&(<>{])(/[A-Za-z0-9_.+@%~/-]+)") // a table
 
 // names returns a path that a script names and that is another one on the host, or "".
 func (p *Prefix) names(script string) string {

@@ -82,7 +82,7 @@ func nativeAttributes() *syscall.SysProcAttr {
 }
 
 // own are directories that are not the image's: the host's, or empty ones in memory.
-var own = map[string]bool{"proc": true, "sys": true, "dev": true, "tmp": true, "run": true, ".bee": true} //nolint:gochecknoglobals // a table
+var own = map[string]bool{"proc": true, "sys": true, "dev": true, "tmp": true, "run": true, ".bee": true} // a table
 
 // skeleton is a root in memory in which each directory of the image is bound read-only, so
 // that its programs and libraries are read as the host reads its own. /etc is a copy, as

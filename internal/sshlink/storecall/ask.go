@@ -50,7 +50,7 @@ func Open(ctx context.Context, k *sshlink.Link, m Method, q Request, direct *dri
 }
 
 // ErrLong is the cause where an answer is longer than one can be.
-var ErrLong = errors.New("its answer is too long") //nolint:gochecknoglobals // a constant
+var ErrLong = errors.New("its answer is too long")
 
 // readReply reads what a store's agent answers, of so many bytes at most.
 func readReply(r io.Reader, most int64) ([]byte, error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // The calls.
-var ( //nolint:gochecknoglobals // constants
+var (
 	callStore   = rpc.Method[call, rpc.None]{Name: "store", By: rpc.Controller, Request: 4 * rpc.LargeSize, Within: rpc.Unlimited}
 	CallKeep    = rpc.Method[call, Opened]{Name: "store-keep", By: rpc.Controller, Reply: MaxManifest, Within: rpc.Unlimited}                          // of a tree that comes over the stream
 	CallRestore = rpc.Method[call, Opened]{Name: "store-restore", By: rpc.Controller, Request: MaxManifest, Reply: MaxManifest, Within: rpc.Unlimited} // to whom the stream leads

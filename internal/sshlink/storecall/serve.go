@@ -127,7 +127,7 @@ func (w *overWire) Stage(ctx context.Context, from string) error {
 	return w.route.Send(ctx, from)
 }
 
-var errNoDirectory = errors.New("a store that is a directory has no use for it") //nolint:gochecknoglobals // a constant
+var errNoDirectory = errors.New("a store that is a directory has no use for it")
 
 // Direct implements driver.Source and driver.Sink.
 func (w *overWire) Direct() *driver.Connection { return nil }

@@ -314,7 +314,7 @@ func (d Stepped) forgetCut(whole driver.Generation) error {
 }
 
 // errManifest distinguishes a manifest that cannot be read from one that is not there.
-var errManifest = errors.New("the manifest cannot be read") //nolint:gochecknoglobals // a constant
+var errManifest = errors.New("the manifest cannot be read")
 
 func (d Checkpoints) manifest(g driver.Generation) (driver.Manifest, error) {
 	var m driver.Manifest

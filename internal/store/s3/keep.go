@@ -132,7 +132,7 @@ const uploads = 4
 // filler is the store on which a tree's data are put: packs.
 type filler struct {
 	*checkpoints
-	ctx   context.Context //nolint:containedctx // of one receive
+	ctx   context.Context // of one receive
 	up    *errgroup.Group
 	m     *manifest
 	stock *stock

@@ -80,7 +80,7 @@ func (s *checkpoints) present(ctx context.Context, m manifest) error {
 
 // reader reads a tree from its pieces, each checked against its name.
 type reader struct {
-	ctx   context.Context //nolint:containedctx // a Reader's
+	ctx   context.Context // a Reader's
 	store *checkpoints
 	left  []object
 	buf   []byte

@@ -235,7 +235,7 @@ func refuse(w io.Writer, why string) error {
 // sharedName is the file of the key that bee gives the nodes of an attempt.
 const sharedName = "shared.key"
 
-// Names of the ends for that key, as package protocol has them.
+// controllerName and headName are the ends for that key, as package plan names them.
 const controllerName, headName = "controller", "node-0"
 
 // learn keeps the key in the configuration of a node, as a site can that starts it.

@@ -9,7 +9,7 @@ import (
 
 // services are the configuration files. @NAME@ stands for the farm's own: DIR, VENV, DB (the beginning of a
 // database's address), AUTH (the user of the services) and TOKEN (the check of tokens).
-var services = map[string]string{ //nolint:gochecknoglobals // a constant
+var services = map[string]string{
 	"keystone.conf": `[DEFAULT]
 log_file = @DIR@/log/keystone.log
 [database]

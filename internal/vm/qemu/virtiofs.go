@@ -102,7 +102,7 @@ func StartShareServer(command []string, dir string, inherited ...*os.File) (*Sha
 		return nil, err
 	}
 	defer c.Close()
-	socket, err := c.(*net.UnixConn).File() //nolint:forcetypeassert // what a dialled Unix socket is
+	socket, err := c.(*net.UnixConn).File() // what a dialled Unix socket is
 	if err != nil {
 		return nil, err
 	}

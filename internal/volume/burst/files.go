@@ -14,7 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
-// Open notes that a client opens a file. What the remote has of it is looked at again.
+// OpenFile notes that a client opens a file. What the remote has of it is looked at again.
 func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls.Attr, error) {
 	if err := v.names.refresh(ctx, ino, 0); err != nil {
 		return calls.Attr{}, err

@@ -483,7 +483,7 @@ func TestHistoriesOfBuckets(t *testing.T) {
 		}
 		cut := left == 0
 		if cut {
-			left = 1 + rand.IntN(12) //nolint:gosec // not secret
+			left = 1 + rand.IntN(12) // not secret
 		}
 		after := left%2 == 0
 		mu.Unlock()
@@ -506,7 +506,7 @@ func TestHistoriesOfBuckets(t *testing.T) {
 }
 
 func histories(t *testing.T, n uint64, begin func(w *world)) {
-	first := uint64(time.Now().UnixNano()) //nolint:gosec // any number will do
+	first := uint64(time.Now().UnixNano()) // any number will do
 	if given := os.Getenv("BEE_TEST_SEED"); given != "" {
 		var err error
 		if first, err = strconv.ParseUint(given, 10, 64); err != nil {
@@ -520,7 +520,7 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 	for i := range n {
 		seed := first + i
 		dir := t.TempDir()
-		w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), dir: dir, far: filepath.Join(dir, "remote"), now: map[string]string{}, past: []map[string]string{{}}} //nolint:gosec // not secret
+		w := &world{t: t, seed: seed, r: rand.New(rand.NewPCG(seed, 2)), dir: dir, far: filepath.Join(dir, "remote"), now: map[string]string{}, past: []map[string]string{{}}} // not secret
 		begin(w)
 		w.must(fsutil.OwnDir(filepath.Join(dir, "buffer")), "make buffer")
 		w.open()

@@ -43,7 +43,7 @@ const (
 )
 
 // addresses are those of all ends.
-var addresses = func() (all [memoryLinks + 1]net.HardwareAddr) { //nolint:gochecknoglobals // constants
+var addresses = func() (all [memoryLinks + 1]net.HardwareAddr) {
 	for rank := range all {
 		all[rank], _ = net.ParseMAC(fabric.MAC(rank))
 	}

@@ -153,7 +153,7 @@ func (g *rings) describe(h *half, i uint16, at, n int, flags uint16) {
 }
 
 // index is that of a ring's available or used part, behind its flags.
-func index(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) } //nolint:gosec // aligned, by the layout above
+func index(b []byte) *uint32 { return (*uint32)(unsafe.Pointer(&b[0])) } // aligned, by the layout above
 
 // offer makes a buffer available, and kicks if the device wants that.
 func (g *rings) offer(h *half, i uint16) {
@@ -210,7 +210,7 @@ func (g *rings) Send(frame []byte) error {
 	if rest <= 0 {
 		g.describe(&g.give, i, at, frameHeader+len(frame), 0)
 	} else {
-		lies := int(uintptr(unsafe.Pointer(&frame[0])) - uintptr(unsafe.Pointer(&g.memory[0]))) //nolint:gosec // it is compared only
+		lies := int(uintptr(unsafe.Pointer(&frame[0])) - uintptr(unsafe.Pointer(&g.memory[0]))) // it is compared only
 		if lies < framesAt || lies+len(frame) > len(g.memory) {
 			return errors.New("a long frame that does not lie in the guest's memory")
 		}

@@ -135,7 +135,7 @@ func (m mesh) receiveEnd(from int) (end, error) {
 	defer file.Close()
 	c, err := net.FileConn(file)
 	if err == nil && m.Attached == fabric.Rings {
-		return newRings(c.(*net.UnixConn)) //nolint:forcetypeassert // that is what it is
+		return newRings(c.(*net.UnixConn)) // that is what it is
 	}
 	return packets{c}, err
 }
@@ -234,7 +234,7 @@ func attachRings(f *fabric.Fabric, rank int) (*os.File, error) {
 	if err := f.AttachRings(rank, l); err != nil {
 		return nil, err
 	}
-	c, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)) //nolint:forcetypeassert // that is what it is
+	c, err := net.DialUnix("unix", nil, l.Addr().(*net.UnixAddr)) // that is what it is
 	if err != nil {
 		return nil, err
 	}

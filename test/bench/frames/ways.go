@@ -141,7 +141,7 @@ func (f *framed) Receive(b []byte) (int, error) {
 func (f *framed) Wait(until time.Time) { f.SetReadDeadline(until) }
 
 // children are the processes that forward, if some do: their processor time counts.
-var children atomic.Pointer[[]int] //nolint:gochecknoglobals // this program measures one way at a time
+var children atomic.Pointer[[]int] // this program measures one way at a time
 
 func childTime() (seconds float64) {
 	pids := children.Load()

@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// An index is what records up to a number amount to, so that they need not be replayed.
-// Its file has a checksum, the number, the segment and offset behind that record, and the
-// caller's data.
+// indexHead is the size of what is before the caller's data in the file of an index: a
+// checksum, the number of a record, and the segment and offset behind that record. An index
+// is what records up to that number amount to, so that they need not be replayed.
 const indexHead = 4 + 3*8
 
 // start is where replaying begins.
@@ -32,7 +32,7 @@ func (l *Log) readIndex(o Options) (from start, err error) {
 		return from, errors.New("the index does not have its checksum")
 	}
 	from.seq, from.segment = binary.LittleEndian.Uint64(raw[4:]), binary.LittleEndian.Uint64(raw[12:])
-	from.at = int64(binary.LittleEndian.Uint64(raw[20:])) //nolint:gosec // written the same way
+	from.at = int64(binary.LittleEndian.Uint64(raw[20:])) // written the same way
 	return from, o.Index(raw[indexHead:])
 }
 
@@ -48,7 +48,7 @@ func (l *Log) WriteIndex(seq uint64, data []byte, inUse func(segment uint64) boo
 	l.mu.Unlock()
 	raw := binary.LittleEndian.AppendUint64(make([]byte, 4, indexHead+len(data)), seq)
 	raw = binary.LittleEndian.AppendUint64(raw, segment)
-	raw = binary.LittleEndian.AppendUint64(raw, uint64(at)) //nolint:gosec // read back the same way
+	raw = binary.LittleEndian.AppendUint64(raw, uint64(at)) // read back the same way
 	raw = append(raw, data...)
 	binary.LittleEndian.PutUint32(raw, crc32.Checksum(raw[4:], castagnoli))
 	if err := l.dir.WriteFile(indexName, raw, 0o600); err != nil {

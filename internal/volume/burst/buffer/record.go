@@ -47,7 +47,7 @@ const (
 	headerSize = 56
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli) //nolint:gochecknoglobals // a constant
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // errDamaged is about a record that is not as it was written.
 var errDamaged = errors.New("a record does not have its checksum")
@@ -57,11 +57,11 @@ func header(r *Record) [headerSize]byte {
 	var h [headerSize]byte
 	binary.LittleEndian.PutUint32(h[0:], magic)
 	h[8], h[9] = byte(r.Kind), r.Flag
-	binary.LittleEndian.PutUint32(h[12:], uint32(len(r.Payload))) //nolint:gosec // at most MaxPayload
+	binary.LittleEndian.PutUint32(h[12:], uint32(len(r.Payload))) // at most MaxPayload
 	binary.LittleEndian.PutUint64(h[16:], r.Seq)
 	binary.LittleEndian.PutUint64(h[24:], r.Ino)
-	binary.LittleEndian.PutUint64(h[32:], uint64(r.Off))  //nolint:gosec // read back the same way
-	binary.LittleEndian.PutUint64(h[40:], uint64(r.Time)) //nolint:gosec // read back the same way
+	binary.LittleEndian.PutUint64(h[32:], uint64(r.Off))  // read back the same way
+	binary.LittleEndian.PutUint64(h[40:], uint64(r.Time)) // read back the same way
 	sum := crc32.Update(crc32.Checksum(h[8:], castagnoli), castagnoli, r.Payload)
 	binary.LittleEndian.PutUint32(h[4:], sum)
 	return h
@@ -75,7 +75,7 @@ func parse(h []byte, r *Record) (int, error) {
 	}
 	r.Kind, r.Flag = Kind(h[8]), h[9]
 	r.Seq, r.Ino = binary.LittleEndian.Uint64(h[16:]), binary.LittleEndian.Uint64(h[24:])
-	r.Off, r.Time = int64(binary.LittleEndian.Uint64(h[32:])), int64(binary.LittleEndian.Uint64(h[40:])) //nolint:gosec // written the same way
+	r.Off, r.Time = int64(binary.LittleEndian.Uint64(h[32:])), int64(binary.LittleEndian.Uint64(h[40:])) // written the same way
 	return int(n), nil
 }
 

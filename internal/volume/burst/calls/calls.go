@@ -11,7 +11,7 @@ import (
 )
 
 // Protocol is that of the I/O process.
-var Protocol = rpc.Protocol{Name: "burst", Version: 1} //nolint:gochecknoglobals // a constant
+var Protocol = rpc.Protocol{Name: "burst", Version: 1}
 
 // Hello begins a session of a client.
 type Hello struct {
@@ -89,7 +89,7 @@ type Indexed struct {
 
 // Calls.
 //
-//nolint:gochecknoglobals // constants
+
 var (
 	StatusCall = rpc.Method[rpc.None, Status]{Name: "status", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Publish queues what was written to files that are still open.

@@ -99,9 +99,9 @@ type encoder struct{ b []byte }
 func (e *encoder) u8(v uint8)   { e.b = append(e.b, v) }
 func (e *encoder) u32(v uint32) { e.b = binary.LittleEndian.AppendUint32(e.b, v) }
 func (e *encoder) u64(v uint64) { e.b = binary.LittleEndian.AppendUint64(e.b, v) }
-func (e *encoder) i64(v int64)  { e.u64(uint64(v)) } //nolint:gosec // read back the same way
+func (e *encoder) i64(v int64)  { e.u64(uint64(v)) } // read back the same way
 func (e *encoder) bytes(v []byte) {
-	e.u32(uint32(len(v))) //nolint:gosec // at most maxFrame
+	e.u32(uint32(len(v))) // at most maxFrame
 	e.b = append(e.b, v...)
 }
 
@@ -118,7 +118,7 @@ func (e *encoder) attr(a Attr) {
 
 // finish gives the frame: its length, and what was encoded.
 func (e *encoder) finish() []byte {
-	binary.LittleEndian.PutUint32(e.b, uint32(len(e.b)-4)) //nolint:gosec // at most maxFrame
+	binary.LittleEndian.PutUint32(e.b, uint32(len(e.b)-4)) // at most maxFrame
 	return e.b
 }
 
@@ -154,7 +154,7 @@ func (r *Reply) Encode() []byte {
 	e.i64(r.Total)
 	e.i64(r.Free)
 	e.bytes(r.Data)
-	e.u32(uint32(len(r.Entries))) //nolint:gosec // bounded by memory
+	e.u32(uint32(len(r.Entries))) // bounded by memory
 	for _, n := range r.Entries {
 		e.bytes([]byte(n.Name))
 		e.attr(n.Attr)
@@ -201,7 +201,7 @@ func (d *decoder) u64() uint64 {
 	return 0
 }
 
-func (d *decoder) i64() int64    { return int64(d.u64()) } //nolint:gosec // written the same way
+func (d *decoder) i64() int64    { return int64(d.u64()) } // written the same way
 func (d *decoder) bytes() []byte { return d.take(int(d.u32())) }
 
 func (d *decoder) attr() Attr {

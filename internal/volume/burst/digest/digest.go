@@ -21,7 +21,7 @@ func Of(ctx context.Context, size int64, anything func(off, end int64) bool, rea
 	h := sha256.New()
 	var head [8]byte
 	number := func(n int64) {
-		binary.BigEndian.PutUint64(head[:], uint64(n)) //nolint:gosec // a size or an offset
+		binary.BigEndian.PutUint64(head[:], uint64(n)) // a size or an offset
 		h.Write(head[:])
 	}
 	number(size)

@@ -11,7 +11,7 @@ import (
 // TestExtents writes and cuts at random, and compares each byte with an array.
 func TestExtents(t *testing.T) {
 	for seed := range uint64(200) {
-		r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not secret
+		r := rand.New(rand.NewPCG(seed, 1)) // not secret
 		const size = 200
 		var list []Extent
 		records := map[int64][]byte{}

@@ -40,7 +40,7 @@ func (f *files) call(cancel <-chan struct{}, h *fuse.InHeader, q *calls.Request)
 }
 
 func fill(a *calls.Attr, out *fuse.Attr) {
-	out.Ino, out.Mode, out.Size, out.Blocks, out.Blksize, out.Nlink = a.Ino, a.Mode, uint64(a.Size), uint64(a.Size+511)/512, 1<<20, a.Nlink //nolint:gosec // a size is positive
+	out.Ino, out.Mode, out.Size, out.Blocks, out.Blksize, out.Nlink = a.Ino, a.Mode, uint64(a.Size), uint64(a.Size+511)/512, 1<<20, a.Nlink // a size is positive
 	out.Uid, out.Gid = a.UID, a.GID
 	mtime, ctime := time.Unix(0, a.Mtime), time.Unix(0, a.Ctime)
 	out.SetTimes(&mtime, &mtime, &ctime)
@@ -78,7 +78,7 @@ func (f *files) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 		q.Valid, q.Mode = q.Valid|calls.SetMode, mode
 	}
 	if size, is := in.GetSize(); is {
-		q.Valid, q.Size = q.Valid|calls.SetSize, int64(size) //nolint:gosec // the I/O process refuses what is negative
+		q.Valid, q.Size = q.Valid|calls.SetSize, int64(size) // the I/O process refuses what is negative
 	}
 	if mtime, is := in.GetMTime(); is {
 		q.Valid, q.Mtime = q.Valid|calls.SetMtime, mtime.UnixNano()
@@ -208,18 +208,18 @@ func (f *files) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
 }
 
 func (f *files) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
-	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Read, Ino: in.NodeId, Off: int64(in.Offset), Size: int64(in.Size)}) //nolint:gosec // the I/O process refuses what is negative
+	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Read, Ino: in.NodeId, Off: int64(in.Offset), Size: int64(in.Size)}) // the I/O process refuses what is negative
 	return fuse.ReadResultData(p.Data), s
 }
 
 func (f *files) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	// The kernel's buffer is its again once this returns; a request that was
 	// interrupted may be sent later.
-	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Write, Ino: in.NodeId, Off: int64(in.Offset), Data: append([]byte(nil), data...)}) //nolint:gosec // the I/O process refuses what is negative
+	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Write, Ino: in.NodeId, Off: int64(in.Offset), Data: append([]byte(nil), data...)}) // the I/O process refuses what is negative
 	if !s.Ok() {
 		return 0, s
 	}
-	return uint32(len(data)), s //nolint:gosec // at most MaxWrite
+	return uint32(len(data)), s // at most MaxWrite
 }
 
 func (f *files) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
@@ -247,7 +247,7 @@ func (f *files) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Sta
 		return fuse.Status(syscall.EOPNOTSUPP)
 	}
 	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
-	if end := int64(in.Offset + in.Length); s.Ok() && p.Attr.Size < end { //nolint:gosec // the I/O process refuses what is negative
+	if end := int64(in.Offset + in.Length); s.Ok() && p.Attr.Size < end { // the I/O process refuses what is negative
 		_, s = f.call(cancel, &in.InHeader, &calls.Request{Op: calls.SetAttr, Ino: in.NodeId, Valid: calls.SetSize, Size: end})
 	}
 	return s
@@ -324,7 +324,7 @@ func (f *files) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.Statf
 	if s.Ok() {
 		const block = 4096
 		out.Bsize, out.Frsize, out.NameLen = block, block, 255
-		out.Blocks, out.Bfree, out.Bavail = uint64(p.Total)/block, uint64(p.Free)/block, uint64(p.Free)/block //nolint:gosec // positive
+		out.Blocks, out.Bfree, out.Bavail = uint64(p.Total)/block, uint64(p.Free)/block, uint64(p.Free)/block // positive
 	}
 	return s
 }

@@ -79,7 +79,7 @@ func (l *link) connect(ctx context.Context) (*rpc.Peer, error) {
 		again = append(again, w.q)
 	}
 	l.mu.Unlock()
-	slices.SortFunc(again, func(a, b *calls.Request) int { return int(a.ID) - int(b.ID) }) //nolint:gosec // far from the bounds
+	slices.SortFunc(again, func(a, b *calls.Request) int { return int(a.ID) - int(b.ID) }) // far from the bounds
 	for _, q := range again {
 		if _, err := stream.Write(q.Encode()); err != nil {
 			break // reading notices it

@@ -326,5 +326,5 @@ func free(dir string) (int64, error) {
 	if err := unix.Statfs(dir, &st); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(st.Bavail) * st.Bsize, nil //nolint:gosec // less than 2^63 bytes
+	return int64(st.Bavail) * st.Bsize, nil // less than 2^63 bytes
 }

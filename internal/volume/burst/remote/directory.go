@@ -480,5 +480,5 @@ func (t *Tree) Space() (total, free int64, err error) {
 	if err := unix.Statfs(t.root.Pinned(), &st); err != nil {
 		return 0, 0, err
 	}
-	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil //nolint:gosec // less than 2^63 bytes
+	return int64(st.Blocks) * st.Bsize, int64(st.Bavail) * st.Bsize, nil // less than 2^63 bytes
 }

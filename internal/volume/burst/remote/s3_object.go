@@ -19,7 +19,7 @@ const (
 )
 
 // dirVersion is the version of all directories: what is in them has versions of its own.
-var dirVersion = Version{Tag: "/"} //nolint:gochecknoglobals // a constant
+var dirVersion = Version{Tag: "/"}
 
 // object is one of the bucket.
 type object struct {

@@ -132,4 +132,4 @@ const (
 
 // call carries all requests. Content of a file follows that of a write: offset, length and
 // bytes of each piece, and one of no length in the end.
-var call = rpc.Method[request, rpc.None]{Name: "burst", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited} //nolint:gochecknoglobals // a constant
+var call = rpc.Method[request, rpc.None]{Name: "burst", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited}

@@ -188,8 +188,8 @@ func (f *Far) Write(ctx context.Context, name string, ino uint64, c remote.Conte
 
 func send(w io.Writer, off int64, data []byte) error {
 	p := make([]byte, 12, 12+len(data))
-	binary.BigEndian.PutUint64(p[:8], uint64(off))       //nolint:gosec // an offset
-	binary.BigEndian.PutUint32(p[8:], uint32(len(data))) //nolint:gosec // a piece
+	binary.BigEndian.PutUint64(p[:8], uint64(off))       // an offset
+	binary.BigEndian.PutUint32(p[8:], uint32(len(data))) // a piece
 	_, err := w.Write(append(p, data...))
 	return err
 }
