@@ -37,6 +37,8 @@ type Config struct {
 	// Protect and Local are as in Options.
 	Protect bool     `json:"protect,omitempty"`
 	Local   []string `json:"local,omitempty"`
+	// Everyone is whether programs of other users can use the mount.
+	Everyone bool `json:"everyone,omitempty"`
 
 	// Dir is that of the record.
 	Dir string `json:"-"`

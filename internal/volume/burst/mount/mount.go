@@ -45,7 +45,7 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	go l.keep(ctx, peer)
 	server, err := fuse.NewServer(newFiles(l), c.Mount, &fuse.MountOptions{
 		FsName: "bee-" + c.ID, Name: "bee", Options: []string{"default_permissions"}, MaxWrite: 1 << 20, MaxBackground: 64,
-		DisableXAttrs: true, DirectMountStrict: os.Geteuid() == 0, Logger: log.New(io.Discard, "", 0),
+		DisableXAttrs: true, AllowOther: c.Everyone, DirectMountStrict: os.Geteuid() == 0, Logger: log.New(io.Discard, "", 0),
 	})
 	if err != nil {
 		peer.Close()

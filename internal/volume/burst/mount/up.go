@@ -27,7 +27,10 @@ type Options struct {
 	Rate    int64  // bytes per second; 0: no bound
 	Protect bool   // what was on the remote before is neither changed nor removed
 	Local   []string
-	Binary  string
+	// Everyone is whether programs of other users can use it, by the permissions of its files.
+	// Root alone may want that.
+	Everyone bool
+	Binary   string
 }
 
 // MostRoom and LeastRoom bound the room of a journal.
@@ -152,7 +155,7 @@ func prepare(o Options) (c burst.Config, err error) {
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
-	c.Mount, c.Rate, c.Protect, c.Local = o.Dir, o.Rate, o.Protect, o.Local
+	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
 	}
