@@ -202,7 +202,7 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 // NodeOptions are what `bee node` is built with.
 func NodeOptions() node.Options {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return node.Options{Runtime: Runtime, Machine: machine, FreeMemory: vm.FreeMemory, NoRings: qemu.NoRings, Log: log, OpenImages: func(dir string) (node.Images, error) {
+	return node.Options{Runtime: Runtime, Machine: machine, Burst: burstVolume, FreeMemory: vm.FreeMemory, NoRings: qemu.NoRings, Log: log, OpenImages: func(dir string) (node.Images, error) {
 		s, err := image.Open(dir, log)
 		if err != nil {
 			return nil, err

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"runtime"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -35,6 +36,18 @@ func (n *node) Learn(p *plan.Plan, members []peercall.Member, network peercall.N
 // Tree returns the unpacked image until release is called.
 func (n *node) Tree(ctx context.Context, id string) (path string, release func(), err error) {
 	return n.images.Tree(ctx, id)
+}
+
+// MountBurst mounts a burst buffer, which containers have as the run's volume from then on.
+func (n *node) MountBurst(ctx context.Context, b plan.Burst) (head.Burst, error) {
+	if n.Burst == nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: b.Remote, Err: errors.New("this host has no burst buffers")}
+	}
+	v, err := n.Burst(ctx, b, n.config.Owner.Run)
+	if err == nil {
+		n.mounted = v.Dir()
+	}
+	return v, err
 }
 
 // Emulates reports whether the processors of this node's guest are emulated.

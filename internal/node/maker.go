@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 // settled and this host has.
 type maker struct {
 	options Options
+	mounted string // where the run's volume is mounted; "": it is VolumeDir
 	config  plan.Config
 	plan    *plan.Plan
 	members []peercall.Member
@@ -207,7 +209,7 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 	s := driver.ContainerSpec{
 		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
 		Hostname: c.Host.Name, Env: public(env, p.Secrets), Root: p.Root,
-		Mounts:   []driver.Mount{{Source: plan.VolumeDir(c.Host.Dir), Target: p.Volume}},
+		Mounts:   []driver.Mount{{Source: cmp.Or(k.mounted, plan.VolumeDir(c.Host.Dir)), Target: p.Volume}},
 		StateDir: filepath.Join(dir, "state"), DiskScratch: p.DiskScratch, Seccomp: p.Seccomp, Unfiltered: p.Unfiltered,
 		Binary: binary, RunDir: plan.RunDir(c.Host.Dir, c.Rank), GPUs: p.GPUs,
 	}

@@ -52,6 +52,8 @@ type Options struct {
 	// NoRings reports why a guest of this host cannot have the switch's network device;
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
+	// Burst mounts a burst buffer for a run on this host; nil: there are none.
+	Burst func(ctx context.Context, b plan.Burst, run string) (head.Burst, error)
 	// RDMA is where this host's RDMA devices are looked for.
 	RDMA rdma.Host
 	// notices are the site's, that it takes the host back; nil: it gives none.
@@ -135,6 +137,8 @@ type node struct {
 	memory   driver.Memory // of the host for virtual machines, at first
 	kills    memoryKills   // at first
 	group    int           // the lowest rank that sees this node's Host.Dir
+	// mounted is where the run's volume is mounted; "": it is VolumeDir.
+	mounted string
 
 	serving sync.WaitGroup // of calls that are to see the end
 }

@@ -31,7 +31,7 @@ func (n *node) RunContainer(ctx context.Context, runtimeName string) (*container
 func (n *node) maker() *maker {
 	job, members, network := n.known.all()
 	return &maker{
-		options: n.Options, config: n.config, plan: &job, members: members, network: network, group: n.group,
+		options: n.Options, mounted: n.mounted, config: n.config, plan: &job, members: members, network: network, group: n.group,
 		images: n.images, memory: n.memory, links: n.links, machine: n.machine, current: n.current, emulates: &n.emulates,
 		say: func(text string) {
 			if n.head != nil {

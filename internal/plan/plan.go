@@ -81,6 +81,9 @@ type Plan struct {
 	// VolumeDir(Host.Dir) on every host; where hosts share no file system the
 	// head copies its own to the others before Run.
 	Volume string `json:"volume"`
+	// Burst has the volume be a burst buffer, and VolumeDir what is staged into it and what
+	// is collected of it.
+	Burst *Burst `json:"burst,omitempty"`
 	// Binds maps further container paths to directories below InputsDir(Host.Dir).
 	Binds map[string]string `json:"binds,omitempty"`
 	// Mounts are directories of the site, which every host has at the same paths.
@@ -129,6 +132,17 @@ type Plan struct {
 	Grace   time.Duration `json:"grace"` // between TERM and KILL
 	// JoinTimeout bounds the wait for all nodes.
 	JoinTimeout time.Duration `json:"join_timeout"`
+}
+
+// Burst is a burst buffer on the head's host.
+type Burst struct {
+	// Remote is where it is drained to, as in the Beefile.
+	Remote string `json:"remote"`
+	// Records is the directory on the host of the records of its volumes.
+	Records string `json:"records"`
+	Disk    int64  `json:"disk,omitempty"` // bytes; 0: as fits
+	Rate    int64  `json:"rate,omitempty"` // bytes per second; 0: no bound
+	Protect bool   `json:"protect,omitempty"`
 }
 
 // Terminal is what a terminal is at first.

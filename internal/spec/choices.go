@@ -24,7 +24,7 @@ func words() map[string][]string {
 		"build.builder":                      append(Engines(), BuilderVM),
 		"checkpoint.mode":                    {CheckpointApp, CheckpointVM, CheckpointAuto},
 		"volume.shared":                      {SharedAny, SharedRequired},
-		"volume.kind":                        {VolumeAuto, VolumeVirtio, VolumeImage},
+		"volume.kind":                        {VolumeAuto, VolumeVirtio, VolumeImage, VolumeBurst},
 		"vm.when":                            {VMAlways, VMNever, VMAuto},
 		"vm.accel":                           {"auto", "kvm", "tcg"},
 		"vm.fabric":                          {"switch", "star", "tree", "multicast", "none"},

@@ -50,6 +50,7 @@ func (j *Job) complete(file string) {
 		}
 	}
 	j.Store = localStore(j.Store, j.local)
+	j.Volume.Remote = localStore(j.Volume.Remote, j.local)
 	if j.Volume.From != "" {
 		j.Volume.From = j.local(j.Volume.From)
 	}

@@ -65,6 +65,9 @@ func TestReaches(t *testing.T) {
 		{"mounts: [{from: project, to: /d, write: true}]", "mounts[0].from"},
 		{"vm: {disks: [{from: /home/ann/x.img, to: /d}]}", "vm.disks[0].from"},
 		{"vm: true\nvolume: {path: /work, kind: dataimage, from: /tmp/x.img}", "volume.from"},
+		{"volume: {kind: burst, remote: ./data}", ""},
+		{"volume: {kind: burst, remote: /tmp}", "volume.remote"},
+		{"volume: {kind: burst, remote: evil.example:in}", "volume.remote"},
 	} {
 		job, err := ParseJob("job.yaml", []byte("image: debian:12\nrun: x\n"+c.lines), dir)
 		if err != nil {

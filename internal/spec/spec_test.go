@@ -409,6 +409,11 @@ func TestVolume(t *testing.T) {
 		"vm: true\nvolume: {kind: dataimage, from: in.img}":         {Path: "/work", Kind: VolumeImage, From: "/in.img"},
 		"vm: true\ncheckpoint: {mode: vm}\nvolume: dataimage":       {Path: "/work", Kind: VolumeImage},
 		"vm: auto\nvolume: {kind: auto, size: 1G}":                  {Path: "/work", Kind: VolumeAuto, Size: 1 << 30},
+		"volume: {kind: burst, remote: ./far, disk: 1G, rate: 8kbit, protect: true, expect: {write: 1G, every: 10m, read: 2G, reuse: 0.5}}": {
+			Path: "/work", Kind: VolumeBurst, Remote: "/far", Disk: 1 << 30, Rate: 8000, Protect: true,
+			Expect: Expect{Write: 1 << 30, Every: 10 * time.Minute, Read: 2 << 30, Reuse: 0.5},
+		},
+		"volume: {kind: burst, remote: s3://bucket/run7}": {Path: "/work", Kind: VolumeBurst, Remote: "s3://bucket/run7"},
 	} {
 		j, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")
 		if err != nil || j.Volume != want {
@@ -422,16 +427,26 @@ func TestVolume(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"volume: dataimage":                               "needs virtual machines",
-		"vm: false\nvolume: dataimage":                    "needs virtual machines",
-		"vm: auto\nvolume: dataimage":                     "may have none",
-		"vm: true\nvolume: disk":                          "no absolute path",
-		"vm: true\nvolume: {kind: disk}":                  "is not known",
-		"vm: true\nvolume: {kind: dataimage, size: 1M}":   "no room",
-		"vm: true\nvolume: {kind: virtio, size: 1G}":      "is for data images",
-		"volume: {size: 1G}":                              "is for data images",
-		"vm: true\nvolume: {from: in.img}":                "volume.from is for data images",
-		"nodes: 2\nvm: {fabric: none}\nvolume: dataimage": "cannot share",
+		"volume: dataimage":                                        "needs virtual machines",
+		"vm: false\nvolume: dataimage":                             "needs virtual machines",
+		"vm: auto\nvolume: dataimage":                              "may have none",
+		"vm: true\nvolume: disk":                                   "no absolute path",
+		"vm: true\nvolume: {kind: disk}":                           "is not known",
+		"vm: true\nvolume: {kind: dataimage, size: 1M}":            "no room",
+		"vm: true\nvolume: {kind: virtio, size: 1G}":               "is for data images",
+		"volume: {size: 1G}":                                       "is for data images",
+		"vm: true\nvolume: {from: in.img}":                         "volume.from is for data images",
+		"nodes: 2\nvm: {fabric: none}\nvolume: dataimage":          "cannot share",
+		"volume: burst":                                            "needs `remote:`",
+		"volume: {remote: ./far}":                                  "volume.remote is for burst buffers",
+		"volume: {expect: {write: 1G}}":                            "volume.expect is for burst buffers",
+		"volume: {kind: burst, remote: 'ftp://far/x'}":             "volume.remote",
+		"volume: {kind: burst, remote: ./far, disk: 1M}":           "no room",
+		"volume: {kind: burst, remote: ./far, size: 1G}":           "is for data images",
+		"volume: {kind: burst, remote: ./far, expect: {reuse: 2}}": "cannot be",
+		"nodes: 2\nvolume: {kind: burst, remote: ./far}":           "for one host",
+		"vm: true\nvolume: {kind: burst, remote: ./far}":           "virtual machines cannot",
+		"checkpoint: {}\nvolume: {kind: burst, remote: ./far}":     "checkpoints of a burst buffer",
 	} {
 		if _, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)

@@ -111,6 +111,8 @@ func formOf(v reflect.Value) (form any, set bool) {
 		return x.Device, set
 	case Size:
 		return sizeText(x), set
+	case BitRate:
+		return fmt.Sprintf("%dbit", int64(x)), set
 	case time.Duration:
 		return ShortDuration(x.String()), set
 	}

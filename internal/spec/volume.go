@@ -5,6 +5,7 @@ import (
 	"path"
 	"reflect"
 	"strings"
+	"time"
 
 	"github.com/goccy/go-yaml/ast"
 )
@@ -14,7 +15,7 @@ import (
 type Volume struct {
 	// Path of it inside the containers; default /work.
 	Path string `yaml:"path"`
-	// Kind: auto (default), virtio or dataimage. It matters to virtual
+	// Kind: auto (default), virtio, dataimage or burst. The first three matter to virtual
 	// machines only; containers on the hosts have the hosts' directory.
 	Kind string `yaml:"kind"`
 	// Size is the most that a data image can hold; default 20G, or half of
@@ -26,6 +27,27 @@ type Volume struct {
 	// Shared is SharedRequired where sites whose hosts share no file system cannot take
 	// the job; default SharedAny.
 	Shared string `yaml:"shared" json:",omitempty"`
+	// Remote of a burst buffer: a directory of the submitting machine, one of a host behind
+	// ssh, or a prefix of a bucket.
+	Remote string `yaml:"remote" json:",omitempty"`
+	// Disk is the most that the buffer takes on the host; 0: half of what is free, at most 100G.
+	Disk Size `yaml:"disk" json:",omitempty"`
+	// Rate is the most of the line that the buffer uses; 0: all of it.
+	Rate BitRate `yaml:"rate" json:",omitempty"`
+	// Protect has nothing changed that was on the remote before.
+	Protect bool `yaml:"protect" json:",omitempty"`
+	// Expect is what the job reads and writes, for predictions.
+	Expect Expect `yaml:"expect" json:",omitzero"`
+}
+
+// Expect is what a job with a burst buffer is expected to read and write.
+type Expect struct {
+	// Write is the bytes of one burst, and Every the time of computing before each.
+	Write Size          `yaml:"write" json:",omitempty"`
+	Every time.Duration `yaml:"every" json:",omitempty"`
+	// Read is the bytes that are read in all, and Reuse the share of reads that repeat.
+	Read  Size    `yaml:"read" json:",omitempty"`
+	Reuse float64 `yaml:"reuse" json:",omitempty"`
 }
 
 // Words of Volume.Shared.
@@ -42,6 +64,7 @@ const (
 	VolumeAuto   = "auto"
 	VolumeVirtio = "virtio"
 	VolumeImage  = "dataimage"
+	VolumeBurst  = "burst"
 )
 
 const defaultVolume = "/work"
@@ -63,7 +86,7 @@ func (v *Volume) decode(d *decoder, n ast.Node, where string) {
 		return
 	}
 	switch word {
-	case VolumeAuto, VolumeVirtio, VolumeImage:
+	case VolumeAuto, VolumeVirtio, VolumeImage, VolumeBurst:
 		v.Kind = word
 	default:
 		v.Path = word
@@ -93,7 +116,7 @@ func (jc *jobCheck) volume() {
 	switch {
 	case !jc.report.allRead("volume"):
 	case !path.IsAbs(v.Path) || path.Clean(v.Path) == "/":
-		jc.report.at("volume", "such as /work, or one of auto, virtio and dataimage", "volume: %q is no absolute path below /", v.Path)
+		jc.report.at("volume", "such as /work, or one of auto, virtio, dataimage and burst", "volume: %q is no absolute path below /", v.Path)
 		jc.report.fails("volume")
 	default:
 		jc.target("volume", v.Path)
@@ -103,6 +126,7 @@ func (jc *jobCheck) volume() {
 	if jc.report.allRead("volume", "vm", "checkpoint", "nodes") && j.NeedsShared() && j.SavesVM() && v.Kind != VolumeImage {
 		jc.report.at("volume.shared", "add `kind: dataimage`", "volume.shared: virtual machines that are saved have a volume each")
 	}
+	jc.burst()
 	if !jc.report.allRead("volume", "vm", "nodes") {
 		return
 	}
@@ -121,7 +145,47 @@ func (jc *jobCheck) volume() {
 	switch {
 	case v.Size != 0 && v.Size < leastVolume:
 		jc.report.at("volume.size", "at least 64M", "volume.size: a data image has no room for a file system in so little")
-	case v.Size != 0 && (v.Kind == VolumeVirtio || !machines):
+	case v.Size != 0 && (v.Kind == VolumeVirtio || v.Kind == VolumeBurst || !machines):
 		jc.report.atKey("volume.size", "", "volume.size is for data images: the hosts' own directory has what the hosts have")
+	}
+}
+
+// leastBuffer is the smallest buffer, in bytes.
+const leastBuffer = 16 << 20
+
+// burst finds burst buffers that cannot be.
+func (jc *jobCheck) burst() {
+	v, r := jc.job.Volume, jc.report
+	if v.Expect.Reuse < 0 || v.Expect.Reuse > 1 {
+		r.at("volume.expect.reuse", "from 0 to 1", "volume.expect.reuse: %v cannot be", v.Expect.Reuse)
+	}
+	if v.Kind != VolumeBurst {
+		for key, given := range map[string]bool{"remote": v.Remote != "", "disk": v.Disk != 0, "rate": v.Rate != 0, "protect": v.Protect, "expect": v.Expect != Expect{}} {
+			if given {
+				r.atKey("volume."+key, "add `kind: burst`", "volume.%s is for burst buffers", key)
+			}
+		}
+		return
+	}
+	if !r.allRead("volume", "vm", "nodes", "checkpoint") {
+		return
+	}
+	_, err := ParseStore(v.Remote)
+	switch {
+	case v.Remote == "":
+		r.at("volume", "such as `remote: ./results`, ann@archive:run7 or s3://bucket/run7", "volume: a burst buffer needs `remote:`, to which it is drained")
+	case err != nil:
+		r.at("volume.remote", "such as ./results, ann@archive:run7 or s3://bucket/run7", "volume.remote: %v", err)
+	}
+	if v.Disk != 0 && v.Disk < leastBuffer {
+		r.at("volume.disk", "at least 16M", "volume.disk: a buffer has no room for files in so little")
+	}
+	switch {
+	case jc.job.Nodes > 1:
+		r.at("volume", "`nodes: 1`, or another kind", "volume: a burst buffer is for one host, and the job has %d nodes", jc.job.Nodes)
+	case jc.job.VM != nil && jc.job.VM.When != VMNever:
+		r.at("volume", "leave `vm:` out, or use another kind", "volume: virtual machines cannot have a burst buffer yet")
+	case jc.job.Checkpoint != nil:
+		r.at("volume", "leave `checkpoint:` out, or use another kind", "volume: checkpoints of a burst buffer do not exist yet")
 	}
 }

@@ -33,6 +33,9 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	if job.VM == nil { // else guests have it as their hardware
 		p.Cores, p.Memory = job.Cores, int64(job.Memory)
 	}
+	if v := job.Volume; v.Kind == spec.VolumeBurst {
+		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect}
+	}
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
 	}

@@ -29,9 +29,15 @@ func CheckFacts(site string, facts driver.Facts, hosts int) error {
 	return nil
 }
 
-// CheckVolume returns an error where a job needs one volume for all hosts, and a site is
-// known to have none. Unsupported: another site may have one.
+// CheckVolume returns an error where a job needs one volume for all hosts, or a burst buffer,
+// and a site is known to have none. Unsupported: another site may have one.
 func CheckVolume(site spec.Site, job *spec.Job) error {
+	if job.Volume.Kind == spec.VolumeBurst && (site.Provider != "local" || site.Hosts.Count > 0) {
+		return &core.Error{
+			Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have no burst buffers yet, and the job has `volume: {kind: burst}`"),
+			Remedy: "Name a site with `provider: local` and without `hosts:`, which is this machine.",
+		}
+	}
 	machines := job.VM != nil && job.VM.When == spec.VMAlways && job.Volume.Kind != spec.VolumeVirtio && job.VM.Fabric != "none"
 	if !job.NeedsShared() || machines || !site.PrivateScratch {
 		return nil

@@ -47,6 +47,8 @@ type Node interface {
 	EndContainer(grace time.Duration) core.NodeReport
 	// Emulates reports whether the processors of this node's guest are emulated.
 	Emulates() bool
+	// MountBurst mounts a burst buffer, which containers have as the run's volume from then on.
+	MountBurst(ctx context.Context, b plan.Burst) (Burst, error)
 	// Tools returns e2fsprogs, until release is called.
 	Tools(ctx context.Context) (t dataimage.Tools, release func(), err error)
 }
@@ -96,6 +98,7 @@ type Head struct {
 	ready   map[string]chan struct{} // closed when this host's cache has an image
 
 	volumes   *volumes
+	burst     Burst // nil: the volume is none
 	image     *imageVolume
 	machines  *machines
 	snapshots *snapshots

@@ -66,7 +66,10 @@ func (h *Head) prepare(ctx context.Context) error {
 	}
 	h.journal.Enter(core.PhaseStart)
 	defer h.journal.End(core.PhaseStart)
-	if err := container.MakeMountPoints(plan.VolumeDir(h.config.Host.Dir), h.plan); err != nil { // they go into a data image
+	if err := h.mountBurst(ctx); err != nil {
+		return err
+	}
+	if err := container.MakeMountPoints(h.volumeDir(), h.plan); err != nil { // they go into a data image
 		return err
 	}
 	if err := h.chooseVolume(ctx); err != nil {
