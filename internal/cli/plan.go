@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/volumecmd"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
@@ -25,7 +26,10 @@ func (a *runCommands) newPlanCommand() *cobra.Command {
 		Long: `Ask every site what it would do with a job submitted now. Show whether it can
 take the job and when it would start it. Show the time that its slot leaves to
 compute, and the price of an hour. Try the store of its checkpoints. Sites are listed in the
-order in which a run would try them. Nothing is submitted.`,
+order in which a run would try them. Nothing is submitted.
+
+For a volume of kind burst, a few files are sent to its remote and removed, and the
+command predicts whether the buffer pays.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			o.given = c.Flags().Changed
 			from, err := a.jobOf(c, args)
@@ -69,6 +73,9 @@ func (a *runCommands) plan(ctx context.Context, from jobSource, o runOptions, as
 	if err == nil {
 		err = s.TryStore(ctx, sub)
 	}
+	if err == nil && !asJSON && sub.Job.Volume.Kind == spec.VolumeBurst {
+		err = volumecmd.New(a.Workspace).PrintVerdict(ctx, &sub.Job, priceOf(list))
+	}
 	if err == nil {
 		err = wrong
 	}
@@ -76,6 +83,14 @@ func (a *runCommands) plan(ctx context.Context, from jobSource, o runOptions, as
 		return console.Exit(console.ExitUnsupported)
 	}
 	return err
+}
+
+// priceOf is what an hour costs at the first site that can take the job.
+func priceOf(list []control.Prospect) float64 {
+	if i := slices.IndexFunc(list, func(p control.Prospect) bool { return p.Usable }); i >= 0 {
+		return list[i].CostPerHour
+	}
+	return 0
 }
 
 // explain lists what each site would do, and which is the first to be tried. Why

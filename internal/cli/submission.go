@@ -43,8 +43,8 @@ func (a *runCommands) submission(from jobSource, o runOptions) (control.Submissi
 	shown.Mounts = job.Mounts[:len(job.Mounts)-len(o.docker.volumes)]
 	strange := from.strange
 	reaches := console.ReachesOf(&shown, strange)
-	if !o.begins { // only the store is tried
-		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" })
+	if !o.begins { // only stores are tried
+		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" && r.Key != "volume.remote" })
 	}
 	if err := a.Allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
 		return control.Submission{}, err

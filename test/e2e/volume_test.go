@@ -36,21 +36,27 @@ func mounted(t *testing.T, flags ...string) (b *testkit.Bee, far, near string) {
 	return b, far, near
 }
 
-// mountable is a bee with an empty directory at which it can mount a volume.
-func mountable(t *testing.T) (b *testkit.Bee, near string) {
+// needFUSE ends a test where this user cannot mount.
+func needFUSE(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		testkit.RequireTool(t, "fusermount3")
-	}
-	b = testkit.NewBee(t)
-	near = filepath.Join(b.Work, "near")
-	if err := os.Mkdir(near, 0o755); err != nil {
-		t.Fatal(err)
 	}
 	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
 		testkit.Missing(t, "the test needs /dev/fuse: %v", err)
 	} else {
 		f.Close()
+	}
+}
+
+// mountable is a bee with an empty directory at which it can mount a volume.
+func mountable(t *testing.T) (b *testkit.Bee, near string) {
+	t.Helper()
+	needFUSE(t)
+	b = testkit.NewBee(t)
+	near = filepath.Join(b.Work, "near")
+	if err := os.Mkdir(near, 0o755); err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { endVolumes(b, near) })
 	return b, near
@@ -607,5 +613,65 @@ func TestVolumeBehindSSH(t *testing.T) {
 	b.CheckNothingLeft(20 * time.Second)
 	if r := b.Try("volume", "mount", far+"/none", near); r.Code == 0 || r.Stderr == "" {
 		t.Errorf("a directory that is not there: %+v", r)
+	}
+}
+
+// TestVolumeOfARun runs a job whose volume is a burst buffer, as the how-to shows: what it reads is on
+// the remote, what it writes is there when the run has succeeded, and nothing else is left. Before,
+// bee plan measures the remote.
+func TestVolumeOfARun(t *testing.T) {
+	testkit.AsRootToo(t)
+	needFUSE(t)
+	b, job := busyboxJob(t,
+		"volume: {kind: burst, remote: ./far, disk: 64M, expect: {write: 1M, every: 1m}}",
+		"inputs: [{from: ./input, to: /work}]",
+		"run: 'cat in/a there > out; mkdir d; echo deep > d/f; mv there moved; id -u > id; if rm fail; then exit 7; fi'",
+		"workdir: /work",
+		"outputs: [{from: /work/out, to: ./results}]")
+	b.File("input/in/a", "input\n")
+	b.File("far/there", "remote\n")
+	far := filepath.Join(b.Work, "far")
+	t.Cleanup(func() {
+		mounts, _ := filepath.Glob(filepath.Join(b.Dir, "state", "mounts", "*"))
+		for _, near := range mounts {
+			endVolumes(b, near)
+		}
+	})
+	if got := b.Must("plan", job); !strings.Contains(got, "Burst buffer: ") {
+		t.Errorf("no verdict:\n%s", got)
+	}
+	if names, err := os.ReadDir(far); err != nil || len(names) != 1 {
+		t.Errorf("bee plan has left %v, %v", names, err)
+	}
+	b.Must("run", job)
+	want := map[string]string{"in/a": "input\n", "moved": "remote\n", "out": "input\nremote\n", "d/f": "deep\n", "id": itoa(os.Getuid()) + "\n"}
+	for name, text := range want {
+		if got, err := os.ReadFile(filepath.Join(far, name)); err != nil || string(got) != text {
+			t.Errorf("the remote has %q in %s, %v", got, name, err)
+		}
+	}
+	if got := contents(t, far); len(got) != len(want)+2 {
+		t.Errorf("the remote has %v", got)
+	}
+	if got := b.Read("results/out"); got != want["out"] {
+		t.Errorf("the output has %q", got)
+	}
+	if err := os.Rename(filepath.Join(far, "moved"), filepath.Join(far, "there")); err != nil {
+		t.Fatal(err)
+	}
+	b.File("far/fail", "")
+	if r := b.Try("run", job); r.Code != 7 {
+		t.Errorf("%+v", r)
+	}
+	if got := contents(t, far); len(got) != len(want)+2 {
+		t.Errorf("after a job that failed, the remote has %v", got)
+	}
+	if left := append(processes(b, "volume-"), 0)[0]; left != 0 {
+		t.Errorf("process %d is left", left)
+	}
+	for _, dir := range []string{"volumes", "mounts"} {
+		if names, err := os.ReadDir(filepath.Join(b.Dir, "state", dir)); err != nil || len(names) > 0 {
+			t.Errorf("%s: %v, %v", dir, names, err)
+		}
 	}
 }
