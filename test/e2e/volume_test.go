@@ -411,6 +411,9 @@ func TestVolumeLeft(t *testing.T) {
 	if len(list) != 1 || !list[0].Running || list[0].Drained {
 		t.Fatalf("ls: %+v", list)
 	}
+	if r := b.Try("volume", "forget", far); r.Code != 203 {
+		t.Errorf("a volume with its buffer is forgotten: %+v", r)
+	}
 	if r := other.Try("volume", "recover", list[0].Place); r.Code != 203 {
 		t.Errorf("recovered while it is drained: %+v", r)
 	}
@@ -428,6 +431,10 @@ func TestVolumeLeft(t *testing.T) {
 		t.Errorf("ls: %s", got)
 	}
 	other.Must("volume", "recover", "rescued")
+	b.Must("volume", "forget", far)
+	if got := b.Must("volume", "ls", "--all"); got != "" {
+		t.Errorf("ls of a volume that was forgotten: %s", got)
+	}
 	if got := contents(t, far); len(got) != 4 {
 		t.Errorf("the remote has %d files", len(got))
 	}

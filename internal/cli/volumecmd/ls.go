@@ -3,6 +3,7 @@ package volumecmd
 import (
 	"time"
 
+	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/spf13/cobra"
@@ -87,6 +88,25 @@ that was moved to this host. Everything that is needed is on that disk.`,
 			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			return a.volumeEnd(ctx, v)
+		},
+	}
+}
+
+func (a *Commands) newVolumeForgetCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "forget VOLUME", Short: "Remove the record of a volume whose buffer is missing", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
+		Long: `Remove the record of a volume whose buffer is missing: another installation has
+recovered it, or its disk is lost. What the disk has that was not drained is then
+found by ` + "`bee volume recover DIRECTORY`" + ` only. VOLUME is its id or its remote.`,
+		Example: "  bee volume forget /mnt/archive/run7",
+		RunE: func(c *cobra.Command, args []string) error {
+			v, err := a.volume(args[0])
+			if err != nil {
+				return err
+			}
+			ctx, done := console.UntilInterrupt(c.Context())
+			defer done()
+			return mount.Forget(ctx, v, catalog.FarVolume)
 		},
 	}
 }

@@ -67,7 +67,7 @@ func (a *Commands) PrintVerdict(ctx context.Context, job *spec.Job, price float6
 	if err != nil {
 		return err
 	}
-	defer fsutil.RemoveAll(notes) //nolint:errcheck // it is empty
+	defer fsutil.RemoveAll(notes)
 	far, err := measure(ctx, func(id string) (remote.Remote, error) {
 		return burst.Config{ID: id, Remote: job.Volume.Remote, At: remote.Place(place), Rate: int64(job.Volume.Rate) / 8, Dir: filepath.Join(notes, id)}.OpenRemote(catalog.FarVolume)
 	}, manyStreams)

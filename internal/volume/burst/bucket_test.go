@@ -173,13 +173,13 @@ func TestBucketWithoutConditions(t *testing.T) {
 	if err := take(far, Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second volume: %v", err)
 	}
-	if err := leave(far, Config{ID: "other"}); err != nil {
+	if err := Leave(far, Config{ID: "other"}); err != nil {
 		t.Error(err)
 	}
 	if err := take(far, Config{ID: "test"}, true); err != nil {
 		t.Error(err)
 	}
-	if err := leave(far, Config{ID: "test"}); err != nil {
+	if err := Leave(far, Config{ID: "test"}); err != nil {
 		t.Error(err)
 	}
 	if err := take(far, Config{ID: "test"}, true); !core.IsKind(err, core.Transient) {

@@ -271,28 +271,32 @@ func TestLateMoves(t *testing.T) {
 				_, err := far.Move("log", "log.1", 1, ours, remote.Version{})
 				return err
 			},
-			map[string]string{"log": "newer"}, false,
+			map[string]string{"log": "newer"},
+			false,
 		},
 		{
 			"to a name that is free again", func(far *remote.Tree, ours, _ remote.Version) error {
 				_, err := far.Move("log", "log.1", 1, ours, remote.Version{})
 				return err
 			},
-			map[string]string{"log": "newer", "log.1": ""}, true,
+			map[string]string{"log": "newer", "log.1": ""},
+			true,
 		},
 		{
 			"in the place of another", func(far *remote.Tree, ours, before remote.Version) error {
 				_, err := far.Move("log", "log.1", 1, ours, before)
 				return err
 			},
-			map[string]string{"log": "newer"}, false,
+			map[string]string{"log": "newer"},
+			false,
 		},
 		{
 			"of what was sent", func(far *remote.Tree, ours, _ remote.Version) error {
 				_, err := far.Publish("log", "log.1", ours, remote.Version{})
 				return err
 			},
-			map[string]string{"log": "newer", "log.1": ""}, true,
+			map[string]string{"log": "newer", "log.1": ""},
+			true,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

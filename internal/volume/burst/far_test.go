@@ -174,7 +174,7 @@ func TestHostAway(t *testing.T) {
 	if err := take(b.tree, Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second volume: %v", err)
 	}
-	b.must(leave(b.tree, Config{ID: "test"}))
+	b.must(Leave(b.tree, Config{ID: "test"}))
 	b.has(map[string]string{"there": large})
 	bare(b)
 }
@@ -210,7 +210,7 @@ func bare(b *bench) {
 	b.must(os.Rename(away, b.far))
 	b.drained()
 	b.must(b.Release(a.Ino, 1))
-	b.must(leave(b.tree, Config{ID: "test"}))
+	b.must(Leave(b.tree, Config{ID: "test"}))
 	if got := tree(b.T, b.far)["f"]; got != "after" {
 		b.Errorf("the remote has %q", got)
 	}

@@ -278,8 +278,8 @@ func owner(r remote.Remote, c Config) (of claim, err error) {
 	return of, nil
 }
 
-// leave removes the record of a volume from the remote.
-func leave(r remote.Remote, c Config) error {
+// Leave removes the record of a volume from the remote.
+func Leave(r remote.Remote, c Config) error {
 	of, err := owner(r, c)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && of.ID != c.ID {
 		return nil

@@ -74,7 +74,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	v.halt()
 	pause := fsutil.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second}
 	for err == nil && v.journal.drained() {
-		if err = leave(v.tree, c); !errors.Is(err, remote.ErrAway) || pause.Wait(ctx) != nil {
+		if err = Leave(v.tree, c); !errors.Is(err, remote.ErrAway) || pause.Wait(ctx) != nil {
 			break
 		}
 		err = nil

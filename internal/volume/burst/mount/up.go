@@ -321,6 +321,39 @@ func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 	return true, errors.Join(fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
 }
 
+// Forget removes the record of a volume whose buffer is missing, as another installation has recovered
+// it, or its disk is lost. The remote then has no record of the volume, either.
+func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
+	refused := func(why string) error {
+		return &core.Error{Kind: core.Busy, Op: "forget volume", Object: c.Remote, Err: errors.New(why), Remedy: "Drain it: `bee volume umount " + c.Remote + "`."}
+	}
+	if at, err := mountedAt(c); err != nil {
+		return err
+	} else if at != "" {
+		return refused("it is mounted at " + at)
+	}
+	lock, err := c.Lock()
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock() //nolint:errcheck // its file goes
+	if there, err := fsutil.Exists(c.Place); err != nil {
+		return err
+	} else if there {
+		return refused("its buffer is at " + c.Place)
+	}
+	r, err := c.OpenRemote(far)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	defer context.AfterFunc(ctx, r.Stop)()
+	if err := burst.Leave(r, c); err != nil {
+		return err
+	}
+	return errors.Join(c.Forget(), fsutil.RemoveAll(c.Dir))
+}
+
 // gone reports whether the client of a mount has died.
 func gone(err error) bool { return errors.Is(err, unix.ENOTCONN) || errors.Is(err, unix.ECONNABORTED) }
 
