@@ -3,13 +3,10 @@ package cli
 import (
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runview"
-	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -90,44 +87,13 @@ func TestShowBeefile(t *testing.T) {
 	}
 }
 
-// TestAgain: flags change the job of the run that is repeated, and no argument does.
-func TestAgain(t *testing.T) {
+// TestAgainRefuses what cannot be, and nothing is left of it.
+func TestAgainRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	d := newDesk(t, submitted(t, jobOfPi, nil))
-	a := newApp(&d.out, &d.err)
-	a.StateDir, a.CacheDir = filepath.Join(d.dir, "s"), filepath.Join(d.dir, "c")
-	c := newRunCommands(a.Workspace).newRunCommand()
-	c.SetContext(t.Context())
-	from, err := newRunCommands(a.Workspace).jobToRun(c, nil, "pi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := runOptions{nodes: 4, env: []string{"STEPS=7"}, labels: []string{"tier=test", "quick"}, pull: "missing", given: func(f string) bool { return f == "nodes" }}
-	sub, err := newRunCommands(a.Workspace).submission(from, o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if sub.Job.Nodes != 4 || sub.Job.Env["STEPS"] != "7" || sub.Job.Run.Shell != "./pi | tee pi.txt" || len(sub.Job.Labels) != 3 || sub.Job.Labels["tier"] != "test" || sub.Job.Dir != "/home/ann/pi" ||
-		sub.Origin.Beefile != "/home/ann/pi/pi.yaml" || sub.Origin.User == "" || sub.Origin.Version != Version || sub.Origin.Dir != workspace.WorkingDir() {
-		t.Errorf("got %+v", sub)
-	}
 	for _, line := range []string{"run --again pi job.yaml", "run --again nosuch", "run --again pi --label -x=y"} {
 		if err := d.bee(strings.Fields(line)...); err == nil || strings.Contains(err.Error(), os.TempDir()) {
 			t.Errorf("%s: %v", line, err)
 		}
-	}
-}
-
-// TestAgainOfAStrangersBeefile: what it does outside of its directory is asked for again.
-func TestAgainOfAStrangersBeefile(t *testing.T) {
-	dir := t.TempDir()
-	run := submitted(t, jobOfPi, func(s *control.Submission) { s.Job.Dir, s.Within = dir, dir })
-	from, err := repeated(run)
-	if err != nil || from.strange == "" {
-		t.Fatalf("%v: %q", err, from.strange)
-	}
-	a := newApp(&strings.Builder{}, &strings.Builder{})
-	if _, err := newRunCommands(a.Workspace).submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); console.CodeOf(err) != console.ExitInvalid {
-		t.Errorf("its secret was sent: %v", err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // TestCommandsForGuestImagesLeaveOthersAlone, and name the ones that do not.

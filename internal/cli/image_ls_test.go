@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // imageCommand gives what runs bee on a cache of the test's own, and says what it wrote.

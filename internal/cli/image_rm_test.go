@@ -12,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/google/go-containerregistry/pkg/v1"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
 // TestImagesOfRunsThatGoOnAreKept, the job's and the guest's, until the run has ended.

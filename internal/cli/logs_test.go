@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/recordcmd"
+	"github.com/bee-hpc/bee/internal/cli/setupcmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
@@ -239,8 +241,20 @@ func TestInfo(t *testing.T) {
 	if err := d.bee("info"); err != nil || !strings.Contains(d.out.String(), "1 running, 1 failed") || !strings.Contains(d.out.String(), "lab (local)") {
 		t.Errorf("%v: %s", err, d.out.String())
 	}
-	var v infoView
+	var v setupcmd.InfoView
 	if err := d.bee("info", "--json"); err != nil || json.Unmarshal(d.out.Bytes(), &v) != nil || v.Version == "" || v.State.Bytes == 0 || v.State.Free == 0 || v.Runs[state.Failed] != 1 || v.Sites[0].Name != "lab" {
 		t.Errorf("%v: %s", err, d.out.String())
+	}
+}
+
+// TestTheLogOfAController is shown with the part that was put aside as it grew.
+func TestTheLogOfAController(t *testing.T) {
+	d := newDesk(t, state.Run{ID: "flooded1", State: state.Succeeded})
+	log := workspace.ControllerLog(d.store.RunDir("flooded1"))
+	if err := errors.Join(os.MkdirAll(filepath.Dir(log), 0o700), os.WriteFile(logfile.Older(log), []byte("older\n"), 0o600), os.WriteFile(log, []byte("newer\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.bee("logs", "--controller", "flooded1"); err != nil || d.out.String() != "older\nnewer\n" {
+		t.Errorf("it shows %q: %v", d.out.String(), err)
 	}
 }

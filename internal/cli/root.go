@@ -1,6 +1,6 @@
-// Package cli is what people type: one file per command. A command turns its
-// flags into calls of other packages and their answers into text or JSON; it
-// decides nothing about runs itself.
+// Package cli is the tree of commands. The rooms below it have the commands, one file each,
+// and it puts them together. A command turns its flags into calls of other packages and
+// their answers into text or JSON; it decides nothing about runs itself.
 package cli
 
 import (
@@ -13,8 +13,12 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/imagecmd"
 	"github.com/bee-hpc/bee/internal/cli/nodecmd"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/recordcmd"
+	"github.com/bee-hpc/bee/internal/cli/runcmd"
+	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/setupcmd"
+	"github.com/bee-hpc/bee/internal/cli/stopcmd"
 	"github.com/bee-hpc/bee/internal/cli/usage"
 	"github.com/bee-hpc/bee/internal/cli/volumecmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
@@ -76,7 +80,7 @@ A Beefile describes the job, a sites file your machines:
 	a.FormerStateFlag(flags)
 	root.SetFlagErrorFunc(usage.WrongFlags)
 	// A template for it would keep all methods of all types in the binary.
-	root.Version = versionText()
+	root.Version = setupcmd.VersionText(a.Version)
 	root.AddGroup(&cobra.Group{ID: "runs", Title: "Runs:"}, &cobra.Group{ID: "files", Title: "Files and images:"}, &cobra.Group{ID: "machine", Title: "Machines:"})
 	group := func(id string, commands ...*cobra.Command) {
 		for _, c := range commands {
@@ -88,17 +92,28 @@ A Beefile describes the job, a sites file your machines:
 	nodes := nodecmd.New(a.Workspace)
 	records := recordcmd.New(a.Workspace)
 	setup := setupcmd.New(a.Workspace)
-	running := newRunCommands(a.Workspace)
-	resuming := newResumeCommands(a.Workspace)
-	stopping := newStopCommands(a.Workspace)
-	group("runs", running.newRunCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
-		stopping.newStopCommand(), records.WaitCommand(), records.EventsCommand(), resuming.newCheckpointCommand(), resuming.newMoveCommand(), running.newPlanCommand(), resuming.newResumeCommand(), stopping.newSuperviseCommand(), stopping.newRmCommand(), stopping.newSweepCommand())
-	group("files", setup.InitCommand(), running.newCheckCommand(), setup.ConvertCommand(), a.newSchemaCommand(), benchcmd.New(a.Workspace).Command(), volumes.BurstCommand(), imagecmd.New(a.Workspace).Command(), volumes.DataCommand(), volumes.VolumeCommand())
-	group("machine", setup.DoctorCommand(), a.newInfoCommand(), a.newMetricsCommand(), newVMCommands(a.Workspace).newVMCommand(), nodes.FabricCommand(), nodes.EmulateCommand())
-	root.AddCommand(stopping.newDriveCommand(), a.newVersionCommand())
+	images := imagecmd.New(a.Workspace)
+	running := runcmd.New(a.Workspace, func(ctx context.Context, s *workspace.Session, run string) error {
+		return records.TaskOutput(ctx, s, run, recordcmd.LogsOptions{Node: -1, Follow: true})
+	})
+	stopping := stopcmd.New(a.Workspace, showRun)
+	vm := newVMCommand(images.VMBuildCommand(), images.VMBundleCommand(), images.VMImageCommand(), nodes.VMShellCommand(), nodes.VMConsoleCommand(),
+		nodes.VMSnapshotCommand(), running.VMRestoreCommand())
+	group("runs", running.RunCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
+		stopping.StopCommand(), records.WaitCommand(), records.EventsCommand(), running.CheckpointCommand(), running.MoveCommand(), running.PlanCommand(), running.ResumeCommand(), stopping.SuperviseCommand(), stopping.RmCommand(), stopping.SweepCommand())
+	group("files", setup.InitCommand(), running.CheckCommand(), setup.ConvertCommand(), setup.SchemaCommand(), benchcmd.New(a.Workspace).Command(), volumes.BurstCommand(), images.Command(), volumes.DataCommand(), volumes.VolumeCommand())
+	group("machine", setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.EmulateCommand())
+	root.AddCommand(stopping.DriveCommand(), setup.VersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	root.SetHelpCommand(usage.NewHelpCommand(root))
 	usage.RefuseWrongArguments(root)
 	addExamples(root)
 	return root
+}
+
+// showRun writes a run as `bee show` prints it.
+func showRun(w io.Writer, v runview.View) error {
+	table := output.On(w, output.Never).Prose()
+	recordcmd.WriteRun(table, v)
+	return table.Flush()
 }

@@ -14,11 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
-	"github.com/bee-hpc/bee/internal/supervisor"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -114,41 +112,6 @@ func TestResumeSaysWhereARunStands(t *testing.T) {
 	root.SetArgs([]string{"--state-dir", filepath.Join(d.dir, "s"), "--cache", filepath.Join(d.dir, "c"), "resume", "pi"})
 	if err := root.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "it is running, not suspended") {
 		t.Errorf("got %v", err)
-	}
-}
-
-// TestResumeWaitsForWhoHasJustTakenARunOver, by any command that found it orphaned.
-func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
-	for name, c := range map[string]struct {
-		becomes state.RunState
-		goes    bool
-	}{"it has left a checkpoint": {state.Suspended, false}, "it runs": {state.Running, true}} {
-		d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
-		run, err := d.store.Run(t.Context(), "aaaa1111")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := d.store.PutAttempt(t.Context(), state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now().Add(-time.Hour)}, false); err != nil {
-			t.Fatal(err)
-		}
-		controller, err := d.store.Locks().Acquire(run.ID)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer controller.Unlock()
-		time.AfterFunc(supervisor.TakeInterval, func() {
-			run := run
-			run.State = c.becomes
-			if err := d.store.PutRun(t.Context(), run); err != nil {
-				t.Error(err)
-			}
-		})
-		var reported strings.Builder
-		a := newApp(io.Discard, &reported)
-		got, goes, err := newResumeCommands(a.Workspace).settle(t.Context(), &workspace.Session{Workspace: a.Workspace, Controller: &control.Controller{Store: d.store}}, run, 10*supervisor.TakeInterval)
-		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(reported.String(), "another bee process looks what has become of it") {
-			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, reported.String())
-		}
 	}
 }
 

@@ -61,7 +61,7 @@ func TestSuperviseLooksTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	time.AfterFunc(lateDeath/10, func() { _ = lock.Unlock() })
+	time.AfterFunc(30*time.Millisecond, func() { _ = lock.Unlock() })
 	if err := d.bee("supervise"); err != nil || d.out.String() != "aaaa1111\n" {
 		t.Errorf("bee supervise printed %q: %v", &d.out, err)
 	}
@@ -71,7 +71,7 @@ func TestSuperviseLooksTwice(t *testing.T) {
 // run, between the looks of bee supervise.
 func TestARunThatIsForgottenMeanwhile(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Queued, Submission: []byte(`{"version": 1}`)})
-	time.AfterFunc(lateDeath/2, func() { _ = d.store.RemoveRun(context.Background(), "aaaa1111") })
+	time.AfterFunc(150*time.Millisecond, func() { _ = d.store.RemoveRun(context.Background(), "aaaa1111") })
 	if err := d.bee("supervise"); err != nil || d.out.Len() > 0 {
 		t.Errorf("bee supervise printed %q: %v", &d.out, err)
 	}

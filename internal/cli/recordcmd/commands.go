@@ -1,5 +1,5 @@
 // Package recordcmd is the commands that read the records of runs: ps, show, report, logs,
-// events, stats and wait. They change nothing.
+// events, stats, metrics and wait. They change nothing.
 package recordcmd
 
 import "github.com/bee-hpc/bee/internal/cli/workspace"

@@ -10,11 +10,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
@@ -144,7 +144,7 @@ func (a *Commands) newDataUnloadCommand() *cobra.Command {
 		Example: "  bee data unload volume.img ./results\n  bee data unload --path '*.log' volume.img ./logs", Args: cobra.ExactArgs(2),
 		RunE: func(c *cobra.Command, args []string) error {
 			image, dir := args[0], args[1]
-			if err := Unused("empty data image into", dir); err != nil {
+			if err := workspace.Unused("empty data image into", dir); err != nil {
 				return err
 			}
 			tools := dataimage.Tools{}
@@ -189,23 +189,6 @@ func (a *Commands) newDataUnloadCommand() *cobra.Command {
 	c.Flags().StringArrayVar(&paths, "path", nil, "only files that match this `pattern`, and files below them (repeatable)")
 	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
-}
-
-// Unused refuses a directory to write to in which, or in whose place, something is.
-func Unused(op, dir string) error {
-	refuse := func(why string) error {
-		return &core.Error{Kind: core.Invalid, Op: op, Object: dir, Err: errors.New(why), Remedy: "Name a directory that is not there yet, or is empty."}
-	}
-	entries, err := os.ReadDir(dir)
-	switch {
-	case len(entries) > 0:
-		return refuse("it is not empty")
-	case errors.Is(err, syscall.ENOTDIR):
-		return refuse("it is no directory")
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
-		return err
-	}
-	return nil
 }
 
 // somethingMatches refuses patterns that match nothing in an image: a slip of the pen

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
@@ -77,3 +78,9 @@ func ArrivedText(o state.Arrived) string {
 	}
 	return text
 }
+
+// Silence is how long nothing need be printed of a run that takes its time.
+const Silence = 2 * time.Second
+
+// TidyingText says what a controller does with a suspended run.
+const TidyingText = "what it has left on its sites is being removed"

@@ -1,0 +1,199 @@
+package runcmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/volumecmd"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/spf13/cobra"
+)
+
+// PlanCommand returns the command `plan`.
+func (a *Commands) PlanCommand() *cobra.Command {
+	var (
+		o      runOptions
+		asJSON bool
+	)
+	c := &cobra.Command{
+		Use: "plan BEEFILE|IMAGE", Short: "Show where a job would run, and why, without running it", Args: cobra.ExactArgs(1),
+		Long: `Ask every site what it would do with a job submitted now. Show whether it can
+take the job and when it would start it. Show the time that its slot leaves to
+compute, and the price of an hour. Try the store of its checkpoints. Sites are listed in the
+order in which a run would try them. Nothing is submitted.
+
+For a volume of kind burst, a few files are sent to its remote and removed, and the
+command predicts whether the buffer pays.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			o.given = c.Flags().Changed
+			from, err := a.jobOf(c, args)
+			if err != nil {
+				return err
+			}
+			return a.plan(c.Context(), from, o, asJSON)
+		},
+	}
+	c.Flags().StringSliceVar(&o.site, "site", nil, "`sites` to ask instead of the Beefile's, in order")
+	a.SiteFlag(c)
+	o.trust.Flag(c.Flags(), "the Beefile")
+	c.Flags().IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
+	o.resourceFlags(c.Flags())
+	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
+	return c
+}
+
+func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSON bool) error {
+	o.pull = "missing"
+	sub, err := a.submission(from, o)
+	if err != nil {
+		return err
+	}
+	doubts, wrong := a.checkLaunch(ctx, &sub.Job)
+	if !asJSON {
+		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
+		a.warnOf(doubts)
+	}
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	list := s.Prospects(ctx, sub)
+	if asJSON {
+		err = a.WriteJSON(list)
+	} else {
+		err = explain(a.Stdout, list)
+	}
+	if err == nil {
+		err = s.TryStore(ctx, sub)
+	}
+	if err == nil && !asJSON && sub.Job.Volume.Kind == spec.VolumeBurst {
+		err = volumecmd.New(a.Workspace).PrintVerdict(ctx, &sub.Job, priceOf(list))
+	}
+	if err == nil {
+		err = wrong
+	}
+	if err == nil && !slices.ContainsFunc(list, func(p control.Prospect) bool { return p.Usable }) {
+		return console.Exit(console.ExitUnsupported)
+	}
+	return err
+}
+
+// priceOf is what an hour costs at the first site that can take the job.
+func priceOf(list []control.Prospect) float64 {
+	if i := slices.IndexFunc(list, func(p control.Prospect) bool { return p.Usable }); i >= 0 {
+		return list[i].CostPerHour
+	}
+	return 0
+}
+
+// explain lists what each site would do, and which is the first to be tried. Why
+// one cannot take the job stands below, where there is room for it; columns of
+// which no site has anything are left out.
+func explain(out io.Writer, list []control.Prospect) error {
+	slots := slices.ContainsFunc(list, func(p control.Prospect) bool { return p.SlotSeconds > 0 })
+	prices := slices.ContainsFunc(list, func(p control.Prospect) bool { return p.CostPerHour > 0 })
+	w := output.On(out, output.Auto).List()
+	row := func(site, what, start, slot, compute, cost, remark string) {
+		cells := []any{site, what, start}
+		if slots {
+			cells = append(cells, slot, compute)
+		}
+		if prices {
+			cells = append(cells, cost)
+		}
+		w.Row(append(cells, remark)...)
+	}
+	row("SITE", "WHAT", "START", "SLOT", "COMPUTE", "COST/H", "")
+	chosen := false
+	for _, p := range list {
+		slot, compute, cost, remark := "-", "-", "-", ""
+		if p.SlotSeconds > 0 {
+			slot, compute = spec.ShortDuration(console.Seconds(p.SlotSeconds)), spec.ShortDuration(console.Seconds(p.ComputeSeconds))
+		}
+		if p.CostPerHour > 0 {
+			cost = console.CostText(p.CostPerHour)
+		}
+		switch {
+		case !p.Usable:
+			remark = "cannot"
+		case !chosen && tooLate(p):
+			remark = "left after " + console.Seconds(p.WaitSeconds)
+		case !chosen:
+			chosen, remark = true, "runs here"
+		}
+		row(p.Site, p.Summary, startText(p), slot, compute, cost, remark)
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	var below strings.Builder
+	for _, p := range list {
+		if p.Usable {
+			continue
+		}
+		fmt.Fprintf(&below, "\n%s cannot take it: %s\n", p.Site, output.Printable(strings.TrimPrefix(p.Reason, "use site "+p.Site+": ")))
+		if p.Remedy != "" {
+			fmt.Fprintf(&below, "  → %s\n", output.Printable(p.Remedy))
+		}
+	}
+	for _, p := range list {
+		if p.StartReason != "" && p.Usable {
+			fmt.Fprintf(&below, "\n%s does not start it at once: %s\n", p.Site, output.Printable(p.StartReason))
+		}
+		if p.Attended && p.Usable {
+			fmt.Fprintf(&below, "\n%s\n", attendedText("The", p.Site))
+		}
+		if p.NoticeSeconds > 0 && p.Usable {
+			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
+		}
+		if p.NoCheckpoint && p.Usable {
+			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/how-to/checkpoints.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, console.Seconds(p.ComputeSeconds))
+		}
+		if p.MarginReason != "" {
+			fmt.Fprintf(&below, "\n%s before its slot ends the job is asked for its checkpoint (%s);\nearlier, once a checkpoint has taken longer to write and transfer.\n", console.Seconds(p.MarginSeconds), p.MarginReason)
+			break
+		}
+	}
+	_, err := io.WriteString(out, below.String())
+	return err
+}
+
+// attendedText says what it depends on that sites with a queue start a job with secrets.
+func attendedText(the, sites string) string {
+	return the + " job has `secrets:`, which are written to no disk: when its turn comes in the queue of " + sites +
+		", this machine has to be on and to reach it. If it is not, the nodes are given back soon, and asked for again once it is."
+}
+
+// noticeText is how long a job has that is ended early.
+func noticeText(p control.Prospect) string {
+	text := "  " + console.Seconds(p.NoticeSeconds) + " later if it is cancelled\n"
+	if p.PreemptedSeconds > 0 {
+		text += "  " + console.Seconds(p.PreemptedSeconds) + " later if it has to make way for one that comes first (preemption)\n"
+	}
+	return text
+}
+
+// tooLate means that a run will have left the site's queue before its turn comes.
+func tooLate(p control.Prospect) bool {
+	return p.WaitSeconds > 0 && time.Until(p.Start).Seconds() > p.WaitSeconds
+}
+
+func startText(p control.Prospect) string {
+	switch {
+	case !p.Usable:
+		return "-"
+	case p.Start.IsZero():
+		return "unknown"
+	case time.Until(p.Start) < time.Minute:
+		return "now"
+	}
+	return p.Start.Local().Format("2006-01-02 15:04")
+}

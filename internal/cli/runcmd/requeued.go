@@ -1,0 +1,102 @@
+package runcmd
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// requeued reports whether Slurm has started the job that bee runs in before: its batch
+// script begins again, and with it the script's `bee run`.
+func requeued() bool {
+	n, err := strconv.Atoi(os.Getenv("SLURM_RESTART_COUNT"))
+	return err == nil && n > 0 && workspace.Allocation() != ""
+}
+
+// begunBefore finds the oldest run of the same job description that an allocation has begun
+// and not ended.
+func begunBefore(ctx context.Context, s *workspace.Session, sub control.Submission, allocation string) (run state.Run, found bool, err error) {
+	want, err := json.Marshal(sub.Job)
+	if err != nil {
+		return run, false, err
+	}
+	runs, err := s.Store.Runs(ctx, state.Filter{Active: true})
+	if err != nil {
+		return run, false, err
+	}
+	for _, run := range slices.Backward(runs) {
+		before, err := control.SubmissionOf(run)
+		if err != nil || !slices.ContainsFunc(before.Sites, func(site spec.Site) bool { return site.Granted() && site.Slurm.Job == allocation }) {
+			continue // no bee of this version's, or of another allocation
+		}
+		if job, err := json.Marshal(before.Job); err == nil && string(job) == string(want) {
+			return run, true, nil
+		}
+	}
+	return run, false, nil
+}
+
+// continueRequeued continues the run that this allocation had begun when Slurm requeued it,
+// as `bee resume` does, but here. found is false where there is none.
+func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, sub control.Submission, o runOptions) (found bool, err error) {
+	run, found, err := begunBefore(ctx, s, sub, workspace.Allocation())
+	if err != nil || !found {
+		return false, err
+	}
+	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
+	lock, err := s.Store.Locks().Acquire(run.ID)
+	if core.IsKind(err, core.Busy) {
+		if run, _, err = a.settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
+			lock, err = a.lockSuspended(ctx, s, run)
+		}
+		if err == nil && lock == nil { // another process has it, and continues it
+			return true, a.followToItsEnd(ctx, s, run, o)
+		}
+	}
+	if err != nil {
+		return true, err
+	}
+	if run, err = s.Store.Run(ctx, run.ID); err == nil && run.State.Resumable() {
+		var sites []spec.Site
+		if sites, err = a.inAllocation(run); err == nil {
+			run, err = s.Resume(ctx, run, sites)
+		}
+	}
+	if err != nil {
+		lock.Unlock() //nolint:errcheck // the first error says it
+		return true, err
+	}
+	return true, a.carryOut(ctx, s, run, lock, o)
+}
+
+// followToItsEnd shows a run that another process controls, until it is over or waits for
+// its user: the allocation ends with the script.
+func (a *Commands) followToItsEnd(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
+	if o.detach {
+		return a.printDetached(run, o)
+	}
+	followed, end := context.WithCancel(ctx)
+	defer end()
+	go func() {
+		defer end()
+		for core.Sleep(followed, time.Second) == nil {
+			if now, err := s.Store.Run(followed, run.ID); err == nil && now.State.Resumable() {
+				return
+			}
+		}
+	}()
+	err := a.follow(followed, s, run.ID)
+	if now, rerr := s.Store.Run(ctx, run.ID); rerr == nil && (now.State.Resumable() || now.State.Final()) {
+		return a.ending(ctx, s, now, o)
+	}
+	return err
+}

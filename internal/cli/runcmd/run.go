@@ -1,0 +1,300 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/spf13/cobra"
+)
+
+type runOptions struct {
+	detach bool
+	quiet  bool
+	asJSON bool
+	site   []string
+	nodes  int
+	image  string
+	env    []string
+	labels []string
+	// again is the run to repeat.
+	again string
+	pull  string
+	wait  time.Duration
+	// ifNew has nothing started where the last success had the same job and image.
+	ifNew bool
+	// explain lists all sites before the run begins.
+	explain bool
+	// begins has what the job takes from this machine looked for.
+	begins bool
+	trust  console.Trust
+	docker likeDocker
+	lends  interactive
+	// time, cores and memory are as the user wrote them.
+	time, memory string
+	cores        int
+	// given reports whether the user gave a flag.
+	given func(flag string) bool
+}
+
+// RunCommand returns the command `run`.
+func (a *Commands) RunCommand() *cobra.Command {
+	var o runOptions
+	c := &cobra.Command{
+		Use:   "run BEEFILE|IMAGE [COMMAND...]",
+		Short: "Run a job and collect its results",
+		Long: `Run the job that a Beefile describes, on the first of its sites that can take it.
+A file that exists is a Beefile, and - is one on standard input. Else the argument is an
+image, with its command behind it, as for docker run.
+
+bee run shows the task's output, collects its outputs and ends with the task's
+own exit code. The job does not depend on this process: it continues when the
+terminal closes, and ` + "`bee logs -f`, `bee show` and `bee stop`" + ` find it again.
+Ctrl-C asks what to do.
+
+With -i and -t the job's command reads what you type or pipe, and depends on this
+process: if that ends before the input does, the run fails. It cannot be moved, and
+on a terminal Ctrl-C is the command's.`,
+		Example: "  bee run job.yaml\n  bee run docker.io/library/debian:12 uname -a\n  bee run -n 2 -v /project/data:/data:ro lab/solver:2.1 mpirun solver /data/case\n  bee run -d --site lab job.yaml\n  bee run -it docker.io/library/debian:12 bash\n  bee run --image oci:./app --nodes 4 job.yaml\n  bee run --again pi -n 4",
+		Args:    cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) == 0 && o.again == "" {
+				return usage.NothingToRun(c, o.docker.volumes)
+			}
+			o.given = c.Flags().Changed
+			from, err := a.jobToRun(c, args, o.again)
+			if err != nil {
+				return a.inJSON(o, err)
+			}
+			return a.inJSON(o, a.run(c.Context(), from, o))
+		},
+	}
+	f := c.Flags()
+	f.SetInterspersed(false) // an image's command has flags of its own
+	o.docker.flags(c)
+	o.lends.flags(f)
+	f.BoolVarP(&o.detach, "detach", "d", false, "print the run's id and continue in the background")
+	f.BoolVarP(&o.quiet, "quiet", "q", false, "show the task's output only")
+	f.BoolVar(&o.asJSON, "json", false, "write the run's record as JSON at the end, and the task's output to standard error")
+	f.StringSliceVar(&o.site, "site", nil, "`sites` to use instead of the Beefile's, in order")
+	a.SiteFlag(c)
+	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
+	o.resourceFlags(f)
+	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
+	f.StringVar(&o.again, "again", "", "repeat the job of this `run`, as it was then")
+	a.RunsFlag(c, "again")
+	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
+	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
+	f.DurationVar(&o.wait, "wait", 0, "how `long` to ask again when no site can take the run, instead of the Beefile's wait")
+	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")
+	o.trust.Flag(f, "the Beefile")
+	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
+	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
+	return c
+}
+
+// inJSON reports an error in JSON as well, where that is wanted: a script that reads
+// a record has to find why there is none.
+func (a *Commands) inJSON(o runOptions, err error) error {
+	if _, reported := errors.AsType[console.Exit](err); err == nil || reported || !o.asJSON {
+		return err
+	}
+	if werr := a.WriteJSON(console.FailureOf(err)); werr != nil {
+		return werr
+	}
+	return err
+}
+
+func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error {
+	o.begins = true
+	sub, err := a.submission(from, o)
+	if err != nil {
+		return err
+	}
+	if err := o.lends.change(&sub, from, o.detach); err != nil {
+		return err
+	}
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if requeued() {
+		if found, err := a.continueRequeued(ctx, s, sub, o); found || err != nil {
+			return err
+		}
+	}
+	if _, err := a.TakeOrphans(ctx, s); err != nil {
+		return err
+	}
+	if o.explain {
+		if err := explain(a.Stderr, s.Prospects(ctx, sub)); err != nil {
+			return err
+		}
+	}
+	if err := a.AddReceivers(&sub); err != nil {
+		return err
+	}
+	submit := s.Submit
+	if o.ifNew {
+		submit = func(ctx context.Context, sub control.Submission) (state.Run, *state.Lock, error) {
+			return submitIfNew(ctx, s, sub)
+		}
+	}
+	run, lock, err := submit(ctx, sub)
+	if err != nil {
+		return err
+	}
+	if lock == nil {
+		return a.printOld(ctx, s, run, o)
+	}
+	if !o.quiet && !o.detach {
+		a.Say("run %s of %s: %s on %s", run.ID, run.Name, console.CountText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
+	}
+	if !o.quiet {
+		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
+		if len(sub.Notify)+len(sub.Job.Notify) > 0 {
+			a.Say("notifications are sent by this machine: while it sleeps or is switched off, none are")
+		}
+		if sites := s.Attended(&sub); len(sites) > 0 {
+			a.Say("%s", attendedText("the", namesOf(sites)))
+		}
+	}
+	return a.carryOut(ctx, s, run, lock, o)
+}
+
+// carryOut carries a new run out, here or in the background.
+func (a *Commands) carryOut(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+	if o.detach {
+		return a.detach(s, run, lock, o)
+	}
+	defer lock.Unlock() //nolint:errcheck // the process ends here anyway
+	s.NotifyBeside(run.ID)
+	ui := console.NewProgress(a.Console, o.quiet)
+	if o.asJSON {
+		ui.Stdout = a.Stderr
+	}
+	s.Report, s.Output = ui.Report, ui.Output
+	defer o.lends.pass(s, ui)()
+	watched, stop, done := watchSignals(ctx, s, run.ID, ui)
+	defer done()
+	ended, err := s.Drive(watched, run.ID, stop)
+	ui.Clear()
+	switch {
+	case errors.Is(err, errDetach):
+		return a.detach(s, run, lock, o)
+	case errors.Is(err, errLeave):
+		s.LeaveBehind(ctx, run.ID, lock)
+		return console.Exit(console.ExitStopped)
+	case err != nil:
+		s.LeaveBehind(ctx, run.ID, lock)
+		return err
+	}
+	return a.allShown(ui, run.ID, a.ending(ctx, s, ended, o))
+}
+
+// allShown reports where a run's output could not be shown, as on a full disk: then it
+// has not gone well, even if the job has.
+func (a *Commands) allShown(ui *console.Progress, id string, ending error) error {
+	if ui.Lost == nil {
+		return ending
+	}
+	lost := &core.Error{Kind: core.Permanent, Op: "show the output of run", Object: id, Err: ui.Lost, Remedy: "`bee logs " + id + "` shows all of it."}
+	if ending == nil {
+		return lost
+	}
+	a.PrintError(lost)
+	return ending
+}
+
+func (a *Commands) detach(s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+	if err := lock.Unlock(); err != nil {
+		return err
+	}
+	if err := s.Background(run.ID); err != nil {
+		return fmt.Errorf("go on in the background with run %s: %w", run.ID, err)
+	}
+	return a.printDetached(run, o)
+}
+
+// printDetached prints what there is to know of a run that continues in the background.
+func (a *Commands) printDetached(run state.Run, o runOptions) error {
+	if o.asJSON {
+		return a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State)})
+	}
+	_, err := fmt.Fprintln(a.Stdout, run.ID)
+	if !o.quiet {
+		a.Say("it continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID)
+	}
+	return err
+}
+
+// ending reports how the run ended, and makes its exit code ours.
+func (a *Commands) ending(ctx context.Context, s *workspace.Session, run state.Run, o runOptions) error {
+	if o.asJSON {
+		view, err := runview.Of(ctx, s, run)
+		if err != nil {
+			return err
+		}
+		if err := a.WriteJSON(view); err != nil {
+			return err
+		}
+	}
+	// A task's own failure speaks for itself; what kept it from running, or
+	// from ending, must be printed even where quiet is wanted.
+	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
+		a.SayEnding(ctx, run, s)
+	}
+	if o.quiet {
+		if err := a.warnOfOutputs(ctx, s, run.ID); err != nil {
+			return err
+		}
+	}
+	if run.ExitCode != nil {
+		if *run.ExitCode == 0 {
+			return nil
+		}
+		return console.Exit(*run.ExitCode)
+	}
+	return console.Exit(console.CodeOfKind(core.KindNamed(run.Kind)))
+}
+
+// warnOfOutputs names outputs that are not in their place, even where quiet is wanted: else
+// a script takes the file there for the result.
+func (a *Commands) warnOfOutputs(ctx context.Context, s *workspace.Session, id string) error {
+	events, err := s.Store.History().Events(ctx, id, event.KindOutputRenamed, event.KindHiddenRenamed)
+	if err != nil {
+		return err
+	}
+	for _, e := range events {
+		a.Say("%s", report.Sentence(e))
+	}
+	return nil
+}
+
+func siteNames(sites []spec.Site) string {
+	if len(sites) == 1 {
+		return "site " + sites[0].Name
+	}
+	return "the first that can take it of sites " + namesOf(sites)
+}
+
+func namesOf(sites []spec.Site) string {
+	names := make([]string, len(sites))
+	for i, s := range sites {
+		names[i] = s.Name
+	}
+	return strings.Join(names, ", ")
+}
