@@ -24,18 +24,26 @@ const (
 // analysis times the reports of a large study.
 func (b *bench) analysis(rounds int) error {
 	rounds = min(rounds, 5)
-	var took [2]time.Duration
+	var took, compared [2]time.Duration
 	for i, rows := range []int{manyRows, manyRows / 10} {
 		dir := filepath.Join(b.dir, fmt.Sprintf("analysis-%d", rows))
-		if err := measured(dir, rows); err != nil {
+		later := dir + "-later"
+		if err := errors.Join(measured(dir, rows, 1), measured(later, rows, 2)); err != nil {
 			return err
 		}
 		var err error
 		if took[i], err = b.median(rounds, b.bee, "bench", "report", dir, "--csv"); err != nil {
 			return err
 		}
+		if compared[i], err = b.median(rounds, b.bee, "bench", "compare", dir, later, "--json"); err != nil {
+			return err
+		}
 	}
 	b.row("`bee bench report --csv`, 100,000 rows", took[0], "10,000 rows", took[1])
+	b.row("`bee bench compare`, twice 100,000 rows", compared[0], "twice 10,000 rows", compared[1])
+	if compared[0] > mostGrowth*compared[1] {
+		return fmt.Errorf("the comparison of %d rows took %s, expected %d times that of a tenth at most, which took %s", 2*manyRows, round(compared[0]), mostGrowth, round(compared[1]))
+	}
 	if took[0] > mostGrowth*took[1] {
 		return fmt.Errorf("the analysis of %d rows took %s, expected %d times that of a tenth at most, which took %s", manyRows, round(took[0]), mostGrowth, round(took[1]))
 	}
@@ -44,7 +52,7 @@ func (b *bench) analysis(rounds int) error {
 
 // measured writes results of a study of three environments in 20 counted blocks, with as many
 // points as make so many rows.
-func measured(dir string, rows int) (err error) {
+func measured(dir string, rows int, seed uint64) (err error) {
 	environments := []string{"native", "rootless", "docker"}
 	p := record.Plan{
 		Study: "large", Method: "robust", Margin: 0.05, Least: 10, Most: 20, Baseline: "native",
@@ -71,7 +79,7 @@ func measured(dir string, rows int) (err error) {
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
 	w := bufio.NewWriter(f)
-	rng, e := rand.New(rand.NewPCG(1, 2)), json.NewEncoder(w)
+	rng, e := rand.New(rand.NewPCG(seed, 2)), json.NewEncoder(w)
 	for block := range blocks {
 		for _, point := range p.Points {
 			for place, name := range turns {

@@ -97,6 +97,9 @@ metrics: {seconds: {builtin: seconds, primary: true}}
 	}
 	bee.Must("bench", "resume", "--wait", "0s", out)
 	after := hostsOf(t, out)
+	if left := bee.Must("ps", "-a"); strings.Contains(left, "held-") {
+		t.Errorf("the measurement that was killed is left:\n%s", left)
+	}
 	if len(after.Held) != 1 || after.Held[0].Allocation != before.Held[0].Allocation || !after.Held[0].Released {
 		t.Errorf("it continued on %+v, and before had %+v", after.Held, before.Held)
 	}

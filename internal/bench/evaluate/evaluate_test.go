@@ -206,3 +206,37 @@ func TestFamilyCountsPrimaryContrasts(t *testing.T) {
 		t.Errorf("%d, expected 2", n)
 	}
 }
+
+// TestAnalysisGrowsWithItsRows: ten times as many points need ten times as much, and no figure is
+// looked for among those of all points.
+func TestAnalysisGrowsWithItsRows(t *testing.T) {
+	series := func(points int) Series {
+		s := Series{Plan: plan()}
+		s.Plan.Points, s.Plan.Metrics[1].Sweep = nil, true
+		for i := range points {
+			p := record.Point{ID: fmt.Sprint(i), Environments: []string{"native", "box"}}
+			s.Plan.Points = append(s.Plan.Points, p)
+			s.Rows = append(s.Rows, rows(10, 1, func(r *record.Row) {
+				r.Point = p.ID
+				r.Metrics["speed"] = []record.Figure{{Key: "1", Value: 1}, {Key: "2", Value: 2}}
+			})...)
+		}
+		return s
+	}
+	needs := func(s Series) float64 {
+		return testing.AllocsPerRun(1, func() {
+			Evaluate(&s.Plan, s.Rows)
+			Compare(s, s)
+		})
+	}
+	few, many := needs(series(3)), needs(series(30))
+	if many > 12*few {
+		t.Errorf("30 points need %.0f allocations, and 3 points %.0f", many, few)
+	}
+	x := index(series(3).Rows)
+	for at, all := range x.at {
+		if len(all) != 2 || all[0].point != at {
+			t.Errorf("point %s has %v", at, all)
+		}
+	}
+}

@@ -21,13 +21,14 @@ type table struct {
 	cells map[cell]*record.Row     // measured, in counted blocks
 	order map[series][]cell        // in the order of time
 	all   map[series][]*record.Row // failed ones and the block that warms up, too
+	at    map[string][]series      // those of a point with cells
 }
 
 // A series is all that was measured of an environment at a point.
 type series struct{ point, environment string }
 
 func index(rows []record.Row) *table {
-	x := &table{cells: map[cell]*record.Row{}, order: map[series][]cell{}, all: map[series][]*record.Row{}}
+	x := &table{cells: map[cell]*record.Row{}, order: map[series][]cell{}, all: map[series][]*record.Row{}, at: map[string][]series{}}
 	for i := range rows {
 		r := &rows[i]
 		at := series{r.Point, r.Environment}
@@ -37,6 +38,9 @@ func index(rows []record.Row) *table {
 		}
 		c := cell{r.Point, r.Environment, r.Again, r.Block, r.Epoch}
 		if x.cells[c] == nil {
+			if len(x.order[at]) == 0 {
+				x.at[at.point] = append(x.at[at.point], at)
+			}
 			x.order[at] = append(x.order[at], c)
 		}
 		x.cells[c] = r
@@ -130,11 +134,8 @@ func (x *table) keys(point string, m record.Metric) []string {
 		return []string{""}
 	}
 	found := map[string]bool{}
-	for at, cells := range x.order {
-		if at.point != point {
-			continue
-		}
-		for _, c := range cells {
+	for _, at := range x.at[point] {
+		for _, c := range x.order[at] {
 			for _, f := range x.cells[c].Metrics[m.Name] {
 				found[f.Key] = true
 			}

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
+	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -110,15 +112,8 @@ func (j *Journal) read(write bool) error {
 		return err
 	}
 	whole := bytes.LastIndexByte(text, '\n') + 1
-	for n, line := range bytes.Split(bytes.TrimSuffix(text[:whole], []byte("\n")), []byte("\n")) {
-		if len(line) == 0 {
-			continue
-		}
-		var r Row
-		if err := json.Unmarshal(line, &r); err != nil {
-			return &core.Error{Kind: core.Invalid, Op: "read", Object: filepath.Join(j.Dir, RowsFile), Err: fmt.Errorf("line %d: %w", n+1, err), Remedy: "Restore the file, or measure again into another directory."}
-		}
-		j.Rows = append(j.Rows, r)
+	if j.Rows, err = rowsIn(text[:whole]); err != nil {
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: filepath.Join(j.Dir, RowsFile), Err: err, Remedy: "Restore the file, or measure again into another directory."}
 	}
 	if !write {
 		return nil
@@ -132,6 +127,45 @@ func (j *Journal) read(write bool) error {
 		}
 	}
 	return fsutil.SyncDir(j.Dir)
+}
+
+// share is how many lines one goroutine decodes at a time.
+const share = 1000
+
+// rowsIn decodes whole lines, on all processors.
+func rowsIn(text []byte) ([]Row, error) {
+	lines := bytes.Split(text, []byte("\n"))
+	rows, errs := make([]Row, len(lines)), make([]error, len(lines)/share+1)
+	var wg sync.WaitGroup
+	gate := make(chan struct{}, runtime.GOMAXPROCS(0))
+	for i := range errs {
+		gate <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-gate }()
+			for n := i * share; n < min(len(lines), (i+1)*share); n++ {
+				if len(lines[n]) == 0 {
+					continue
+				}
+				if err := json.Unmarshal(lines[n], &rows[n]); err != nil {
+					errs[i] = fmt.Errorf("line %d: %w", n+1, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	for _, err := range errs { // the first of all
+		if err != nil {
+			return nil, err
+		}
+	}
+	whole := rows[:0]
+	for n := range rows {
+		if len(lines[n]) > 0 {
+			whole = append(whole, rows[n])
+		}
+	}
+	return whole, nil
 }
 
 // Append adds a row, which is on the disk when it returns.

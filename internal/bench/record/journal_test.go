@@ -1,8 +1,10 @@
 package record
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -74,5 +76,26 @@ func TestOnlyATornLastLineIsDropped(t *testing.T) {
 		if _, rows, err := Read(dir); err != nil || len(rows) != want+1 || rows[want].Environment != "next" {
 			t.Errorf("%q and a row: %d rows, %v", text, len(rows), err)
 		}
+	}
+}
+
+// TestRowsAreReadInTheirOrder: of a journal that several goroutines read, and the first line that
+// is wrong is named.
+func TestRowsAreReadInTheirOrder(t *testing.T) {
+	var text []byte
+	for i := range 3*share + 7 {
+		text = fmt.Appendf(text, "{\"block\":%d}\n", i)
+	}
+	rows, err := rowsIn(text)
+	if err != nil || len(rows) != 3*share+7 {
+		t.Fatalf("%d rows, %v", len(rows), err)
+	}
+	for i := range rows {
+		if rows[i].Block != i {
+			t.Fatalf("row %d is %d", i, rows[i].Block)
+		}
+	}
+	if _, err := rowsIn(append(text, "no JSON\nnor this\n"...)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 3*share+8)) {
+		t.Errorf("%v, expected that line", err)
 	}
 }

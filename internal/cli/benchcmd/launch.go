@@ -28,6 +28,8 @@ import (
 type benchLauncher struct {
 	s    *workspace.Session
 	stop <-chan struct{} // closed: end the run now
+	// noted: the run of each measurement is recorded, for the next study to end it after a kill.
+	noted bool
 	// hosts are those of the whole study.
 	hosts *hosts
 }
@@ -67,6 +69,9 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
 	defer lock.Unlock() //nolint:errcheck // the run is over, or continues by the supervisor
+	if err := l.note(run.ID); err != nil {
+		return measure.Outcome{}, err
+	}
 	watch := fair.Start(ctx, fair.Sought{Variable: "BEE_RUN_ID", Value: run.ID, Tools: "/.bee", Prefix: prefix.Variable})
 	ended, err := l.s.Drive(ctx, run.ID, l.stop)
 	found := watch.Stop()
@@ -92,8 +97,16 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	// Its log and figures are among the results.
 	if err := l.s.Garbage().Forget(context.WithoutCancel(ctx), ended, control.Leaving{OnlyCopies: true}); err != nil {
 		l.s.Log.Warn("remove the run of a measurement", "run", ended.ID, "err", err)
+		return o, nil
 	}
-	return o, nil
+	return o, l.note("")
+}
+
+func (l *benchLauncher) note(run string) error {
+	if !l.noted {
+		return nil
+	}
+	return noteRun(l.s.Workspace.StateDir, run)
 }
 
 // outcome is how a run ended, by its record.

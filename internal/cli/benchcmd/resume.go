@@ -42,12 +42,16 @@ func (a *Commands) newBenchResumeCommand() *cobra.Command {
 				return errors.Join(err, j.Close())
 			}
 			defer session.Close()
+			if err := a.endLeft(c.Context(), session); err != nil {
+				return errors.Join(err, j.Close())
+			}
 			o.site = j.Plan.Site
 			mapSites(s, j.Plan.Mapped)
 			if err := a.giveAgain(c.Context(), s, &j.Plan); err != nil {
 				return errors.Join(err, j.Close())
 			}
 			b := a.newBench(session, s, o)
+			b.launcher.noted = true
 			defer b.end()
 			if err := b.heldBefore(j.Dir); err != nil {
 				return errors.Join(err, j.Close())

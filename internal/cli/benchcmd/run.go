@@ -67,7 +67,11 @@ func (a *Commands) benchRun(ctx context.Context, s *study.Study, text string, o 
 		return err
 	}
 	defer unlock()
+	if err := a.endLeft(ctx, session); err != nil {
+		return err
+	}
 	b := a.newBench(session, s, o)
+	b.launcher.noted = true
 	defer b.end()
 	var before evaluate.Series
 	if o.baseline != "" {
@@ -163,6 +167,8 @@ type bench struct {
 	o     benchOptions
 	taker *measure.Taker
 	hosts *hosts
+	// launcher is the taker's.
+	launcher *benchLauncher
 
 	soft, hard chan struct{} // closed by the first and the second Ctrl-C
 	end        func()
@@ -171,8 +177,9 @@ type bench struct {
 func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOptions) *bench {
 	b := &bench{app: a, o: o, soft: make(chan struct{}), hard: make(chan struct{})}
 	b.hosts = &hosts{s: s, say: a.benchStep, stop: b.soft}
+	b.launcher = &benchLauncher{s: s, stop: b.hard, hosts: b.hosts}
 	here := measure.Here(a.Version)
-	b.taker = &measure.Taker{Study: st, Launcher: &benchLauncher{s: s, stop: b.hard, hosts: b.hosts}, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
+	b.taker = &measure.Taker{Study: st, Launcher: b.launcher, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	ended := make(chan struct{})
