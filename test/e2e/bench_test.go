@@ -45,11 +45,12 @@ environments:
   plain: {runtime: rootless}
   equal: {runtime: rootless}
   handicap: {runtime: rootless, env: {STEPS: "%d"}}
+  other: {runtime: rootless, only_named: true, bee: %q}
   apptainer: {runtime: apptainer}
 metrics: {cpu: {builtin: host_cpu, primary: true}, start: {builtin: start_seconds}}
 check: [{regex: '^counted [0-9]+$'}]
 method: {blocks: 10}
-`, image, steps)
+`, image, steps, testkit.Binary(t))
 	}
 	file := bee.File("study.yaml", study(80000))
 	out := filepath.Join(bee.Dir, "out")
@@ -147,6 +148,23 @@ method: {blocks: 10}
 		few := filepath.Join(bee.Dir, "few")
 		if got := bee.Try("bench", "run", "--wait", "0s", file, "-o", few, "--env", "equal", "--blocks", "2", "--fail-on", "slower", "--baseline", out); got.Code != 209 || !strings.Contains(got.Stdout, "One machine at two times") {
 			t.Errorf("a gate without verdict ends with %d, expected 209:\n%s", got.Code, got.Stderr)
+		}
+	})
+	t.Run("another bee", func(t *testing.T) {
+		other := filepath.Join(bee.Dir, "other")
+		bee.Must("bench", "run", "--wait", "0s", file, "-o", other, "--env", "other", "--blocks", "1")
+		rows := rowsOf(t, other, "other")
+		if len(rows) != 2 {
+			t.Fatalf("%d measurements, expected 2", len(rows))
+		}
+		for _, row := range rows {
+			if row.Status != "ok" || row.Runtime != "rootless" || len(row.Metrics["cpu"]) != 1 || len(row.Programs) == 0 {
+				t.Errorf("%s %s: %+v", row.Status, row.Error, row)
+			}
+		}
+		raw, err := os.ReadFile(filepath.Join(other, "plan.json"))
+		if err != nil || !strings.Contains(string(raw), `"bee": "bee `) {
+			t.Errorf("the plan has no version of the other bee (%v)", err)
 		}
 	})
 	t.Run("a wrong answer is a failure", func(t *testing.T) {

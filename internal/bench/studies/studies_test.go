@@ -22,7 +22,7 @@ func TestStudies(t *testing.T) {
 			if s.Name != name || !strings.HasSuffix(s.Title, "?") {
 				t.Errorf("its name is %q and its question %q", s.Name, s.Title)
 			}
-			if paper := strings.HasPrefix(name, "beserra-") || strings.HasPrefix(name, "bee-"); paper && (s.Source == "" || len(s.Claims) == 0) {
+			if paper := strings.HasPrefix(name, "beserra-") || strings.HasPrefix(name, "bee-") || strings.HasPrefix(name, "rdma-"); paper && (s.Source == "" || len(s.Claims) == 0) {
 				t.Errorf("a paper's study has the source %q and %d claims", s.Source, len(s.Claims))
 			}
 			// What is not the paper's own program and hardware judges no claim of it.

@@ -64,11 +64,13 @@ type Environment struct {
 	// Native is `image` (default), the image's programs, or `host`, what the host has.
 	Native string `yaml:"native"`
 	Site   string `yaml:"site"`
-	// Bee is another program to run the job with, such as an older version.
-	Bee     string    `yaml:"bee"`
-	PerHost int       `yaml:"per_host"`
-	Limit   Limit     `yaml:"limit"`
-	Keys    spec.Part `yaml:",inline"`
+	// Bee is the absolute path of another bee program that runs the job, such as an older version.
+	Bee string `yaml:"bee"`
+	// OnlyNamed leaves the environment out unless the user names it.
+	OnlyNamed bool      `yaml:"only_named"`
+	PerHost   int       `yaml:"per_host"`
+	Limit     Limit     `yaml:"limit"`
+	Keys      spec.Part `yaml:",inline"`
 }
 
 // Limit bounds what an environment may use of a host.
@@ -180,6 +182,12 @@ func (s *Study) complete(d *spec.Document) {
 	}
 	if m.Reuse == "" {
 		m.Reuse = "none"
+	}
+	for name, e := range s.Environments {
+		if e.Bee != "" && !filepath.IsAbs(e.Bee) {
+			e.Bee = filepath.Join(s.Dir, e.Bee)
+			s.Environments[name] = e
+		}
 	}
 	if s.Copies.Count == "" {
 		s.Copies.Count = "1"

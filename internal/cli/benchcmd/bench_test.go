@@ -37,10 +37,30 @@ func TestUnmeasurable(t *testing.T) {
 		want string
 	}{
 		"the host's programs": {study.Environment{Runtime: "native", Native: "host"}, "programs of the host"},
+		"another bee, native": {study.Environment{Runtime: "native", Bee: "/bee"}, "containers"},
 		"nothing":             {study.Environment{}, ""},
 	} {
 		if got := unmeasurable(tc.e, &spec.Job{}, local); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, expected %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestWants: an environment that is measured only by name is left out of the others.
+func TestWants(t *testing.T) {
+	s := &study.Study{Baseline: "a", Environments: map[string]study.Environment{"a": {}, "b": {}, "c": {OnlyNamed: true}}}
+	for env, want := range map[string]string{"": "ab", "b": "ab", "c": "ac"} {
+		o, got := benchOptions{}, ""
+		if env != "" {
+			o.env = []string{env}
+		}
+		for _, e := range []string{"a", "b", "c"} {
+			if o.wants(s, e) {
+				got += e
+			}
+		}
+		if got != want {
+			t.Errorf("--env %q measures %s, expected %s", env, got, want)
 		}
 	}
 }

@@ -91,6 +91,11 @@ func (a *Commands) tryEnvironment(ctx context.Context, taker *measure.Taker, at 
 	}
 	a.benchStep("trying " + name)
 	outcome, err := taker.Try(ctx, at, name)
+	if program := taker.Study.Environments[name].Bee; program != "" && err == nil && outcome.Failed == "" {
+		if e.Bee, err = programVersion(ctx, program); err != nil {
+			return e, err
+		}
+	}
 	e.Image, e.Dropped, e.Remedy, e.Emulated = outcome.Image, outcome.Failed, outcome.Remedy, emulates(job)
 	return e, err
 }

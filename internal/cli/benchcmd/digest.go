@@ -36,6 +36,10 @@ func jobsDigest(p *record.Plan, taker *measure.Taker) (string, error) {
 				return "", err
 			}
 			h.Write(text)
+			if program := taker.Study.Environments[e].Bee; program != "" {
+				sum, _ := programDigest(program) // without it, the environment is left out
+				h.Write([]byte(sum))
+			}
 		}
 	}
 	return hex.EncodeToString(h.Sum(nil)), nil
@@ -64,6 +68,11 @@ func keyDigests(p *record.Plan, taker *measure.Taker, environment string) (map[s
 		}
 	}
 	sums := map[string]string{}
+	if program := taker.Study.Environments[environment].Bee; program != "" {
+		if sum, err := programDigest(program); err == nil { // else it is left out as not working
+			sums["bee"] = sum
+		}
+	}
 	for key, h := range all {
 		sums[strings.ToLower(key)] = hex.EncodeToString(h.Sum(nil))
 	}

@@ -64,6 +64,9 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	for i := range sites { // a study has this machine to itself, and its copies start together
 		sites[i].Oversubscribe = sites[i].Provider != "slurm"
 	}
+	if environment.Bee != "" {
+		return l.launchBy(ctx, environment.Bee, *job, sites[0], output)
+	}
 	run, lock, err := l.s.Submit(ctx, control.Submission{Job: *job, Sites: sites, Pull: "missing", Origin: l.s.Workspace.Origin("")})
 	if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
@@ -89,11 +92,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 		}
 	}
 	o.Found = found
-	if sites[0].Provider == "local" { // its hosts are this machine, whatever they are called
-		if name, err := os.Hostname(); err == nil {
-			o.Hosts = []string{name}
-		}
-	}
+	o.Hosts = hostsOf(o.Hosts, sites[0])
 	// Its log and figures are among the results.
 	if err := l.s.Garbage().Forget(context.WithoutCancel(ctx), ended, control.Leaving{OnlyCopies: true}); err != nil {
 		l.s.Log.Warn("remove the run of a measurement", "run", ended.ID, "err", err)
@@ -111,20 +110,33 @@ func (l *benchLauncher) note(run string) error {
 
 // outcome is how a run ended, by its record.
 func (l *benchLauncher) outcome(ctx context.Context, run state.Run) (measure.Outcome, error) {
-	o := measure.Outcome{Run: run.ID, Image: run.Image}
-	switch {
-	case run.State != state.Succeeded && run.Message != "":
-		o.Failed, o.Remedy = run.Message, run.Remedy
-	case run.State != state.Succeeded && run.ExitCode != nil:
-		o.Failed = fmt.Sprintf("the command of run %s ended with code %d", run.ID, *run.ExitCode)
-	case run.State != state.Succeeded:
-		o.Failed = fmt.Sprintf("run %s is %s", run.ID, run.State)
-	}
 	v, err := runview.Of(ctx, l.s, run)
 	if err != nil {
-		return o, err
+		return measure.Outcome{Run: run.ID, Image: run.Image}, err
 	}
-	o.Cost = v.Cost
+	return outcomeOf(v), nil
+}
+
+// hostsOf are the hosts of a run. Those of a local site are this machine, whatever they are
+// called.
+func hostsOf(hosts []string, site spec.Site) []string {
+	if name, err := os.Hostname(); site.Provider == "local" && err == nil {
+		return []string{name}
+	}
+	return hosts
+}
+
+// outcomeOf is how a run ended, by its view.
+func outcomeOf(v runview.View) measure.Outcome {
+	o := measure.Outcome{Run: v.ID, Image: v.Image, Cost: v.Cost}
+	switch {
+	case v.State != state.Succeeded && v.Error != nil:
+		o.Failed, o.Remedy = v.Error.Message, v.Error.Remedy
+	case v.State != state.Succeeded && v.ExitCode != nil:
+		o.Failed = fmt.Sprintf("the command of run %s ended with code %d", v.ID, *v.ExitCode)
+	case v.State != state.Succeeded:
+		o.Failed = fmt.Sprintf("run %s is %s", v.ID, v.State)
+	}
 	for _, at := range v.Attempts {
 		o.Hosts = append(o.Hosts, at.Hosts...)
 		for _, p := range []core.Phase{core.PhaseLaunch, core.PhaseJoin, core.PhaseStart} {
@@ -139,7 +151,16 @@ func (l *benchLauncher) outcome(ctx context.Context, run state.Run) (measure.Out
 	}
 	slices.Sort(o.Hosts)
 	o.Hosts = slices.Compact(o.Hosts)
-	return o, nil
+	return o
+}
+
+// hasKVM reports whether this machine has KVM for this user.
+func hasKVM() bool {
+	f, err := os.OpenFile("/dev/kvm", os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	return f.Close() == nil
 }
 
 // unmeasurable is why an environment of a valid study cannot be measured by this bee, or "".
@@ -149,10 +170,12 @@ func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) string 
 		return "runtime lxc is not part of this bee"
 	case e.Native == "host":
 		return "programs of the host are not measured by this bee, but the image's"
-	case e.Bee != "":
-		return "runs by another bee program are not measured by this bee"
+	case e.Bee != "" && e.Runtime == "native":
+		return "another bee program runs containers and virtual machines alone"
 	case len(sites) == 0:
 		return "there is no site"
+	case job.VM != nil && job.VM.Accel == "kvm" && sites[0].Provider == "local" && !hasKVM():
+		return "this machine has no KVM that you may use"
 	case e.PerHost > 1 && job.VM == nil && (sites[0].Provider != "local" || sites[0].Hosts.Count > 0):
 		return "several containers on a host are measured on this machine alone"
 	}

@@ -46,9 +46,12 @@ type benchOptions struct {
 	file string
 }
 
-// wants reports whether an environment is measured; the baseline always is.
-func (o *benchOptions) wants(environment, baseline string) bool {
-	return len(o.env) == 0 || environment == baseline || slices.Contains(o.env, environment)
+// wants reports whether an environment of a study is measured; the baseline always is.
+func (o *benchOptions) wants(s *study.Study, environment string) bool {
+	if environment == s.Baseline || slices.Contains(o.env, environment) {
+		return true
+	}
+	return len(o.env) == 0 && !s.Environments[environment].OnlyNamed
 }
 
 // choice are the flags that say what is measured.

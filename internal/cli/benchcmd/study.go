@@ -109,7 +109,7 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 		for k, v := range point.Values {
 			values[k] = string(v)
 		}
-		environments := slices.DeleteFunc(slices.Clone(point.Environments), func(e string) bool { return !o.wants(e, s.Baseline) })
+		environments := slices.DeleteFunc(slices.Clone(point.Environments), func(e string) bool { return !o.wants(s, e) })
 		p.Points = append(p.Points, record.Point{ID: point.ID(s.Variables), Values: values, Environments: environments})
 	}
 	for _, name := range s.MetricNames {
@@ -127,7 +127,7 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 	}
 	left := 0
 	for _, name := range s.EnvironmentNames {
-		if !o.wants(name, s.Baseline) {
+		if !o.wants(s, name) {
 			continue
 		}
 		why, err := b.unfit(p.Points, name)
@@ -197,6 +197,9 @@ func (a *Commands) trustStudy(file string, s *study.Study, points []record.Point
 					reaches = append(reaches, r)
 				}
 			}
+		}
+		if program := s.Environments[name].Bee; program != "" {
+			reaches = append(reaches, spec.Reach{Key: "environments." + name + ".bee", Does: "runs", What: program})
 		}
 		if s.Environments[name].Runtime == "native" {
 			reaches = append(reaches, spec.Reach{Key: "environments." + name, Does: "runs", What: "the image's programs on this machine, isolated by nothing"})
