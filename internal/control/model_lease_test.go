@@ -298,6 +298,7 @@ func (l *modelLease) Launch(_ context.Context, c driver.NodeCommand) error {
 
 func (l *modelLease) launch(c driver.NodeCommand) error {
 	m := l.s.m
+	attempts := m.attempts()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !l.live || l.s.cut() {
@@ -311,7 +312,7 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 		m.wrong("attempt %d, which %s starts by itself, is launched", l.owner.Attempt, l.s.name)
 	}
 	if config.Rank == 0 {
-		l.begin(config.Plan)
+		l.begin(config.Plan, attempts)
 	} else if l.head != nil {
 		l.head.join(config.Rank)
 	}
@@ -322,12 +323,17 @@ func (l *modelLease) launch(c driver.NodeCommand) error {
 	return nil
 }
 
-// begin starts the head. The model is locked.
-func (l *modelLease) begin(plan *protocol.Plan) {
+// begin starts the head, by the records of the run's attempts. The model is locked.
+func (l *modelLease) begin(plan *protocol.Plan, attempts []state.Attempt) {
 	m := l.s.m
 	for _, other := range m.heads {
-		if !other.ended && !other.l.givenUp() && !other.l.written {
+		n := other.l.owner.Attempt
+		switch {
+		case other.ended || other.l.written:
+		case !other.l.givenUp():
 			m.amiss("two heads at once, on %s and %s", other.l.s.name, l.s.name)
+		case n < l.owner.Attempt && (n > len(attempts) || attempts[n-1].ReleaseTried.IsZero()):
+			m.amiss("two heads at once, on %s and %s, and no record that the release of attempt %d has failed", other.l.s.name, l.s.name, n)
 		}
 	}
 	skew := m.offset("skew."+l.s.name, 40)

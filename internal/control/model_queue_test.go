@@ -68,6 +68,7 @@ func (a modelAutostart) commit() error {
 // obey executes the launch spec.
 func (a modelAutostart) obey() {
 	m := a.l.s.m
+	attempts := m.attempts()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if !a.l.live || m.calm {
@@ -89,7 +90,7 @@ func (a modelAutostart) obey() {
 		m.wrong("attempt %d was started twice on %s", a.l.owner.Attempt, a.l.s.name)
 		return
 	}
-	a.l.begin(o.Plan)
+	a.l.begin(o.Plan, attempts)
 	for rank := range m.nodes {
 		a.l.head.join(rank)
 	}
