@@ -1,0 +1,122 @@
+package aws
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
+)
+
+// settleTime bounds how long EC2 may not know a group that was just made.
+const settleTime = 20 * time.Second
+
+var errNotListed = errors.New("EC2 does not list it yet")
+
+// settled repeats a call while EC2 does not know a group that was just made.
+func settled(ctx context.Context, call func() error) error {
+	pause := 200 * time.Millisecond
+	for begun := time.Now(); ; pause = min(2*pause, 2*time.Second) {
+		err := call()
+		if codeOf(err) != "InvalidGroup.NotFound" && !errors.Is(err, errNotListed) || time.Since(begun) > settleTime {
+			return err
+		}
+		if werr := core.Sleep(ctx, pause); werr != nil {
+			return werr
+		}
+	}
+}
+
+// MakeGroup implements cloud.API.
+func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) {
+	params := url.Values{"GroupName": {g.Name}, "GroupDescription": {"machines of bee run " + g.Owner.Run}, "VpcId": {g.Network}}
+	tags := ownerTags(g.Owner)
+	tags["Name"] = "bee " + g.Owner.Run
+	a.tagged(params, tags, "security-group")
+	var made struct {
+		ID string `xml:"groupId"`
+	}
+	err := a.call(ctx, "CreateSecurityGroup", params, &made)
+	if codeOf(err) == "InvalidGroup.Duplicate" {
+		var groups []cloud.Group
+		err = settled(ctx, func() error {
+			var err error
+			if groups, err = a.groups(ctx, filter{"group-name", []string{g.Name}}, filter{"vpc-id", []string{g.Network}}); err == nil && len(groups) != 1 {
+				err = &core.Error{Kind: core.Transient, Op: "find the security group", Object: g.Name, Err: errNotListed}
+			}
+			return err
+		})
+		if err == nil {
+			made.ID = groups[0].ID
+		}
+	}
+	if err != nil {
+		return "", err
+	}
+	among := url.Values{"IpPermissions.1.IpProtocol": {"-1"}, "IpPermissions.1.Groups.1.GroupId": {made.ID}}
+	if err := a.admit(ctx, made.ID, among); err != nil {
+		return "", err
+	}
+	return made.ID, a.Admit(ctx, made.ID, g.From)
+}
+
+// Admit implements cloud.API by a call for each range: EC2 refuses all of a call of which it has one.
+func (a *account) Admit(ctx context.Context, group string, from []string) error {
+	for _, f := range from {
+		kind := "IpPermissions.1.IpRanges.1.CidrIp"
+		if strings.Contains(f, ":") {
+			kind = "IpPermissions.1.Ipv6Ranges.1.CidrIpv6"
+		}
+		err := a.admit(ctx, group, url.Values{
+			"IpPermissions.1.IpProtocol": {"tcp"}, "IpPermissions.1.FromPort": {"22"}, "IpPermissions.1.ToPort": {"22"}, kind: {f},
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// admit adds a rule to a group, which may have it.
+func (a *account) admit(ctx context.Context, group string, rule url.Values) error {
+	rule.Set("GroupId", group)
+	err := settled(ctx, func() error { return a.call(ctx, "AuthorizeSecurityGroupIngress", rule, &struct{}{}) })
+	if codeOf(err) == "InvalidPermission.Duplicate" {
+		return nil
+	}
+	return err
+}
+
+// Groups implements cloud.API.
+func (a *account) Groups(ctx context.Context, q core.Owner) ([]cloud.Group, error) {
+	return a.groups(ctx, ownedBy(q)...)
+}
+
+func (a *account) groups(ctx context.Context, filters ...filter) ([]cloud.Group, error) {
+	type page struct {
+		Groups []struct {
+			ID   string `xml:"groupId"`
+			Name string `xml:"groupName"`
+			Tags []tag  `xml:"tagSet>item"`
+		} `xml:"securityGroupInfo>item"`
+		Next string `xml:"nextToken"`
+	}
+	return list(ctx, a, "DescribeSecurityGroups", filters, func(p page) (groups []cloud.Group, next string) {
+		for _, g := range p.Groups {
+			groups = append(groups, cloud.Group{ID: g.ID, Name: g.Name, Owner: ownerOf(g.Tags)})
+		}
+		return groups, p.Next
+	})
+}
+
+// EndGroup implements cloud.API.
+func (a *account) EndGroup(ctx context.Context, id string) error {
+	err := a.call(ctx, "DeleteSecurityGroup", url.Values{"GroupId": {id}}, &struct{}{})
+	if isGone(err) {
+		return nil
+	}
+	return err
+}
