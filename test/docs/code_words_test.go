@@ -137,7 +137,7 @@ func goFiles(t *testing.T) map[string]*ast.File {
 }
 
 // parsed parses them once for all tests, which only read them.
-var parsed = sync.OnceValues(func() (map[string]*ast.File, error) { //nolint:gochecknoglobals // a function
+var parsed = sync.OnceValues(func() (map[string]*ast.File, error) {
 	root, err := filepath.Abs("../..")
 	if err != nil {
 		return nil, err
