@@ -171,7 +171,7 @@ func (b *Batch) install(n int, script string) ([]emulate.Mount, error) {
 	}
 	config := strings.Join([]string{
 		"Port " + Port, "HostKey /etc/ssh/ssh_host_ed25519_key", "HostKey /etc/ssh/ssh_host_ecdsa_key", "AuthorizedKeysFile none",
-		"PermitRootLogin prohibit-password", "StrictModes no", "UsePAM no", "PidFile none", "MaxStartups 100",
+		"PermitRootLogin prohibit-password", "StrictModes no", "UsePAM no", "PidFile none", "MaxStartups 100", "KexAlgorithms curve25519-sha256",
 		"SetEnv XDG_CACHE_HOME=" + filepath.Join(p.dir, "cache") + " BEE_CACHE=" + filepath.Join(p.dir, "cache", "bee") + " SHLVL=1",
 	}, "\n") + "\n"
 	return []emulate.Mount{{Source: etc, Target: "/etc"}, {Source: scratch, Target: p.Scratch()}}, errors.Join(

@@ -133,7 +133,7 @@ func (f *Farm) unpack() error {
 			return err
 		}
 	}
-	config := "HostKey /etc/ssh/ssh_host_ed25519_key\nHostKey /etc/ssh/ssh_host_ecdsa_key\nAuthorizedKeysFile none\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\n" +
+	config := "HostKey /etc/ssh/ssh_host_ed25519_key\nHostKey /etc/ssh/ssh_host_ecdsa_key\nAuthorizedKeysFile none\nPermitRootLogin prohibit-password\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\nKexAlgorithms curve25519-sha256\n" +
 		"SetEnv XDG_CACHE_HOME=" + filepath.Join(f.dir, "cache") + " BEE_CACHE=" + filepath.Join(f.dir, "cache", "bee") + "\n"
 	if err := f.output("sh", "-ec", `cp -a /etc "$1/etc"; rm -rf "$1/etc/ssh"; mkdir "$1/etc/ssh"; printf %s "$2" >"$1/etc/ssh/sshd_config"`, "sh", f.dir, config); err != nil {
 		return err

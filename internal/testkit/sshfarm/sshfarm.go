@@ -169,7 +169,7 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 			sshd, "-D", "-e", "-f", "/dev/null", "-p", "2222",
 			"-h", filepath.Join(f.Dir, "host"), "-o", "AuthorizedKeysFile=" + filepath.Join(f.Dir, "authorized"),
 			"-o", "SetEnv=" + strings.Join(env, " "),
-			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100",
+			"-o", "StrictModes=no", "-o", "UsePAM=no", "-o", "PidFile=none", "-o", "MaxStartups=100", "-o", "KexAlgorithms=curve25519-sha256",
 		}})
 		return err
 	}
