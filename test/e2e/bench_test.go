@@ -237,9 +237,10 @@ func rowsOf(t *testing.T, dir, environment string) (rows []benchRow) {
 }
 
 // TestBenchOfAnMPIJob measures a Beefile whose programs load MPI and Python at run time, as a
-// user has it: on the bare host and in a container, by the same files. Root's way has the
-// image's own paths, so that TestBenchLayers suffices there. The image is that of examples.
+// user has it and as root has it, by the image's own paths: on the bare host and in a
+// container, by the same files. The image is that of examples.
 func TestBenchOfAnMPIJob(t *testing.T) {
+	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	bee := testkit.NewBee(t)
 	bee.CopyExamples("mpi4py/input")
@@ -282,7 +283,6 @@ func sameFiles(t *testing.T, out string, sentences []string, part string, enviro
 // bare host and in a container, by the same programs. Its long form has the containers of
 // others too, and as many blocks as verdicts take.
 func TestBenchLayers(t *testing.T) {
-	testkit.AsRootToo(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	environments, blocks := []string{"rootless"}, 1
 	if testkit.Everything() {
