@@ -32,6 +32,17 @@ func FileError(what, file string, err error) error {
 	return e
 }
 
+// ReadText reads a file of its user's, of which no more than a Beefile may have counts: of one
+// that is too large comes only as much as shows that, and parsing refuses it.
+func ReadText(file string) ([]byte, error) {
+	f, err := os.Open(file) //nolint:forbidigo // the user's own file
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readBounded(f)
+}
+
 // ParseJob reads a Beefile's text. Its relative paths start at dir.
 func ParseJob(file string, data []byte, dir string) (*Job, error) {
 	return parseDraft(file, data, dir).Finish()

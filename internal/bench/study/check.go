@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -350,7 +349,7 @@ func (s *Study) loadJob(d *spec.Document) {
 	if !filepath.IsAbs(file) {
 		file = filepath.Join(s.Dir, file)
 	}
-	data, err := os.ReadFile(file) //nolint:forbidigo // the user's own file
+	data, err := spec.ReadText(file)
 	if err == nil {
 		s.base, err = spec.PartOf(file, data)
 	}

@@ -4,7 +4,6 @@
 package study
 
 import (
-	"os"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/bench/stats"
@@ -138,7 +137,7 @@ const (
 
 // Load reads a study file.
 func Load(file string) (*Study, error) {
-	data, err := os.ReadFile(file) //nolint:forbidigo // the user's own file
+	data, err := spec.ReadText(file)
 	if err != nil {
 		return nil, spec.FileError("study file", file, err)
 	}

@@ -347,3 +347,14 @@ func FuzzExtract(f *testing.F) {
 		}
 	})
 }
+
+// TestAStudyFileHasABound: a file without an end is refused at once, as a study and as the
+// Beefile of one.
+func TestAStudyFileHasABound(t *testing.T) {
+	if s, err := Load("/dev/zero"); !core.IsKind(err, core.Invalid) {
+		t.Errorf("%v, %v", s, err)
+	}
+	if s, err := Parse("s.yaml", []byte("study: s\njob: {file: /dev/zero}\n"), "/"); !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), "has more than") {
+		t.Errorf("%v, %v", s, err)
+	}
+}

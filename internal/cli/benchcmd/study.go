@@ -31,7 +31,7 @@ func loadStudy(word string) (*study.Study, string, error) {
 			return s, text, err
 		}
 	}
-	text, err := os.ReadFile(word)
+	text, err := spec.ReadText(word)
 	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(word, "./") {
 		return nil, "", &core.Error{
 			Kind: core.NotFound, Op: "find study", Object: word, Err: errors.New("neither a file nor a study of bee has that name"),
