@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"sync"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
@@ -46,7 +48,7 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 		found := a.at.collector()
 		collect := func() (err error) { absent, err = found.Collect(ctx, head, r); return err }
 		if r.Outputs == nil && r.Exit == nil {
-			collect = func() error { return found.Salvage(ctx, head) }
+			collect = func() error { return found.Salvage(ctx, head, a.ownVolumes(ctx)) }
 		}
 		if err := collect(); err != nil {
 			return err
@@ -71,6 +73,26 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 	}
 	// On a site of this machine, too: what it has is removed next.
 	return absent, a.rec.write(context.WithoutCancel(ctx), true)
+}
+
+// ownVolumes returns the hosts, but that of the head, that do not share its directory: the
+// head would have gathered what is in their volumes.
+func (a *attempt) ownVolumes(ctx context.Context) []core.Host {
+	var own []core.Host
+	hosts := a.at.lease.Hosts()
+	for i, h := range hosts[1:] {
+		h.Index = i + 1
+		nonce := driver.Transfer{Host: h.Index, Remote: protocol.NoncePath(h.Dir, 0), Local: filepath.Join(a.c.Store.RunDir(a.run.ID), "nonce")}
+		err := a.at.transfers().Retry(ctx, func() error { return headlink.FetchFile(ctx, a.at.lease, nonce, 4096) })
+		os.Remove(nonce.Local) //nolint:errcheck // it may not have come
+		switch {
+		case core.IsKind(err, core.NotFound):
+			own = append(own, h)
+		case err != nil && ctx.Err() == nil:
+			a.rec.event(ctx, event.HostLeftOut{Host: h.Name, Cause: event.CauseOf(err)})
+		}
+	}
+	return own
 }
 
 // unreached reports whether an error may mean that the site does not answer.

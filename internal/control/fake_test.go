@@ -43,6 +43,7 @@ type fakeSite struct {
 	lost     bool    // leases are not found any more
 	once     bool    // after one lease it is not usable any more
 	hosts    int     // of its leases; 0: one
+	private  bool    // each host has a directory of its own
 	hostless bool    // the first attempt's lease has no hosts
 	over     bool    // its hosts are gone, their files are not
 	yields   bool    // it can give hosts back and keep files
@@ -267,6 +268,9 @@ func (l *fakeLease) Hosts() []core.Host {
 	hosts := make([]core.Host, max(l.f.hosts, 1))
 	for i := range hosts {
 		hosts[i] = core.Host{Index: i, Name: "f" + strconv.Itoa(i), Dir: l.f.dir, Cache: "same", Slots: 1}
+		if l.f.private && i > 0 {
+			hosts[i].Dir = filepath.Join(l.f.dir, hosts[i].Name)
+		}
 	}
 	if l.f.alone != nil {
 		if w, err := l.f.ready(); err != nil || !w.Ready {

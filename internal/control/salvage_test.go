@@ -43,6 +43,33 @@ func TestWhatALostHeadLeftKeepsItsNames(t *testing.T) {
 	}
 }
 
+// TestWhatALostHeadsHostsLeft: outputs in volumes of other hosts come as well, as the head
+// would have gathered them: what it has itself counts. Links of the job lead nowhere else.
+func TestWhatALostHeadsHostsLeft(t *testing.T) {
+	w, out, outside := newWorld(t, "a"), t.TempDir(), t.TempDir()
+	f := w.sites["a"]
+	f.hosts, f.private = 3, true
+	testkit.WriteFiles(t, protocol.VolumeDir(f.dir), map[string]string{"all/log": "0", "all/d/0.dat": "0", "rank0.dat": "0"})
+	testkit.WriteFiles(t, protocol.VolumeDir(f.dir+"/f1"), map[string]string{"all/log": "1", "all/d/1.dat": "1", "rank1.dat": "1", "only": "1", "all/out/key": "stolen", "more/d/m.dat": "1"})
+	testkit.WriteFiles(t, protocol.VolumeDir(f.dir+"/f2"), map[string]string{"all/d/1.dat": "2", "all/d/2.dat": "2", "rank2.dat": "2", "rank1.dat": "2"})
+	if err := os.Symlink(outside, filepath.Join(protocol.VolumeDir(f.dir), "all", "out")); err != nil {
+		t.Fatal(err)
+	}
+	f.head = events(protocol.Result{Kind: "lost", Message: "host f0 was lost"})
+	run := w.submitJob(t, spec.Job{
+		Name: "j", Nodes: 3, Volume: spec.Volume{Path: "/work"},
+		Outputs: []spec.Output{{From: "/work/all/d", To: out}, {From: "/work/all/l*", To: out}, {From: "/work/*.dat", To: filepath.Join(out, "ranks")}, {From: "/work/only", To: out}, {From: "/work/all/*/key", To: out}, {From: "/work/none", To: out}, {From: "/work/more/d", To: out}},
+	})
+	w.drive(t, run, nil)
+	want := map[string]string{"d/0.dat": "0", "d/1.dat": "1", "d/2.dat": "2", "log": "0", "ranks/rank0.dat": "0", "ranks/rank1.dat": "1", "ranks/rank2.dat": "2", "only": "1", "more/d/m.dat": "1"}
+	if got := testkit.Files(t, out); !same(got, want) {
+		t.Errorf("there came %q, want %q\n%s", got, want, history(t, w, run.ID))
+	}
+	if got := testkit.Files(t, outside); len(got) > 0 {
+		t.Errorf("outside there is %q", got)
+	}
+}
+
 // TestWhatALostHeadLeftDoesNotLeadOut: links that the job has made, the last element of an
 // output or above it, lead to what lies in the volume alone.
 func TestWhatALostHeadLeftDoesNotLeadOut(t *testing.T) {

@@ -59,6 +59,10 @@ func SavedPart(dir string, rank int) string { return path.Join(dir, "node"+strco
 // what goes wrong.
 func NodeLogPath(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "node.log") }
 
+// NoncePath holds a word that only that node can have written. Who reads it below another
+// Host.Dir shares that directory with the node, whatever the file systems are.
+func NoncePath(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "nonce") }
+
 // NodeErrorPath is the error by which a node has ended, as a rpc.Failure in JSON.
 func NodeErrorPath(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "error.json") }
 

@@ -34,6 +34,8 @@ func outputText(e event.Event) string {
 		return fmt.Sprintf("warning: not collected: %d links among the outputs %s that lead to nothing there, %q first", f.Count, f.From, f.First)
 	case event.CollectFailed:
 		return "warning: " + f.Cause.Message
+	case event.HostLeftOut:
+		return fmt.Sprintf("warning: outputs on host %s were not collected, as it does not answer: %s", f.Host, f.Cause.Message)
 	}
 	return ""
 }

@@ -18,6 +18,7 @@ import (
 type picking struct {
 	to, from string          // as in the job
 	pattern  string          // below the directory; "": all of it
+	longer   string          // then, its name where another output has the short one
 	taken    map[string]bool // names that earlier outputs have, see unused
 	replace  bool            // as in spec.Output
 	// elsewhere fetches the target of a link that lies outside of the directory in the
@@ -54,7 +55,13 @@ func (c *Collector) pick(ctx context.Context, p picking, fill func(into string) 
 		return c.Failed(err)
 	}
 	if p.pattern == "" {
-		return c.settle(ctx, name, p.place(path.Base(name), ""))
+		switch there, err := root.Exists(name); {
+		case err != nil:
+			return c.Failed(err)
+		case !there:
+			return nil
+		}
+		return c.settle(ctx, name, p.place(path.Base(name), p.longer))
 	}
 	tree, err := root.Sub(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -140,5 +147,5 @@ func (c *Collector) takeOut(ctx context.Context, image *dataimage.Image, pattern
 	if pattern != "" {
 		wanted = []string{pattern}
 	}
-	return c.pick(ctx, picking{out.To, c.Job.Volume.Path, pattern, taken, out.Replace, nil}, func(into string) error { return image.Unload(ctx, into, wanted) })
+	return c.pick(ctx, picking{out.To, c.Job.Volume.Path, pattern, "", taken, out.Replace, nil}, func(into string) error { return image.Unload(ctx, into, wanted) })
 }

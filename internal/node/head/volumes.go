@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"path"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -123,8 +122,7 @@ func (v *volumes) gather(ctx context.Context, rank int, list []string, into stri
 			break
 		}
 		for _, f := range m.Files {
-			there, err := have.Exists(f)
-			if err == nil && !there && reachable(have, f) {
+			if treesync.Lacks(have, f) {
 				missing = append(missing, f)
 			}
 		}
@@ -141,21 +139,6 @@ func (v *volumes) gather(ctx context.Context, rank int, list []string, into stri
 		return err
 	}
 	return treesync.Receive(ctx, s, into)
-}
-
-// reachable reports whether a file can be put at a name: no element before its last is
-// there as anything but a directory.
-func reachable(tree *fsutil.Root, name string) bool {
-	for dir := path.Dir(name); dir != "."; dir = path.Dir(dir) {
-		info, err := tree.Lstat(dir)
-		if err == nil {
-			return info.IsDir()
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return false
-		}
-	}
-	return true
 }
 
 // globsOf gives those of some container paths that are in the volume, relative to it.

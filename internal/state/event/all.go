@@ -63,5 +63,6 @@ func All() []Fields {
 		OutputsSkipped{},
 		DanglingLinks{},
 		CollectFailed{},
+		HostLeftOut{},
 	}
 }

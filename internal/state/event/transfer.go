@@ -26,6 +26,7 @@ const (
 	KindOutputsSkipped     Kind = "outputs_skipped"
 	KindDanglingLinks      Kind = "dangling_links"
 	KindCollectFailed      Kind = "collect_failed"
+	KindHostLeftOut        Kind = "host_left_out"
 )
 
 // CheckpointStuck is a checkpoint that cannot leave its site.
@@ -176,6 +177,15 @@ type DanglingLinks struct {
 type CollectFailed struct {
 	Cause Cause `json:"cause"`
 }
+
+// HostLeftOut is a host with outputs that could not be collected, after the head was lost.
+type HostLeftOut struct {
+	Host  string `json:"host"`
+	Cause Cause  `json:"cause"`
+}
+
+// Kind implements Fields.
+func (HostLeftOut) Kind() Kind { return KindHostLeftOut }
 
 // Kind implements Fields.
 func (CheckpointStuck) Kind() Kind { return KindCheckpointStuck }
