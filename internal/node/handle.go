@@ -103,7 +103,7 @@ func (n *node) handleStart(ctx context.Context, _ rpc.Caller, r peercall.StartRe
 func (n *node) health() nodecall.Health {
 	h := nodecall.Health{Rank: n.config.Rank, Running: n.current.Get() != nil}
 	if n.head != nil {
-		h.Phase = n.head.Phase()
+		h.Phase = n.head.Journal().Phase()
 	}
 	return h
 }
@@ -111,7 +111,7 @@ func (n *node) health() nodecall.Health {
 // report reports to the user something, by way of the head's journal.
 func (n *node) report(text string) {
 	if n.head != nil {
-		n.head.Say(n.head.Phase(), text)
+		n.head.Journal().Say(n.head.Journal().Phase(), text)
 		return
 	}
 	if c := n.pool.headConn(); c != nil {

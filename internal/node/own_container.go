@@ -35,7 +35,7 @@ func (n *node) maker() *maker {
 		images: n.images, memory: n.memory, links: n.links, machine: n.machine, current: n.current, emulates: &n.emulates,
 		say: func(text string) {
 			if n.head != nil {
-				n.head.Say(core.PhaseStart, text)
+				n.head.Journal().Say(core.PhaseStart, text)
 			}
 		},
 	}

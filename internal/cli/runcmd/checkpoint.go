@@ -25,15 +25,15 @@ type askedView struct {
 
 // printAsked writes what was asked of which run, as it was then, where that is wanted as
 // JSON.
-func (a *Commands) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
+func (a *ResumeCommands) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
 	if err != nil || !asJSON {
-		return a.inJSON(runOptions{asJSON: asJSON}, err)
+		return New(a.Workspace, nil).inJSON(runOptions{asJSON: asJSON}, err)
 	}
 	return a.WriteJSON(askedView{run.ID, run.Name, run.State, goesOn})
 }
 
 // CheckpointCommand returns the command `checkpoint`.
-func (a *Commands) CheckpointCommand() *cobra.Command {
+func (a *ResumeCommands) CheckpointCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
@@ -60,7 +60,7 @@ meanwhile. The method depends on the Beefile's checkpoint:
 }
 
 // checkpoint reports which run one is taken, and whether its job continues where it is.
-func (a *Commands) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
+func (a *ResumeCommands) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, false, err
@@ -85,7 +85,7 @@ func (a *Commands) checkpoint(ctx context.Context, word string) (run state.Run, 
 }
 
 // MoveCommand returns the command `move`.
-func (a *Commands) MoveCommand() *cobra.Command {
+func (a *ResumeCommands) MoveCommand() *cobra.Command {
 	var (
 		sites  []string
 		asJSON bool
@@ -111,7 +111,7 @@ A run that waits in a queue, or for any site, is sent to the sites of --site.`,
 	return c
 }
 
-func (a *Commands) move(ctx context.Context, word string, names []string) (state.Run, error) {
+func (a *ResumeCommands) move(ctx context.Context, word string, names []string) (state.Run, error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, err

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func (a *Commands) newCheckpointExportCommand() *cobra.Command {
+func (a *ResumeCommands) newCheckpointExportCommand() *cobra.Command {
 	var (
 		attempt int
 		asJSON  bool
@@ -36,7 +36,7 @@ may lead anywhere.`,
 	return c
 }
 
-func (a *Commands) exportCheckpoint(ctx context.Context, word, dir string, attempt int, asJSON bool) error {
+func (a *ResumeCommands) exportCheckpoint(ctx context.Context, word, dir string, attempt int, asJSON bool) error {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err

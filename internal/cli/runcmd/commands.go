@@ -9,7 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 )
 
-// Commands makes the commands that start, plan, continue and move runs.
+// Commands makes the commands run, plan, check and vm restore over one workspace.
 type Commands struct {
 	*workspace.Workspace
 	follow func(ctx context.Context, s *workspace.Session, run string) error
@@ -20,3 +20,9 @@ type Commands struct {
 func New(w *workspace.Workspace, follow func(ctx context.Context, s *workspace.Session, run string) error) *Commands {
 	return &Commands{w, follow}
 }
+
+// ResumeCommands makes the commands resume, checkpoint and move over one workspace.
+type ResumeCommands struct{ *workspace.Workspace }
+
+// NewResume returns the commands over a workspace.
+func NewResume(w *workspace.Workspace) *ResumeCommands { return &ResumeCommands{w} }

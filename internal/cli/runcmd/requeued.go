@@ -55,8 +55,8 @@ func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, s
 	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
 	lock, err := s.Store.Locks().Acquire(run.ID)
 	if core.IsKind(err, core.Busy) {
-		if run, _, err = a.settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
-			lock, err = a.lockSuspended(ctx, s, run)
+		if run, _, err = NewResume(a.Workspace).settle(ctx, s, run, settling); err == nil && run.State.Resumable() {
+			lock, err = NewResume(a.Workspace).lockSuspended(ctx, s, run)
 		}
 		if err == nil && lock == nil { // another process has it, and continues it
 			return true, a.followToItsEnd(ctx, s, run, o)
@@ -67,7 +67,7 @@ func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, s
 	}
 	if run, err = s.Store.Run(ctx, run.ID); err == nil && run.State.Resumable() {
 		var sites []spec.Site
-		if sites, err = a.inAllocation(run); err == nil {
+		if sites, err = NewResume(a.Workspace).inAllocation(run); err == nil {
 			run, err = s.Resume(ctx, run, sites)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 )
 
 // ResumeCommand returns the command `resume`.
-func (a *Commands) ResumeCommand() *cobra.Command {
+func (a *ResumeCommands) ResumeCommand() *cobra.Command {
 	var (
 		sites  []string
 		from   string
@@ -57,7 +57,7 @@ machine outside the current directory is shown, and you are asked.`,
 }
 
 // resume gives the run that continues.
-func (a *Commands) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust) (state.Run, error) {
+func (a *ResumeCommands) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust) (state.Run, error) {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return state.Run{}, err
@@ -99,7 +99,7 @@ const settling = time.Minute
 // settle has a controller look what has become of a run on record as unfinished that none
 // has, or waits while one does so that has just taken it over: what it has left may be all
 // that it takes to continue. goes means that it need not be resumed.
-func (a *Commands) settle(ctx context.Context, s *workspace.Session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
+func (a *ResumeCommands) settle(ctx context.Context, s *workspace.Session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
 	settled := func() bool { return run.State.Final() || run.State.Resumable() }
 	if settled() {
 		return run, false, nil
@@ -137,7 +137,7 @@ func (a *Commands) settle(ctx context.Context, s *workspace.Session, run state.R
 
 // justTaken reports whether a run's controller has taken it over from another one a moment
 // ago: it has not begun the run's present attempt.
-func (a *Commands) justTaken(ctx context.Context, s *workspace.Session, run state.Run) (bool, error) {
+func (a *ResumeCommands) justTaken(ctx context.Context, s *workspace.Session, run state.Run) (bool, error) {
 	taken := s.Store.Locks().Taken(run.ID)
 	attempts, err := s.Store.Attempts(ctx, run.ID)
 	if n := len(attempts); err != nil || n == 0 || attempts[n-1].Started.After(taken) {
@@ -147,7 +147,7 @@ func (a *Commands) justTaken(ctx context.Context, s *workspace.Session, run stat
 }
 
 // sendElsewhere has a run that waits for hosts go to other sites.
-func (a *Commands) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
+func (a *ResumeCommands) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
 	if err := s.SendElsewhere(ctx, run, sites); err != nil {
 		return err
 	}
@@ -156,7 +156,7 @@ func (a *Commands) sendElsewhere(ctx context.Context, s *workspace.Session, run 
 }
 
 // goOnWithout has a run continue without the site that it waits for.
-func (a *Commands) goOnWithout(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
+func (a *ResumeCommands) goOnWithout(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
 	text, err := s.HoldLost(ctx, run, sites)
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ func (a *Commands) goOnWithout(ctx context.Context, s *workspace.Session, run st
 }
 
 // takeOver continues with a run of another machine's, on given sites or all.
-func (a *Commands) takeOver(ctx context.Context, s *workspace.Session, word string, names []string, from string, t console.Trust) (state.Run, error) {
+func (a *ResumeCommands) takeOver(ctx context.Context, s *workspace.Session, word string, names []string, from string, t console.Trust) (state.Run, error) {
 	store, err := spec.AbsoluteStore(from)
 	if err != nil {
 		return state.Run{}, &core.Error{Kind: core.Invalid, Op: "read --from", Object: from, Err: err}
@@ -191,7 +191,7 @@ const tidying = 3 * time.Minute
 
 // lockSuspended takes a suspended run, from a controller that has it as soon as that is done
 // with it. Where that has continued it as well, as was asked, there is no lock.
-func (a *Commands) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
+func (a *ResumeCommands) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
 	for begun, reported := time.Now(), false; ; {
 		lock, err := s.Store.Locks().Acquire(run.ID)
 		switch {
@@ -219,7 +219,7 @@ func (a *Commands) lockSuspended(ctx context.Context, s *workspace.Session, run 
 
 // inAllocation returns the sites on which a run continues that is resumed in an allocation of
 // Slurm's; none outside of one.
-func (a *Commands) inAllocation(run state.Run) ([]spec.Site, error) {
+func (a *ResumeCommands) inAllocation(run state.Run) ([]spec.Site, error) {
 	allocation := workspace.Allocation()
 	if allocation == "" {
 		return nil, nil
@@ -232,7 +232,7 @@ func (a *Commands) inAllocation(run state.Run) ([]spec.Site, error) {
 }
 
 // goOn has a suspended run continue in the background.
-func (a *Commands) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
+func (a *ResumeCommands) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
 	var err error
 	if len(sites) == 0 {
 		sites, err = a.inAllocation(run)

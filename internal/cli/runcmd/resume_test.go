@@ -39,7 +39,7 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 			}
 		})
 		var reported strings.Builder
-		a := New(workspace.New(io.Discard, &reported, "0.1.0"), nil)
+		a := NewResume(workspace.New(io.Discard, &reported, "0.1.0"))
 		got, goes, err := a.settle(t.Context(), &workspace.Session{Workspace: a.Workspace, Controller: &control.Controller{Store: store}}, run, 10*supervisor.TakeInterval)
 		if err != nil || got.State != c.becomes || goes != c.goes || !strings.Contains(reported.String(), "another bee process looks what has become of it") {
 			t.Errorf("%s: %+v, %v, %v, %q", name, got, goes, err, reported.String())

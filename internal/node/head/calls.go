@@ -84,7 +84,7 @@ func (h *Head) hear(s *rpc.Server) {
 	})
 	rpc.HandleStream(s, peercall.CallCarry, h.peers.Carry)
 	rpc.Handle(s, peercall.CallNote, func(_ context.Context, _ rpc.Caller, r peercall.Note) (rpc.None, error) {
-		h.Say(h.Phase(), core.Printable(r.Text, peercall.MaxText))
+		h.journal.Say(h.journal.Phase(), core.Printable(r.Text, peercall.MaxText))
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, peercall.CallFailed, func(_ context.Context, c rpc.Caller, f peercall.Failure) (rpc.None, error) {

@@ -167,11 +167,8 @@ func assemble(of Parts, j *journal.Journal, output *tasklog.Writer) *Head {
 // SetAddrs records the ip:port at which the head is found.
 func (h *Head) SetAddrs(addrs []string) { h.addrs = addrs }
 
-// Phase is the phase of the attempt.
-func (h *Head) Phase() core.Phase { return h.journal.Phase() }
-
-// Say reports something to the user.
-func (h *Head) Say(phase core.Phase, text string) { h.journal.Say(phase, text) }
+// Journal has the events and phases of the attempt.
+func (h *Head) Journal() *journal.Journal { return h.journal }
 
 // Fail ends the attempt because of the head's own host.
 func (h *Head) Fail(why *core.Error) { h.hosts.fail(0, why) }

@@ -116,7 +116,7 @@ func (c *chosen) below(root *fsutil.Root, name string) string {
 // volumeGlobs are the outputs that are in the volume, relative to it.
 func (h *Head) volumeGlobs() []string {
 	wanted := h.plan.Outputs
-	if h.volumeWanted() && !h.plan.SavesVM() { // what other hosts saved goes along
+	if h.saver.wantsVolume() && !h.plan.SavesVM() { // what other hosts saved goes along
 		wanted = append(append([]string{}, wanted...), h.plan.Checkpoint.Paths...)
 		if len(h.plan.Checkpoint.Paths) == 0 {
 			wanted = append(wanted, h.plan.Volume)
@@ -124,7 +124,3 @@ func (h *Head) volumeGlobs() []string {
 	}
 	return globsOf(h.plan, wanted)
 }
-
-// volumeWanted reports whether all that the volume holds is wanted: the run continues from
-// it or, where the job was asked to write its checkpoint and did not end, its user may.
-func (h *Head) volumeWanted() bool { return h.saver.saved || h.saver.asked }

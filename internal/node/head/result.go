@@ -45,7 +45,7 @@ func (h *Head) conclude(err error) *plan.Result {
 			r.Exit, r.Kind, r.Message, r.Remedy = nil, core.KindOf(berr).String(), berr.Error(), core.Remedy(berr)
 		}
 	}
-	uerr := h.image.unload(h.saver.snapshot > 0, h.volumeWanted(), globs)
+	uerr := h.image.unload(h.saver.snapshot > 0, h.saver.wantsVolume(), globs)
 	if uerr != nil {
 		r.Exit, r.Continue, r.TakenBack = nil, false, false
 		r.Kind, r.Message, r.Remedy = core.KindOf(uerr).String(), uerr.Error(), core.Remedy(uerr)

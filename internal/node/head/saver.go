@@ -57,6 +57,10 @@ func (s *saver) setRunning(ctx context.Context) {
 	s.running = ctx
 }
 
+// wantsVolume reports whether all that the volume holds is wanted: the run continues from
+// it or, where the job was asked to write its checkpoint and did not end, its user may.
+func (s *saver) wantsVolume() bool { return s.saved || s.asked }
+
 // savingFor reports why the job shall write its checkpoint when its attempt ends for a
 // cause; false: it shall not. Before its command runs there is nothing to save:
 // what a half-done setup leaves is no state from which a run could continue.

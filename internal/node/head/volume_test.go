@@ -130,7 +130,7 @@ func TestADataImageThereAndBack(t *testing.T) {
 			if err := (dataimage.Tools{}).Make(t.Context(), plan.VolumeImagePath(dir), inside, 128<<20); err != nil {
 				t.Fatal(err)
 			}
-			if err := h.image.unload(h.saver.snapshot > 0, h.volumeWanted(), h.volumeGlobs()); err != nil {
+			if err := h.image.unload(h.saver.snapshot > 0, h.saver.wantsVolume(), h.volumeGlobs()); err != nil {
 				t.Fatal(err)
 			}
 			if got := contents(t, plan.VolumeDir(dir)); !maps.Equal(got, c.want) {
