@@ -178,6 +178,19 @@ func (s *Store) Attempts(ctx context.Context, run string) ([]Attempt, error) {
 	return s.attempts(ctx, "WHERE run=? ORDER BY n", run)
 }
 
+// AllAttempts returns the attempts of every run, in their order, by the run's id.
+func (s *Store) AllAttempts(ctx context.Context) (map[string][]Attempt, error) {
+	list, err := s.attempts(ctx, "ORDER BY run, n")
+	if err != nil {
+		return nil, err
+	}
+	of := map[string][]Attempt{}
+	for _, a := range list {
+		of[a.Run] = append(of[a.Run], a)
+	}
+	return of, nil
+}
+
 // unreleased are the attempts that Unreleased gives. They are found by their index and then
 // sorted (+): in the order of runs, all attempts there ever were would be read.
 const unreleased = "WHERE state<>'closed' AND run NOT IN (SELECT id FROM runs WHERE state='set aside') ORDER BY +run, n"

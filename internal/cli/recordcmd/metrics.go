@@ -40,16 +40,16 @@ func (a *Commands) metrics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	attempts, err := s.Store.AllAttempts(ctx)
+	if err != nil {
+		return err
+	}
 	for _, r := range runs {
-		attempts, err := s.Store.Attempts(ctx, r.ID)
-		if err != nil {
-			return err
-		}
 		var prices map[string]float64
 		if sub, err := control.SubmissionOf(r); err == nil {
 			prices = sub.Prices()
 		}
-		m.Add(r, attempts, prices)
+		m.Add(r, attempts[r.ID], prices)
 	}
 	_, err = m.WriteTo(a.Stdout)
 	return err
