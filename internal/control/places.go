@@ -27,10 +27,17 @@ func (s *Submission) admits(op, id string) func(active []state.Run) error {
 		return nil
 	}
 	return func(active []state.Run) error {
+		others := map[string]Submission{}
 		for _, run := range active {
-			other, err := SubmissionOf(run)
-			if err != nil {
-				continue // one that no bee of this version carries out
+			if other, err := SubmissionOf(run); err == nil { // else no bee of this version carries it out
+				others[run.ID] = other
+			}
+		}
+		before := own.before(others)
+		for _, run := range active {
+			other, known := others[run.ID]
+			if !known || before[run.ID] {
+				continue
 			}
 			if to := own.Job.Collision(&other.Job); to != "" {
 				return errSamePlace(op, s.Job.Name, to, run)

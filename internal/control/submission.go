@@ -51,6 +51,8 @@ type Submission struct {
 	Origin Origin `json:"origin,omitzero"`
 	// Notify are the receivers of the user's sites file; those of the Beefile are in Job.
 	Notify []spec.Notify `json:"notify,omitempty"`
+	// After are the runs of Job.After, as they were found at submission.
+	After []Dependency `json:"after,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 }
@@ -83,8 +85,13 @@ func (s *Submission) encode() (json.RawMessage, error) { return json.Marshal(s) 
 
 // Submit records a new run, and returns it with its lock held: from the first
 // moment the run has a controller, which is this process. Busy: its outputs would come
-// where those of a run do that is not over.
+// where those of a run do that is not over. NotFound, Invalid: so are the runs that it is to
+// begin after.
 func (c *Controller) Submit(ctx context.Context, s Submission) (state.Run, *state.Lock, error) {
+	var err error
+	if s.After, err = c.dependencies(ctx, s.Job.After); err != nil {
+		return state.Run{}, nil, err
+	}
 	return c.submit(ctx, opSubmit, s, func(string) error { return nil })
 }
 

@@ -55,10 +55,23 @@ func runText(e event.Event) string {
 		return fmt.Sprintf("warning: the image that the run began with, %s, is not in the cache any more: it continues with %s", f.Was, f.Is)
 	case event.ForeignAttempt:
 		return foreignText(e, f)
+	case event.SetAside:
+		return "set aside: " + f.Cause.Message
+	case event.Dependency:
+		return fmt.Sprintf("it begins %s of run %s (%s)", dependencyText(f.On), f.Other, f.Name)
 	case event.ForeignAttempts:
 		return fmt.Sprintf("adopted: %d more attempts of the other installation may have hosts", f.Count)
 	}
 	return ""
+}
+
+// dependencyText is how another run has to end before one begins.
+func dependencyText(on string) string {
+	switch on {
+	case "success", "failure":
+		return "after the " + on
+	}
+	return "after the end"
 }
 
 func foreignText(e event.Event, f event.ForeignAttempt) string {

@@ -29,6 +29,9 @@ func (t *Draft) CheckHere() {
 			found = []string{from} // which is not there
 		}
 		for _, p := range found {
+			if _, err := os.Lstat(p); len(j.After) > 0 && errors.Is(err, os.ErrNotExist) {
+				continue // a run before this one may make it
+			}
 			if t.here(at, p) {
 				t.inputHere(at, p)
 			}

@@ -89,6 +89,8 @@ type Job struct {
 	Wait time.Duration `yaml:"wait"`
 	// Retry is how often the run is tried again when its command fails.
 	Retry int `yaml:"retry"`
+	// After are the runs that have to end before this one begins.
+	After []After `yaml:"after" json:",omitempty"`
 	// Notify are the receivers of notifications about the run.
 	Notify []Notify `yaml:"notify" json:",omitempty"`
 

@@ -24,6 +24,8 @@ type Notify struct {
 	Command string `yaml:"command" json:",omitempty"`
 	// Mail is the address of a person.
 	Mail string `yaml:"mail" json:",omitempty"`
+	// SMTP is the mail server that takes the mail; nil: the program sendmail of this machine.
+	SMTP *SMTP `yaml:"smtp" json:",omitempty"`
 }
 
 // Words of Notify.On.
@@ -91,6 +93,7 @@ func (r *report) checkNotify(list []Notify) {
 			r.at(at+".mail", "such as ann@example.org", "%s.mail: %q is no address", at, n.Mail)
 		}
 		r.checkNotifyKey(at, n)
+		r.checkSMTP(at, n)
 	}
 }
 
@@ -175,6 +178,14 @@ func notifyReaches(list []Notify) []Reach {
 		add(".webhook", "sends to", n.Webhook)
 		add(".command", "runs", n.Command)
 		add(".mail", "sends mail to", n.Mail)
+		if n.SMTP != nil {
+			add(".smtp.server", "sends to", n.SMTP.Server)
+			if n.SMTP.Password != nil {
+				add(".smtp.password.env", "uses the variable", n.SMTP.Password.Env)
+				add(".smtp.password.file", "uses the secret in", n.SMTP.Password.File)
+				add(".smtp.password.exec", "runs", n.SMTP.Password.Exec)
+			}
+		}
 		if n.Key != nil {
 			add(".key.env", "uses the variable", n.Key.Env)
 			add(".key.file", "uses the secret in", n.Key.File)
@@ -189,6 +200,9 @@ func completeNotify(list []Notify, absolute func(string) string) {
 	for i := range list {
 		if k := list[i].Key; k != nil && k.File != "" {
 			k.File = absolute(k.File)
+		}
+		if s := list[i].SMTP; s != nil && s.Password != nil && s.Password.File != "" {
+			s.Password.File = absolute(s.Password.File)
 		}
 	}
 }

@@ -58,6 +58,12 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 			words["minItems"] = 1
 		}
 		return oneOf(text, words)
+	case reflect.TypeFor[After]():
+		mapping := m.objectSchema(t, at)
+		on := mapping["properties"].(map[string]any)["on"].(map[string]any)
+		delete(on, "type")
+		on["enum"] = afterWords()
+		return oneOf(text, mapping)
 	case reflect.TypeFor[Output]():
 		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[Build]():

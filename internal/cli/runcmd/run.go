@@ -29,6 +29,7 @@ type runOptions struct {
 	image  string
 	env    []string
 	labels []string
+	after  []string
 	// again is the run to repeat.
 	again string
 	pull  string
@@ -96,6 +97,7 @@ on a terminal Ctrl-C is the command's.`,
 	f.StringVar(&o.again, "again", "", "repeat the job of this `run`, as it was then")
 	a.RunsFlag(c, "again")
 	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
+	f.StringArrayVar(&o.after, "after", nil, "begin when another run has succeeded; `RUN:failure` when it has not, RUN:end in both cases")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "how `long` to ask again when no site can take the run, instead of the Beefile's wait")
 	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")

@@ -162,6 +162,12 @@ func (l *likeDocker) change(draft *spec.Draft, given func(string) bool) error {
 	return nil
 }
 
+// setAfter adds a run that has to end before.
+func setAfter(draft *spec.Draft, text string) {
+	draft.Job.After = append(draft.Job.After, spec.ParseAfter(text))
+	draft.Flag(fmt.Sprintf("after[%d]", len(draft.Job.After)-1), "--after")
+}
+
 // mount adds a directory of the site. As for docker, the job may write to it unless `ro`
 // follows.
 func (l *likeDocker) mount(draft *spec.Draft, v string) {

@@ -149,6 +149,9 @@ func (o runOptions) change(draft *spec.Draft) error {
 	for _, l := range o.labels {
 		setLabel(draft, l)
 	}
+	for _, r := range o.after {
+		setAfter(draft, r)
+	}
 	if policies := []string{"missing", "always", "never"}; !slices.Contains(policies, o.pull) {
 		draft.Refuse("--pull", "one of "+strings.Join(policies, ", "), "%q is not known", o.pull)
 	}

@@ -31,6 +31,16 @@ func (c *Collector) Forget(ctx context.Context, run state.Run, leaving Leaving) 
 			return err
 		}
 	}
+	waiting, err := c.Needed(ctx, run.ID)
+	if err != nil {
+		return err
+	}
+	if waiting != "" {
+		return &core.Error{
+			Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("run %s waits for how it ended", waiting),
+			Remedy: "Wait until that one has begun, or end it: `bee stop " + waiting + "`.",
+		}
+	}
 	held, err := c.heldOn(ctx, run)
 	if err != nil {
 		return err

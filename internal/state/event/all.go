@@ -15,6 +15,8 @@ func All() []Fields {
 		ImageReplaced{},
 		ForeignAttempt{},
 		ForeignAttempts{},
+		Dependency{},
+		SetAside{},
 		Ended{},
 		Waited{},
 		NotificationFailed{},

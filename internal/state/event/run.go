@@ -16,6 +16,8 @@ const (
 	KindImageReplaced     Kind = "image_replaced"
 	KindForeignAttempt    Kind = "foreign_attempt"
 	KindForeignAttempts   Kind = "foreign_attempts"
+	KindDependency        Kind = "dependency"
+	KindSetAside          Kind = "set_aside"
 )
 
 // Note is an event of an earlier version of bee, which stored only a text.
@@ -92,6 +94,24 @@ type ForeignAttempt struct {
 type ForeignAttempts struct {
 	Count int `json:"count"`
 }
+
+// Dependency is another run that the run waits for.
+type Dependency struct {
+	Other string `json:"other"` // its id
+	Name  string `json:"name"`
+	On    string `json:"on"` // how it has to end
+}
+
+// SetAside is the end of a controller that no later one would come through either.
+type SetAside struct {
+	Cause Cause `json:"cause"`
+}
+
+// Kind implements Fields.
+func (SetAside) Kind() Kind { return KindSetAside }
+
+// Kind implements Fields.
+func (Dependency) Kind() Kind { return KindDependency }
 
 // Kind implements Fields.
 func (Note) Kind() Kind { return KindNote }
