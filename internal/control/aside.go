@@ -84,7 +84,9 @@ func (c *Controller) setAside(ctx context.Context, id string, why error) (state.
 	run.Kind, run.Message = core.Permanent.String(), core.Printable("its controller cannot continue it: "+why.Error(), maxText)
 	run.Remedy = fmt.Sprintf("What it has on its site is left there. `bee resume %s` tries again, such as with another version of bee; `bee stop %s` ends it, and what was not collected is removed. The stack is in %s: please report it.",
 		id, id, StackPath(c.Store.RunDir(id)))
-	return run, c.Store.PutRun(ctx, run)
+	aside := event.Event{Run: id, Time: time.Now(), Fields: event.SetAside{Cause: event.Cause{Kind: run.Kind, Message: run.Message, Remedy: run.Remedy}}}
+	_, err = c.Store.Write(ctx, state.Change{Run: &run, Events: []event.Event{aside}})
+	return run, err
 }
 
 // SetAside sets a run aside whose controllers crash, with the reason and the runtime's text

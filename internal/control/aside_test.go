@@ -13,6 +13,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
@@ -66,6 +67,9 @@ func TestAPanicSetsTheRunAside(t *testing.T) {
 			stack, err := os.ReadFile(StackPath(w.Store.RunDir(run.ID)))
 			if err != nil || !strings.Contains(string(stack), "panickingHead") {
 				t.Errorf("the stack: %s, %v", stack, err)
+			}
+			if last, is, err := w.Store.History().Last(t.Context(), run.ID); err != nil || !is || !last.Is(event.KindSetAside) {
+				t.Errorf("the last event: %+v, %v, %v", last, is, err)
 			}
 			// It stays so, and no command starts a controller for it.
 			dialled = 0

@@ -54,7 +54,7 @@ func (n *Notifier) read(ctx context.Context) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
-	events, err := n.Store.History().Events(ctx, run.ID, event.KindEnded, event.KindMoved, event.KindSuspended, event.KindWaited)
+	events, err := n.Store.History().Events(ctx, run.ID, event.KindEnded, event.KindMoved, event.KindSuspended, event.KindSetAside, event.KindWaited)
 	return found{run, events}, err
 }
 
@@ -125,7 +125,7 @@ func wordOf(r *Receiver, e event.Event) string {
 		}
 	case event.Moved:
 		words = []string{spec.NotifyMoved}
-	case event.Suspended:
+	case event.Suspended, event.SetAside:
 		words = []string{spec.NotifySuspended}
 	case event.Waited:
 		for _, l := range r.Waiting() {

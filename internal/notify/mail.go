@@ -44,11 +44,15 @@ func sendmail() (string, error) {
 const maxSubject = 200
 
 // message is a mail about an event. No text of a job can add a line to its head, as the
-// subject is one encoded word, and the body is encoded.
-func message(to string, run state.Run, id string, e notification, text string) []byte {
+// subject is one encoded word, and the body is encoded. Without from, the program that takes
+// the mail adds the sender.
+func message(from, to string, run state.Run, id string, e notification, text string) []byte {
 	var b bytes.Buffer
 	subject := strings.ReplaceAll(core.Printable(fmt.Sprintf("bee: run %s (%s): %s, %s", run.Name, run.ID, e.word, run.State), maxSubject), "\n", " ")
 	head := func(name, value string) { fmt.Fprintf(&b, "%s: %s\n", name, value) }
+	if from != "" {
+		head("From", from)
+	}
 	head("To", to)
 	head("Subject", mime.QEncoding.Encode("utf-8", subject))
 	head("Date", time.Now().Format(time.RFC1123Z))

@@ -8,6 +8,7 @@ package notify
 import (
 	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"io/fs"
 	"log/slog"
@@ -44,6 +45,10 @@ type Notifier struct {
 
 	// first is the pause before the second try; 0: firstPause.
 	first time.Duration
+	// roots, if set, are in place of the machine's own certificates of authorities.
+	roots *x509.CertPool
+	// tlsPort is a port like spec.SMTPPort.
+	tlsPort string
 }
 
 const (

@@ -279,7 +279,7 @@ func TestMail(t *testing.T) {
 	if err != nil || !strings.Contains(head, "Subject: bee: run pi (aaaabbbb): ended, failed\n") || !strings.Contains(body, "X-Evil: no\n") || !strings.Contains(body, "=C3=BCbel") || strings.Contains(string(text), "\r") {
 		t.Errorf("%v:\n%s", err, text)
 	}
-	evil := string(message("ann@example.org", state.Run{ID: run, Name: "x\r\nBcc: eve@example.org\u202e"}, "id", notification{word: "ended"}, ""))
+	evil := string(message("", "ann@example.org", state.Run{ID: run, Name: "x\r\nBcc: eve@example.org\u202e"}, "id", notification{word: "ended"}, ""))
 	if lines := strings.Count(evil, "\n"); strings.Contains(evil, "\nBcc") || strings.Contains(evil, "\r") || lines != 9 {
 		t.Errorf("%d lines:\n%s", lines, evil)
 	}
@@ -304,6 +304,22 @@ func TestWaiting(t *testing.T) {
 	}
 	if e, is := n.next(f.events, 0, 0); !is || e.word != "waiting" || e.Seq != 1 {
 		t.Errorf("got %+v, %v", e, is)
+	}
+}
+
+// TestARunThatIsSetAside waits for its user like one that is suspended.
+func TestARunThatIsSetAside(t *testing.T) {
+	e := event.Event{Run: run, Fields: event.SetAside{Cause: event.Cause{Message: "boom"}}}
+	if got := wordOf(&Receiver{}, e); got != spec.NotifySuspended {
+		t.Errorf("by default its word is %q", got)
+	}
+	if got := wordOf(&Receiver{Notify: spec.Notify{On: []string{spec.NotifyEnded}}}, e); got != "" {
+		t.Errorf("who wants no such event gets %q", got)
+	}
+	n := notifierOf(t, state.Run{State: state.SetAside}, spec.Notify{Mail: "ann@example.org"})
+	n.add(t, e.Fields)
+	if is, err := n.Pending(t.Context()); err != nil || !is {
+		t.Errorf("%v: nothing is to send", err)
 	}
 }
 

@@ -53,7 +53,10 @@ func (n *Notifier) send(ctx context.Context, r Receiver, run state.Run, e notifi
 		if err != nil {
 			return err
 		}
-		return mail(ctx, r.Mail, message(r.Mail, run, id, e, text))
+		if r.SMTP != nil {
+			return n.submitMail(ctx, r, run, id, e, text)
+		}
+		return mail(ctx, r.Mail, message("", r.Mail, run, id, e, text))
 	}
 	body, err := n.Body(ctx, run)
 	if err != nil {
