@@ -69,6 +69,9 @@ const (
 // awaitDependencies waits until the runs have ended that the run is to begin after. Where it
 // cannot begin, out is its end.
 func (d *drive) awaitDependencies(ctx context.Context) (out outcome, begins bool, err error) {
+	if len(d.sub.After) == 0 {
+		return outcome{}, true, nil
+	}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
 	for pause := firstLookAtDependencies; ; pause = min(2*pause, longestLookAtDependencies) {

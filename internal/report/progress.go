@@ -55,6 +55,8 @@ func Why(r state.Run, attempts []state.Attempt, last event.Event) string {
 		text = r.Message
 	case last.Fields != nil && slices.Contains(waiting(), last.Fields.Kind()):
 		return Sentence(last)
+	case last.Is(event.KindDependency) && len(attempts) == 0:
+		return Sentence(last)
 	case r.State == state.Queued && len(attempts) == 0:
 		text = "its first attempt has not begun"
 	case r.State == state.Queued:
