@@ -40,7 +40,8 @@ func TestAfter(t *testing.T) {
 	for _, pid := range b.Controllers() {
 		testkit.Kill(pid)
 	}
-	b.Must("stop", "mesh") // which starts another supervisor
+	b.Must("stop", "mesh")
+	b.Must("supervise") // starts another one
 	if r := b.Try("wait", model); r.Code != 0 {
 		t.Fatal(b.Explained(model, "it does not begin"))
 	}
