@@ -59,7 +59,7 @@ func (w walker) walk(ctx context.Context) (outcome, error) {
 // round asks every site once, from the first one of this walk on. It gives what
 // became of the run, or why no site has taken it.
 func (w walker) round(ctx context.Context) (outcome, []passed, error) {
-	if _, err := (moveRequests{w.d}).apply(ctx, ""); err != nil {
+	if _, err := moveRequests(w).apply(ctx, ""); err != nil {
 		return outcome{}, nil, err
 	}
 	sites, none := w.ordered(ctx), []passed{}
@@ -75,7 +75,7 @@ func (w walker) round(ctx context.Context) (outcome, []passed, error) {
 			w.d.unsent = time.Time{}
 		}
 		if out.moved || out.next {
-			if sent, err = (moveRequests{w.d}).apply(ctx, site.Name); err != nil {
+			if sent, err = moveRequests(w).apply(ctx, site.Name); err != nil {
 				return outcome{}, nil, err
 			}
 		}
@@ -161,7 +161,7 @@ func (w walker) rest(ctx context.Context, none []passed, pause time.Duration) (s
 	}
 	work, cancel := w.d.untilStop(ctx)
 	defer cancel()
-	if (moveRequests{w.d}).wait(work, pause) == nil {
+	if moveRequests(w).wait(work, pause) == nil {
 		return false, nil
 	}
 	if w.d.stopAsked() {

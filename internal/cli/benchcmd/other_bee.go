@@ -170,7 +170,7 @@ func (b *otherBee) run(ctx context.Context, stop <-chan struct{}, file, name str
 		}
 	}()
 	if err := c.Wait(); err != nil {
-		return strings.TrimSpace(output.Printable(first.String())), nil //nolint:nilerr // the record says how the run ended
+		return strings.TrimSpace(output.Printable(first.String())), nil // the record says how the run ended
 	}
 	return "", nil
 }

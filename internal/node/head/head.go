@@ -244,12 +244,16 @@ func saveGrace(p *plan.Plan) time.Duration {
 }
 
 // errSlotEnds is why an attempt ends that has used up its time.
-var errSlotEnds = &core.Error{Kind: core.Lost, Err: errors.New("the site's time slot has ended before the job"),
-	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run continues elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/how-to/checkpoints.md has recipes, also for programs that cannot save themselves."}
+var errSlotEnds = &core.Error{
+	Kind: core.Lost, Err: errors.New("the site's time slot has ended before the job"),
+	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run continues elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/how-to/checkpoints.md has recipes, also for programs that cannot save themselves.",
+}
 
 // errTakenBack is the same for a site that takes its hosts back before.
-var errTakenBack = &core.Error{Kind: core.Lost, Err: errors.New("the site has taken its hosts back"),
-	Remedy: "Its batch job was cancelled, preempted, or at the end of its time. With `checkpoint:` in the Beefile a run continues elsewhere."}
+var errTakenBack = &core.Error{
+	Kind: core.Lost, Err: errors.New("the site has taken its hosts back"),
+	Remedy: "Its batch job was cancelled, preempted, or at the end of its time. With `checkpoint:` in the Beefile a run continues elsewhere.",
+}
 
 // WatchNotice ends the attempt when the site gives notice.
 func (h *Head) WatchNotice(ctx context.Context) {

@@ -17,8 +17,10 @@ import (
 
 // errInputLost is why an attempt ends whose command would take a part of its input for all
 // of it.
-var errInputLost = &core.Error{Kind: core.Permanent, Err: errors.New("the process that passes it standard input, or its terminal, has gone"),
-	Remedy: "Run it again, and leave `bee run` running. A job that reads files, by `inputs:`, needs neither -i nor -t."}
+var errInputLost = &core.Error{
+	Kind: core.Permanent, Err: errors.New("the process that passes it standard input, or its terminal, has gone"),
+	Remedy: "Run it again, and leave `bee run` running. A job that reads files, by `inputs:`, needs neither -i nor -t.",
+}
 
 // jobInput is what the job's command reads from its user: it comes from the controller,
 // over one connection at a time.
