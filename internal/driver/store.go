@@ -105,8 +105,13 @@ func RunName(user, run string) string { return user + "@" + run }
 // ParseRunName is the inverse of RunName.
 func ParseRunName(name string) (user, run string, ok bool) {
 	user, run, ok = strings.Cut(name, "@")
-	return user, run, ok && nameForm.MatchString(user) && nameForm.MatchString(run)
+	return user, run, ok && isName(user) && isName(run)
 }
 
-// nameForm is the form of the names of installations and runs.
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$`)
+// nameForm is the form of the names of installations and runs. The bound is not in the
+// pattern: every start of bee would unfold it.
+var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]*$`)
+
+const longestName = 64
+
+func isName(text string) bool { return len(text) <= longestName && nameForm.MatchString(text) }

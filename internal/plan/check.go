@@ -32,8 +32,15 @@ const (
 	maxAddrs    = 256
 )
 
-// runtimeForm is the form of a runtime's name.
-var runtimeForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.+-]{0,31}$`)
+// runtimeForm is the form of a runtime's name. The bound is not in the pattern: every start
+// of bee would unfold it.
+var runtimeForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.+-]*$`)
+
+const longestRuntime = 32
+
+func isRuntime(name string) bool {
+	return len(name) <= longestRuntime && runtimeForm.MatchString(name)
+}
 
 // refusal collects the first thing that is wrong.
 type refusal struct{ err error }
@@ -61,7 +68,7 @@ func (r *refusal) phase(p core.Phase) {
 func (r *refusal) runtimes(names []string, asked Asked) {
 	r.unless(len(names) <= asked.Nodes, "runtimes are %d, expected %d at most", len(names), asked.Nodes)
 	for _, name := range names {
-		r.unless(name == "" || runtimeForm.MatchString(name), "runtime is %q, expected a name", core.Printable(name, 40))
+		r.unless(name == "" || isRuntime(name), "runtime is %q, expected a name", core.Printable(name, 40))
 	}
 }
 
@@ -135,7 +142,7 @@ func (r *refusal) node(n *core.NodeReport, asked Asked, seen map[int]bool) {
 		_, err := netip.ParseAddr(n.Addr)
 		r.unless(err == nil, "address of node %d is %q, expected one of IP", n.Rank, core.Printable(n.Addr, 80))
 	}
-	r.unless(n.Runtime == "" || runtimeForm.MatchString(n.Runtime), "runtime of node %d is %q, expected a name", n.Rank, core.Printable(n.Runtime, 40))
+	r.unless(n.Runtime == "" || isRuntime(n.Runtime), "runtime of node %d is %q, expected a name", n.Rank, core.Printable(n.Runtime, 40))
 	number(r, "number of cores", n.Cores, 0, maxCores)
 	n.MemoryUnlimited = core.Printable(n.MemoryUnlimited, maxMessage)
 	err := core.CheckRDMA(n.RDMA)
