@@ -171,8 +171,9 @@ func TestARunWaitsInAStore(t *testing.T) {
 			if home, _ := filepath.Glob(filepath.Join(s.Dir, "state", "runs", "*", "checkpoints", "*")); len(home) > 0 {
 				t.Errorf("at home lies %v", home)
 			}
-			s.Must("checkpoint", "export", s.id, "exported")
-			if files, err := os.ReadDir(filepath.Join(s.Dir, "exported")); err != nil || len(files) == 0 {
+			exported := filepath.Join(s.Dir, "exported")
+			s.Must("checkpoint", "export", s.id, exported)
+			if files, err := os.ReadDir(exported); err != nil || len(files) == 0 {
 				t.Errorf("exported is %v, %v", files, err)
 			}
 			s.Must("--sites", s.laptop(), "resume", "--site", "laptop", s.id)

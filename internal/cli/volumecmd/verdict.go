@@ -95,7 +95,7 @@ func (a *Commands) room(job *spec.Job) int64 {
 	if job.Volume.Disk > 0 || unix.Statfs(a.StateDir, &st) != nil {
 		return int64(job.Volume.Disk)
 	}
-	return int64(st.Bavail) * st.Bsize / 2 //nolint:gosec // less than 2^63 bytes
+	return int64(st.Bavail) * st.Bsize / 2 // less than 2^63 bytes
 }
 
 // measure sends files to a remote, and leaves none.
