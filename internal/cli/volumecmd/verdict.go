@@ -32,7 +32,7 @@ const (
 	// bucketStreams are the parts of a file that the drain sends to a bucket at a time.
 	bucketStreams = 4
 	// mostMeasured bounds all of it.
-	mostMeasured = 30 * time.Second
+	mostMeasured = 2 * time.Minute
 	// fewBursts are simulated where nothing bounds their number.
 	fewBursts, mostBursts = 6, 100
 	// gain is by which part the job has to end earlier for a buffer to pay.
@@ -95,7 +95,7 @@ func (a *Commands) room(job *spec.Job) int64 {
 	if job.Volume.Disk > 0 || unix.Statfs(a.StateDir, &st) != nil {
 		return int64(job.Volume.Disk)
 	}
-	return int64(st.Bavail) * st.Bsize / 2 // less than 2^63 bytes
+	return int64(st.Bavail) * st.Bsize / 2
 }
 
 // measure sends files to a remote, and leaves none.

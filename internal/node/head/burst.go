@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/journal"
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -25,22 +26,33 @@ type Burst interface {
 	End(ctx context.Context) (notes []string, err error)
 }
 
-// mountBurst mounts the run's volume, where that is a burst buffer, with what was staged. Then
+// burstVolume is the run's volume, where that is a burst buffer.
+type burstVolume struct {
+	config  plan.Config
+	plan    *plan.Plan
+	journal *journal.Journal
+	end     *ending
+	node    Node
+	volumes *volumes
+	mounted Burst // nil: it is not
+}
+
+// mount mounts the run's volume, where that is a burst buffer, with what was staged. Then
 // VolumeDir is empty, and gets the outputs in the end.
-func (h *Head) mountBurst(ctx context.Context) error {
-	if h.plan.Burst == nil {
+func (v *burstVolume) mount(ctx context.Context) error {
+	if v.plan.Burst == nil {
 		return nil
 	}
-	if h.config.Size > 1 {
-		return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: h.plan.Burst.Remote, Err: fmt.Errorf("a burst buffer is for one host, and there are %d", h.config.Size)}
+	if v.config.Size > 1 {
+		return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: v.plan.Burst.Remote, Err: fmt.Errorf("a burst buffer is for one host, and there are %d", v.config.Size)}
 	}
-	b, err := h.node.MountBurst(ctx, *h.plan.Burst)
+	b, err := v.node.MountBurst(ctx, *v.plan.Burst)
 	if err != nil {
 		return err
 	}
-	h.burst = b
-	h.journal.Say(core.PhaseStart, fmt.Sprintf("the volume is a burst buffer on this host's disk, and drained to %s", h.plan.Burst.Remote))
-	return fill(ctx, plan.VolumeDir(h.config.Host.Dir), b.Dir())
+	v.mounted = b
+	v.journal.Say(core.PhaseStart, fmt.Sprintf("the volume is a burst buffer on this host's disk, and drained to %s", v.plan.Burst.Remote))
+	return fill(ctx, plan.VolumeDir(v.config.Host.Dir), b.Dir())
 }
 
 // fill moves what was staged into a volume, in the place of files of the same names. What else is in
@@ -107,38 +119,38 @@ func fillFile(from, to *fsutil.Root, name string, info fs.FileInfo) error {
 	return to.SetTime(name, info.ModTime())
 }
 
-// volumeDir is the directory of this host that containers have as the run's volume.
-func (h *Head) volumeDir() string {
-	if h.burst != nil {
-		return h.burst.Dir()
+// dir is the directory of this host that containers have as the run's volume.
+func (v *burstVolume) dir() string {
+	if v.mounted != nil {
+		return v.mounted.Dir()
 	}
-	return plan.VolumeDir(h.config.Host.Dir)
+	return plan.VolumeDir(v.config.Host.Dir)
 }
 
-// endBurst copies what patterns match from the burst buffer to VolumeDir, unmounts it, and waits until
+// unmount copies what patterns match from the burst buffer to VolumeDir, unmounts it, and waits until
 // it is drained: as long as nobody asks the attempt to end, and then for its grace.
-func (h *Head) endBurst(globs []string) error {
-	if h.burst == nil {
+func (v *burstVolume) unmount(globs []string) error {
+	if v.mounted == nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
-	defer context.AfterFunc(h.end.over, func() {
-		time.AfterFunc(h.plan.Grace, func() { cancel(context.Cause(h.end.over)) })
+	defer context.AfterFunc(v.end.over, func() {
+		time.AfterFunc(v.plan.Grace, func() { cancel(context.Cause(v.end.over)) })
 	})()
-	cerr := h.takeOutputs(ctx, globs)
-	h.journal.Say(core.PhaseRun, "draining the volume to "+h.plan.Burst.Remote)
-	notes, err := h.burst.End(ctx)
+	cerr := v.takeOutputs(ctx, globs)
+	v.journal.Say(core.PhaseRun, "draining the volume to "+v.plan.Burst.Remote)
+	notes, err := v.mounted.End(ctx)
 	for _, note := range notes {
-		h.journal.Remark(core.PhaseRun, note)
+		v.journal.Remark(core.PhaseRun, note)
 	}
-	h.burst = nil
+	v.mounted = nil
 	return errors.Join(err, cerr)
 }
 
-func (h *Head) takeOutputs(ctx context.Context, globs []string) error {
-	volume := h.burst.Dir()
-	tree, err := h.volumes.trees().Open(volume)
+func (v *burstVolume) takeOutputs(ctx context.Context, globs []string) error {
+	volume := v.mounted.Dir()
+	tree, err := v.volumes.trees().Open(volume)
 	if err != nil {
 		return err
 	}
@@ -152,5 +164,5 @@ func (h *Head) takeOutputs(ctx context.Context, globs []string) error {
 			return err
 		}
 	}
-	return treesync.CopyMany(ctx, volume, parts, plan.VolumeDir(h.config.Host.Dir))
+	return treesync.CopyMany(ctx, volume, parts, plan.VolumeDir(v.config.Host.Dir))
 }

@@ -98,7 +98,7 @@ type Head struct {
 	ready   map[string]chan struct{} // closed when this host's cache has an image
 
 	volumes   *volumes
-	burst     Burst // nil: the volume is none
+	burst     *burstVolume
 	image     *imageVolume
 	machines  *machines
 	snapshots *snapshots
@@ -150,6 +150,7 @@ func assemble(of Parts, j *journal.Journal, output *tasklog.Writer) *Head {
 	}
 	h.hosts = newHosts(c, j, h.end)
 	h.volumes = &volumes{config: c, plan: p, journal: j, hosts: h.hosts, peers: of.Peers, spreads: of.Spreads}
+	h.burst = &burstVolume{config: c, plan: p, journal: j, end: h.end, node: of.Node, volumes: h.volumes}
 	h.image = &imageVolume{config: c, plan: p, journal: j, current: of.Current, node: of.Node}
 	h.machines = &machines{config: c, plan: p, hosts: h.hosts, own: of.Machine}
 	h.snapshots = &snapshots{

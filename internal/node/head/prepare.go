@@ -66,10 +66,10 @@ func (h *Head) prepare(ctx context.Context) error {
 	}
 	h.journal.Enter(core.PhaseStart)
 	defer h.journal.End(core.PhaseStart)
-	if err := h.mountBurst(ctx); err != nil {
+	if err := h.burst.mount(ctx); err != nil {
 		return err
 	}
-	if err := container.MakeMountPoints(h.volumeDir(), h.plan); err != nil { // they go into a data image
+	if err := container.MakeMountPoints(h.burst.dir(), h.plan); err != nil { // they go into a data image
 		return err
 	}
 	if err := h.chooseVolume(ctx); err != nil {

@@ -39,7 +39,7 @@ func (h *Head) conclude(err error) *plan.Result {
 	defer cancel()
 	replies := h.endAll(ctx)
 	saved()
-	if berr := h.endBurst(globs); berr != nil {
+	if berr := h.burst.unmount(globs); berr != nil {
 		h.journal.Remark(core.PhaseRun, strings.TrimSpace("warning: "+berr.Error()+". "+core.Remedy(berr)))
 		if r.Exit != nil && r.Exit.Code == 0 {
 			r.Exit, r.Kind, r.Message, r.Remedy = nil, core.KindOf(berr).String(), berr.Error(), core.Remedy(berr)
@@ -156,7 +156,7 @@ func (h *Head) inspect(ctx context.Context) ([]string, error) {
 	}
 	in := mpi.CheckInput{
 		Root: tree, Argv: h.plan.Run, Env: h.current.Get().Env, Hosts: h.config.Size,
-		Volume: h.plan.Volume, VolumeDir: h.volumeDir(), Workdir: h.current.Get().Workdir,
+		Volume: h.plan.Volume, VolumeDir: h.burst.dir(), Workdir: h.current.Get().Workdir,
 		Elsewhere: slices.Collect(maps.Keys(h.plan.Binds)),
 	}
 	for _, m := range h.plan.Mounts {
