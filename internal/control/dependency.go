@@ -35,10 +35,10 @@ func (d Dependency) never(id, why string) error {
 
 // dependencies finds the runs that a job is to begin after. A name means the run that it
 // means now.
-func (c *Controller) dependencies(ctx context.Context, after []spec.After) ([]Dependency, error) {
+func dependencies(ctx context.Context, store *state.Store, after []spec.After) ([]Dependency, error) {
 	var list []Dependency
 	for _, a := range after {
-		run, err := c.Store.FindRun(ctx, a.Run, state.ToReach)
+		run, err := store.FindRun(ctx, a.Run, state.ToReach)
 		if err != nil {
 			return nil, err
 		}
@@ -68,14 +68,14 @@ const (
 
 // awaitDependencies waits until the runs have ended that the run is to begin after. Where it
 // cannot begin, out is its end.
-func (d *drive) awaitDependencies(ctx context.Context) (out outcome, begins bool, err error) {
+func awaitDependencies(ctx context.Context, d *drive) (out outcome, begins bool, err error) {
 	if len(d.sub.After) == 0 {
 		return outcome{}, true, nil
 	}
 	work, cancel := d.untilStop(ctx)
 	defer cancel()
 	for pause := firstLookAtDependencies; ; pause = min(2*pause, longestLookAtDependencies) {
-		waits, err := d.dependency(work)
+		waits, err := dependency(work, d)
 		switch {
 		case d.stopAsked():
 			return outcome{state: state.Stopped, err: errStopped()}, false, nil
@@ -95,7 +95,7 @@ func (d *drive) awaitDependencies(ctx context.Context) (out outcome, begins bool
 
 // dependency returns the first run that has not ended; nil: the run may begin. An error of
 // kind Permanent means that it never can.
-func (d *drive) dependency(ctx context.Context) (waits *Dependency, err error) {
+func dependency(ctx context.Context, d *drive) (waits *Dependency, err error) {
 	for i := range d.sub.After {
 		dep := &d.sub.After[i]
 		run, err := d.c.Store.Run(ctx, dep.Run)
@@ -121,8 +121,8 @@ func (d *drive) dependency(ctx context.Context) (waits *Dependency, err error) {
 }
 
 // neededBy returns a run that has not begun, and waits for the end of another one; "": none.
-func (c *Controller) neededBy(ctx context.Context, id string) (string, error) {
-	runs, err := c.Store.Runs(ctx, state.Filter{Active: true})
+func neededBy(ctx context.Context, store *state.Store, id string) (string, error) {
+	runs, err := store.Runs(ctx, state.Filter{Active: true})
 	if err != nil {
 		return "", err
 	}
@@ -131,7 +131,7 @@ func (c *Controller) neededBy(ctx context.Context, id string) (string, error) {
 		if err != nil || !slices.ContainsFunc(sub.After, func(d Dependency) bool { return d.Run == id }) {
 			continue
 		}
-		attempts, err := c.Store.Attempts(ctx, run.ID)
+		attempts, err := store.Attempts(ctx, run.ID)
 		if err != nil {
 			return "", err
 		}

@@ -54,7 +54,7 @@ func TestDependencies(t *testing.T) {
 			if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(attempts) > 0 {
 				t.Errorf("%v: %d attempts before the other run has ended", err, len(attempts))
 			}
-			if needed, err := w.neededBy(t.Context(), prep.ID); err != nil || needed != run.ID {
+			if needed, err := neededBy(t.Context(), w.Store, prep.ID); err != nil || needed != run.ID {
 				t.Errorf("%v: needed by %q", err, needed)
 			}
 			over := prep
@@ -67,7 +67,7 @@ func TestDependencies(t *testing.T) {
 			if want := strings.ReplaceAll(c.says, "PREP", prep.ID); got.err != nil || got.run.State != c.state || !strings.Contains(got.run.Message, want) {
 				t.Errorf("%v: %+v", got.err, got.run)
 			}
-			if needed, err := w.neededBy(t.Context(), prep.ID); err != nil || needed != "" {
+			if needed, err := neededBy(t.Context(), w.Store, prep.ID); err != nil || needed != "" {
 				t.Errorf("%v: needed by %q, which is over", err, needed)
 			}
 		})

@@ -153,7 +153,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 			}
 			return c.finish(ctx, d.run, outcome{state: state.Failed, err: err})
 		}
-		if out, begins, err := d.awaitDependencies(ctx); err != nil || !begins {
+		if out, begins, err := awaitDependencies(ctx, d); err != nil || !begins {
 			if err != nil {
 				return d.run, err
 			}

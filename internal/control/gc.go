@@ -20,7 +20,7 @@ func (c *Controller) Garbage() *gc.Collector {
 	sent := uploads{c.Store, c.Remote}
 	return &gc.Collector{
 		State: c.Store, Provider: c.Provider, Kept: c.kept(), Waits: func(ctx context.Context, run string) bool { return waitsForSecrets(ctx, c.Store, run) },
-		StoreOf: storeOf, Needed: c.neededBy,
+		StoreOf: storeOf, Needed: func(ctx context.Context, id string) (string, error) { return neededBy(ctx, c.Store, id) },
 		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
 		Uploads: sent.unfinished, AbortUploads: sent.abort,
 		Report: func(message string) { c.say(core.PhaseRelease, message) },

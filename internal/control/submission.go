@@ -89,7 +89,7 @@ func (s *Submission) encode() (json.RawMessage, error) { return json.Marshal(s) 
 // begin after.
 func (c *Controller) Submit(ctx context.Context, s Submission) (state.Run, *state.Lock, error) {
 	var err error
-	if s.After, err = c.dependencies(ctx, s.Job.After); err != nil {
+	if s.After, err = dependencies(ctx, c.Store, s.Job.After); err != nil {
 		return state.Run{}, nil, err
 	}
 	return c.submit(ctx, opSubmit, s, func(string) error { return nil })
