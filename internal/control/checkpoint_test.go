@@ -443,7 +443,7 @@ func TestAnotherControllerMovesARun(t *testing.T) {
 			rec.State = state.Computing
 			if c.keeps {
 				a := attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{}, nil, rec)
-				a.at.lease = &fakeLease{w.sites["a"], owner}
+				a.at.lease = &fakeLease{f: w.sites["a"], owner: owner}
 				if err := a.keeping.keep(t.Context(), &protocol.Result{}); err != nil {
 					t.Fatal(err)
 				}
@@ -472,7 +472,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: n}
 		leaveVolume(t, w.sites["a"].dir, string(rune('0'+n)))
 		a = attemptOf(control(w.Controller, run, Submission{Job: movable()}), &drive{}, spec.Site{}, nil, state.Attempt{Run: run.ID, N: n})
-		a.at.lease = &fakeLease{w.sites["a"], owner}
+		a.at.lease = &fakeLease{f: w.sites["a"], owner: owner}
 		if err := a.keeping.keep(t.Context(), &protocol.Result{}); err != nil {
 			t.Fatal(err)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/transfer"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	guestimage "github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/input"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -34,6 +35,7 @@ import (
 // what is asked of it is counted. It stands for no real site; the real ones
 // are tried by the conformance suite and end to end.
 type fakeSite struct {
+	drivertest.BareProvider
 	mu       sync.Mutex
 	dir      string
 	probe    driver.Facts
@@ -134,13 +136,7 @@ func (f *fakeSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, e
 	return f.lease(r.Owner), nil
 }
 
-func (f *fakeSite) lease(o core.Owner) driver.Lease { return &fakeLease{f, o} }
-
-func (f *fakeSite) Echo(_ context.Context, data []byte) ([]byte, error) { return data, nil }
-
-func (f *fakeSite) TryRuntime(context.Context, string) (runtime, host string, err error) {
-	return "", "", nil
-}
+func (f *fakeSite) lease(o core.Owner) driver.Lease { return &fakeLease{f: f, owner: o} }
 
 func (f *fakeSite) Directories(_ context.Context, wanted []driver.Directory) ([]string, error) {
 	if f.directories == nil {
@@ -151,11 +147,9 @@ func (f *fakeSite) Directories(_ context.Context, wanted []driver.Directory) ([]
 
 func (f *fakeSite) Queue() driver.SiteQueue { return f }
 
-func (l *fakeLease) Disconnect() {}
 func (l *fakeLease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
 	return store.Matches(ctx, tree, m)
 }
-func (l *fakeLease) KeepsFiles() bool { return false }
 
 func (l *fakeLease) TryRuntime(_ context.Context, name string) (runtime, host string, err error) {
 	if l.f.tryRuntime == nil {
@@ -179,8 +173,6 @@ func (l *fakeLease) Autostart() driver.Autostart {
 	return l
 }
 
-func (l *fakeLease) DirectTransfer() driver.DirectTransfer { return nil }
-func (l *fakeLease) StoreAccess() driver.StoreAccess       { return nil }
 func (l *fakeLease) Downloads() driver.Downloader {
 	if l.f.downloads == nil {
 		return nil
@@ -253,6 +245,7 @@ func (f *fakeSite) List(_ context.Context, q core.Owner) ([]core.Handle, error) 
 }
 
 type fakeLease struct {
+	drivertest.BareLease
 	f     *fakeSite
 	owner core.Owner
 }
@@ -279,8 +272,7 @@ func (l *fakeLease) Hosts() []core.Host {
 	}
 	return hosts
 }
-func (l *fakeLease) HasImage(context.Context, int, string) (bool, error) { return true, nil }
-func (l *fakeLease) Deadline() time.Time                                 { return l.f.deadline }
+func (l *fakeLease) Deadline() time.Time { return l.f.deadline }
 func (l *fakeLease) Status(context.Context) (driver.Status, error) {
 	l.f.mu.Lock()
 	still, ends := l.f.still, l.f.ends

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/state"
@@ -55,6 +56,7 @@ func (l *modelLease) vanish() {
 const noticed = 7 * time.Hour
 
 type modelLease struct {
+	drivertest.BareLease
 	s          *modelSite
 	owner      core.Owner
 	dir        string
@@ -78,12 +80,6 @@ type modelLease struct {
 	said    leaseClaims
 }
 
-func (l *modelLease) Disconnect() {}
-
-func (l *modelLease) TryRuntime(context.Context, string) (runtime, host string, err error) {
-	return "", "", nil
-}
-
 func (l *modelLease) Queue() driver.LeaseQueue {
 	if !l.s.queue {
 		return nil
@@ -101,7 +97,6 @@ func (l *modelLease) Autostart() driver.Autostart {
 func (l *modelLease) DirectTransfer() driver.DirectTransfer { return modelTransfer{l} }
 func (l *modelLease) VolumeReuse() driver.VolumeReuse       { return modelReuse{l} }
 func (l *modelLease) StoreAccess() driver.StoreAccess       { return modelStoreAccess{l} }
-func (l *modelLease) Downloads() driver.Downloader          { return nil }
 
 func (l *modelLease) Handle() core.Handle {
 	return core.Handle{Driver: "model", Version: 1, Owner: l.owner, Data: json.RawMessage(`{}`)}
@@ -136,8 +131,6 @@ func (l *modelLease) own() []core.Host {
 	}
 	return hosts
 }
-
-func (l *modelLease) HasImage(context.Context, int, string) (bool, error) { return true, nil }
 
 func (l *modelLease) KeepsFiles() bool { return l.s.keeps }
 func (l *modelLease) Deadline() time.Time {

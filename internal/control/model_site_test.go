@@ -10,10 +10,12 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
 type modelSite struct {
+	drivertest.BareProvider
 	m      *model
 	name   string
 	slot   time.Duration
@@ -100,18 +102,6 @@ func (s *modelSite) Probe(context.Context) (driver.Facts, error) {
 	}
 	return s.liedFacts(driver.Facts{Usable: true}), nil
 }
-
-func (s *modelSite) Echo(_ context.Context, data []byte) ([]byte, error) { return data, nil }
-
-func (s *modelSite) TryRuntime(context.Context, string) (runtime, host string, err error) {
-	return "", "", nil
-}
-
-func (s *modelSite) Directories(context.Context, []driver.Directory) ([]string, error) {
-	return nil, nil
-}
-
-func (s *modelSite) Queue() driver.SiteQueue { return nil }
 
 func (s *modelSite) Acquire(_ context.Context, r driver.Request) (driver.Lease, error) {
 	s.m.step()
