@@ -27,7 +27,7 @@ func (c *Controller) Checkpoints(ctx context.Context, run string) ([]Checkpoint,
 
 // ExportCheckpoint writes a checkpoint of a run into a new directory: see
 // retention.Checkpoints.Export.
-func (c *Controller) ExportCheckpoint(ctx context.Context, run state.Run, attempt int, dir string, damaged func(place string)) (Checkpoint, error) {
+func ExportCheckpoint(ctx context.Context, c *Controller, run state.Run, attempt int, dir string, damaged func(place string)) (Checkpoint, error) {
 	sub, err := SubmissionOf(run)
 	if err != nil {
 		return Checkpoint{}, err
@@ -48,7 +48,7 @@ func (r *controlled) checkpoints() *retention.Checkpoints {
 
 // TryStore tries the store of a run before that is submitted. The error is the one by which
 // the run would fail. Files of the trial are removed again.
-func (c *Controller) TryStore(ctx context.Context, sub Submission) error {
+func TryStore(ctx context.Context, c *Controller, sub Submission) error {
 	if sub.Job.Store == "" {
 		return nil
 	}

@@ -35,7 +35,7 @@ func TestExportOfACheckpoint(t *testing.T) {
 	}
 	in, damaged := t.TempDir(), 0
 	export := func(name string, attempt int) (Checkpoint, error) {
-		return w.ExportCheckpoint(t.Context(), run, attempt, filepath.Join(in, name), func(string) { damaged++ })
+		return ExportCheckpoint(t.Context(), w.Controller, run, attempt, filepath.Join(in, name), func(string) { damaged++ })
 	}
 	exported := func(name string, attempt, want int) {
 		t.Helper()

@@ -155,7 +155,7 @@ func TestAPlanSaysWhyAndWhatItDependsOn(t *testing.T) {
 	w.OpenStore = func(store string) (driver.Store, error) { return dirstore.Store(store), nil }
 	for store, want := range map[string]string{"": "", dir: "", filepath.Join(dir, "not-mounted"): "use the store " + filepath.Join(dir, "not-mounted")} {
 		sub.Job.Store = store
-		err := w.TryStore(t.Context(), sub)
+		err := TryStore(t.Context(), w.Controller, sub)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || core.Remedy(err) == "") {
 			t.Errorf("store %q: %v", store, err)
 		}

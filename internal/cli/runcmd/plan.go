@@ -72,7 +72,7 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 		err = explain(a.Stdout, list)
 	}
 	if err == nil {
-		err = s.TryStore(ctx, sub)
+		err = control.TryStore(ctx, s.Controller, sub)
 	}
 	if err == nil && !asJSON && sub.Job.Volume.Kind == spec.VolumeBurst {
 		err = volumecmd.New(a.Workspace).PrintVerdict(ctx, &sub.Job, priceOf(list))
