@@ -35,7 +35,7 @@ func FileError(what, file string, err error) error {
 // ReadText reads a file of its user's, of which no more than a Beefile may have counts: of one
 // that is too large comes only as much as shows that, and parsing refuses it.
 func ReadText(file string) ([]byte, error) {
-	f, err := os.Open(file) //nolint:forbidigo // the user's own file
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
-	"github.com/bee-hpc/bee/internal/cli/volumecmd"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
@@ -75,7 +74,7 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 		err = control.TryStore(ctx, s.Controller, sub)
 	}
 	if err == nil && !asJSON && sub.Job.Volume.Kind == spec.VolumeBurst {
-		err = volumecmd.New(a.Workspace).PrintVerdict(ctx, &sub.Job, priceOf(list))
+		err = printVerdict(ctx, a.Workspace, &sub.Job, priceOf(list))
 	}
 	if err == nil {
 		err = wrong

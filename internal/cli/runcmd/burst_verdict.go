@@ -1,4 +1,4 @@
-package volumecmd
+package runcmd
 
 import (
 	"context"
@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -45,9 +46,9 @@ type line struct {
 	one, many float64 // bytes per second of one stream, and of manyStreams
 }
 
-// PrintVerdict measures the remote of a job's burst buffer, and prints whether the buffer pays.
+// printVerdict measures the remote of a job's burst buffer, and prints whether the buffer pays.
 // price is that of a host an hour; 0: none.
-func (a *Commands) PrintVerdict(ctx context.Context, job *spec.Job, price float64) error {
+func printVerdict(ctx context.Context, a *workspace.Workspace, job *spec.Job, price float64) error {
 	ctx, cancel := context.WithTimeout(ctx, mostMeasured)
 	defer cancel()
 	fail := func(err error) error {
@@ -81,7 +82,7 @@ func (a *Commands) PrintVerdict(ctx context.Context, job *spec.Job, price float6
 	if err != nil {
 		return err
 	}
-	v, err := verdict(job, far, disk.one, a.room(job), price, ctx.Err)
+	v, err := verdict(job, far, disk.one, bufferRoom(job, a.StateDir), price, ctx.Err)
 	if err != nil {
 		return err
 	}
@@ -89,10 +90,10 @@ func (a *Commands) PrintVerdict(ctx context.Context, job *spec.Job, price float6
 	return err
 }
 
-// room is that of the job's buffer.
-func (a *Commands) room(job *spec.Job) int64 {
+// bufferRoom is how many bytes a buffer of the job in dir may have.
+func bufferRoom(job *spec.Job, dir string) int64 {
 	var st unix.Statfs_t
-	if job.Volume.Disk > 0 || unix.Statfs(a.StateDir, &st) != nil {
+	if job.Volume.Disk > 0 || unix.Statfs(dir, &st) != nil {
 		return int64(job.Volume.Disk)
 	}
 	return int64(st.Bavail) * st.Bsize / 2
