@@ -27,6 +27,8 @@ func TestCompletion(t *testing.T) {
 		"run --site ":    "lab rack",
 		"plan --site ":   "lab rack",
 		"resume --site ": "lab rack",
+
+		"ps --state failed,s": "failed,stopped failed,succeeded failed,suspended",
 	} {
 		words := strings.Split("__complete "+line, " ")
 		if err := d.bee(words...); err != nil {

@@ -46,6 +46,17 @@ func (f statesFlag) String() string { return "" }
 // Type implements pflag.Value.
 func (f statesFlag) Type() string { return "states" }
 
+// completeStates completes the last of the states that a comma parts.
+func completeStates(_ *cobra.Command, _ []string, word string) (words []string, _ cobra.ShellCompDirective) {
+	before := word[:strings.LastIndex(word, ",")+1]
+	for _, s := range state.RunStates() {
+		if w := before + string(s); strings.HasPrefix(w, word) && !strings.Contains(w, " ") { // a shell would take it for two
+			words = append(words, w)
+		}
+	}
+	return words, cobra.ShellCompDirectiveNoFileComp
+}
+
 func isState(word string) bool { return slices.Contains(state.RunStates(), state.RunState(word)) }
 
 func (f *psFilter) flags(c *cobra.Command, w *workspace.Workspace) {
@@ -55,6 +66,9 @@ func (f *psFilter) flags(c *cobra.Command, w *workspace.Workspace) {
 	c.Flags().MarkHidden("status") //nolint:errcheck // it was defined above
 	c.Flags().StringSliceVar(&f.sites, "site", nil, "only runs whose last attempt is on these `sites`")
 	c.Flags().StringArrayVar(&f.labels, "label", nil, "only runs with this label, as `KEY` or KEY=VALUE")
+	if err := c.RegisterFlagCompletionFunc("state", completeStates); err != nil {
+		panic(err) // there is no such flag: a mistake here
+	}
 	c.Flags().StringVar(&f.name, "name", "", "only runs of this `name`, which may be a pattern such as 'md-*'")
 	c.Flags().Var(&f.since, "since", "only runs that were submitted in this last `time`, such as 24h or 7d")
 }
