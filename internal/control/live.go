@@ -92,7 +92,12 @@ func (c *Controller) dialPresent(ctx context.Context, run state.Run, rank int) (
 		return nil, last.N, err
 	}
 	conn, err := dialNode(ctx, run, lease, rank)
-	if err == nil {
+	switch {
+	case err != nil:
+	case len(last.Key) == 0: // it was started after its record was read
+		conn.Close()
+		err = notRunning(run, "there")
+	default:
 		conn, err = c.Secure(ctx, conn, last.Key, rank)
 	}
 	if err != nil {
@@ -119,10 +124,15 @@ func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) 
 	}
 	conn, err := lease.Dial(ctx, hosts[rank].Index, protocol.SocketPath(hosts[rank].Dir, rank))
 	if core.IsKind(err, core.NotFound) {
-		return nil, &core.Error{
-			Kind: core.NotFound, Op: "reach node of run", Object: run.ID, Err: errors.New("it does not run (yet, or any more) on " + hosts[rank].Name),
-			Remedy: "`bee show " + run.ID + "` shows what the run does now. Where it is still being started, try again in a moment.",
-		}
+		return nil, notRunning(run, "on "+hosts[rank].Name)
 	}
 	return conn, err
+}
+
+// notRunning is the error of a node that does not answer where it is to be.
+func notRunning(run state.Run, where string) error {
+	return &core.Error{
+		Kind: core.NotFound, Op: "reach node of run", Object: run.ID, Err: errors.New("it does not run (yet, or any more) " + where),
+		Remedy: "`bee show " + run.ID + "` shows what the run does now. Where it is still being started, try again in a moment.",
+	}
 }

@@ -43,18 +43,23 @@ func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestANodeThatDoesNotListenIsNotThereYet: its hosts are held, but nothing was started on them.
+// TestANodeThatDoesNotListenIsNotThereYet: its hosts are held, but nothing was started on
+// them, or not when its record was read, which has no key.
 func TestANodeThatDoesNotListenIsNotThereYet(t *testing.T) {
-	w := newWorld(t, "a")
-	run := w.submit(t)
-	o := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
-	w.sites["a"].held[o], w.sites["a"].head = true, nil
-	at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
-	if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
-		t.Fatal(err)
-	}
-	_, err := w.DialNode(t.Context(), run, 0)
-	if !core.IsKind(err, core.NotFound) || !strings.Contains(err.Error(), "it does not run (yet") || !strings.Contains(core.Remedy(err), "bee show "+run.ID) {
-		t.Errorf("got %v (%s), remedy %q", err, core.KindOf(err), core.Remedy(err))
+	for name, head := range map[string]*fakeHead{"nothing was started": nil, "started meanwhile": succeeding()} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			run := w.submit(t)
+			o := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
+			w.sites["a"].held[o], w.sites["a"].head = true, head
+			at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
+			if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
+				t.Fatal(err)
+			}
+			_, err := w.DialNode(t.Context(), run, 0)
+			if !core.IsKind(err, core.NotFound) || !strings.Contains(err.Error(), "it does not run (yet") || !strings.Contains(core.Remedy(err), "bee show "+run.ID) {
+				t.Errorf("got %v (%s), remedy %q", err, core.KindOf(err), core.Remedy(err))
+			}
+		})
 	}
 }

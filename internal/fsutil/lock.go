@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -91,17 +90,26 @@ func flock(f *os.File, how int) error { return flockFD(int(f.Fd()), how) }
 func TryFlock(fd, how int) error { return flockFD(fd, how|unix.LOCK_NB) }
 
 // Flock is TryFlock, and waits for other holders until ctx ends. The error is then the cause
-// of ctx.
+// of ctx. The kernel wakes who waits, so that a holder that takes it anew is not always quicker.
 func Flock(ctx context.Context, fd, how int) error {
-	pause := Backoff{First: time.Millisecond, Longest: 50 * time.Millisecond}
-	for {
-		err := TryFlock(fd, how)
-		if !errors.Is(err, unix.EWOULDBLOCK) {
-			return err
-		}
-		if err := pause.Wait(ctx); err != nil {
-			return err
-		}
+	err := TryFlock(fd, how)
+	if !errors.Is(err, unix.EWOULDBLOCK) {
+		return err
+	}
+	own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0) // the lock is that of both, and who gives up closes fd
+	if err != nil {
+		return err
+	}
+	got := make(chan error, 1)
+	go func() {
+		defer unix.Close(own)
+		got <- flockFD(own, how)
+	}()
+	select {
+	case err := <-got:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

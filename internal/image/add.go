@@ -28,18 +28,37 @@ const parallel = 4
 // add brings an image into the cache, unless it is there.
 func (s *Store) add(ctx context.Context, ref string, src *source.Image, o PullOptions) (core.Image, error) {
 	r := record{Created: time.Now(), Image: core.Image{ID: src.ID(), Ref: ref, OS: src.File.OS, Arch: src.File.Architecture, Config: configOf(src.File.Config)}, Document: src.Config}
-	// The lock waits for runs that use the image, so look first without it.
-	if old, ok := s.have(r.ID, ref); ok {
-		return old, nil
+	return s.makeOnce(ctx, r, o, func() (core.Image, error) { return s.addNew(ctx, r, src, o) })
+}
+
+// makeOnce gives the image of a record: as the cache has it, or by making it, which one
+// process does at a time.
+func (s *Store) makeOnce(ctx context.Context, r record, o PullOptions, make func() (core.Image, error)) (core.Image, error) {
+	made := func() bool {
+		_, ok := s.have(r.ID, r.Ref)
+		return ok
 	}
-	lock, err := s.dir.lockToMake(ctx, r.ID, o)
-	if err != nil {
-		return core.Image{}, err
+	for {
+		if old, ok := s.have(r.ID, r.Ref); ok {
+			return old, nil
+		}
+		lock, err := s.dir.lockToMake(ctx, r.ID, o, made)
+		if err != nil {
+			return core.Image{}, err
+		}
+		if lock == nil {
+			continue
+		}
+		defer lock.Close()
+		if old, ok := s.have(r.ID, r.Ref); ok { // another process was quicker
+			return old, nil
+		}
+		return make()
 	}
-	defer lock.Close()
-	if old, ok := s.have(r.ID, ref); ok { // another process was quicker
-		return old, nil
-	}
+}
+
+// addNew brings an image into the cache; the caller has the lock to make it.
+func (s *Store) addNew(ctx context.Context, r record, src *source.Image, o PullOptions) (core.Image, error) {
 	if err := s.dir.sweep(); err != nil {
 		s.log.Debug("sweep image cache", "err", err)
 	}

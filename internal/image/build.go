@@ -44,7 +44,7 @@ func (s *Store) Build(ctx context.Context, b spec.Build, o PullOptions) (core.Im
 		return i, nil
 	}
 	// Two builds of one thing at once would do the work twice.
-	lock, err := s.dir.lockToMake(ctx, key[len("build:"):], o)
+	lock, err := s.dir.lockToMake(ctx, key[len("build:"):], o, func() bool { return false })
 	if err != nil {
 		return core.Image{}, err
 	}

@@ -81,18 +81,7 @@ func (b *build) debian(ctx context.Context) (core.Image, error) {
 	if err != nil {
 		return core.Image{}, err
 	}
-	if have, ok := b.cache.have(r.ID, r.Ref); ok {
-		return have, nil
-	}
-	lock, err := b.cache.dir.lock(ctx, r.ID, unix.LOCK_EX)
-	if err != nil {
-		return core.Image{}, err
-	}
-	defer lock.Close()
-	if have, ok := b.cache.have(r.ID, r.Ref); ok {
-		return have, nil
-	}
-	return b.cache.finish(r, u, w)
+	return b.cache.makeOnce(ctx, r, b.o, func() (core.Image, error) { return b.cache.finish(r, u, w) })
 }
 
 // runDebian runs mmdebstrap for a build, and has its tar stream read.

@@ -68,22 +68,20 @@ func (s *Store) ImportFlat(ctx context.Context, from io.Reader) (core.Image, err
 	if err != nil {
 		return core.Image{}, err
 	}
-	drain := func(i core.Image) (core.Image, error) { // others may read the same stream
+	received := false
+	i, err := s.makeOnce(ctx, r, PullOptions{}, func() (core.Image, error) {
+		received = true
+		return s.receive(ctx, r, z)
+	})
+	if err == nil && !received { // another node on the same cache was quicker; others may read the same stream
 		z.Close()
-		_, err := io.Copy(io.Discard, from) // which is much shorter than what it holds
-		return i, err
+		_, err = io.Copy(io.Discard, from) // which is much shorter than what it holds
 	}
-	if old, ok := s.have(r.ID, r.Ref); ok {
-		return drain(old)
-	}
-	lock, err := s.dir.lock(ctx, r.ID, unix.LOCK_EX)
-	if err != nil {
-		return core.Image{}, err
-	}
-	defer lock.Close()
-	if old, ok := s.have(r.ID, r.Ref); ok { // another node on the same cache was quicker
-		return drain(old)
-	}
+	return i, err
+}
+
+// receive unpacks the tree of an image that ExportFlat wrote; the caller has the lock to make it.
+func (s *Store) receive(ctx context.Context, r record, z io.Reader) (core.Image, error) {
 	if err := s.dir.sweep(); err != nil {
 		s.log.Debug("sweep image cache", "err", err)
 	}

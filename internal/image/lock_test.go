@@ -1,7 +1,9 @@
 package image
 
 import (
+	"context"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -13,11 +15,12 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	never := func() bool { return false }
 	reported := make(chan string, 1)
 	got := make(chan error, 1)
 	o := PullOptions{Progress: func(message string, _, _ int64) { reported <- message }}
 	go func() {
-		f, err := s.dir.lockToMake(t.Context(), "thing", o)
+		f, err := s.dir.lockToMake(t.Context(), "thing", o, never)
 		if err == nil {
 			err = f.Close()
 		}
@@ -30,12 +33,29 @@ func TestWhoWaitsIsTold(t *testing.T) {
 	if err := <-got; err != nil {
 		t.Fatal(err)
 	}
-	f, err := s.dir.lockToMake(t.Context(), "thing", o)
+	f, err := s.dir.lockToMake(t.Context(), "thing", o, never)
 	if err != nil {
 		t.Fatal(err)
 	}
 	f.Close()
 	if len(reported) > 0 {
 		t.Errorf("told %q with nobody there", <-reported)
+	}
+}
+
+// TestWhoWaitsForAThingUsesItOnceItIsThere: its users have it locked for as long as they run.
+func TestWhoWaitsForAThingUsesItOnceItIsThere(t *testing.T) {
+	s := store(t)
+	user, err := s.dir.lock(t.Context(), "thing", unix.LOCK_SH)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer user.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	looked := 0
+	f, err := s.dir.lockToMake(ctx, "thing", PullOptions{}, func() bool { looked++; return looked > 1 })
+	if f != nil || err != nil || looked != 2 {
+		t.Errorf("got %v, %v after %d looks", f, err, looked)
 	}
 }
