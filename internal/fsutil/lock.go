@@ -90,7 +90,7 @@ func flock(f *os.File, how int) error { return flockFD(int(f.Fd()), how) }
 func TryFlock(fd, how int) error { return flockFD(fd, how|unix.LOCK_NB) }
 
 // Flock is TryFlock, and waits for other holders until ctx ends. The error is then the cause
-// of ctx. The kernel wakes who waits, so that a holder that takes it anew is not always quicker.
+// of ctx. The kernel wakes who waits, so that a holder that takes it again is not always first.
 func Flock(ctx context.Context, fd, how int) error {
 	err := TryFlock(fd, how)
 	if !errors.Is(err, unix.EWOULDBLOCK) {

@@ -21,7 +21,6 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"golang.org/x/sys/unix"
 )
 
 // debian makes an image from Debian packages by mmdebstrap, without root

@@ -16,7 +16,6 @@ import (
 	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/bee-hpc/bee/internal/wire"
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/sys/unix"
 )
 
 // A flat stream is, under zstd, the image's record and then its tree as a tar
