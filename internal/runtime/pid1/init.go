@@ -20,12 +20,15 @@ import (
 const (
 	endGrace   = 2 * time.Second
 	settleTime = 5 * time.Second
+	// reportTime is how long the exits of the last processes may take to be reported.
+	reportTime = time.Second
 )
 
 // server is a running init.
 type server struct {
 	mu        sync.Mutex // also held from fork to entry in processes
 	processes map[int]chan core.Exit
+	reports   sync.WaitGroup // processes whose exit was not reported yet
 	end       chan struct{}
 	endOnce   sync.Once
 }
@@ -111,6 +114,7 @@ func Serve(node *net.UnixConn) error {
 			}
 		case <-s.end:
 			s.killAll(signals)
+			s.awaitReports(reportTime)
 			send(node, report{Exit: used()}) //nolint:errcheck // a node that is gone needs no report
 			return nil
 		}
@@ -118,6 +122,20 @@ func Serve(node *net.UnixConn) error {
 }
 
 func (s *server) stop() { s.endOnce.Do(func() { close(s.end) }) }
+
+// awaitReports waits until the exits of all processes were reported: one may have ended just
+// before the container did, and who waits for it would learn of that only.
+func (s *server) awaitReports(most time.Duration) {
+	all := make(chan struct{})
+	go func() {
+		s.reports.Wait()
+		close(all)
+	}()
+	select {
+	case <-all:
+	case <-time.After(most):
+	}
+}
 
 // reap collects all that have ended, children of ours or orphans.
 func (s *server) reap() {

@@ -37,6 +37,7 @@ func (s *server) serve(c *net.UnixConn) {
 		send(c, report{Error: err.Error(), Code: codeOf(err)}) //nolint:errcheck // a client that is gone needs no answer
 		return
 	}
+	defer s.reports.Done()
 	var fds []int
 	if end != nil {
 		fds = append(fds, int(end.Fd()))
@@ -150,6 +151,7 @@ func (s *server) fork(r *request, files []*os.File) (int, <-chan core.Exit, erro
 	}
 	ended := make(chan core.Exit, 1)
 	s.processes[pid] = ended
+	s.reports.Add(1)
 	return pid, ended, nil
 }
 
