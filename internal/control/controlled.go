@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
@@ -40,8 +41,8 @@ type runner interface {
 	connected(l driver.Lease)
 	// sentElsewhere reports whether the user has asked for other sites.
 	sentElsewhere(ctx context.Context) bool
-	// releaseLater tries now and then to release what an attempt has left.
-	releaseLater(rec state.Attempt)
+	// releaseLater tries now and then to release what an attempt has left, after a first pause.
+	releaseLater(rec state.Attempt, first time.Duration)
 	// releaseBefore releases what the attempt before has lent. done is closed when it is over.
 	releaseBefore(ctx context.Context) (done <-chan struct{})
 	// lend keeps the files of an attempt for the next one. lent returns that attempt, or nil.

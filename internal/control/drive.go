@@ -121,7 +121,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 	}
 	for _, rec := range attempts[:max(len(attempts)-1, 0)] {
 		if !rec.Released() {
-			d.releaseLater(rec)
+			d.releaseLater(rec, 0) // its controller may have died as it released it, and the run may end soon
 		}
 	}
 	if n := len(attempts); n > 0 && (!attempts[n-1].Released() || concludes(attempts[n-1])) {

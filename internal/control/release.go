@@ -95,6 +95,6 @@ func (r *releasing) leave(ctx context.Context, why error) error {
 	if err := r.rec.put(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	r.runner.releaseLater(r.rec.Attempt)
+	r.runner.releaseLater(r.rec.Attempt, firstRest)
 	return nil
 }

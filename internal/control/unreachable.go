@@ -159,12 +159,12 @@ func unsure(err error, begun time.Time) bool {
 // user resumes it.
 func continues(out outcome) bool { return out.moved || out.state == state.Suspended }
 
-// releaseLater tries to release what an attempt has left behind, now and then,
-// until this controller is done with the run.
-func (d *drive) releaseLater(rec state.Attempt) {
+// releaseLater tries to release what an attempt has left behind after a first pause, and
+// again now and then, until this controller is done with the run.
+func (d *drive) releaseLater(rec state.Attempt, first time.Duration) {
 	d.behind.Go(func() {
 		d.guard(func() {
-			for pause := firstRest; core.Sleep(d.during, pause) == nil; pause = min(2*pause, longestRest) {
+			for pause := first; core.Sleep(d.during, pause) == nil; pause = min(max(2*pause, firstRest), longestRest) {
 				err := d.cleanUp(d.during, rec)
 				if err == nil {
 					d.recordOf(d.during, rec.N, event.ReleasedLate{Site: rec.Site})

@@ -259,6 +259,24 @@ func TestWhatIsLeftBehindIsReleasedWhileTheRunGoesOn(t *testing.T) {
 	}
 }
 
+// TestWhatADeadControllerHasLeftIsReleasedAtOnce: the run ends soon after the next one begins.
+func TestWhatADeadControllerHasLeftIsReleasedAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, run := dying(t)
+		w.sites["b"].head.lasts = 10 * time.Hour
+		if _, err := w.driveFor(t, run, 3*time.Hour); err == nil {
+			t.Fatal("the first controller ended the run")
+		}
+		w.sites["a"].silence(nil)
+		w.sites["b"].head.lasts = firstRest / 3
+		if got := w.drive(t, run, nil); got.State != state.Succeeded {
+			t.Errorf("got %+v", got)
+		}
+		w.nothingHeld(t)
+		w.Store.Close()
+	})
+}
+
 // TestADeadSiteAfterManyLostAttempts: a run that was suspended when its last
 // site died is resumed, and has not failed.
 func TestADeadSiteAfterManyLostAttempts(t *testing.T) {
