@@ -11,39 +11,43 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// TestWrongArgumentsAreInvalid, and the remedy names the command that helps.
 func TestWrongArgumentsAreInvalid(t *testing.T) {
 	dir := t.TempDir()
-	for _, c := range []struct{ line, says, remedy string }{
-		{"nosuch", `no command "nosuch"`, "`bee --help`"},
-		{"stpo", `no command "stpo"`, "stop"},
-		{"--nosuch", "unknown flag: --nosuch", "`bee --help`"},
-		{"stop --nosuch", "unknown flag: --nosuch", "`bee stop --help`"},
-		{"ps --limit x", `"x" for "--limit" flag: it is no whole number`, "`bee ps --help`"},
-		{"run -n job.yaml", `"job.yaml" for "-n, --nodes" flag: it is no whole number`, "`bee run --help`"},
-		{"run --wait 5 job.yaml", `"5" for "--wait" flag: it is no duration (such as 90s, 15m or 2h30m)`, "`bee run --help`"},
-		{"status", `no command "status"`, "Did you mean ps or show?"},
-		{"top", `no command "top"`, "Did you mean stats?"},
-		{"sh", `no command "sh"`, "`bee --help`"},
-		{"kill pi", `no command "kill"`, "Did you mean stop?"},
-		{"sbatch job.yaml", `no command "sbatch"`, "Did you mean run?"},
-		{"help nosuch", `no command "nosuch"`, "`bee --help`"},
-		{"help image nosuch", `no command "nosuch"`, "`bee image --help`"},
-		{"image nosuch", `no command "nosuch"`, "`bee image --help`"},
-		{"vm image nosuch", `no command "nosuch"`, "`bee vm image --help`"},
-		{"show", "it takes RUN, and was given nothing", "`bee show --help`"},
-		{"show a b", "it takes RUN, and was given a b", "`bee show --help`"},
-		{"exec pi", "it takes RUN COMMAND..., and was given pi", "`bee exec --help`"},
-		{"vm shell pi dmesg", "a node is named by its rank", "bee vm shell lysozyme 1 -- dmesg"},
-		{"vm console pi x", "a node is named by its rank", "bee vm console lysozyme 1"},
-		{"vm image build --no-proxy localhost", "without --proxy", "--proxy"},
-		{"vm shell pi 1 dmesg", "come before `--`", "bee vm shell lysozyme 1 -- dmesg"},
-		{"vm image build --arch mips", "--arch mips", "amd64 or arm64"},
-		{"ps pi", "it takes none, and was given pi", "`bee ps --help`"},
-		{"completion bash x", "it takes none, and was given x", "`bee completion bash --help`"},
-		{"schema nosuch", "nosuch", "beefile"},
-		{"run " + dir, "is a directory", "Beefile"},
-		{"check " + dir, "is a directory", "Beefile"},
-		{"convert " + dir, "is a directory", "original"},
+	for _, c := range []struct{ line, remedy string }{
+		{"nosuch", "`bee --help`"},
+		{"stpo", "stop"},
+		{"--nosuch", "`bee --help`"},
+		{"stop --nosuch", "`bee stop --help`"},
+		{"ps --limit x", "`bee ps --help`"},
+		{"run -n job.yaml", "`bee run --help`"},
+		{"run --wait 5 job.yaml", "`bee run --help`"},
+		{"status", "Did you mean ps or show?"},
+		{"top", "Did you mean stats?"},
+		{"sh", "`bee --help`"},
+		{"kill pi", "Did you mean stop?"},
+		{"sbatch job.yaml", "Did you mean run?"},
+		{"help nosuch", "`bee --help`"},
+		{"help image nosuch", "`bee image --help`"},
+		{"image nosuch", "`bee image --help`"},
+		{"vm image nosuch", "`bee vm image --help`"},
+		{"show", "`bee show --help`"},
+		{"show a b", "`bee show --help`"},
+		{"checkpoint", "`bee checkpoint --help`"},
+		{"checkpoint a b", "`bee checkpoint --help`"},
+		{"ps -q --json", "`bee ps --help`"},
+		{"exec pi", "`bee exec --help`"},
+		{"vm shell pi dmesg", "bee vm shell lysozyme 1 -- dmesg"},
+		{"vm console pi x", "bee vm console lysozyme 1"},
+		{"vm image build --no-proxy localhost", "--proxy"},
+		{"vm shell pi 1 dmesg", "bee vm shell lysozyme 1 -- dmesg"},
+		{"vm image build --arch mips", "amd64 or arm64"},
+		{"ps pi", "`bee ps --help`"},
+		{"completion bash x", "`bee completion bash --help`"},
+		{"schema nosuch", "beefile"},
+		{"run " + dir, "Beefile"},
+		{"check " + dir, "Beefile"},
+		{"convert " + dir, "original"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			d := newDesk(t)
@@ -51,8 +55,8 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 			if strings.Count(core.Remedy(err), " or ") > 1 {
 				t.Errorf("the remedy names more commands than meant: %q", core.Remedy(err))
 			}
-			if console.CodeOf(err) != console.ExitInvalid || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), c.remedy) {
-				t.Errorf("got %d, %v, remedy %q; want %q and %q", console.CodeOf(err), err, core.Remedy(err), c.says, c.remedy)
+			if console.CodeOf(err) != console.ExitInvalid || !strings.Contains(core.Remedy(err), c.remedy) {
+				t.Errorf("got %d, %v, remedy %q; want %q", console.CodeOf(err), err, core.Remedy(err), c.remedy)
 			}
 		})
 	}

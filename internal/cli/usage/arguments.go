@@ -16,16 +16,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// RefuseWrongArguments has every command say in our words, kind and exit code
-// what is wrong with its arguments: cobra's own errors have neither kind nor
-// remedy.
+// RefuseWrongArguments gives the errors of each command about its arguments, and about
+// flags that exclude or need each other, a kind and a remedy: cobra's own have neither.
 func RefuseWrongArguments(c *cobra.Command) {
 	if accepts := c.Args; accepts != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if accepts(c, args) == nil {
-				return nil
+			if accepts(c, args) != nil {
+				return WrongArguments(c, args)
 			}
-			return WrongArguments(c, args)
+			if err := errors.Join(c.ValidateRequiredFlags(), c.ValidateFlagGroups()); err != nil {
+				return WrongFlags(c, err)
+			}
+			return nil
 		}
 	}
 	for _, sub := range c.Commands() {
@@ -137,7 +139,7 @@ func WrongArguments(c *cobra.Command, args []string) error {
 	e := &core.Error{Kind: core.Invalid, Op: "read arguments of", Object: path, Remedy: "`" + path + " --help` tells more."}
 	_, takes, _ := strings.Cut(c.Use, " ")
 	switch {
-	case c.HasSubCommands():
+	case c.HasSubCommands() && takes == "":
 		e.Err = fmt.Errorf("it has no command %q", args[0])
 		e.Remedy = "`" + path + " --help` lists its commands."
 		if near := nearCommands(c, args[0]); near != "" {
