@@ -6,35 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/runview"
-	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/state"
 )
-
-const jobOfPi = "image: lab/pi:2\nlabels: {project: cfd}\nnodes: 2\nenv: {STEPS: \"10 000\"}\nsecrets: {TOKEN: {env: MYTOKEN}}\nrun: ./pi | tee pi.txt\noutputs: [pi.txt]\n"
-
-// submitted is a run of a Beefile.
-func submitted(t *testing.T, beefile string, change func(*control.Submission)) state.Run {
-	t.Helper()
-	job, err := spec.ParseJob("pi.yaml", []byte(beefile), "/home/ann/pi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sub := control.Submission{Version: 1, Job: *job, Origin: control.Origin{Beefile: "/home/ann/pi/pi.yaml", Dir: "/home/ann", Version: "0.9", User: "ann"}}
-	if change != nil {
-		change(&sub)
-	}
-	raw, err := json.Marshal(sub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state.Run{ID: "aaaa1111", Name: job.Name, State: state.Succeeded, Image: "sha256:0123", Submission: raw}
-}
 
 func TestShowPrintsWhatWasRun(t *testing.T) {
 	t.Setenv("MYTOKEN", "hush")
-	d := newDesk(t, submitted(t, jobOfPi, nil))
+	d := newDesk(t, runrecords.Succeeded(t, runrecords.PiBeefile, nil))
 	if err := d.bee("show", "pi"); err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +42,7 @@ func TestShowPrintsWhatWasRun(t *testing.T) {
 }
 
 func TestShowOfAnImageThatWasBuilt(t *testing.T) {
-	d := newDesk(t, submitted(t, "build: {debian: bookworm}\nrun: [echo, a b]\n", nil))
+	d := newDesk(t, runrecords.Succeeded(t, "build: {debian: bookworm}\nrun: [echo, a b]\n", nil))
 	if err := d.bee("show", "pi"); err != nil || !strings.Contains(d.out.String(), "image      built of Debian bookworm\n") || !strings.Contains(d.out.String(), "command    echo 'a b'\n") {
 		t.Errorf("%v, %s", err, d.out.String())
 	}
@@ -71,7 +50,7 @@ func TestShowOfAnImageThatWasBuilt(t *testing.T) {
 
 // TestShowBeefile prints a file that describes the same job.
 func TestShowBeefile(t *testing.T) {
-	d := newDesk(t, submitted(t, jobOfPi, nil))
+	d := newDesk(t, runrecords.Succeeded(t, runrecords.PiBeefile, nil))
 	if err := d.bee("show", "--beefile", "pi"); err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +69,7 @@ func TestShowBeefile(t *testing.T) {
 // TestAgainRefuses what cannot be, and nothing is left of it.
 func TestAgainRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
-	d := newDesk(t, submitted(t, jobOfPi, nil))
+	d := newDesk(t, runrecords.Succeeded(t, runrecords.PiBeefile, nil))
 	for _, line := range []string{"run --again pi job.yaml", "run --again nosuch", "run --again pi --label -x=y"} {
 		if err := d.bee(strings.Fields(line)...); err == nil || strings.Contains(err.Error(), os.TempDir()) {
 			t.Errorf("%s: %v", line, err)

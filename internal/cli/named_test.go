@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/state"
@@ -56,20 +57,7 @@ type desk struct {
 
 func newDesk(t *testing.T, runs ...state.Run) *desk {
 	d := &desk{t: t, dir: t.TempDir()}
-	var err error
-	if d.store, err = state.Open(t.Context(), filepath.Join(d.dir, "s")); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.store.Close() })
-	for i, r := range runs {
-		r.Created = time.Now().Add(time.Duration(i) * time.Second)
-		if r.Submission == nil {
-			r.Submission = []byte("{}")
-		}
-		if err := d.store.PutRun(t.Context(), r); err != nil {
-			t.Fatal(err)
-		}
-	}
+	d.store = runrecords.Open(t, filepath.Join(d.dir, "s"), runs...)
 	return d
 }
 

@@ -1,40 +1,18 @@
 package runcmd
 
 import (
-	"encoding/json"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
-	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/state"
 )
-
-const piBeefile = "image: lab/pi:2\nlabels: {project: cfd}\nnodes: 2\nenv: {STEPS: \"10 000\"}\nsecrets: {TOKEN: {env: MYTOKEN}}\nrun: ./pi | tee pi.txt\noutputs: [pi.txt]\n"
-
-// succeededRun is a run of a Beefile.
-func succeededRun(t *testing.T, beefile string, change func(*control.Submission)) state.Run {
-	t.Helper()
-	job, err := spec.ParseJob("pi.yaml", []byte(beefile), "/home/ann/pi")
-	if err != nil {
-		t.Fatal(err)
-	}
-	sub := control.Submission{Version: 1, Job: *job, Origin: control.Origin{Beefile: "/home/ann/pi/pi.yaml", Dir: "/home/ann", Version: "0.9", User: "ann"}}
-	if change != nil {
-		change(&sub)
-	}
-	raw, err := json.Marshal(sub)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return state.Run{ID: "aaaa1111", Name: job.Name, State: state.Succeeded, Image: "sha256:0123", Submission: raw}
-}
 
 // TestAgain: flags change the job of the run that is repeated, and no argument does.
 func TestAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
-	a := recorded(t, succeededRun(t, piBeefile, nil))
+	a := recorded(t, runrecords.Succeeded(t, runrecords.PiBeefile, nil))
 	c := a.RunCommand()
 	c.SetContext(t.Context())
 	from, err := a.jobToRun(c, nil, "pi")
@@ -55,7 +33,7 @@ func TestAgain(t *testing.T) {
 // TestAgainOfAStrangersBeefile: what it does outside of its directory is asked for again.
 func TestAgainOfAStrangersBeefile(t *testing.T) {
 	dir := t.TempDir()
-	run := succeededRun(t, piBeefile, func(s *control.Submission) { s.Job.Dir, s.Within = dir, dir })
+	run := runrecords.Succeeded(t, runrecords.PiBeefile, func(s *control.Submission) { s.Job.Dir, s.Within = dir, dir })
 	from, err := repeated(run)
 	if err != nil || from.strange == "" {
 		t.Fatalf("%v: %q", err, from.strange)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -28,7 +29,7 @@ func TestTheRunOfARequeuedJob(t *testing.T) {
 	}
 	elsewhere := sub("7", "1")
 	elsewhere.Sites = elsewhere.Sites[:1]
-	store := records(t, t.TempDir(),
+	store := runrecords.Open(t, t.TempDir(),
 		record("aaaa1111", state.Succeeded, sub("7", "1")), record("bbbb2222", state.Suspended, sub("8", "1")),
 		record("cccc3333", state.Suspended, sub("7", "2")), record("dddd4444", state.Running, sub("7", "1")),
 		record("eeee5555", state.Suspended, sub("7", "1")), record("ffff6666", state.Suspended, elsewhere),

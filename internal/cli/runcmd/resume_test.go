@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/state"
@@ -18,7 +19,7 @@ func TestResumeWaitsForWhoHasJustTakenARunOver(t *testing.T) {
 		becomes state.RunState
 		goes    bool
 	}{"it has left a checkpoint": {state.Suspended, false}, "it runs": {state.Running, true}} {
-		store := records(t, t.TempDir(), state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
+		store := runrecords.Open(t, t.TempDir(), state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
 		run, err := store.Run(t.Context(), "aaaa1111")
 		if err != nil {
 			t.Fatal(err)

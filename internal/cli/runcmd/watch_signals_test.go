@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/state"
@@ -19,7 +20,7 @@ import (
 // TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown; the signal of the same command
 // that comes late is no second one.
 func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
-	store := records(t, t.TempDir(), state.Run{ID: "aaaa1111", State: state.Running})
+	store := runrecords.Open(t, t.TempDir(), state.Run{ID: "aaaa1111", State: state.Running})
 	w := workspace.New(io.Discard, io.Discard, "0.1.0")
 	s := &workspace.Session{Controller: &control.Controller{Store: store}, Workspace: w}
 	ctx, stop, done := watchSignals(t.Context(), s, "aaaa1111", console.NewProgress(w.Console, true))
