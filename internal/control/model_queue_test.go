@@ -19,7 +19,7 @@ type modelAutostart struct{ l *modelLease }
 
 func (a modelAutostart) StageSpec(_ context.Context, launchSpec []byte) error {
 	a.l.s.m.step()
-	err := a.l.reach("entrust")
+	err := a.l.reach("leave a launch spec")
 	a.l.s.m.mu.Lock()
 	if a.l.launchSpec != nil {
 		a.l.s.m.wrong("attempt %d on %s gets a launch spec again, with another enabled", a.l.owner.Attempt, a.l.s.name)

@@ -81,7 +81,7 @@ func (jc *jobCheck) savesVM() {
 		case len(c.Paths) > 0:
 			jc.report.atKey("checkpoint.paths", "", "checkpoint.paths: in mode vm all of the machines is saved: leave them out")
 		case j.Resume != nil:
-			jc.report.atKey("resume", "", "resume: in mode vm the command simply goes on: leave it out")
+			jc.report.atKey("resume", "", "resume: in mode vm the command continues by itself: leave it out")
 		}
 	}
 	if !j.SavesVM() || !jc.report.allRead("checkpoint", "resume", "volume") {

@@ -35,7 +35,7 @@ func TestWhoSavesTheJob(t *testing.T) {
 		"vm: true\ncheckpoint: {mode: machine}":                                                         "checkpoint.mode",
 		"vm: true\ncheckpoint: {mode: vm, signal: TERM}":                                                "not asked to save itself",
 		"vm: true\ncheckpoint: {mode: vm, paths: [/v/a]}":                                               "checkpoint.paths",
-		"vm: true\ncheckpoint: {mode: vm}\nresume: x":                                                   "simply goes on",
+		"vm: true\ncheckpoint: {mode: vm}\nresume: x":                                                   "continues by itself",
 		"vm: {fabric: none}\nnodes: 2\ncheckpoint: {mode: vm}":                                          "own network",
 		"vm: {fabric: none}\nnodes: 2\ncheckpoint: {mode: auto}":                                        "own network",
 		"vm: true\ncheckpoint: {mode: vm}\ninputs: [{from: a, to: /a}]\noutputs: [{from: /a/b, to: .}]": "lies outside the volume",

@@ -32,7 +32,7 @@ func (l Locks) Acquire(id string) (*Lock, error) {
 	held, err := lock(l.path(id), "lock run", id, "")
 	if e, busy := errors.AsType[*core.Error](err); busy {
 		e.Err = errors.New(l.Who(id) + " controls it")
-		e.Remedy = "`bee show " + id + "` tells what it does with it; `bee stop " + id + "` ends the run."
+		e.Remedy = "`bee show " + id + "` shows what it does with it; `bee stop " + id + "` ends the run."
 	}
 	return held, err
 }

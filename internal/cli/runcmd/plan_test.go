@@ -64,15 +64,15 @@ func TestAPlanFitsATerminal(t *testing.T) {
 	list[1].Start = time.Now()
 	list[1].NoticeSeconds = 30
 	if got := plan(); !strings.Contains(got, "Where lab takes the hosts back early") || !strings.Contains(got, "  30.0s later if it is cancelled\n") {
-		t.Errorf("it does not tell of a short notice:\n%s", got)
+		t.Errorf("a short notice is not shown:\n%s", got)
 	}
 	list[1].PreemptedSeconds = 90
 	if got := plan(); !strings.Contains(got, "  1m30s later if it has to make way") {
-		t.Errorf("it does not tell of preemption:\n%s", got)
+		t.Errorf("preemption is not shown:\n%s", got)
 	}
 	list[1].StartReason, list[1].Attended = "maintenance is over then", true
 	if got := plan(); !strings.Contains(got, "\nlab does not start it at once: maintenance is over then\n") || !strings.Contains(got, "in the queue of lab, this machine has to be on") {
-		t.Errorf("it does not tell why it starts late, or that its secrets need this machine:\n%s", got)
+		t.Errorf("why it starts late, or that its secrets need this machine, is not shown:\n%s", got)
 	}
 	for line := range strings.Lines(got[:strings.Index(got, reason)]) {
 		if len(line) > 83 {

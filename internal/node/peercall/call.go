@@ -183,7 +183,8 @@ type CarryRequest struct {
 	Rank int `json:"rank"`
 }
 
-// ExecTarget resolves whom a client means.
+// ExecTarget returns the rank of the node that a request names by its host or rank. A host
+// that no member has is a NotFound error.
 func ExecTarget(r nodecall.ExecRequest, members []Member, self int) (int, error) {
 	if r.Host == "" {
 		return r.Rank, nil
@@ -202,6 +203,7 @@ func ExecTarget(r nodecall.ExecRequest, members []Member, self int) (int, error)
 	}
 }
 
+// ErrNoMember is the error of a name that no node of the run has.
 var ErrNoMember = errors.New("no node of this run has that name")
 
 // Batch is how many names one message of a gathering holds.
