@@ -47,17 +47,11 @@ func (c *Controller) Holds() Holds { return Holds{c} }
 // Acquire acquires hosts of a site with a queue, and waits for them. Report gets what the site
 // waits for. Unsupported: the site grants no allocation that runs can share.
 func (o Holds) Acquire(ctx context.Context, site spec.Site, r driver.Request, report func(reason string)) (*Held, error) {
-	id := state.NewID()
-	lock, err := o.c.Store.Locks().Acquire(id)
+	h, p, err := o.open(site, state.NewID())
 	if err != nil {
 		return nil, err
 	}
-	h := &Held{Site: site, Owner: core.Owner{User: o.c.Store.User(), Run: id, Attempt: 1}, state: o.c.Store, lock: lock, beat: func() {}}
-	if err := o.c.Store.Forget(ctx, id, ""); err != nil { // on record first: a sweep may release it
-		return nil, errors.Join(err, h.forget())
-	}
-	p, err := o.c.Provider(site)
-	if err != nil {
+	if err := o.c.Store.Forget(ctx, h.Owner.Run, ""); err != nil { // on record first: a sweep may release it
 		return nil, errors.Join(err, h.forget())
 	}
 	r.Owner, r.Binary = h.Owner, o.c.Binary
@@ -83,14 +77,9 @@ func (o Holds) Recover(ctx context.Context, site spec.Site, id string) (*Held, e
 	if known, err := o.c.Store.Forgotten(ctx, id); err != nil || !known.Known {
 		return nil, errors.Join(err, gone)
 	}
-	lock, err := o.c.Store.Locks().Acquire(id)
+	h, p, err := o.open(site, id)
 	if err != nil {
 		return nil, err
-	}
-	h := &Held{Site: site, Owner: core.Owner{User: o.c.Store.User(), Run: id, Attempt: 1}, state: o.c.Store, lock: lock, beat: func() {}}
-	p, err := o.c.Provider(site)
-	if err != nil {
-		return nil, errors.Join(err, h.forget())
 	}
 	handles, err := driver.Owned(ctx, p, h.Owner)
 	if err == nil && len(handles) == 0 {
@@ -110,6 +99,20 @@ func (o Holds) Recover(ctx context.Context, site spec.Site, id string) (*Held, e
 	}
 	h.keep(o.c.Log)
 	return h, nil
+}
+
+// open locks a hold for this process, which may have hosts of the site already.
+func (o Holds) open(site spec.Site, id string) (*Held, driver.Provider, error) {
+	lock, err := o.c.Store.Locks().Acquire(id)
+	if err != nil {
+		return nil, nil, err
+	}
+	h := &Held{Site: site, Owner: core.Owner{User: o.c.Store.User(), Run: id, Attempt: 1}, state: o.c.Store, lock: lock, beat: func() {}}
+	p, err := o.c.Provider(site)
+	if err != nil {
+		return nil, nil, errors.Join(err, h.forget())
+	}
+	return h, p, nil
 }
 
 // await waits until the site has granted the hosts.
