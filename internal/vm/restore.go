@@ -201,7 +201,7 @@ func prepareDisk(ctx context.Context, disk qemu.Disk, saved savedDisk, dir strin
 	if disk.File == "" {
 		return &core.Error{Kind: core.NotFound, Err: fmt.Errorf("there is nothing here for its disk %s", saved.Serial)}
 	}
-	is, err := digest(disk.File)
+	is, err := fsutil.Digest(disk.File)
 	if err == nil && is != saved.Digest {
 		err = &core.Error{Kind: core.Unsupported, Err: fmt.Errorf("%s is not what it was where the machine was saved", disk.File), Remedy: "The same guest image and image have to be used: `bee image ls` shows them."}
 	}

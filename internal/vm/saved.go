@@ -3,8 +3,6 @@ package vm
 import (
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -173,22 +171,9 @@ func digests(disks []qemu.Disk) (map[string]string, error) {
 			continue
 		}
 		var err error
-		if sums[d.Serial], err = digest(d.File); err != nil {
+		if sums[d.Serial], err = fsutil.Digest(d.File); err != nil {
 			return nil, err
 		}
 	}
 	return sums, nil
-}
-
-func digest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }

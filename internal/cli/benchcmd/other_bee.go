@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -52,23 +51,14 @@ const (
 
 // programDigest is the SHA-256 digest of a bee program, in hex.
 func programDigest(program string) (string, error) {
-	f, err := os.Open(program)
+	info, err := os.Stat(program)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() {
+	if !info.Mode().IsRegular() { // a pipe would be waited for
 		return "", fmt.Errorf("%s is no file", program)
 	}
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
+	return fsutil.Digest(program)
 }
 
 // programVersion is what a bee program prints of its version, in one line.
@@ -206,7 +196,7 @@ func (b *otherBee) clear(ctx context.Context) error {
 	}
 	for _, r := range runs {
 		if out, rerr := b.command(ctx, "rm", "--force", r.ID).CombinedOutput(); rerr != nil {
-			err = errors.Join(err, fmt.Errorf("remove run %s: %w: %s", r.ID, rerr, out))
+			err = errors.Join(err, fmt.Errorf("remove run %s: %w: %s", r.ID, rerr, output.Printable(string(out))))
 		}
 	}
 	if err != nil {
