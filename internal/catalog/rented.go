@@ -3,12 +3,15 @@ package catalog
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"maps"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
@@ -30,9 +33,12 @@ func reach(s spec.Site, o Options) cloud.Reach {
 		Provider: func(c cloud.Connection) (driver.Provider, error) {
 			settings := o.behind(s, c.Hosts())
 			settings.Options = pinned(s.SSHOptions, c)
-			settings.Site = func(host string) json.RawMessage { return siteOf(s, host) }
+			settings.Site = func(host string) json.RawMessage { // by number: a machine may get another address
+				return siteOf(s, fmt.Sprint("node-", slices.Index(c.Hosts(), host)))
+			}
 			return ssh.New(settings)
 		},
+		Moved: func(inner core.Handle, c cloud.Connection) (core.Handle, error) { return ssh.Moved(inner, c.Hosts()) },
 		Output: func(ctx context.Context, c cloud.Connection, address, command string) (string, error) {
 			return sshlink.New(sshlink.Settings{Options: pinned(s.SSHOptions, c)}).Output(ctx, c.User+"@"+address, command)
 		},

@@ -76,7 +76,7 @@ func site(t testing.TB, s *ec2server.Server, dir string, change func(*aws.Settin
 					return ssh.New(ssh.Settings{
 						Name: "ec2", Hosts: c.Hosts(), Options: options(c),
 						Site: func(host string) json.RawMessage {
-							return fmt.Appendf(nil, `{"Name": "ec2", "Slots": 2, "Scratch": %q}`, filepath.Join(s.Scratch(), "bee-"+sshlink.NameOf(host)))
+							return fmt.Appendf(nil, `{"Name": "ec2", "Slots": 2, "Scratch": %q}`, filepath.Join(s.Scratch(), fmt.Sprint("bee-", slices.Index(c.Hosts(), host))))
 						},
 						BinaryFor: func(arch string) (string, error) {
 							if arch == runtime.GOARCH {
@@ -86,6 +86,7 @@ func site(t testing.TB, s *ec2server.Server, dir string, change func(*aws.Settin
 						},
 					})
 				},
+				Moved: func(inner core.Handle, c cloud.Connection) (core.Handle, error) { return ssh.Moved(inner, c.Hosts()) },
 				Output: func(ctx context.Context, c cloud.Connection, address, command string) (string, error) {
 					return sshlink.New(sshlink.Settings{Options: options(c)}).Output(ctx, c.User+"@"+address, command)
 				},
@@ -200,6 +201,56 @@ func TestAnswerIsLost(t *testing.T) {
 	if st, err := l.Status(t.Context()); err != nil || st.Live {
 		t.Errorf("it lives: %+v, %v", st, err)
 	}
+}
+
+// TestAnotherAddress has a machine stopped and started again, behind bee's back: it is reached where it is now, by a
+// process that knew it and by one that did not.
+func TestAnotherAddress(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	dir := t.TempDir()
+	held, err := site(t, s, dir, nil).Acquire(t.Context(), driver.Request{Owner: owner("moved"), Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer held.Disconnect()
+	for round := range 2 {
+		if err := s.Move(); err != nil {
+			t.Fatal(err)
+		}
+		l, name := held, fmt.Sprint("file-", round)
+		if round == 0 {
+			if st, err := l.Status(t.Context()); err != nil || !st.Live {
+				t.Fatalf("it has %+v, %v", st, err)
+			}
+		} else if l, err = site(t, s, dir, nil).Recover(t.Context(), held.Handle()); err != nil {
+			t.Fatal(err)
+		}
+		from, to := filepath.Join(t.TempDir(), name), filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(from, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		remote := filepath.Join(l.Hosts()[1].Dir, name)
+		if err := l.Stage(t.Context(), driver.Transfer{Host: 1, Local: from, Remote: remote}); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Fetch(t.Context(), driver.Transfer{Host: 1, Local: to, Remote: remote}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(to); err != nil || string(got) != name {
+			t.Errorf("got %q, %v", got, err)
+		}
+		if err := l.Fetch(t.Context(), driver.Transfer{Host: 0, Local: to, Remote: filepath.Join(l.Hosts()[0].Dir, name)}); !core.IsKind(err, core.NotFound) {
+			t.Errorf("the other machine has it: %v", err)
+		}
+		if err := errors.Join(os.Remove(from), os.Remove(to)); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := held.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, s)
 }
 
 // TestMachinesEndThemselves when their time is over: what the start script arms ends them, and not bee. They

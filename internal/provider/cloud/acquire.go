@@ -78,7 +78,7 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 		rec.Expires = time.Now().Add(p.s.Boot + p.s.Slot + p.s.Keep).Truncate(time.Second)
 		host, login, err := makeKeys(ctx, dir)
 		if err == nil {
-			rec.Script, err = script(o.User, host, login, rec.Expires)
+			rec.Script, err = script(o.User, host, login, rec.Expires, rec.Expires.Add(max(p.s.Keep, p.s.Slot)))
 		}
 		if err == nil {
 			err = rec.write(dir)
@@ -144,7 +144,11 @@ func (p *provider) boot(ctx context.Context, dir string, rec *record, r driver.R
 	if err != nil {
 		return nil, err
 	}
-	if err := pinOwnKeys(dir, rec.Addresses, machines); err != nil {
+	rec.Keys = make([]string, len(machines))
+	for i, m := range machines {
+		rec.Keys[i] = m.key
+	}
+	if err := pinOwnKeys(dir, rec.Addresses, rec.Keys); err != nil {
 		return nil, leasedir.Unusable(dir, err)
 	}
 	hosts, err := p.s.Reach.Provider(rec.connection(dir))

@@ -167,6 +167,8 @@ type Reach struct {
 	Provider func(c Connection) (driver.Provider, error)
 	// Output runs a command on one machine and returns what that writes.
 	Output func(ctx context.Context, c Connection, address, command string) (string, error)
+	// Moved returns the handle of a lease of that provider whose machines have other addresses now, in the same order.
+	Moved func(inner core.Handle, c Connection) (core.Handle, error)
 }
 
 // Settings of a site with rented machines.

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -37,6 +38,8 @@ type account struct {
 	// checks by type.
 	larger  []Offer
 	refused map[string]error
+	// prolonged are the addresses of machines that were asked to live longer.
+	prolonged []string
 }
 
 var errCrash = errors.New("crash")
@@ -202,7 +205,12 @@ func newProvider(t *testing.T, a *account, dir string, boot time.Duration) drive
 		From: func(context.Context) ([]string, error) { return []string{"203.0.113.7/32"}, nil },
 		Reach: Reach{
 			Provider: func(c Connection) (driver.Provider, error) { return standInHosts{c: c}, nil },
-			Output: func(_ context.Context, c Connection, address, _ string) (string, error) {
+			Moved:    func(inner core.Handle, _ Connection) (core.Handle, error) { return inner, nil },
+			Output: func(_ context.Context, c Connection, address, command string) (string, error) {
+				if command == prolongCommand {
+					a.prolonged = append(a.prolonged, address)
+					return "", nil
+				}
 				if a.silent {
 					return "", &core.Error{Kind: core.Transient, Err: errors.New("nobody answers")}
 				}
@@ -398,6 +406,24 @@ func TestOtherAccount(t *testing.T) {
 	}
 }
 
+// TestFetchNearTheExpiry has the machine live until what it has is fetched.
+func TestFetchNearTheExpiry(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a := newAccount()
+	held, err := newProvider(t, a, t.TempDir(), time.Minute).Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := held.(*lease)
+	for _, left := range []time.Duration{time.Hour, time.Second} {
+		l.r.Expires = time.Now().Add(left)
+		l.Fetch(t.Context(), driver.Transfer{Host: 1}) //nolint:errcheck // nobody answers
+		if want := left < time.Minute; want != slices.Equal(a.prolonged, []string{"192.0.2.2"}) {
+			t.Errorf("with %s left, asked were %q", left, a.prolonged)
+		}
+	}
+}
+
 // TestSilentMachines are ended, and the error has what they wrote last.
 func TestSilentMachines(t *testing.T) {
 	testkit.RequireTool(t, "ssh-keygen")
@@ -449,7 +475,7 @@ func TestAnswers(t *testing.T) {
 
 // TestStartScript is a script of the shell, whole, and below what clouds take.
 func TestStartScript(t *testing.T) {
-	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0))
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0), time.Unix(1800003600, 0))
 	if err != nil || regexp.MustCompile("@[A-Z]+@").MatchString(text) || !strings.Contains(text, "1800000000") || len(text) > mostScript/2 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
@@ -458,14 +484,23 @@ func TestStartScript(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, err := script("ann; reboot", "KEY", "k", time.Now()); err == nil {
+	if _, err := script("ann; reboot", "KEY", "k", time.Now(), time.Now()); err == nil {
 		t.Error("a user who is none is taken")
 	}
 }
 
-// TestGuard powers the machine off at its expiry, also where a process cannot be had for a moment before.
+// TestGuard powers the machine off at its expiry, also where a process cannot be had for a moment before; and only at
+// the last moment while files are fetched.
 func TestGuard(t *testing.T) {
-	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0))
+	for fetching, looks := range map[string]string{"": "4\n", "echo /etc/bee/fetching": "5\n"} {
+		guardEnds(t, fetching, looks)
+	}
+}
+
+// guardEnds runs the guard with a stand-in for find, until it has powered the machine off.
+func guardEnds(t *testing.T, find, looks string) {
+	t.Helper()
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0), time.Unix(1800000001, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -476,7 +511,7 @@ func TestGuard(t *testing.T) {
 	}
 	bin := t.TempDir()
 	for name, program := range map[string]string{
-		"ip": "echo 169.254.169.254", "grep": "", "sysctl": "", "sync": "", "sleep": "",
+		"ip": "echo 169.254.169.254", "grep": "", "sysctl": "", "sync": "", "sleep": "", "find": find,
 		// Twice there is no process, then the expiry is a moment away, and then it is reached.
 		"date":     `n=$(/bin/cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) >"$0.n"; [ "$n" -gt 1 ] || exit 1; echo $((1800000000 - 3 + n))`,
 		"poweroff": `: >"$0.done"; kill -KILL "$PPID"`,
@@ -491,7 +526,7 @@ func TestGuard(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(bin, "poweroff.done")); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if n, err := os.ReadFile(filepath.Join(bin, "date.n")); err != nil || string(n) != "4\n" {
-		t.Errorf("it has looked at the clock %q times, %v", n, err)
+	if n, err := os.ReadFile(filepath.Join(bin, "date.n")); err != nil || string(n) != looks {
+		t.Errorf("it has looked at the clock %q times, expected %q, %v", n, looks, err)
 	}
 }

@@ -39,6 +39,11 @@ func (l *lease) reach(ctx context.Context) (driver.Lease, error) {
 	if l.inner != nil {
 		return l.inner, nil
 	}
+	if machines, err := l.p.api.Launched(ctx, l.r.Token); err == nil { // else they may be where they were
+		if err := l.readdress(ctx, machines); err != nil {
+			return nil, err
+		}
+	}
 	p, err := l.p.s.Reach.Provider(l.r.connection(l.dir))
 	if err != nil {
 		return nil, err
@@ -49,6 +54,39 @@ func (l *lease) reach(ctx context.Context) (driver.Lease, error) {
 	}
 	l.inner = inner
 	return inner, nil
+}
+
+// readdress notes the addresses that the machines have now, if they are others. The caller holds l.mu.
+func (l *lease) readdress(ctx context.Context, machines []Machine) error {
+	addresses, jump, is := l.r.moved(machines)
+	if !is {
+		return nil
+	}
+	unlock, err := l.p.lock(ctx, l.dir, false)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	r, err := read(l.dir, l.owner) // as it is now
+	if err != nil || r == nil {
+		return err
+	}
+	r.Addresses, r.Jump = addresses, jump
+	if r.Inner, err = l.p.s.Reach.Moved(r.Inner, r.connection(l.dir)); err != nil {
+		return err
+	}
+	if err := pinOwnKeys(l.dir, addresses, r.Keys); err != nil {
+		return leasedir.Unusable(l.dir, err)
+	}
+	if err := r.write(l.dir); err != nil {
+		return err
+	}
+	l.r.Addresses, l.r.Jump, l.r.Inner = r.Addresses, r.Jump, r.Inner
+	if l.inner != nil {
+		l.inner.Disconnect()
+		l.inner = nil
+	}
+	return nil
 }
 
 // reached returns the lease behind ssh for its capabilities, or nil where its machines do not answer.
@@ -97,7 +135,9 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		}
 	}
 	l.admit(ctx)
-	return driver.Status{Live: true}, nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return driver.Status{Live: true}, l.readdress(ctx, machines)
 }
 
 // admitPause is the time between two looks for this machine's address.
@@ -195,7 +235,9 @@ func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	inner, err := l.reach(ctx)
 	if err == nil {
+		end := l.prolong(ctx, t.Host)
 		err = inner.Fetch(ctx, t)
+		end()
 	}
 	if !core.IsKind(err, core.Transient) || t.Host < 0 || t.Host >= len(l.r.Machines) {
 		return err
@@ -217,6 +259,41 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		return gone("not listed any more")
 	}
 	return err
+}
+
+// Times of a machine that is about to end itself while files are fetched from it.
+const (
+	prolongBefore = 5 * time.Minute
+	prolongPause  = time.Minute
+)
+
+// prolongCommand has a machine wait for some minutes before it ends itself.
+const prolongCommand = "touch /etc/bee/fetching"
+
+// prolong has a machine that is near its expiry live until end is called, at most up to the last moment of its
+// start script. An error shows as a machine that has ended.
+func (l *lease) prolong(ctx context.Context, host int) (end func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	l.mu.Lock()
+	c := l.r.connection(l.dir)
+	l.mu.Unlock()
+	if host < 0 || host >= len(c.Addresses) {
+		return cancel
+	}
+	ask := func() {
+		if time.Until(l.r.Expires) < prolongBefore {
+			ctx, cancel := context.WithTimeout(ctx, answerTime)
+			defer cancel()
+			l.p.s.Reach.Output(ctx, c, c.Addresses[host], prolongCommand) //nolint:errcheck // see above
+		}
+	}
+	ask()
+	go func() {
+		for core.Sleep(ctx, prolongPause) == nil {
+			ask()
+		}
+	}()
+	return cancel
 }
 
 // NodeAlive implements driver.Lease.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,7 @@ type record struct {
 	Launched time.Time `json:"launched,omitzero"`
 	// Addresses, Hosts and Inner are of machines that have answered.
 	Addresses []string    `json:"addresses,omitempty"`
+	Keys      []string    `json:"keys,omitempty"` // the host keys that the machines have made
 	Jump      string      `json:"jump,omitempty"`
 	Hosts     []core.Host `json:"hosts,omitempty"`
 	Inner     core.Handle `json:"inner,omitzero"`
@@ -59,6 +61,22 @@ type record struct {
 
 // ready reports whether the machines have answered.
 func (r *record) ready() bool { return r != nil && len(r.Hosts) > 0 }
+
+// moved returns the addresses of machines that are not where they were: each that was stopped and started again has
+// another one. is is false while one of them has none.
+func (r *record) moved(machines []Machine) (addresses []string, jump string, is bool) {
+	if !r.ready() || len(r.Keys) != len(r.Machines) || len(r.Addresses) != len(r.Machines) {
+		return nil, "", false
+	}
+	for _, id := range r.Machines {
+		at := slices.IndexFunc(machines, func(m Machine) bool { return m.ID == id && m.State == Running && m.Address != "" })
+		if at < 0 {
+			return nil, "", false
+		}
+		addresses, jump = append(addresses, machines[at].Address), machines[at].Jump
+	}
+	return addresses, jump, jump != r.Jump || !slices.Equal(addresses, r.Addresses)
+}
 
 // connection returns how ssh reaches the machines.
 func (r *record) connection(dir string) Connection {
@@ -133,10 +151,10 @@ func makeKeys(ctx context.Context, dir string) (host, login string, err error) {
 
 // pinOwnKeys has the machines known by the keys that each has made for itself. The one that was in
 // the start script is worth nothing from then on.
-func pinOwnKeys(dir string, addresses []string, machines []answered) error {
+func pinOwnKeys(dir string, addresses, keys []string) error {
 	var known strings.Builder
 	for i, a := range addresses {
-		fmt.Fprintf(&known, "%s,[%s]:* %s\n", a, a, machines[i].key) // at any port
+		fmt.Fprintf(&known, "%s,[%s]:* %s\n", a, a, keys[i]) // at any port
 	}
 	return fsutil.WriteFile(filepath.Join(dir, knownFile), []byte(known.String()), 0o600)
 }

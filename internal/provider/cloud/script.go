@@ -30,13 +30,14 @@ func publicKey(text string) (string, error) {
 	return words[0] + " " + words[1], nil
 }
 
-// script returns the start script of the machines of a request.
-func script(user, hostKey, loginKey string, expires time.Time) (string, error) {
+// script returns the start script of the machines of a request. They end themselves at their expiry, and while their
+// files are fetched at the last moment.
+func script(user, hostKey, loginKey string, expires, last time.Time) (string, error) {
 	if !core.IsAccount(user) {
 		return "", &core.Error{Kind: core.Invalid, Op: "use login user", Object: user, Err: errors.New("it is no name of an account"), Remedy: "Check `user:` at the site."}
 	}
 	text := strings.NewReplacer(
-		"@EXPIRES@", strconv.FormatInt(expires.Unix(), 10), "@HOSTKEY@", strings.TrimSpace(hostKey), "@LOGINKEY@", loginKey, "@USER@", user,
+		"@EXPIRES@", strconv.FormatInt(expires.Unix(), 10), "@LAST@", strconv.FormatInt(last.Unix(), 10), "@HOSTKEY@", strings.TrimSpace(hostKey), "@LOGINKEY@", loginKey, "@USER@", user,
 	).Replace(startScript)
 	if len(text) > mostScript {
 		return "", fmt.Errorf("the start script has %d bytes, expected %d at most", len(text), mostScript)

@@ -23,7 +23,10 @@ while :; do
 		continue
 	fi
 	left=$((@EXPIRES@ - now))
-	[ "$left" -gt 0 ] || break
+	if [ "$left" -le 0 ]; then # while files are fetched, this one is touched: ten minutes more, up to the last moment
+		[ "$now" -lt @LAST@ ] && [ -n "$(find /etc/bee/fetching -mmin -10 2>/dev/null)" ] || break
+		left=60
+	fi
 	[ "$left" -lt 60 ] || left=60
 	sleep "$left"
 done
@@ -65,6 +68,9 @@ umask 022
 chmod 644 /etc/ssh/*.pub
 restorecon -R /etc/ssh 2>/dev/null || : # where there is SELinux
 id @USER@ >/dev/null 2>&1 || useradd -m -s /bin/sh @USER@
+: >/etc/bee/fetching
+touch -d @0 /etc/bee/fetching
+chown @USER@ /etc/bee/fetching
 echo '@LOGINKEY@' >/etc/ssh/bee_login
 if ! grep -q bee_login /etc/ssh/sshd_config; then
 	cat >>/etc/ssh/sshd_config <<'END'

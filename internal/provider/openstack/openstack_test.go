@@ -93,7 +93,7 @@ func siteOf(t testing.TB, reaching map[string]string, scratch, dir string, chang
 					return ssh.New(ssh.Settings{
 						Name: "campus", Hosts: c.Hosts(), Options: options(c),
 						Site: func(host string) json.RawMessage {
-							return fmt.Appendf(nil, `{"Name": "campus", "Slots": 2, "Scratch": %q}`, filepath.Join(scratch, "bee-"+sshlink.NameOf(host)))
+							return fmt.Appendf(nil, `{"Name": "campus", "Slots": 2, "Scratch": %q}`, filepath.Join(scratch, fmt.Sprint("bee-", slices.Index(c.Hosts(), host))))
 						},
 						BinaryFor: func(arch string) (string, error) {
 							if arch == runtime.GOARCH {
@@ -103,6 +103,7 @@ func siteOf(t testing.TB, reaching map[string]string, scratch, dir string, chang
 						},
 					})
 				},
+				Moved: func(inner core.Handle, c cloud.Connection) (core.Handle, error) { return ssh.Moved(inner, c.Hosts()) },
 				Output: func(ctx context.Context, c cloud.Connection, address, command string) (string, error) {
 					return sshlink.New(sshlink.Settings{Options: options(c)}).Output(ctx, c.User+"@"+address, command)
 				},

@@ -190,6 +190,21 @@ type handle struct {
 
 const handleVersion = 1
 
+// Moved returns the handle of a lease whose hosts are reached by other names now, in the same order.
+func Moved(h core.Handle, hosts []string) (core.Handle, error) {
+	var own handle
+	if err := json.Unmarshal(h.Data, &own); err != nil {
+		return h, err
+	}
+	if len(hosts) != len(own.Hosts) {
+		return h, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("it has %d hosts, expected %d", len(own.Hosts), len(hosts))}
+	}
+	own.Hosts = hosts
+	data, err := json.Marshal(own)
+	h.Data = data
+	return h, err
+}
+
 // Acquire implements driver.Provider: the first hosts that answer are taken.
 func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
 	if r.Nodes < 1 {

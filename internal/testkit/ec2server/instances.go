@@ -2,6 +2,7 @@ package ec2server
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
@@ -103,7 +104,7 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 				s.volumes = append(s.volumes, s.id("vol")+" "+d.Name+" of "+in.id)
 			}
 		}
-		in.address = fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250)
+		in.address = s.newAddress()
 		l.machines, s.instances = append(l.machines, in), append(s.instances, in)
 		ids, names = append(ids, in.id), append(names, "ip-"+strings.ReplaceAll(in.address, ".", "-"))
 	}
@@ -223,6 +224,27 @@ func (s *Server) Reclaim() {
 			s.terminate(i, "Server.SpotInstanceTermination: it was reclaimed")
 		}
 	})
+}
+
+// Move gives all machines other addresses, as if they had been stopped and started.
+func (s *Server) Move() (err error) {
+	s.locked(func() {
+		for _, i := range s.instances {
+			if i.state != running {
+				continue
+			}
+			s.serial++
+			i.launch.batch.Unroute(i.address)
+			i.address = s.newAddress()
+			err = errors.Join(err, i.launch.batch.Route(i.address, i.index))
+		}
+	})
+	return err
+}
+
+// newAddress returns an address that no machine has had.
+func (s *Server) newAddress() string {
+	return fmt.Sprintf("198.51.%d.%d", 100+s.serial/250, 1+s.serial%250)
 }
 
 // Console is what the machines have written to theirs.

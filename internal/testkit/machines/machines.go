@@ -139,6 +139,11 @@ func (b *Batch) Route(address string, n int) error {
 	return os.WriteFile(filepath.Join(b.park.dir, "routes", filepath.Base(address)), []byte(b.world+"\n"+net.JoinHostPort(inside, Port)), 0o600)
 }
 
+// Unroute has an address lead nowhere.
+func (b *Batch) Unroute(address string) {
+	os.Remove(filepath.Join(b.park.dir, "routes", filepath.Base(address))) //nolint:errcheck // it may lead nowhere already
+}
+
 // dialArg makes the test binary an ssh ProxyCommand: DIR ADDRESS.
 const dialArg = "machines-dial"
 
