@@ -55,7 +55,7 @@ func Why(r state.Run, attempts []state.Attempt, last event.Event) string {
 		text = r.Message
 	case last.Fields != nil && slices.Contains(waiting(), last.Fields.Kind()):
 		return Sentence(last)
-	case last.Is(event.KindDependency) && len(attempts) == 0:
+	case (last.Is(event.KindDependency) || last.Is(event.KindArrayFull)) && len(attempts) == 0:
 		return Sentence(last)
 	case r.State == state.Queued && len(attempts) == 0:
 		text = "its first attempt has not begun"

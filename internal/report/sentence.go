@@ -58,7 +58,13 @@ func runText(e event.Event) string {
 	case event.SetAside:
 		return "set aside: " + f.Cause.Message
 	case event.Dependency:
-		return fmt.Sprintf("it begins %s of run %s (%s)", dependencyText(f.On), f.Other, f.Name)
+		what := "run"
+		if f.Array {
+			what = "array"
+		}
+		return fmt.Sprintf("it begins %s of %s %s (%s)", dependencyText(f.On), what, f.Other, f.Name)
+	case event.ArrayFull:
+		return fmt.Sprintf("it waits for cases before it: of array %s (%s), at most %d run at once", f.Array, f.Name, f.AtOnce)
 	case event.ForeignAttempts:
 		return fmt.Sprintf("adopted: %d more attempts of the other installation may have hosts", f.Count)
 	}

@@ -12,7 +12,9 @@ import (
 // Change is a set of records that are written in one transaction: a run, an attempt, or
 // both, with the events that report the change.
 type Change struct {
-	Run     *Run
+	Run *Run
+	// Cases are the runs of a new array.
+	Cases   []Run
 	Attempt *Attempt
 	Events  []event.Event
 	// Answers are requests whose result the change is.
@@ -34,7 +36,11 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 	written := make([]event.Event, len(c.Events))
 	err := db.change(ctx, func(ctx context.Context, t *tx) error {
 		if c.Admit != nil {
-			active, err := txRows(ctx, t, scanRun, "SELECT "+runValues+" FROM runs WHERE state IN ('queued','running','suspended','set aside') AND id<>?", c.Run.ID)
+			own := ""
+			if c.Run != nil {
+				own = c.Run.ID
+			}
+			active, err := txRows(ctx, t, scanRun, "SELECT "+runValues+" FROM runs WHERE state IN ('queued','running','suspended','set aside') AND id<>?", own)
 			if err == nil {
 				err = c.Admit(active)
 			}
@@ -45,6 +51,11 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 		if c.Run != nil {
 			if err := t.run(ctx, *c.Run); err != nil {
 				return fmt.Errorf("record run %s: %w", c.Run.ID, err)
+			}
+		}
+		for _, r := range c.Cases {
+			if err := t.run(ctx, r); err != nil {
+				return fmt.Errorf("record case %d of array %s: %w", r.Case.Number, r.Case.Array, err)
 			}
 		}
 		if c.Attempt != nil {

@@ -72,6 +72,9 @@ func (s *Store) FindRun(ctx context.Context, word string, why Meaning) (Run, err
 			Remedy: "Give more letters of the id.",
 		}
 	}
+	if err := s.Arrays().refuse(ctx, word); err != nil {
+		return Run{}, err
+	}
 	return Run{}, notFound(sql.ErrNoRows, "find run", word, "`bee ps -a` lists all runs.")
 }
 

@@ -72,16 +72,18 @@ type Run struct {
 	StopAsked bool
 	// Submission is what the controller needs to carry the run out, opaque here.
 	Submission json.RawMessage
+	// Case is its place in an array, which never changes; zero: it is in none.
+	Case Case `json:",omitzero"`
 }
 
 // maxText bounds the texts of a record, which may be another user's.
 const maxText = 16 << 10
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended, array_id, array_name, case_number"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
 // is 0: one bad record must not hide the others.
-const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended"
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended, array_id, array_name, CAST(case_number AS INTEGER)"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -91,7 +93,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 		code    sql.NullInt64
 		sub     []byte
 	)
-	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended, &r.Case.Array, &r.Case.Name, &r.Case.Number)
 	if err != nil {
 		return r, err
 	}
@@ -125,11 +127,11 @@ func (t *tx) run(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?)
+	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission,
 suspended=excluded.suspended`,
-		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended)
+		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended, r.Case.Array, r.Case.Name, r.Case.Number)
 }
 
 // Run gives one run by its whole id.

@@ -42,7 +42,7 @@ type Store struct {
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 11
+const schemaVersion = 12
 
 // withoutStates is the last version in which attempts had flags in place of a state.
 const withoutStates = 6
@@ -80,7 +80,7 @@ INSERT INTO events (run, seq, time, kind, fields)
   SELECT run, ROW_NUMBER() OVER (PARTITION BY run ORDER BY rowid), time, 'note', json_object('text', text) FROM history;
 DROP TABLE history;
 ALTER TABLE runs ADD COLUMN suspended TEXT NOT NULL DEFAULT '';
-` + setSuspended, addStates, addRequests, addWritten, requestStops, addPartial}
+` + setSuspended, addStates, addRequests, addWritten, requestStops, addPartial, addCases}
 }
 
 // Open opens, and on first use makes, the state in dir.

@@ -16,10 +16,13 @@ func All() []Fields {
 		ForeignAttempt{},
 		ForeignAttempts{},
 		Dependency{},
+		ArrayFull{},
 		SetAside{},
 		Ended{},
 		Waited{},
 		NotificationFailed{},
+		ArrayEnded{},
+		ArraySuspended{},
 
 		SiteSkipped{},
 		NoSite{},

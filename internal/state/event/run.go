@@ -17,6 +17,7 @@ const (
 	KindForeignAttempt    Kind = "foreign_attempt"
 	KindForeignAttempts   Kind = "foreign_attempts"
 	KindDependency        Kind = "dependency"
+	KindArrayFull         Kind = "array_full"
 	KindSetAside          Kind = "set_aside"
 )
 
@@ -100,7 +101,19 @@ type Dependency struct {
 	Other string `json:"other"` // its id
 	Name  string `json:"name"`
 	On    string `json:"on"` // how it has to end
+	// Array: the other one is an array of runs.
+	Array bool `json:"array,omitempty"`
 }
+
+// ArrayFull has a case wait, as so many cases of its array run as are to run at once.
+type ArrayFull struct {
+	Array  string `json:"array"` // its id
+	Name   string `json:"name"`
+	AtOnce int    `json:"at_once"`
+}
+
+// Kind implements Fields.
+func (ArrayFull) Kind() Kind { return KindArrayFull }
 
 // SetAside is the end of a controller that no later one would come through either.
 type SetAside struct {

@@ -1,0 +1,191 @@
+package state
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
+
+// Case is a run's place in an array.
+type Case struct {
+	Array  string // its id
+	Name   string // the array's
+	Number int    // from 1
+}
+
+// Array is a set of runs that were submitted together, its cases. A case that was removed
+// counts no more.
+type Array struct {
+	ID, Name string
+	Created  time.Time
+	Ended    time.Time // the last end of a case; zero: none has ended
+	// States are how many of its cases are in which state.
+	States map[RunState]int
+}
+
+// Cases returns how many there are.
+func (a Array) Cases() int {
+	n := 0
+	for _, count := range a.States {
+		n += count
+	}
+	return n
+}
+
+// Over returns how many cases are over.
+func (a Array) Over() int { return a.States[Succeeded] + a.States[Failed] + a.States[Stopped] }
+
+// State returns that of the array: it is over when all of its cases are, and has succeeded
+// when all have.
+func (a Array) State() RunState {
+	for _, s := range []RunState{Running, Queued, SetAside, Suspended, Failed, Stopped} {
+		if a.States[s] > 0 {
+			return s
+		}
+	}
+	return Succeeded
+}
+
+// Arrays are the arrays of a store.
+type Arrays struct{ s *Store }
+
+// Arrays returns all arrays.
+func (s *Store) Arrays() Arrays { return Arrays{s} }
+
+const addCases = `
+ALTER TABLE runs ADD COLUMN array_id TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN array_name TEXT NOT NULL DEFAULT '';
+ALTER TABLE runs ADD COLUMN case_number INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_by_array ON runs(array_id, case_number) WHERE array_id<>'';
+CREATE INDEX runs_by_array_name ON runs(array_name) WHERE array_id<>'';
+`
+
+// live are the cases of an array that are not over, before a number.
+const live = "array_id=? AND array_id<>'' AND case_number<? AND state IN ('queued','running','suspended','set aside')"
+
+// list returns arrays, newest first.
+func (a Arrays) list(ctx context.Context, where, word string) ([]Array, error) {
+	type count struct {
+		id, name       string
+		state          RunState
+		runs           int
+		created, ended int64
+	}
+	counts, err := rows(ctx, a.s.db, func(scan func(...any) error) (c count, err error) {
+		err = scan(&c.id, &c.name, &c.state, &c.runs, &c.created, &c.ended)
+		return c, err
+	}, "SELECT array_id, array_name, state, COUNT(*), CAST(MIN(created) AS INTEGER), CAST(MAX(COALESCE(ended, 0)) AS INTEGER) FROM runs WHERE array_id<>'' AND "+where+" GROUP BY array_id, state", word)
+	if err != nil {
+		return nil, fmt.Errorf("find array %q: %w", word, err)
+	}
+	var list []Array
+	for _, c := range counts {
+		i := slices.IndexFunc(list, func(o Array) bool { return o.ID == c.id })
+		if i < 0 {
+			i, list = len(list), append(list, Array{ID: c.id, Name: c.name, Created: time.Unix(0, c.created), States: map[RunState]int{}})
+		}
+		list[i].States[c.state] += c.runs
+		if at := time.Unix(0, c.created); at.Before(list[i].Created) {
+			list[i].Created = at
+		}
+		if at := time.Unix(0, c.ended); c.ended > 0 && at.After(list[i].Ended) {
+			list[i].Ended = at
+		}
+	}
+	slices.SortFunc(list, func(a, b Array) int { return b.Created.Compare(a.Created) })
+	return list, nil
+}
+
+// Array returns an array by its id; without cases: there is none.
+func (a Arrays) Array(ctx context.Context, id string) (Array, error) {
+	list, err := a.list(ctx, "array_id=?", id)
+	if err != nil || len(list) == 0 {
+		return Array{}, err
+	}
+	return list[0], nil
+}
+
+// Find returns the array that a user means by its id or name; without an id: the word means
+// a run, or nothing. Of arrays and runs of one name it means the one that FindRun would.
+func (a Arrays) Find(ctx context.Context, word string, why Meaning) (Array, error) {
+	found, err := a.Array(ctx, word)
+	if err != nil || found.ID != "" || word == "" {
+		return found, err
+	}
+	arrays, err := a.list(ctx, "array_name=?", word)
+	if err != nil || len(arrays) == 0 {
+		return Array{}, err
+	}
+	runs, err := a.s.runs(ctx, "WHERE name=? ORDER BY created DESC", word)
+	if err != nil {
+		return Array{}, err
+	}
+	all := slices.Clone(arrays)
+	for _, r := range runs {
+		all = append(all, Array{Created: r.Created, States: map[RunState]int{r.State: 1}})
+	}
+	slices.SortStableFunc(all, func(a, b Array) int { return b.Created.Compare(a.Created) })
+	if why == ToSee {
+		return all[0], nil
+	}
+	several := all
+	if why != ToForget {
+		if several = slices.DeleteFunc(slices.Clone(all), func(o Array) bool { return o.State().Final() }); len(several) == 0 {
+			several = all[:1]
+		}
+	}
+	if len(several) == 1 {
+		return several[0], nil
+	}
+	return Array{}, &core.Error{
+		Kind: core.Invalid, Op: "find array", Object: word, Err: fmt.Errorf("%d arrays and runs have that name", len(several)),
+		Remedy: fmt.Sprintf("Give the id of the one that you mean, such as %s.", arrays[0].ID),
+	}
+}
+
+// Runs returns the cases of an array in their order.
+func (a Arrays) Runs(ctx context.Context, id string) ([]Run, error) {
+	return a.s.runs(ctx, "WHERE array_id=? AND array_id<>'' ORDER BY case_number", id)
+}
+
+// Turn reports whether a case may begin, of an array of which only so many run at once: of
+// the cases before it, fewer than that are not over. It has been so since the time returned.
+func (a Arrays) Turn(ctx context.Context, c Case, atOnce int) (is bool, since time.Time, err error) {
+	before, err := ids(ctx, a.s.db, "SELECT id FROM runs WHERE "+live+" LIMIT ?", c.Array, c.Number, atOnce)
+	if err != nil || len(before) >= atOnce {
+		return false, time.Time{}, err
+	}
+	ends, err := rows(ctx, a.s.db, func(scan func(...any) error) (at int64, err error) {
+		err = scan(&at)
+		return at, err
+	}, "SELECT CAST(COALESCE(MAX(ended), 0) AS INTEGER) FROM runs WHERE array_id=? AND array_id<>'' AND case_number<?", c.Array, c.Number)
+	if err != nil || len(ends) == 0 {
+		return err == nil, time.Time{}, err
+	}
+	return true, time.Unix(0, ends[0]), nil
+}
+
+// Beside returns the ids of the cases of a run's array, in their order; none: it is in none.
+func (a Arrays) Beside(ctx context.Context, run string, onlyLive bool) ([]string, error) {
+	query := "SELECT id FROM runs WHERE array_id=(SELECT array_id FROM runs WHERE id=?) AND array_id<>''"
+	if onlyLive {
+		query += " AND state IN ('queued','running','suspended','set aside')"
+	}
+	return ids(ctx, a.s.db, query+" ORDER BY case_number", run)
+}
+
+// refuse is the error of a word that means an array where a run is wanted; nil: it means none.
+func (a Arrays) refuse(ctx context.Context, word string) error {
+	array, err := a.Find(ctx, word, ToSee)
+	if err != nil || array.ID == "" {
+		return err
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "find run", Object: word, Err: errors.New("it is an array of runs, and one is wanted"),
+		Remedy: "`bee ps " + word + "` lists its cases: name one of them.",
+	}
+}
