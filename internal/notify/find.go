@@ -2,6 +2,7 @@ package notify
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/spec"
@@ -15,9 +16,11 @@ type notification struct {
 	word string
 }
 
-// found is a run with the events of which receivers may be notified.
+// found is a run with the events of which receivers may be notified. The first case of an
+// array stands for all of it: run is the array, by its id, name and state.
 type found struct {
 	run    state.Run
+	array  state.Array
 	events []event.Event
 }
 
@@ -37,6 +40,8 @@ func (n *Notifier) find(ctx context.Context) (found, error) {
 	}
 	added := false
 	switch {
+	case f.array.ID != "":
+		added, err = n.addOfArray(ctx, f)
 	case f.run.State.Final():
 		added, err = n.addOnce(ctx, event.Ended{State: string(f.run.State), ExitCode: f.run.ExitCode})
 	case f.run.State == state.Queued:
@@ -54,8 +59,47 @@ func (n *Notifier) read(ctx context.Context) (found, error) {
 	if err != nil {
 		return found{}, err
 	}
+	if run.Case.Array != "" {
+		return n.readArray(ctx, run)
+	}
 	events, err := n.Store.History().Events(ctx, run.ID, event.KindEnded, event.KindMoved, event.KindSuspended, event.KindSetAside, event.KindWaited)
-	return found{run, events}, err
+	return found{run: run, events: events}, err
+}
+
+// readArray reads the array of a run, with its events.
+func (n *Notifier) readArray(ctx context.Context, run state.Run) (found, error) {
+	a, err := n.Store.Arrays().Array(ctx, run.Case.Array)
+	if err != nil {
+		return found{}, err
+	}
+	events, err := n.Store.History().Events(ctx, run.ID, event.KindArrayEnded, event.KindArraySuspended)
+	whole := state.Run{ID: a.ID, Name: a.Name, State: a.State(), Created: a.Created, Case: run.Case}
+	return found{run: whole, array: a, events: events}, err
+}
+
+// addOfArray adds the events of an array, each once.
+func (n *Notifier) addOfArray(ctx context.Context, f found) (added bool, err error) {
+	has := func(kind event.Kind) bool {
+		return slices.ContainsFunc(f.events, func(e event.Event) bool { return e.Is(kind) })
+	}
+	a := f.array
+	switch {
+	case f.run.State.Final() && !has(event.KindArrayEnded):
+		return n.addOnce(ctx, event.ArrayEnded{Array: a.ID, Name: a.Name, State: string(f.run.State), Cases: a.Cases(), Succeeded: a.States[state.Succeeded]})
+	case a.States[state.Suspended]+a.States[state.SetAside] > 0 && !has(event.KindArraySuspended):
+		return n.addOnce(ctx, event.ArraySuspended{Array: a.ID, Name: a.Name})
+	}
+	return false, nil
+}
+
+// attended reports whether some process controls the run, or a case of its array.
+func (n *Notifier) attended(ctx context.Context) bool {
+	locks := n.Store.Locks()
+	if locks.Controlled(n.Run) {
+		return true
+	}
+	live, err := n.Store.Arrays().Beside(ctx, n.Run, true)
+	return err == nil && slices.ContainsFunc(live, locks.Controlled)
 }
 
 // addOnce adds an event unless the run has it.
@@ -123,6 +167,13 @@ func wordOf(r *Receiver, e event.Event) string {
 		if f.State == string(state.Failed) {
 			words = append(words, spec.NotifyFailed)
 		}
+	case event.ArrayEnded:
+		words = []string{spec.NotifyEnded}
+		if f.State == string(state.Failed) {
+			words = append(words, spec.NotifyFailed)
+		}
+	case event.ArraySuspended:
+		words = []string{spec.NotifySuspended}
 	case event.Moved:
 		words = []string{spec.NotifyMoved}
 	case event.Suspended, event.SetAside:

@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,6 +89,23 @@ func Remove(store *state.Store, run string) error { return fsutil.RemoveAll(dirO
 func Has(store *state.Store, run string) bool {
 	_, err := os.Lstat(dirOf(store, run))
 	return err == nil
+}
+
+// OfArray returns the run by whose notifications those of the whole array of a run are sent;
+// "": the run itself is that, or there are none to send, or a process sends them.
+func OfArray(ctx context.Context, store *state.Store, run string) (string, error) {
+	if Has(store, run) {
+		return "", nil
+	}
+	cases, err := store.Arrays().Beside(ctx, run, false)
+	if err != nil || len(cases) == 0 || !Has(store, cases[0]) {
+		return "", err
+	}
+	free, err := Unattended(store)
+	if err != nil || !slices.Contains(free, cases[0]) {
+		return "", err
+	}
+	return cases[0], nil
 }
 
 // Unattended returns the runs with notifications that no process sends now.
@@ -190,7 +208,7 @@ type result struct {
 func (s *sending) serve(ctx context.Context) error {
 	s.controlled = time.Now()
 	for {
-		controlled := s.Store.Locks().Controlled(s.Run)
+		controlled := s.attended(ctx)
 		if controlled {
 			s.controlled = time.Now()
 		}

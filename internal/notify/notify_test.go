@@ -347,3 +347,42 @@ func TestDamagedProgress(t *testing.T) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
+
+// TestOneNotificationForAnArray: it is sent when all cases are over, and says how the array
+// ended, whichever case somebody notices first.
+func TestOneNotificationForAnArray(t *testing.T) {
+	var bodies []string
+	h := newHook(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		bodies = append(bodies, string(body))
+	})
+	n := notifierOf(t, state.Run{State: state.Succeeded, Case: state.Case{Array: "ccccdddd", Name: "model", Number: 1}}, spec.Notify{Webhook: h.URL, On: []string{"ended"}})
+	second := state.Run{ID: "bbbbcccc", Name: "model.2", State: state.Suspended, Created: time.Now(), Submission: []byte("{}"), Case: state.Case{Array: "ccccdddd", Name: "model", Number: 2}}
+	if err := n.Store.PutRun(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Serve(t.Context()); err != nil || len(h.all()) > 0 || !Has(n.Store, run) {
+		t.Fatalf("%v: the first case ends, and %q is sent", err, h.all())
+	}
+	for id, want := range map[string]string{second.ID: run, run: ""} {
+		if got, err := OfArray(t.Context(), n.Store, id); err != nil || got != want {
+			t.Errorf("%v: of %s: %q, not %q", err, id, got, want)
+		}
+	}
+	second.State, second.Ended = state.Failed, time.Now()
+	if err := n.Store.PutRun(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Serve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := h.all(), []string{"ended aaaabbbb-2"}; !slices.Equal(got, want) || !slices.Equal(bodies, []string{`{"state":"failed"}`}) {
+		t.Errorf("got %q with %q, want %q", got, bodies, want)
+	}
+	if Has(n.Store, run) {
+		t.Error("its directory is still there")
+	}
+}
