@@ -42,7 +42,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"vm image build --no-proxy localhost", "--proxy"},
 		{"vm shell pi 1 dmesg", "bee vm shell lysozyme 1 -- dmesg"},
 		{"vm image build --arch mips", "amd64 or arm64"},
-		{"ps pi", "`bee ps --help`"},
+		{"ps pi x", "`bee ps --help`"},
 		{"completion bash x", "`bee completion bash --help`"},
 		{"schema nosuch", "beefile"},
 		{"run " + dir, "Beefile"},

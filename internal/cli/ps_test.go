@@ -107,3 +107,38 @@ func TestRmOfOldRuns(t *testing.T) {
 		t.Errorf("%v: %q, there are %s", err, d.out.String(), d.left())
 	}
 }
+
+// TestPsFoldsArrays unless each case is asked for, by the array, a flag or a filter.
+func TestPsFoldsArrays(t *testing.T) {
+	of := func(n int) state.Case { return state.Case{Array: "dddd4444", Name: "model", Number: n} }
+	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running},
+		state.Run{ID: "bbbb2222", Name: "model.1", State: state.Succeeded, Case: of(1)},
+		state.Run{ID: "cccc3333", Name: "model.2", State: state.Running, Case: of(2)},
+		state.Run{ID: "eeee5555", Name: "model.3", State: state.Queued, Case: of(3)})
+	for _, c := range []struct {
+		args string
+		has  string // in order
+		not  string
+	}{
+		{"ps", "dddd4444|1 of 3 cases over, 1 running", "model.2"},
+		{"ps -a", "dddd4444|1 of 3 cases over, 1 running", "model.1"},
+		{"ps --cases", "model.3", "dddd4444"},
+		{"ps --state succeeded", "model.1", "dddd4444"},
+		{"ps -q", "eeee5555", "dddd4444"},
+		{"ps model", "model.1|model.2|model.3", "pi"},
+		{"ps dddd4444", "model.1|model.2|model.3", "pi"},
+	} {
+		err := d.bee(strings.Fields(c.args)...)
+		rest, whole := d.out.String(), true
+		for word := range strings.SplitSeq(c.has, "|") {
+			_, after, is := strings.Cut(rest, word)
+			rest, whole = after, whole && is
+		}
+		if err != nil || !whole || strings.Contains(d.out.String(), c.not) {
+			t.Errorf("%s: %v\n%s", c.args, err, d.out.String())
+		}
+	}
+	if err := d.bee("ps", "pi"); !core.IsKind(err, core.NotFound) {
+		t.Errorf("a run is listed as an array: %v", err)
+	}
+}

@@ -26,25 +26,35 @@ func (s *Submission) admits(op, id string) func(active []state.Run) error {
 	if len(own.Job.Outputs) == 0 {
 		return nil
 	}
-	return func(active []state.Run) error {
-		others := map[string]Submission{}
-		for _, run := range active {
-			if other, err := SubmissionOf(run); err == nil { // else no bee of this version carries it out
-				others[run.ID] = other
-			}
+	return func(active []state.Run) error { return own.fits(op, active, submissionsOf(active)) }
+}
+
+// submissionsOf returns the submissions of runs by id, but those that no bee of this version
+// carries out.
+func submissionsOf(runs []state.Run) map[string]Submission {
+	all := map[string]Submission{}
+	for _, run := range runs {
+		if sub, err := SubmissionOf(run); err == nil {
+			all[run.ID] = sub
 		}
-		before := own.before(others)
-		for _, run := range active {
-			other, known := others[run.ID]
-			if !known || before[run.ID] {
-				continue
-			}
-			if to := own.Job.Collision(&other.Job); to != "" {
-				return errSamePlace(op, s.Job.Name, to, run)
-			}
-		}
-		return nil
 	}
+	return all
+}
+
+// fits refuses a new run beside active ones, whose submissions are given. Its outputs have
+// its id.
+func (s *Submission) fits(op string, active []state.Run, others map[string]Submission) error {
+	before := s.before(others)
+	for _, run := range active {
+		other, known := others[run.ID]
+		if !known || before[run.ID] {
+			continue
+		}
+		if to := s.Job.Collision(&other.Job); to != "" {
+			return errSamePlace(op, s.Job.Name, to, run)
+		}
+	}
+	return nil
 }
 
 // placesFree is what admits finds now. Where it refuses a run, the user is not asked

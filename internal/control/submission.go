@@ -51,6 +51,8 @@ type Submission struct {
 	Origin Origin `json:"origin,omitzero"`
 	// Notify are the receivers of the user's sites file; those of the Beefile are in Job.
 	Notify []spec.Notify `json:"notify,omitempty"`
+	// Array is the case of an array that the run is; nil: it is none.
+	Array *ArrayCase `json:"array,omitempty"`
 	// After are the runs of Job.After, as they were found at submission.
 	After []Dependency `json:"after,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.

@@ -86,6 +86,7 @@ func (jc *jobCheck) all() {
 	jc.report.checkStore(j.Store)
 	jc.report.checkNotify(j.Notify)
 	jc.after()
+	jc.array()
 }
 
 // checkImage finds what names no image, and files and directories without the

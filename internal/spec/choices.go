@@ -59,6 +59,7 @@ func numbers() map[string]limits {
 		"ranks_per_node": {0, 100000}, // more than any host has processors
 		"cores":          {0, 100000},
 		"retry":          natural,
+		"array.at_once":  natural,
 		"vm.per_host":    {0, 256},
 		"vm.cpus":        natural,
 		"vm.sockets":     natural,

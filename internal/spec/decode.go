@@ -24,6 +24,7 @@ type decoder struct {
 
 	variables map[string]string // what ${NAME} stands for; nil: nothing is replaced
 	used      map[string]bool   // the variables that were replaced
+	ofCase    Case              // what ${case.NAME} stands for; nil: nothing is replaced
 }
 
 func newDecoder(file string, data []byte) *decoder {
@@ -127,6 +128,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 	if n == nil {
 		return
 	}
+	n = d.inCase(n, path)
 	if _, null := n.(*ast.NullNode); null {
 		d.report.problem(begins(n), "", "%sa value is missing", prefix(path))
 		return

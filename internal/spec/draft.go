@@ -22,6 +22,10 @@ type Draft struct {
 
 	report *report
 	read   bool // false: there is no mapping in the file
+	// data is the file's text, dir where its paths start, and cases those of its array.
+	data  []byte
+	dir   string
+	cases Cases
 }
 
 // ReadDraft reads a Beefile. Its error says that there is none to be read; what
@@ -44,10 +48,22 @@ func ReadDraft(file string) (*Draft, error) {
 }
 
 func parseDraft(file string, data []byte, dir string) *Draft {
+	return parseCase(file, data, dir, nil)
+}
+
+// parseCase reads the Beefile of a case. Of a whole file, with nil, it reads what the first
+// case has.
+func parseCase(file string, data []byte, dir string, of Case) *Draft {
 	d := newDecoder(file, data)
-	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report}
+	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report, data: data, dir: dir}
 	if root := d.root(data); root != nil {
 		t.read = true
+		if of != nil {
+			d.ofCase = of
+			withoutArray(root)
+		} else if t.cases = d.casesOf(root); len(t.cases) > 0 {
+			d.ofCase = t.cases[0]
+		}
 		d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
 	}
 	return t
@@ -91,6 +107,9 @@ func (t *Draft) CheckSites(f SitesFile) {
 func (t *Draft) Finish() (*Job, error) {
 	if t.read {
 		(&jobCheck{t.report, t.Job}).all()
+		if a := t.Job.Array; a != nil && len(t.cases) == 0 && len(a.kept()) > 0 && t.report.allRead(arrayKey) {
+			t.report.atKey(arrayKey, "write it there, not merged from elsewhere", "array: its cases are not in the file's own mapping")
+		}
 	}
 	if err := asError(t.report.problems); err != nil {
 		return nil, err

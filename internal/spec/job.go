@@ -89,6 +89,9 @@ type Job struct {
 	Wait time.Duration `yaml:"wait"`
 	// Retry is how often the run is tried again when its command fails.
 	Retry int `yaml:"retry"`
+	// Array makes a run of each of its cases; nil: the job is one run. No record has it, as
+	// a case has none.
+	Array *Array `yaml:"array" json:"-"`
 	// After are the runs that have to end before this one begins.
 	After []After `yaml:"after" json:",omitempty"`
 	// Notify are the receivers of notifications about the run.

@@ -58,6 +58,9 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 			words["minItems"] = 1
 		}
 		return oneOf(text, words)
+	case reflect.TypeFor[Cases]():
+		values := map[string]any{"type": "object", "additionalProperties": text}
+		return oneOf(map[string]any{"type": "object"}, map[string]any{"type": "array", "items": values})
 	case reflect.TypeFor[After]():
 		mapping := m.objectSchema(t, at)
 		on := mapping["properties"].(map[string]any)["on"].(map[string]any)

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,4 +51,75 @@ func TestAfter(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	b.Must("rm", data)
+}
+
+// TestArray: each case of an array is a run with values of its own. No more run at once than
+// are to, also after kill -9 of their supervisor, and commands take the array for its cases.
+func TestArray(t *testing.T) {
+	b := testkit.NewBee(t)
+	image := "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}})
+	b.File("model.yaml", "image: "+image+`
+array: {cases: {s: {from: 1, to: 5}}, at_once: 2}
+run: sleep ${case.s}000
+`)
+	array := strings.TrimSpace(b.Must("run", "-d", "-q", "model.yaml"))
+	running := func(want string) {
+		t.Helper()
+		testkit.Eventually(t, time.Minute, func() error {
+			var cases []struct{ Name, State string }
+			b.JSON(&cases, "ps", "model", "--json")
+			var names []string
+			for _, c := range cases {
+				if c.State == "running" {
+					names = append(names, c.Name)
+				}
+			}
+			if got := strings.Join(names, " "); len(cases) != 5 || len(names) > 2 || got != want {
+				return errors.New("these run: " + got)
+			}
+			return nil
+		})
+	}
+	running("model.1 model.2")
+	for _, pid := range b.Controllers() {
+		testkit.Kill(pid)
+	}
+	b.Must("supervise")
+	b.Must("stop", "model.1")
+	running("model.2 model.3")
+	if list := b.Must("ps"); strings.Count(list, "model") != 1 || !strings.Contains(list, array) || !strings.Contains(list, "1 of 5 cases over, 2 running, 1 stopped") {
+		t.Errorf("an array is no line of its own:\n%s", list)
+	}
+	b.Must("stop", array)
+	if over := b.Try("wait", array); strings.Count(over.Stdout, "stopped") != 5 {
+		t.Errorf("got %+v", over)
+	}
+	b.Must("rm", "--force", array)
+
+	b.File("study.yaml", "image: "+image+`
+array: {cases: {t: [300, 310], s: [1, 2]}, exclude: [{t: 310, s: 2}]}
+run: echo "$BEE_CASE of $BEE_CASE_NAME, ${case.t} ${case.s}" > out; test ${case.s} = 1
+outputs: [{from: out, to: "./results/${case.t}/${case.s}"}]
+`)
+	var end struct {
+		Cases  int
+		States map[string]int
+	}
+	r := b.Try("run", "--json", "study.yaml")
+	if err := json.Unmarshal([]byte(r.Stdout), &end); err != nil || r.Code != 1 || end.Cases != 3 || end.States["succeeded"] != 2 || end.States["failed"] != 1 {
+		t.Errorf("%v: %+v of %+v", err, end, r)
+	}
+	for file, want := range map[string]string{"300/1": "1 of study.1, 300 1\n", "310/1": "3 of study.3, 310 1\n"} {
+		if got, err := os.ReadFile(filepath.Join(b.Work, "results", file, "out")); err != nil || string(got) != want {
+			t.Errorf("%s: %v, %q", file, err, got)
+		}
+	}
+	b.Must("run", "-q", "--after", "study:failure", image, "true")
+	again := strings.TrimSpace(b.Must("run", "-d", "-q", "--again", "study", "--cases", "failed"))
+	if r := b.Try("wait", again); r.Code != 1 || !strings.Contains(r.Stdout, "study.2\tfailed") {
+		t.Errorf("got %+v", r)
+	}
+	if r := b.Try("logs", "model"); r.Code == 0 {
+		t.Errorf("the array is still there: %+v", r)
+	}
 }

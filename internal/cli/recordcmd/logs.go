@@ -47,10 +47,17 @@ func (a *Commands) LogsCommand() *cobra.Command {
 		Long: `Show the output of a run's task, on standard output and standard error. A run
 that moved or was retried has several attempts, which are shown in order. With
 --node, show the log of one of BEE's nodes. Of several runs, each line has the name of its
-run before it.`,
+run before it. An array means all of its cases.`,
 		Example: "  bee logs -f --tail 20 lysozyme\n  bee logs --attempt 2 lysozyme\n  bee logs -f lysozyme salt-water",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 1 {
+				return a.logsOfSeveral(c.Context(), args, o)
+			}
+			several, err := a.isArray(c.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			if several {
 				return a.logsOfSeveral(c.Context(), args, o)
 			}
 			return a.logs(c.Context(), args[0], o)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -34,6 +35,12 @@ func (a *Commands) logsOfSeveral(ctx context.Context, words []string, o LogsOpti
 	if err != nil {
 		return err
 	}
+	if o.Follow && len(runs) > mostFollowed {
+		return &core.Error{
+			Kind: core.Invalid, Op: "follow", Object: strings.Join(words, " "), Err: fmt.Errorf("these are %d runs, and at most %d are followed at once", len(runs), mostFollowed),
+			Remedy: "Name some of them, or leave out --follow.",
+		}
+	}
 	prefixes := prefixesOf(runs)
 	var (
 		mu   sync.Mutex // lines must not mix
@@ -57,6 +64,20 @@ func (a *Commands) logsOfSeveral(ctx context.Context, words []string, o LogsOpti
 	all.Wait()
 	return errors.Join(errs...)
 }
+
+// isArray reports whether a word means an array of runs.
+func (a *Commands) isArray(ctx context.Context, word string) (bool, error) {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	array, err := s.Store.Arrays().Find(ctx, word, state.ToSee)
+	return array.ID != "", err
+}
+
+// mostFollowed bounds the runs that are followed at once: each takes files of this process.
+const mostFollowed = 100
 
 // prefixesOf are names of runs, of one width; ids where names are equal.
 func prefixesOf(runs []state.Run) []string {

@@ -2,6 +2,7 @@ package recordcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
@@ -17,6 +19,8 @@ import (
 
 type psOptions struct {
 	all, asJSON, ids, watch bool
+	cases                   bool   // of arrays, each is a line
+	array                   string // only its cases are listed
 	limit                   int
 	format                  string
 	filter                  psFilter
@@ -26,19 +30,25 @@ type psOptions struct {
 func (a *Commands) PsCommand() *cobra.Command {
 	var o psOptions
 	c := &cobra.Command{
-		Use: "ps", Aliases: []string{"ls"}, Short: "List runs", Args: cobra.NoArgs,
+		Use: "ps [ARRAY]", Aliases: []string{"ls"}, Short: "List runs, or the cases of an array", Args: cobra.MaximumNArgs(1),
 		Long: `List the runs that are not over; with -a all of them, newest first. PROGRESS is what
 the last attempt does, for how long, and how long it may. WHY is what a run waits for, or
-why it ended.
+why it ended. An array of runs is one line, with how many of its cases are over;
+bee ps ARRAY lists the cases, also those that are over. --cases and the flags that choose
+runs list each case of all arrays. So do --json, --format and --quiet.
 
 --format prints each run by a template in Go's syntax, with the fields of --json.`,
 		Example: "  bee ps --all --limit 20\n  bee ps --watch\n  bee ps -a --since 7d --state failed --format '{{.id}} {{.why}}'",
-		RunE: func(c *cobra.Command, _ []string) error {
+		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 {
+				o.array, o.all = args[0], true
+			}
 			return a.ps(c.Context(), o)
 		},
 	}
 	c.Flags().BoolVarP(&o.all, "all", "a", false, "also runs that are over")
 	o.filter.flags(c, a.Workspace)
+	c.Flags().BoolVar(&o.cases, "cases", false, "each case of an array on a line of its own")
 	c.Flags().IntVar(&o.limit, "limit", 0, "show at most this `many`, the newest (0: all)")
 	c.Flags().BoolVarP(&o.ids, "quiet", "q", false, "ids only")
 	c.Flags().StringVar(&o.format, "format", "", "print each run by this `template`, or json")
@@ -106,6 +116,16 @@ func (a *Commands) ps(ctx context.Context, o psOptions) error {
 // listedRuns returns the runs that are asked for, newest first. Of those with a limit, only so
 // many are read as it takes.
 func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runview.View, error) {
+	if o.array != "" {
+		runs, err := s.Cases(ctx, o.array, state.ToSee)
+		if err == nil && len(runs) == 0 {
+			err = &core.Error{Kind: core.NotFound, Op: "find array", Object: o.array, Err: errors.New("no run is a case of it"), Remedy: "`bee ps -a` lists all runs and arrays."}
+		}
+		if err != nil {
+			return nil, err
+		}
+		return passingRuns(ctx, s, runs, o)
+	}
 	for most := o.limit; ; most *= 8 {
 		runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver(), Limit: most})
 		if err != nil {
@@ -120,10 +140,22 @@ func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runvi
 
 // passingRuns returns those of the runs that pass the filter, up to the limit.
 func passingRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o psOptions) ([]runview.View, error) {
-	views := []runview.View{}
+	views, arrays := []runview.View{}, map[string]bool{}
 	for _, r := range runs {
 		if o.limit > 0 && len(views) == o.limit {
 			break
+		}
+		if id := r.Case.Array; id != "" && o.folds() {
+			if arrays[id] {
+				continue
+			}
+			arrays[id] = true
+			v, err := foldedArray(ctx, s, r)
+			if err != nil {
+				return nil, err
+			}
+			views = append(views, v)
+			continue
 		}
 		v, err := runview.Summary(ctx, s, r)
 		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
@@ -137,6 +169,24 @@ func passingRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o 
 		}
 	}
 	return views, nil
+}
+
+// folds reports whether an array is one line.
+func (o psOptions) folds() bool {
+	return !o.cases && !o.asJSON && !o.ids && o.format == "" && o.array == "" && o.filter.empty()
+}
+
+// foldedArray is the line of the array of a run.
+func foldedArray(ctx context.Context, s *workspace.Session, run state.Run) (runview.View, error) {
+	array, err := s.Store.Arrays().Array(ctx, run.Case.Array)
+	if err != nil {
+		return runview.View{}, err
+	}
+	nodes := 0
+	if sub, err := control.SubmissionOf(run); err == nil {
+		nodes = sub.Job.Nodes
+	}
+	return runview.Folded(array, nodes), nil
 }
 
 func listRuns(screen *output.Screen, views []runview.View) error {

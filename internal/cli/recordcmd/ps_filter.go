@@ -73,6 +73,11 @@ func (f *psFilter) flags(c *cobra.Command, w *workspace.Workspace) {
 	c.Flags().Var(&f.since, "since", "only runs that were submitted in this last `time`, such as 24h or 7d")
 }
 
+// empty reports whether all runs pass.
+func (f *psFilter) empty() bool {
+	return len(f.states)+len(f.sites)+len(f.labels) == 0 && f.name == "" && f.since == 0
+}
+
 func (f *psFilter) check() error {
 	for _, word := range f.states {
 		if !isState(word) {

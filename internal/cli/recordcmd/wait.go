@@ -28,7 +28,7 @@ func (a *Commands) WaitCommand() *cobra.Command {
 		Use: "wait RUN...", Short: "Wait until runs are over", ValidArgsFunction: a.RunsTo(state.ToEnd),
 		Long: `Wait until runs are over, and end with the exit code of the first one that did not
 succeed, as bee run would. A run that is suspended or set aside is over for this purpose,
-as it needs its user. Nothing is stopped when the time is up.`,
+as it needs its user. An array means all of its cases. Nothing is stopped when the time is up.`,
 		Example: "  bee wait lysozyme\n  bee wait --any --timeout 2h lysozyme salt-water",
 		Args:    cobra.MinimumNArgs(1),
 		RunE:    func(c *cobra.Command, args []string) error { return a.wait(c.Context(), args, o) },

@@ -29,6 +29,13 @@ func (a *Commands) jobToRun(c *cobra.Command, args []string, again string) (jobS
 		return jobSource{}, err
 	}
 	defer s.Close()
+	cases, err := s.Cases(c.Context(), again, state.ToSee)
+	if err != nil {
+		return jobSource{}, err
+	}
+	if len(cases) > 0 {
+		return repeatedCases(again, cases)
+	}
 	run, err := s.Store.FindRun(c.Context(), again, state.ToSee)
 	if err != nil {
 		return jobSource{}, err

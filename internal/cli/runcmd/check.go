@@ -38,6 +38,9 @@ func (a *Commands) CheckCommand() *cobra.Command {
 			named := draft.Job.Store != ""
 			job, sites, err := a.Finish(draft)
 			if err == nil {
+				err = checkCases(draft)
+			}
+			if err == nil {
 				err = volumeHere(job)
 			}
 			var launch []string
@@ -68,7 +71,11 @@ func (a *Commands) CheckCommand() *cobra.Command {
 				job.Store = "" // that of the sites file
 			}
 			a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOf(args[0])), console.Trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
-			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s on %s\n", args[0], job.Name, console.CountText(job.Nodes, "node"), siteNames(sites))
+			cases := ""
+			if n := len(draft.Cases()); n > 0 {
+				cases = console.CountText(n, "case") + ", the first with "
+			}
+			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s%s on %s\n", args[0], job.Name, cases, console.CountText(job.Nodes, "node"), siteNames(sites))
 			return err
 		},
 	}

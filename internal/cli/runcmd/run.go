@@ -32,6 +32,8 @@ type runOptions struct {
 	after  []string
 	// again is the run to repeat.
 	again string
+	// cases are those of an array that are run; "": all.
+	cases string
 	pull  string
 	wait  time.Duration
 	// ifNew has nothing started where the last success had the same job and image.
@@ -94,8 +96,9 @@ on a terminal Ctrl-C is the command's.`,
 	f.IntVarP(&o.nodes, "nodes", "n", 0, "`number` of nodes instead of the Beefile's")
 	o.resourceFlags(f)
 	f.StringVar(&o.image, "image", "", "image `reference` instead of the Beefile's")
-	f.StringVar(&o.again, "again", "", "repeat the job of this `run`, as it was then")
+	f.StringVar(&o.again, "again", "", "repeat the job of this `run`, as it was then; of an array, all cases")
 	a.RunsFlag(c, "again")
+	f.StringVar(&o.cases, "cases", "", "run only these cases of an array, such as `3,7-9`; with --again also failed")
 	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
 	f.StringArrayVar(&o.after, "after", nil, "begin when another run has succeeded; `RUN:failure` when it has not, RUN:end in both cases")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
@@ -121,6 +124,12 @@ func (a *Commands) inJSON(o runOptions, err error) error {
 
 func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error {
 	o.begins = true
+	if len(from.cases) > 0 || len(from.draft.Cases()) > 0 {
+		return arrayRunner{a}.run(ctx, from, o)
+	}
+	if o.cases != "" {
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: "--cases " + o.cases, Err: errors.New("the job has no array"), Remedy: "Leave it out, or give the Beefile an `array:`."}
+	}
 	sub, err := a.submission(from, o)
 	if err != nil {
 		return err
@@ -166,15 +175,20 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 		a.Say("run %s of %s: %s on %s", run.ID, run.Name, console.CountText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
 	if !o.quiet {
-		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
-		if len(sub.Notify)+len(sub.Job.Notify) > 0 {
-			a.Say("notifications are sent by this machine: while it sleeps or is switched off, none are")
-		}
-		if sites := s.Attended(&sub); len(sites) > 0 {
-			a.Say("%s", attendedText("the", namesOf(sites)))
-		}
+		a.sayOf(ctx, s, &sub)
 	}
 	return a.carryOut(ctx, s, run, lock, o)
+}
+
+// sayOf prints what the user may not expect of a new run.
+func (a *Commands) sayOf(ctx context.Context, s *workspace.Session, sub *control.Submission) {
+	a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
+	if len(sub.Notify)+len(sub.Job.Notify) > 0 {
+		a.Say("notifications are sent by this machine: while it sleeps or is switched off, none are")
+	}
+	if sites := s.Attended(sub); len(sites) > 0 {
+		a.Say("%s", attendedText("the", namesOf(sites)))
+	}
 }
 
 // carryOut carries a new run out, here or in the background.

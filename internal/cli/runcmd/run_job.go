@@ -29,6 +29,8 @@ type jobSource struct {
 	input bool
 	// typed: its image and its mounts are what the user has typed.
 	typed bool
+	// cases are those of an array that is repeated.
+	cases []caseSource
 	// keepsLinks: no link in its inputs is followed.
 	keepsLinks bool
 }

@@ -30,7 +30,9 @@ type View struct {
 	// ImageName is the reference that the job has; absent of images that are built.
 	ImageName string            `json:"image_name,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
-	Nodes     int               `json:"nodes"`
+	// Array is the place of the run in an array; absent: it is in none.
+	Array *control.ArrayCase `json:"array,omitempty"`
+	Nodes int                `json:"nodes"`
 	Job
 	Created  time.Time  `json:"created"`
 	Ended    *time.Time `json:"ended,omitempty"`
@@ -134,7 +136,7 @@ func Summary(ctx context.Context, s *workspace.Session, r state.Run) (View, erro
 	}
 	var prices map[string]float64
 	if sub, err := control.SubmissionOf(r); err == nil {
-		v.Nodes, v.ImageName, v.Labels = sub.Job.Nodes, sub.Job.Image, sub.Job.Labels
+		v.Nodes, v.ImageName, v.Labels, v.Array = sub.Job.Nodes, sub.Job.Image, sub.Job.Labels, sub.Array
 		prices = sub.Prices()
 	}
 	attempts, err := s.Store.Attempts(ctx, r.ID)

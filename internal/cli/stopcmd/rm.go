@@ -34,7 +34,7 @@ func (a *Commands) RmCommand() *cobra.Command {
 kept as long as a site may have files of it. Without --force, a run is kept that
 has the only copy of something. Examples are the volume of a run without outputs,
 and checkpoints of a run that did not succeed. RUN is an id, its first letters (four
-or more), or a name that no other run has.`,
+or more), or a name that no other run has. An array means all of its cases.`,
 		RunE: func(c *cobra.Command, args []string) error { return a.rm(c.Context(), args, o) },
 	}
 	c.Flags().BoolVarP(&o.force, "force", "f", false, "stop a run first if it is not over; remove only copies; leave what a site does not release")

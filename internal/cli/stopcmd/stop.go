@@ -32,7 +32,7 @@ func (a *Commands) StopCommand() *cobra.Command {
 		Use: "stop RUN...", Short: "Stop runs cleanly", ValidArgsFunction: a.RunsTo(state.ToEnd),
 		Long: `Stop runs: the task gets TERM, and KILL after a grace. Existing outputs are
 collected, and hosts are released. RUN is an id, its first letters (four or more),
-or the name of a run that is not over.
+or the name of a run that is not over. An array means all of its cases.
 
 A run whose site does not answer ends once it does. With --site-lost it ends now.
 What may continue there, and what is lost, is printed. It is removed when the site
@@ -93,7 +93,7 @@ func holdLost(ctx context.Context, s *workspace.Session, run state.Run) error {
 // It reports how each stands then, and what has kept it from ending.
 func endRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o stopOptions, notify func(state.Run, error)) {
 	errs := make([]error, len(runs))
-	for i, run := range runs {
+	for i, run := range slices.Backward(runs) { // of an array, none begins in place of one that ends
 		if !run.State.Final() {
 			errs[i] = askEnd(ctx, s, run, o)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -26,16 +25,36 @@ func (s *Session) LeaveBehind(ctx context.Context, id string, lock *state.Lock) 
 	}
 }
 
-// Named gives the runs that the arguments of a command mean, each once.
+// Cases returns the runs of the array that a word means, in the order of its cases; none: it
+// means none.
+func (s *Session) Cases(ctx context.Context, word string, why state.Meaning) ([]state.Run, error) {
+	array, err := s.Store.Arrays().Find(ctx, word, why)
+	if err != nil || array.ID == "" {
+		return nil, err
+	}
+	return s.Store.Arrays().Runs(ctx, array.ID)
+}
+
+// Named gives the runs that the arguments of a command mean, each once. An array means its
+// cases.
 func (s *Session) Named(ctx context.Context, words []string, why state.Meaning) ([]state.Run, error) {
 	var runs []state.Run
+	seen := map[string]bool{}
 	for _, w := range words {
-		run, err := s.Store.FindRun(ctx, w, why)
+		meant, err := s.Cases(ctx, w, why)
+		if err == nil && len(meant) == 0 {
+			var run state.Run
+			run, err = s.Store.FindRun(ctx, w, why)
+			meant = []state.Run{run}
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !slices.ContainsFunc(runs, func(r state.Run) bool { return r.ID == run.ID }) {
-			runs = append(runs, run)
+		for _, run := range meant {
+			if !seen[run.ID] {
+				seen[run.ID] = true
+				runs = append(runs, run)
+			}
 		}
 	}
 	return runs, nil
@@ -46,25 +65,28 @@ const WaitLook = 250 * time.Millisecond
 
 // AwaitEnds returns the runs that are over, once all are, or one of them.
 func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]state.Run, error) {
+	now := append([]state.Run{}, runs...)
 	for {
 		var over []state.Run
 		var waiting string
-		for i := range runs {
-			run, err := s.Store.Run(ctx, runs[i].ID)
-			if err != nil {
-				return nil, waitError(ctx, runs[i].ID, err)
+		for i := range now {
+			if !now[i].State.Final() {
+				var err error
+				if now[i], err = s.Store.Run(ctx, now[i].ID); err != nil {
+					return nil, waitError(ctx, runs[i].ID, err)
+				}
 			}
-			if run.State.Final() || run.State.Resumable() {
-				over = append(over, run)
+			if now[i].State.Final() || now[i].State.Resumable() {
+				over = append(over, now[i])
 			} else {
-				waiting = run.ID
+				waiting = now[i].ID
 			}
 		}
 		if len(over) == len(runs) || one && len(over) > 0 {
 			return over, nil
 		}
 		select {
-		case <-time.After(WaitLook):
+		case <-time.After(max(WaitLook, time.Duration(len(runs)-len(over))*time.Millisecond)):
 		case <-ctx.Done():
 			return nil, waitError(ctx, waiting, ctx.Err())
 		}

@@ -1,0 +1,261 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// caseSource is where the job of a case comes from, and its place in the new array.
+type caseSource struct {
+	jobSource
+	place control.ArrayCase
+	// failed: it is of a run that did not succeed.
+	failed bool
+}
+
+// arrayRunner submits arrays.
+type arrayRunner struct{ *Commands }
+
+// casesOf returns the cases of a Beefile's array; none: it has no array.
+func casesOf(from jobSource) []caseSource {
+	if len(from.cases) > 0 || len(from.draft.Cases()) == 0 {
+		return from.cases
+	}
+	name, atOnce := "", 0
+	if a := from.draft.Job.Array; a != nil {
+		atOnce = a.AtOnce
+	}
+	all := from.draft.Cases()
+	list := make([]caseSource, len(all))
+	for i, values := range all {
+		one := from
+		one.draft = from.draft.Case(i + 1)
+		if i == 0 {
+			name = strings.TrimSuffix(one.draft.Job.Name, ".1")
+		}
+		list[i] = caseSource{jobSource: one, place: control.ArrayCase{Name: name, Number: i + 1, Of: len(all), AtOnce: atOnce, Values: values}}
+	}
+	return list
+}
+
+// repeatedCases are the jobs of the cases of an array as bee run repeats them.
+func repeatedCases(word string, runs []state.Run) (jobSource, error) {
+	from := jobSource{what: "array " + word}
+	for _, run := range runs {
+		one, err := repeated(run)
+		if err != nil {
+			return from, err
+		}
+		sub, err := control.SubmissionOf(run)
+		if err != nil {
+			return from, err
+		}
+		if sub.Array == nil {
+			continue
+		}
+		from.strange = one.strange
+		from.cases = append(from.cases, caseSource{jobSource: one, place: *sub.Array, failed: run.State != state.Succeeded})
+	}
+	return from, nil
+}
+
+// casesFailed is the word of --cases for those of a repeated array that did not succeed.
+const casesFailed = "failed"
+
+// chosen returns the cases that a word of --cases names; "": all.
+func chosen(all []caseSource, word string, again bool) ([]caseSource, error) {
+	wrong := func(err error, remedy string) error {
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: "--cases " + word, Err: err, Remedy: remedy}
+	}
+	const remedy = "Write numbers and ranges, such as 3,7-9."
+	switch {
+	case word == "":
+		return all, nil
+	case word == casesFailed && !again:
+		return nil, wrong(errors.New("a new array has no case that failed"), remedy)
+	case word == casesFailed:
+		list := slices.DeleteFunc(slices.Clone(all), func(c caseSource) bool { return !c.failed })
+		if len(list) == 0 {
+			return nil, wrong(errors.New("all cases have succeeded"), "Nothing is left to run again.")
+		}
+		return list, nil
+	}
+	wanted := map[int]bool{}
+	for part := range strings.SplitSeq(word, ",") {
+		first, last, is := strings.Cut(strings.TrimSpace(part), "-")
+		if !is {
+			last = first
+		}
+		a, err := strconv.Atoi(first)
+		if err != nil {
+			return nil, wrong(fmt.Errorf("%q is no number of a case", first), remedy)
+		}
+		b, err := strconv.Atoi(last)
+		if err != nil {
+			return nil, wrong(fmt.Errorf("%q is no number of a case", last), remedy)
+		}
+		for n := a; n <= b && len(wanted) <= len(all); n++ {
+			if !slices.ContainsFunc(all, func(c caseSource) bool { return c.place.Number == n }) {
+				return nil, wrong(fmt.Errorf("there is no case %d", n), "`bee check` prints how many cases a Beefile has, and `bee ps ARRAY` lists those of an array.")
+			}
+			wanted[n] = true
+		}
+		if b < a {
+			return nil, wrong(fmt.Errorf("%q is no range", part), remedy)
+		}
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(c caseSource) bool { return !wanted[c.place.Number] }), nil
+}
+
+// submissions are the cases as the flags change them, with their sites. All of them are
+// checked before the first one is submitted.
+func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOptions) ([]control.Submission, error) {
+	if from.strange != "" && !o.given("trust") {
+		return nil, &core.Error{
+			Kind: core.Invalid, Op: "submit the array of", Object: from.what, Err: errors.New("another user may have written it: " + from.strange),
+			Remedy: "Read it, and give --trust, or copy it to a directory of yours.",
+		}
+	}
+	for _, flag := range []string{"interactive", "tty", "if-new", "name", "explain"} {
+		if o.given(flag) {
+			return nil, &core.Error{Kind: core.Unsupported, Op: "submit the array of", Object: from.what, Err: fmt.Errorf("--%s is for one run", flag), Remedy: "Leave it out, or name one case by `bee run --again`."}
+		}
+	}
+	id := state.NewID()
+	subs := make([]control.Submission, len(cases))
+	for i, one := range cases {
+		quiet := o
+		quiet.quiet = o.quiet || i > 0 // what leaves the directory is printed once
+		sub, err := a.submission(one.jobSource, quiet)
+		if err == nil {
+			err = a.AddReceivers(&sub)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("case %d (%s): %w", one.place.Number, one.place.Values, err)
+		}
+		place := one.place
+		place.ID = id
+		sub.Array = &place
+		subs[i] = sub
+	}
+	return subs, nil
+}
+
+// run submits an array, and waits for its cases unless they are to continue in the
+// background.
+func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) error {
+	if from.draft != nil { // what is wrong with the array itself
+		whole := o
+		whole.quiet = true
+		if _, err := a.submission(from, whole); err != nil {
+			return err
+		}
+	}
+	cases, err := chosen(casesOf(from), o.cases, o.again != "")
+	if err != nil {
+		return err
+	}
+	subs, err := a.submissions(from, cases, o)
+	if err != nil {
+		return err
+	}
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if _, err := a.TakeOrphans(ctx, s); err != nil {
+		return err
+	}
+	runs, err := control.SubmitArray(ctx, s.Controller, subs)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, len(runs))
+	for i, run := range runs {
+		ids[i] = run.ID
+	}
+	if err := s.Background(ids...); err != nil {
+		return fmt.Errorf("go on in the background with array %s: %w", subs[0].Array.ID, err)
+	}
+	if !o.quiet {
+		a.sayOf(ctx, s, &subs[0])
+	}
+	array := subs[0].Array
+	if o.detach {
+		if o.asJSON {
+			return a.WriteJSON(map[string]any{"id": array.ID, "name": array.Name, "state": state.Queued, "runs": ids})
+		}
+		if _, err := fmt.Fprintln(a.Stdout, array.ID); err != nil || o.quiet {
+			return err
+		}
+		a.Say("%s of array %s continue in the background; `bee ps %s` lists them, `bee stop %s` ends them", console.CountText(len(runs), "case"), array.Name, array.ID, array.ID)
+		return nil
+	}
+	if !o.quiet {
+		a.Say("array %s of %s: %s. They continue without this command; `bee stop %s` ends them", array.ID, array.Name, console.CountText(len(runs), "case"), array.ID)
+	}
+	return a.await(ctx, s, array.ID, runs, o)
+}
+
+// await waits until all cases are over, and ends with the code of the first one that did not
+// succeed.
+func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string, runs []state.Run, o runOptions) error {
+	over, err := s.AwaitEnds(ctx, runs, false)
+	if err != nil {
+		return err
+	}
+	code := 0
+	for _, run := range over {
+		if run.State == state.Succeeded {
+			continue
+		}
+		if !o.quiet {
+			a.Say("run %s (%s): %s", run.ID, run.Name, run.State)
+		}
+		if code == 0 {
+			code = console.CodeOfKind(core.KindNamed(run.Kind))
+			if run.ExitCode != nil {
+				code = *run.ExitCode
+			}
+		}
+	}
+	array, err := s.Store.Arrays().Array(ctx, id)
+	if err != nil {
+		return err
+	}
+	if o.asJSON {
+		if err := a.WriteJSON(runview.OfArray(array)); err != nil {
+			return err
+		}
+	}
+	if !o.quiet {
+		a.Say("array %s: %s", id, runview.ArrayText(array))
+	}
+	if code != 0 {
+		return console.Exit(code)
+	}
+	return nil
+}
+
+// checkCases checks the other cases of a Beefile than the first.
+func checkCases(draft *spec.Draft) error {
+	for n := range draft.Cases() {
+		if _, err := draft.Case(n + 1).Finish(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
