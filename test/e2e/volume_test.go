@@ -644,8 +644,14 @@ func TestVolumeOfARun(t *testing.T) {
 			endVolumes(b, near)
 		}
 	})
-	if got := b.Must("plan", job); !strings.Contains(got, "Burst buffer: ") {
-		t.Errorf("no verdict:\n%s", got)
+	var plan []struct {
+		BurstBuffer *struct {
+			Verdict, Remote string
+			LineRate        float64 `json:"line_bytes_per_second"`
+		} `json:"burst_buffer"`
+	}
+	if b.JSON(&plan, "plan", "--json", job); len(plan) != 1 || plan[0].BurstBuffer == nil || plan[0].BurstBuffer.Verdict == "" || plan[0].BurstBuffer.LineRate <= 0 || plan[0].BurstBuffer.Remote != far {
+		t.Errorf("no verdict: %+v", plan)
 	}
 	if names, err := os.ReadDir(far); err != nil || len(names) != 1 {
 		t.Errorf("bee plan has left %v, %v", names, err)

@@ -46,48 +46,85 @@ type line struct {
 	one, many float64 // bytes per second of one stream, and of manyStreams
 }
 
-// printVerdict measures the remote of a job's burst buffer, and prints whether the buffer pays.
+// burstVerdict is whether a burst buffer pays, with what that was predicted from.
+type burstVerdict struct {
+	// Verdict is pays, doesNotPay or unpredicted.
+	Verdict string `json:"verdict"`
+	Remote  string `json:"remote"`
+	// RoundTripSeconds and the rates are measured: of one stream to the remote, of manyStreams,
+	// and of the buffer's disk.
+	RoundTripSeconds         float64 `json:"round_trip_seconds"`
+	StreamBytesPerSecond     float64 `json:"stream_bytes_per_second"`
+	LineBytesPerSecond       float64 `json:"line_bytes_per_second"`
+	BufferDiskBytesPerSecond float64 `json:"buffer_disk_bytes_per_second"`
+	// Prediction is what was simulated; nil: nothing, as the measured rates decide, or as the
+	// Beefile does not name what the job writes.
+	Prediction *burstPrediction `json:"prediction,omitempty"`
+}
+
+// burstPrediction compares a job with and without a burst buffer.
+type burstPrediction struct {
+	Bursts     int   `json:"bursts"`
+	BurstBytes int64 `json:"burst_bytes"`
+	// The job ends after Seconds, WaitSeconds of which it waits for reads and writes.
+	Seconds           float64 `json:"seconds"`
+	DirectSeconds     float64 `json:"direct_seconds"`
+	WaitSeconds       float64 `json:"wait_seconds"`
+	DirectWaitSeconds float64 `json:"direct_wait_seconds"`
+	// DrainSeconds is from the job's end until the remote has everything.
+	DrainSeconds float64 `json:"drain_seconds"`
+	// BufferBytes is the room of the buffer, and EnoughBytes that in which the job never waits for the line.
+	BufferBytes int64 `json:"buffer_bytes"`
+	EnoughBytes int64 `json:"enough_bytes"`
+	// Cost and DirectCost are by the prices in the sites file; 0: there are none.
+	Cost       float64 `json:"cost,omitempty"`
+	DirectCost float64 `json:"direct_cost,omitempty"`
+}
+
+// Verdicts.
+const (
+	pays        = "use"
+	doesNotPay  = "do_not_use"
+	unpredicted = "no_prediction"
+)
+
+// measuredVerdict measures the remote of a job's burst buffer, and predicts whether the buffer pays.
 // price is that of a host an hour; 0: none.
-func printVerdict(ctx context.Context, a *workspace.Workspace, job *spec.Job, price float64) error {
+func measuredVerdict(ctx context.Context, a *workspace.Workspace, job *spec.Job, price float64) (*burstVerdict, error) {
 	ctx, cancel := context.WithTimeout(ctx, mostMeasured)
 	defer cancel()
 	fail := func(err error) error {
 		return &core.Error{Kind: core.KindOf(err), Op: "measure remote", Object: job.Volume.Remote, Err: err, Remedy: core.Remedy(err)}
 	}
 	if err := a.Paths(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := fsutil.OwnDir(a.StateDir); err != nil {
-		return err
+		return nil, err
 	}
 	place, err := spec.ParseStore(job.Volume.Remote)
 	if err != nil {
-		return fail(err)
+		return nil, fail(err)
 	}
 	notes, err := os.MkdirTemp("", "bee-probe-")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer fsutil.RemoveAll(notes)
 	far, err := measure(ctx, func(id string) (remote.Remote, error) {
 		return burst.Config{ID: id, Remote: job.Volume.Remote, At: remote.Place(place), Rate: int64(job.Volume.Rate) / 8, Dir: filepath.Join(notes, id)}.OpenRemote(catalog.FarVolume)
 	}, manyStreams)
 	if err != nil {
-		return fail(err)
+		return nil, fail(err)
 	}
 	if most := float64(job.Volume.Rate) / 8; most > 0 { // each stream was bounded by itself
 		far.many = min(far.many, most)
 	}
 	disk, err := measure(ctx, func(id string) (remote.Remote, error) { return remote.OpenTree(a.StateDir, id, nil) }, 1)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	v, err := verdict(job, far, disk.one, bufferRoom(job, a.StateDir), price, ctx.Err)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintf(a.Stdout, "\n%s\n", strings.Join(v, "\n"))
-	return err
+	return verdict(job, far, disk.one, bufferRoom(job, a.StateDir), price, ctx.Err)
 }
 
 // bufferRoom is how many bytes a buffer of the job in dir may have.
@@ -186,22 +223,20 @@ func sample(ctx context.Context, r remote.Remote, size int64, data []byte) (time
 	return max(took, time.Microsecond), err
 }
 
-// verdict predicts by simulation what a burst buffer on one host is worth: sentences, the verdict
-// first. disk is the rate of the buffer's disk.
-func verdict(job *spec.Job, far line, disk float64, room int64, price float64, stop func() error) ([]string, error) {
-	rate := func(bytes float64) string { return console.BytesText(int64(bytes)) + "/s" }
-	measured := fmt.Sprintf("Measured: round trip %s, %s by one stream and %s by %d; the buffer's disk takes %s.",
-		console.DurationText(far.roundTrip), rate(far.one), rate(far.many), manyStreams, rate(disk))
-	name := output.Printable(job.Volume.Remote)
+// verdict predicts by simulation what a burst buffer on one host is worth. disk is the rate of the
+// buffer's disk.
+func verdict(job *spec.Job, far line, disk float64, room int64, price float64, stop func() error) (*burstVerdict, error) {
+	v := &burstVerdict{
+		Verdict: unpredicted, Remote: job.Volume.Remote, RoundTripSeconds: far.roundTrip.Seconds(),
+		StreamBytesPerSecond: far.one, LineBytesPerSecond: far.many, BufferDiskBytesPerSecond: disk,
+	}
 	e := job.Volume.Expect
 	if e.Write == 0 && e.Read == 0 {
-		return []string{
-			"Burst buffer: no prediction for " + name + ", as the Beefile has no `expect:`.", measured,
-			"Give `expect: {write: 40G, every: 10m}` in `volume:` of what the job writes at a time, and how often.",
-		}, nil
+		return v, nil
 	}
 	if far.one >= disk {
-		return []string{fmt.Sprintf("Burst buffer: do not use it here. %s takes %s, and the buffer's disk %s.", name, rate(far.one), rate(disk)), measured}, nil
+		v.Verdict = doesNotPay
+		return v, nil
 	}
 	bursts := 1
 	if e.Write > 0 && e.Every > 0 {
@@ -241,18 +276,42 @@ func verdict(job *spec.Job, far line, disk float64, room int64, price float64, s
 	onDisk := written / disk // the model writes to memory
 	direct, buffered := got("direct_seconds"), got("buffered_seconds")+onDisk
 	drained := got("drained_seconds") + onDisk
-	seconds := func(s float64) string { return console.DurationText(time.Duration(s * float64(time.Second))) }
-	first := "Burst buffer: use it. "
-	if buffered > (1-gain)*direct {
-		first = "Burst buffer: do not use it here. "
-	}
-	lines := []string{first + fmt.Sprintf("The job ends after %s with it, and after %s without.", seconds(buffered), seconds(direct)), measured}
 	compute := float64(bursts) * e.Every.Seconds()
-	lines = append(lines,
-		fmt.Sprintf("In %d bursts of %s the job waits %s in all with the buffer, and %s without.", bursts, console.BytesText(int64(e.Write)), seconds(max(buffered-compute, 0)), seconds(max(direct-compute, 0))),
-		fmt.Sprintf("All is drained %s after its end. With a buffer of %s (`disk:`) it never waits for the line; here it has %s.", seconds(max(drained-buffered, 0)), console.BytesText(int64(plenty("undrained_peak_bytes")/0.7)), console.BytesText(room)))
-	if price > 0 {
-		lines = append(lines, fmt.Sprintf("Cost: %s with the buffer, until it is drained, and %s without.", console.CostText(price*drained/3600), console.CostText(price*direct/3600)))
+	v.Verdict = pays
+	if buffered > (1-gain)*direct {
+		v.Verdict = doesNotPay
 	}
-	return lines, nil
+	v.Prediction = &burstPrediction{
+		Bursts: bursts, BurstBytes: int64(e.Write), Seconds: buffered, DirectSeconds: direct,
+		WaitSeconds: max(buffered-compute, 0), DirectWaitSeconds: max(direct-compute, 0), DrainSeconds: max(drained-buffered, 0),
+		BufferBytes: room, EnoughBytes: int64(plenty("undrained_peak_bytes") / 0.7), Cost: price * drained / 3600, DirectCost: price * direct / 3600,
+	}
+	return v, nil
+}
+
+// text gives the verdict in sentences, the verdict first.
+func (v *burstVerdict) text() string {
+	rate := func(bytes float64) string { return console.BytesText(int64(bytes)) + "/s" }
+	seconds := func(s float64) string { return console.DurationText(time.Duration(s * float64(time.Second))) }
+	measured := fmt.Sprintf("Measured: round trip %s, %s by one stream and %s by %d; the buffer's disk takes %s.",
+		seconds(v.RoundTripSeconds), rate(v.StreamBytesPerSecond), rate(v.LineBytesPerSecond), manyStreams, rate(v.BufferDiskBytesPerSecond))
+	name, p := output.Printable(v.Remote), v.Prediction
+	switch {
+	case v.Verdict == unpredicted:
+		return "Burst buffer: no prediction for " + name + ", as the Beefile has no `expect:`.\n" + measured +
+			"\nGive `expect: {write: 40G, every: 10m}` in `volume:` of what the job writes at a time, and how often.\n"
+	case p == nil:
+		return fmt.Sprintf("Burst buffer: do not use it here. %s takes %s, and the buffer's disk %s.\n%s\n", name, rate(v.StreamBytesPerSecond), rate(v.BufferDiskBytesPerSecond), measured)
+	}
+	first := "use it"
+	if v.Verdict == doesNotPay {
+		first = "do not use it here"
+	}
+	text := fmt.Sprintf("Burst buffer: %s. The job ends after %s with it, and after %s without.\n%s\n", first, seconds(p.Seconds), seconds(p.DirectSeconds), measured) +
+		fmt.Sprintf("In %d bursts of %s the job waits %s in all with the buffer, and %s without.\n", p.Bursts, console.BytesText(p.BurstBytes), seconds(p.WaitSeconds), seconds(p.DirectWaitSeconds)) +
+		fmt.Sprintf("All is drained %s after its end. With a buffer of %s (`disk:`) it never waits for the line; here it has %s.\n", seconds(p.DrainSeconds), console.BytesText(p.EnoughBytes), console.BytesText(p.BufferBytes))
+	if p.Cost > 0 {
+		text += fmt.Sprintf("Cost: %s with the buffer, until it is drained, and %s without.\n", console.CostText(p.Cost), console.CostText(p.DirectCost))
+	}
+	return text
 }

@@ -2,6 +2,7 @@ package runcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -65,32 +66,54 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 	}
 	defer s.Close()
 	list := s.Prospects(ctx, sub)
+	usable := slices.IndexFunc(list, func(p control.Prospect) bool { return p.Usable })
+	var v *burstVerdict
+	measured := func() (err error) {
+		if usable >= 0 && sub.Job.Volume.Kind == spec.VolumeBurst {
+			v, err = measuredVerdict(ctx, a.Workspace, &sub.Job, list[usable].CostPerHour)
+		}
+		return err
+	}
 	if asJSON {
-		err = a.WriteJSON(list)
+		err = measured()
+		err = errors.Join(a.WriteJSON(planned(list, usable, v)), err)
 	} else {
 		err = explain(a.Stdout, list)
 	}
 	if err == nil {
 		err = control.TryStore(ctx, s.Controller, sub)
 	}
-	if err == nil && !asJSON && sub.Job.Volume.Kind == spec.VolumeBurst {
-		err = printVerdict(ctx, a.Workspace, &sub.Job, priceOf(list))
+	if err == nil && !asJSON {
+		if err = measured(); v != nil {
+			_, err = fmt.Fprintf(a.Stdout, "\n%s", v.text())
+		}
 	}
 	if err == nil {
 		err = wrong
 	}
-	if err == nil && !slices.ContainsFunc(list, func(p control.Prospect) bool { return p.Usable }) {
+	if err == nil && usable < 0 {
 		return console.Exit(console.ExitUnsupported)
 	}
 	return err
 }
 
-// priceOf is what an hour costs at the first site that can take the job.
-func priceOf(list []control.Prospect) float64 {
-	if i := slices.IndexFunc(list, func(p control.Prospect) bool { return p.Usable }); i >= 0 {
-		return list[i].CostPerHour
+// plannedSite is what a site would do, as --json prints it.
+type plannedSite struct {
+	control.Prospect
+	// BurstBuffer is whether the job's burst buffer pays, at the site that the run would use first.
+	BurstBuffer *burstVerdict `json:"burst_buffer,omitempty"`
+}
+
+// planned gives the sites as --json prints them; v is the verdict for that of a number.
+func planned(list []control.Prospect, number int, v *burstVerdict) []plannedSite {
+	sites := make([]plannedSite, len(list))
+	for i, p := range list {
+		sites[i].Prospect = p
+		if i == number {
+			sites[i].BurstBuffer = v
+		}
 	}
-	return 0
+	return sites
 }
 
 // explain lists what each site would do, and which is the first to be tried. Why
