@@ -360,6 +360,53 @@ func TestNewLogin(t *testing.T) {
 	}
 }
 
+// TestCommandsOfTheHowTo has the commands of AWS's own tool that the how-to shows find what is rented, and nothing else.
+func TestCommandsOfTheHowTo(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs", "how-to", "aws.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := ec2server.Start(t)
+	s.Use(t)
+	p := site(t, s, t.TempDir(), nil)
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("seen"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := 0
+	for line := range strings.Lines(string(page)) {
+		words := strings.Fields(line)
+		if len(words) < 3 || words[0] != "aws" || words[1] != "ec2" || !strings.HasPrefix(line, "    ") {
+			continue
+		}
+		var action string
+		for part := range strings.SplitSeq(words[2], "-") {
+			action += strings.ToUpper(part[:1]) + part[1:]
+		}
+		if !slices.Contains(ec2server.Actions(), action) {
+			t.Errorf("%q is no call that bee makes", line)
+		}
+		if !strings.HasPrefix(action, "Describe") {
+			continue
+		}
+		shown++
+		var filters [][]string
+		for _, word := range words[4:] {
+			name, values, _ := strings.Cut(strings.TrimPrefix(word, "Name="), ",Values=")
+			filters = append(filters, append([]string{name}, strings.Split(values, ",")...))
+		}
+		if n, err := s.Count(action, filters...); err != nil || n != 1 || words[3] != "--filters" {
+			t.Errorf("%q finds %d, %v", line, n, err)
+		}
+	}
+	if shown != 2 {
+		t.Errorf("%d commands show what is rented", shown)
+	}
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLeastPolicy holds the policy of the how-to against what the server knows: all that bee calls, and the
 // right to set tags, which goes with calls that make something.
 func TestLeastPolicy(t *testing.T) {

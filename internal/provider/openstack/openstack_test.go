@@ -201,6 +201,15 @@ func TestAnswerIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantLeft(t, s, "floating", "group", "server")
+	page, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs", "how-to", "openstack.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, name, _ := strings.Cut(string(page), "server list --name '")
+	name, _, _ = strings.Cut(name, "'")
+	if n, err := s.Named(name); err != nil || n != 1 {
+		t.Errorf("the how-to's pattern %q finds %d machines, %v", name, n, err)
+	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ package ec2server
 
 import (
 	"encoding/xml"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -70,6 +71,9 @@ type fault struct {
 	// done is set where the call is carried out nevertheless.
 	done bool
 }
+
+// apiVersion is that of EC2's API.
+const apiVersion = "2016-11-15"
 
 // dropped is the status of a fault that has no answer: the connection is closed.
 const dropped = 0
@@ -146,6 +150,21 @@ func (s *Server) Calls(action string) (n int) {
 	return n
 }
 
+// Count is how many objects the server lists by a call with filters: their names, each with its values.
+func (s *Server) Count(action string, filters ...[]string) (int, error) {
+	params := url.Values{}
+	for i, f := range filters {
+		params.Set(fmt.Sprintf("Filter.%d.Name", i+1), f[0])
+		for n, value := range f[1:] {
+			params.Set(fmt.Sprintf("Filter.%d.Value.%d", i+1, n+1), value)
+		}
+	}
+	params.Set("Version", apiVersion)
+	reply, err := s.do(action, params)
+	raw, merr := xml.Marshal(reply)
+	return strings.Count(string(raw), "<groupName>") + strings.Count(string(raw), "<instanceState>"), errors.Join(err, merr)
+}
+
 // Left lists what costs money or is in the way: machines that have not ended, groups, and volumes that outlive
 // their machine.
 func (s *Server) Left() (left []string) {
@@ -196,7 +215,7 @@ func (s *Server) do(action string, params url.Values) (any, error) {
 	s.calls[action]++
 	f, known := s.actions()[action]
 	switch {
-	case params.Get("Version") != "2016-11-15":
+	case params.Get("Version") != apiVersion:
 		return nil, fail("InvalidVersion", "%q", params.Get("Version"))
 	case !known:
 		return nil, fail("InvalidAction", "the action %s is not valid for this web service", action)
@@ -298,6 +317,12 @@ func passes(params url.Values, attributes, tags map[string]string) (bool, error)
 		have, known := attributes[name]
 		if key, is := strings.CutPrefix(name, "tag:"); is {
 			have, known = tags[key], true
+		}
+		if values := list(params, fmt.Sprintf("Filter.%d.Value", i)); name == "tag-key" && len(values) == 1 {
+			known = true
+			if _, is := tags[values[0]]; is {
+				have = values[0]
+			}
 		}
 		if !known {
 			return false, fail("InvalidParameterValue", "The filter '%s' is invalid", name)

@@ -299,6 +299,19 @@ func (c nova) action(r *http.Request, body map[string]any) (int, any, error) {
 	return http.StatusOK, map[string]any{"output": m.batch.Console(m.at)}, nil
 }
 
+// Named is how many machines have a name that matches a pattern, as Nova compares it.
+func (s *Server) Named(pattern string) (n int, err error) {
+	name, err := regexp.Compile(pattern)
+	s.locked(func() {
+		for _, m := range s.servers {
+			if err == nil && name.MatchString(m.name) {
+				n++
+			}
+		}
+	})
+	return n, err
+}
+
 // Lose ends all machines as operators may do behind one's back.
 func (s *Server) Lose() {
 	s.locked(func() {
