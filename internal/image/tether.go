@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -17,17 +18,29 @@ const tether = `trap : HUP; trap 'trap : TERM; kill -TERM 0' TERM; "$@" & child=
 // tidyTime is how long a program may take to tidy up.
 const tidyTime = 20 * time.Second
 
+// ownMounts reports whether root may give a program a mount namespace of its own, which
+// is not so in every container.
+var ownMounts = sync.OnceValue(func() bool {
+	c := exec.Command("/bin/true") //nolint:noctx // it ends at once
+	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
+	return c.Run() == nil
+})
+
 // tethered gives a program that ends when we do, whatever ends us: it gets SIGTERM
 // then. It has a group of its own, and an ordinary user's gets the signal as a
-// whole, so that it does not finish first what it is about. As root mmdebstrap
-// mounts where all see it, and only what it has started can undo that: so it ends
-// after its step.
+// whole, so that it does not finish first what it is about. As root mmdebstrap tidies
+// up only where what it has started is left alone: so it ends after its step. What it
+// mounts goes with its last process, even where that is killed.
 func tethered(ctx context.Context, argv []string) *exec.Cmd {
-	if os.Geteuid() != 0 {
+	attr := &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	switch {
+	case os.Geteuid() != 0:
 		argv = append([]string{"/bin/sh", "-c", tether, "sh"}, argv...)
+	case ownMounts():
+		attr.Unshareflags = syscall.CLONE_NEWNS
 	}
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
-	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM, Setpgid: true}
+	c.SysProcAttr = attr
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = tidyTime
 	return c
