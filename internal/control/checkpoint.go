@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -106,8 +107,9 @@ func (k *keeping) bringSnapshot(ctx context.Context, head Head, kept protocol.Ev
 
 // lastSnapshot copies the last snapshot of a lost attempt's head to the run's store. Where
 // the run has nothing to continue from, lastSnapshot collects what the job has left. An
-// error means that the head, or the store, cannot be reached now. Files that cannot be had
-// for another reason are no error, and nothing is once the run shall end.
+// error means that the head, or the store, cannot be reached now, or that the disk here is
+// full. Files that cannot be had for another reason are no error, and nothing is once the
+// run shall end.
 func (k *keeping) lastSnapshot(ctx context.Context) error {
 	c := k.rec.of.sub.Job.Checkpoint
 	if c == nil || len(k.at.lease.Hosts()) == 0 {
@@ -133,7 +135,7 @@ func (k *keeping) lastSnapshot(ctx context.Context) error {
 		return nil
 	}
 	k.rec.of.c.say(core.PhaseCollect, fmt.Sprintf("the last checkpoint that site %s has kept cannot be had: %v", k.at.site.Name, err))
-	if unreached(err) && !k.rec.of.stopAsked() {
+	if (unreached(err) || fsutil.IsFull(err)) && !k.rec.of.stopAsked() {
 		return err
 	}
 	return nil

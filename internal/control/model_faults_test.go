@@ -139,7 +139,7 @@ func (f modelFaults) sql(statement string) {
 }
 
 // errFull is what writing says on a full disk.
-var errFull = &core.Error{Kind: core.Permanent, Err: errors.New("no space left on device")}
+var errFull = &core.Error{Kind: core.Permanent, Err: unix.ENOSPC}
 
 // wayHome fails when a file cannot be written at home, or only a part of it.
 // torn is then the part that comes.

@@ -1,6 +1,10 @@
 package fsutil
 
-import "golang.org/x/sys/unix"
+import (
+	"errors"
+
+	"golang.org/x/sys/unix"
+)
 
 // Space returns how much can still be written below a directory, in bytes.
 func Space(dir string) (int64, error) {
@@ -8,3 +12,6 @@ func Space(dir string) (int64, error) {
 	err := unix.Statfs(dir, &st)
 	return int64(st.Bavail) * st.Bsize, err
 }
+
+// IsFull reports whether err is that of a disk, or of a quota, that is used up.
+func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

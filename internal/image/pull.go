@@ -10,6 +10,7 @@ import (
 	"runtime"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/image/unpack"
 	"github.com/bee-hpc/bee/internal/spec"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -139,7 +140,7 @@ func sourceError(op, ref, unreached string, err error) error {
 		e.Kind = core.Stopped
 	case errors.Is(err, fs.ErrNotExist):
 		e.Kind, e.Remedy = core.NotFound, "Check the path."
-	case unpack.IsFull(err):
+	case fsutil.IsFull(err):
 		e.Remedy = unpack.RemedyFull
 	case ofFile:
 		e.Kind = core.Permanent

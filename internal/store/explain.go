@@ -8,6 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,7 +30,7 @@ func Explain(dir string, err error) error {
 		return err
 	case errors.Is(err, fs.ErrPermission), errors.Is(err, unix.EROFS):
 		remedy = "Do you own it, and may you write there?"
-	case errors.Is(err, unix.ENOSPC), errors.Is(err, unix.EDQUOT):
+	case fsutil.IsFull(err):
 		remedy = "Free some space there, or ask for a larger quota."
 	case kind != core.NotFound && errors.Is(err, fs.ErrNotExist):
 		// It is not made: it may be on a file system that is not mounted.

@@ -214,7 +214,7 @@ func fail(op, object string, err error) error {
 		e.Kind = core.Lost
 	case errors.Is(err, fs.ErrNotExist):
 		e.Kind = core.NotFound
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case fsutil.IsFull(err):
 		e.Kind, e.Remedy = core.Transient, "Free some space, or choose another directory."
 	case errors.Is(err, fs.ErrPermission):
 		e.Remedy = "Check the permissions of the files and of the directories above them."

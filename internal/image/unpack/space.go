@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -17,9 +18,6 @@ const spaceFor = 1 << 20
 
 // RemedyFull is what helps where the cache's disk is full.
 const RemedyFull = "Free space, `bee image prune`, or choose another cache with --cache."
-
-// IsFull reports whether err is that of a disk, or of a quota, that is used up.
-func IsFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
 // spare reports whether the disk that fd is on keeps its spare bytes if need more
 // are written. dir is what people call the place.
@@ -62,7 +60,7 @@ func Copy(to *os.File, from io.Reader, l Limits) error {
 			}
 		case errors.Is(err, io.EOF):
 			return to.Truncate(at)
-		case IsFull(err):
+		case fsutil.IsFull(err):
 			return noRoom(err)
 		case err != nil:
 			return err

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -154,7 +155,7 @@ func (u *Unpacker) explain(name string, err error) error {
 		return fmt.Errorf("unpack image entry %s: %w", name, err)
 	}
 	e := &core.Error{Kind: core.KindOf(err), Op: "unpack image entry", Object: name, Err: err}
-	if IsFull(err) {
+	if fsutil.IsFull(err) {
 		e.Kind, e.Remedy = core.Transient, RemedyFull
 	}
 	return e

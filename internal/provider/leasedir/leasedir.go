@@ -58,7 +58,7 @@ func Own(dir string) error {
 // Unusable says that a scratch directory cannot be used.
 func Unusable(dir string, err error) error {
 	e := &core.Error{Kind: core.Unsupported, Op: "use scratch directory", Object: dir, Err: err, Remedy: "Set `scratch` at the site to a directory of your own, below such that nobody else can write to."}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if fsutil.IsFull(err) {
 		e.Kind, e.Remedy = core.Transient, "Free some space there, or set `scratch` at the site to another directory."
 	}
 	return e

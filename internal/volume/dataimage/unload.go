@@ -56,7 +56,7 @@ func explain(dir string, err error) error {
 		return err
 	}
 	e := &core.Error{Kind: core.Permanent, Op: "empty data image into", Object: dir, Err: err}
-	if errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) {
+	if fsutil.IsFull(err) {
 		e.Remedy = "Free space there; the image still holds everything."
 	}
 	return e
