@@ -21,7 +21,7 @@ const tidyTime = 20 * time.Second
 // ownMounts reports whether root may give a program a mount namespace of its own, which
 // is not so in every container.
 var ownMounts = sync.OnceValue(func() bool {
-	c := exec.Command("/bin/true") //nolint:noctx // it ends at once
+	c := exec.Command("/bin/true")
 	c.SysProcAttr = &syscall.SysProcAttr{Unshareflags: syscall.CLONE_NEWNS}
 	return c.Run() == nil
 })
