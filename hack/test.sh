@@ -7,7 +7,7 @@ export BEE_REQUIRE_ALL=1 CGO_ENABLED=0 BEE_TEST_LONG=${BEE_TEST_LONG:-}
 limit=75m
 [ -z "$BEE_TEST_LONG" ] || limit=240m
 kept=$(mktemp -d /var/tmp/bee-test.XXXXXX)
-daemon= parts=()
+daemon= watch= parts=()
 
 # events WHO COMMAND...: run a `go test -json`. A line for each package, what fails as it
 # does and again at the end, and a summary are printed; all is kept.
@@ -31,6 +31,9 @@ tests_of_root() {
     /^}/ { name = "" }
     /^\ttestkit\.(AsRootToo|RequireRoot)\(t\)/ && name { dir = FILENAME; sub(/\/[^\/]*$/, "", dir); print dir, name }' {} + | sort -u
 }
+
+# free: what can still be written where tests write, in MB.
+free() { df --output=avail -BM "$kept" | tr -dc '0-9\n' | sed -n 2p; }
 
 # The tests that failed, with their last lines, at the end of the output: CI shows no
 # more of it.
@@ -56,6 +59,10 @@ end() {
     kill "$daemon" && wait "$daemon" || true
     umount "$kept/docker/exec/netns/default" 2>/dev/null || true # dockerd leaves it mounted
   fi
+  if [ -n "$watch" ]; then
+    kill "$watch" && wait "$watch" || true
+    echo "== the tests took $((room - $(sort -n "$kept/free" | sed -n 1p))) MB of disk at most, of $room MB that were free"
+  fi
   if [ -s "$kept/figures" ]; then
     echo "== measured"
     sort "$kept/figures"
@@ -73,6 +80,10 @@ end() {
 trap end EXIT
 trap 'exit 130' INT TERM
 touch "$kept/figures"
+room=$(free)
+free > "$kept/free"
+(while sleep 5; do free >> "$kept/free"; done) &
+watch=$!
 export BEE_TEST_FIGURES=$kept/figures
 
 if ((EUID != 0)); then
@@ -113,9 +124,11 @@ END
 cat > "$kept/test-as-user" <<END
 #!/bin/bash
 set -e
-test=\$(mktemp "$kept/tests/XXXXXX")
-install -m 755 "\$1" "\$test"
-exec "$kept/as-user" "\$test" "\${@:2}"
+for test in "$kept"/tests/*; do # each is named after its process, and has some 40 MB
+  [ ! -e "\$test" ] || kill -0 "\${test##*/}" 2>/dev/null || rm -f "\$test"
+done
+install -m 755 "\$1" "$kept/tests/\$\$"
+exec "$kept/as-user" "$kept/tests/\$\$" "\${@:2}"
 END
 chmod 755 "$kept/as-user" "$kept/test-as-user"
 
