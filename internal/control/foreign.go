@@ -22,6 +22,7 @@ func adopted(r retention.Record, dir string) (state.Run, []state.Attempt, Submis
 	run := state.Run{
 		ID: r.Run.ID, Name: sub.Job.Name, State: state.Suspended, Suspended: state.ReasonAdopted, Created: retention.Began(r.Run.Created),
 		SetupDone: r.Run.SetupDone, Kind: core.Lost.String(),
+		Message: "it was adopted from another installation, and is not continued yet", Remedy: "`bee resume " + r.Run.ID + "` continues it.",
 	}
 	if isImageID(r.Run.Image) {
 		run.Image = r.Run.Image

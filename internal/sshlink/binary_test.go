@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+	"golang.org/x/sys/unix"
 )
 
 func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
@@ -38,6 +39,11 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 		t.Errorf("reported were %d of %d bytes", progress, all)
 	}
 	progress, all = 0, 0
+	// It looks used, also on a file system that keeps no access times.
+	used := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(first[0], used, used.Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
 	before, err := os.Stat(first[0])
 	if err != nil {
 		t.Fatal(err)
@@ -46,6 +52,10 @@ func TestBinaryIsBroughtOnceAndWhole(t *testing.T) {
 	after, err := os.Stat(first[0])
 	if err != nil || !os.SameFile(before, after) || !after.ModTime().Equal(before.ModTime()) || all > 0 {
 		t.Errorf("the binary was sent again: %v", err)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(first[0], &st); err != nil || !time.Unix(st.Atim.Unix()).After(used) {
+		t.Errorf("%v: a binary that is used looks as if it was not since %v", err, time.Unix(st.Atim.Unix()))
 	}
 }
 

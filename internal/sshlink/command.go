@@ -122,6 +122,7 @@ find "$d" -type f -name 'bee-*' -atime +90 -exec rm -f {} + 2>/dev/null
 echo "BEE have $a"
 fi
 umask "$u"
+touch -a "$b" 2>/dev/null
 unset %s
 exec "$b" %s`, amd.sum, amd.size, arm.sum, arm.size, replaceable, whole, noexec, strings.Join(environ.OfRuntime(), " "), RemoteArg))
 }

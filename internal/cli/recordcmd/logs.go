@@ -172,7 +172,7 @@ func (a *Commands) copyLog(path string, v PieceView, o LogsOptions) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return &core.Error{
 			Kind: core.NotFound, Op: "read log", Object: path, Err: errors.New("there is none (yet)"),
-			Remedy: "A node's log comes home when its attempt ends; a run that `bee run` itself carried has none of a controller.",
+			Remedy: "A node's log is fetched when its attempt ends. A run that `bee run` itself carries has no log of a controller.",
 		}
 	}
 	if err != nil {

@@ -224,7 +224,7 @@ func endingText(ctx context.Context, s *workspace.Session, run state.Run) string
 	case run.State == state.Suspended && slices.ContainsFunc(attempts, left):
 		text = workspace.TidyingText
 	case attempts[n-1].Decided() && attempts[n-1].Launched() && left(attempts[n-1]):
-		text = "its results are at home, and what it has left on site " + attempts[n-1].Site + " is being removed"
+		text = "its results are on this machine, and what it has left on site " + attempts[n-1].Site + " is being removed"
 	default:
 		text += " on site " + attempts[n-1].Site
 	}
