@@ -112,6 +112,10 @@ type Record struct {
 	// or its site; 0: nobody does. It counts from Begun, when its nodes ran.
 	Span  time.Duration `json:"span,omitempty"`
 	Begun Moment        `json:"begun,omitzero"`
+	// Binary is the digest of the bee that launched it, as in Binaries, and Protocol the
+	// version in which that speaks with nodes; "" and 0: not known.
+	Binary   string `json:"binary,omitempty"`
+	Protocol int    `json:"protocol,omitempty"`
 }
 
 // Arrived describes the outputs of an attempt that were collected into one directory.

@@ -44,6 +44,12 @@ type Store struct {
 // older file one version further.
 const schemaVersion = 12
 
+// readableFrom is the oldest version whose bee may use a file of schemaVersion: it follows
+// runs that it has launched to their end, after a newer one has brought the file further. A
+// step that changes what an older bee reads or writes raises it, and waits until no attempt
+// of such a bee is open.
+const readableFrom = 11
+
 // withoutStates is the last version in which attempts had flags in place of a state.
 const withoutStates = 6
 
@@ -169,7 +175,7 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
 	if err := db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}
-	if version > schemaVersion {
+	if version > schemaVersion && !readableByThis(ctx, db) {
 		return fmt.Errorf("state.db has version %d, written by a newer bee; this one knows %d", version, schemaVersion)
 	}
 	if version < schemaVersion {
@@ -178,6 +184,13 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	return db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='user'").Scan(&s.user)
+}
+
+// readableByThis reports whether a newer bee has recorded that this one may use its file.
+func readableByThis(ctx context.Context, db *sql.DB) bool {
+	var from int
+	err := db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='readable_from'").Scan(&from)
+	return err == nil && from <= schemaVersion
 }
 
 func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
@@ -213,6 +226,9 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 		}
 	}
 	if _, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO meta VALUES ('user', ?)", user); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO meta VALUES ('readable_from', ?)", readableFrom); err != nil {
 		return err
 	}
 	if _, err := tx.ExecContext(ctx, "PRAGMA user_version="+strconv.Itoa(schemaVersion)); err != nil {

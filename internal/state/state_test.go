@@ -4,9 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -174,16 +174,41 @@ func TestWaitingForAWriterHoldsNobodyElse(t *testing.T) {
 	}
 }
 
-func TestNewerStateIsRefusedAndKept(t *testing.T) {
+// TestNewerState is refused, and kept, unless the newer bee has recorded that this one may
+// use it: the bee that launched a run follows it to its end.
+func TestNewerState(t *testing.T) {
 	dir := t.TempDir()
-	s := open(t, dir)
-	if _, err := s.db.db.Exec("PRAGMA user_version=99"); err != nil {
-		t.Fatal(err)
-	}
-	s.Close()
-	_, err := openWith(t.Context(), dir, mode)
-	if err == nil || !strings.Contains(err.Error(), "newer bee") {
-		t.Errorf("got %v", err)
+	for _, c := range []struct {
+		meta string
+		fits bool
+	}{
+		{"UPDATE meta SET value='99' WHERE key='readable_from'", false},
+		{"DELETE FROM meta WHERE key='readable_from'", false},
+		{fmt.Sprintf("INSERT OR REPLACE INTO meta VALUES ('readable_from', %d)", schemaVersion), true},
+	} {
+		s := open(t, dir)
+		err := s.Exec(t.Context(), c.meta)
+		if err == nil {
+			err = s.Exec(t.Context(), "PRAGMA user_version=99")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Close()
+		s, err = openWith(t.Context(), dir, mode)
+		if fits := err == nil; fits != c.fits {
+			t.Errorf("after %s: got %v", c.meta, err)
+		}
+		if err == nil {
+			s.Close()
+		}
+		db, err := newConn("file:" + filepath.Join(dir, databaseName))
+		if err == nil {
+			err = errors.Join(db.exec(t.Context(), "PRAGMA user_version="+fmt.Sprint(schemaVersion)), db.close())
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
