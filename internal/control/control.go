@@ -47,6 +47,8 @@ type Controller struct {
 	Connect func(net.Conn) (Head, error)
 	// Binary is the path of the bee binary on this machine.
 	Binary string
+	// Digest is that of the binary, as in state.Binaries; "": not known.
+	Digest string
 	Log    *slog.Logger
 	// Report receives the events, for people; it must not block for long.
 	Report func(protocol.Event)

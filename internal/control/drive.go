@@ -88,6 +88,9 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 	if err := readable(attempts); err != nil && !run.State.Final() {
 		return run, err
 	}
+	if err := c.understands(run, attempts); err != nil {
+		return run, err
+	}
 	r := control(c, run, sub)
 	r.stop, r.fail, r.continued = stop, fail, len(attempts) > 0
 	d := &drive{controlled: r, attempts: len(attempts), asked: run.Created}

@@ -69,6 +69,49 @@ func TestARunOfAnotherVersionOfBee(t *testing.T) {
 	}
 }
 
+// TestAnAttemptOfABeeWithOtherNodes is left as it is, however this bee comes to its run, until
+// its user ends it.
+func TestAnAttemptOfABeeWithOtherNodes(t *testing.T) {
+	for name, c := range map[string]struct {
+		rec  state.Record
+		stop bool
+		left bool
+	}{
+		"other nodes":        {rec: state.Record{Binary: "another", Protocol: protocol.Version + 1}, left: true},
+		"asked to stop":      {rec: state.Record{Binary: "another", Protocol: protocol.Version + 1}, stop: true},
+		"nodes alike":        {rec: state.Record{Binary: "another", Protocol: protocol.Version}},
+		"this bee":           {rec: state.Record{Binary: "own", Protocol: protocol.Version + 1}},
+		"before the records": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "a")
+			w.Digest = "own"
+			run := w.submit(t)
+			run.State = state.Running
+			at := state.Attempt{Run: run.ID, N: 1, Site: "a", State: state.Acquiring, Started: time.Now(), Record: c.rec}
+			if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.PutAttempt(t.Context(), at, false)); err != nil {
+				t.Fatal(err)
+			}
+			if c.stop {
+				if err := w.Store.Requests().AskStop(t.Context(), run.ID); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := w.Drive(t.Context(), run.ID, nil)
+			if left := core.IsKind(err, core.Unsupported); left != c.left || left && core.Remedy(err) == "" {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			list := w.attempts(t, run)
+			if c.left && (list[0].State != state.Acquiring || got.State != state.Running) || !c.left && !list[0].Released() {
+				t.Errorf("the run is %s, its attempts %+v", got.State, list)
+			}
+			if last := list[len(list)-1]; len(list) > 1 && (last.Binary != "own" || last.Protocol != protocol.Version) {
+				t.Errorf("the next attempt is recorded as %+v", last.Record)
+			}
+		})
+	}
+}
+
 // keptJournal is a lease whose head has left a journal.
 type keptJournal struct {
 	driver.Lease
