@@ -36,6 +36,7 @@ func newApp(stdout, stderr io.Writer) *app {
 func Main(ctx context.Context, args []string) int {
 	keepInherited()
 	a := newApp(os.Stdout, os.Stderr)
+	a.Args = args
 	root := a.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)

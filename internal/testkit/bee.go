@@ -93,6 +93,28 @@ func (b *Bee) Oversubscribe() {
 	b.Env = append(b.Env, "BEE_SITES="+b.File("oversubscribed.yaml", "sites: [{name: local, provider: local, oversubscribe: true}]\n"))
 }
 
+// Install gives this bee a program of its own in place of the one that it had, as an update
+// does: the one under test, with a text at its end, so that its digest is another.
+func (b *Bee) Install(text string) {
+	b.t.Helper()
+	raw, err := os.ReadFile(Binary(b.t))
+	dir := filepath.Join(b.Dir, "program")
+	to, beside := filepath.Join(dir, "bee"), filepath.Join(dir, "bee.new")
+	if err == nil {
+		err = os.MkdirAll(dir, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(beside, append(raw, text...), 0o755)
+	}
+	if err == nil {
+		err = os.Rename(beside, to)
+	}
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.binary = to
+}
+
 // File writes a file below Work and gives its path.
 func (b *Bee) File(name, text string) string {
 	b.t.Helper()

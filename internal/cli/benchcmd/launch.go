@@ -75,6 +75,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	if err := l.note(run.ID); err != nil {
 		return measure.Outcome{}, err
 	}
+	l.s.KeepBinary(ctx)
 	watch := fair.Start(ctx, fair.Sought{Variable: "BEE_RUN_ID", Value: run.ID, Tools: "/.bee", Prefix: prefix.Variable})
 	ended, err := l.s.Drive(ctx, run.ID, l.stop)
 	found := watch.Stop()

@@ -92,6 +92,7 @@ func (a *Commands) endRun(ctx context.Context, s *workspace.Session, id string) 
 	if err != nil {
 		return state.Run{}, err
 	}
+	s.KeepBinary(bounded)
 	run, err := s.Drive(bounded, id, nil)
 	if err != nil {
 		s.LeaveBehind(context.WithoutCancel(ctx), id, lock)

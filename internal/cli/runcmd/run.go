@@ -197,6 +197,7 @@ func (a *Commands) carryOut(ctx context.Context, s *workspace.Session, run state
 		return a.detach(s, run, lock, o)
 	}
 	defer lock.Unlock() //nolint:errcheck // the process ends here anyway
+	s.KeepBinary(ctx)
 	s.NotifyBeside(run.ID)
 	ui := console.NewProgress(a.Console, o.quiet)
 	if o.asJSON {

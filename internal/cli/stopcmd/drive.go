@@ -35,6 +35,7 @@ func (a *Commands) DriveCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
+			s.KeepBinary(c.Context())
 			return supervisor.ServeOrLeave(c.Context(), s.Store, args[0], args[1:], func(ctx context.Context, inbox string) error { return serveInbox(ctx, s, inbox, a.text) })
 		},
 	}

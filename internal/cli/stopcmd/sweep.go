@@ -42,6 +42,9 @@ copy beside its files, is taken over.`,
 				stores = append(stores, sites.Store)
 			}
 			found, err := s.Garbage().Sweep(c.Context(), sites.Sites, stores, how)
+			if !how.Dry {
+				err = errors.Join(err, s.Store.PruneBinaries(c.Context()))
+			}
 			if asJSON {
 				if found == nil {
 					found = []control.Swept{}

@@ -68,6 +68,7 @@ func (a *Workspace) buildInGuest(ctx context.Context, b image.GuestBuild) (int, 
 	if err != nil {
 		return 0, err
 	}
+	s.KeepBinary(ctx)
 	s.Report = guestReport(b.Progress)
 	s.Output = func(f tasklog.Frame) error {
 		if ctx.Err() != nil { // what it says of its end explains nothing

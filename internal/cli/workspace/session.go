@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/catalog"
@@ -34,6 +35,8 @@ type Session struct {
 	*control.Controller
 	Workspace *Workspace
 	Images    *image.Store
+	keeping   sync.Once
+	kept      state.Binary
 }
 
 // Open opens the state and hands runs that lost their controller to a new one
@@ -108,10 +111,10 @@ func (a *Workspace) OpenQuietly(ctx context.Context) (*Session, error) {
 	c := &control.Controller{Store: store, Binary: binary, Log: a.Log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: c.Binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
 	}
 	c.OpenStore = func(store string) (driver.Store, error) {
-		return catalog.Store(store, catalog.Options{Binary: binary})
+		return catalog.Store(store, catalog.Options{Binary: c.Binary})
 	}
 	c.LocalStore, c.Remote = catalog.LocalStore, catalog.Remote{}
 	c.Secure = control.SecureByKey
@@ -142,6 +145,9 @@ func (a *Workspace) OpenRun(ctx context.Context, word string) (*Session, state.R
 		return nil, state.Run{}, err
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToReach)
+	if err == nil {
+		err = s.passToItsBinary(ctx, run)
+	}
 	if err != nil {
 		s.Close()
 		return nil, state.Run{}, err
@@ -151,26 +157,36 @@ func (a *Workspace) OpenRun(ctx context.Context, word string) (*Session, state.R
 
 // Close closes the state.
 func (s *Session) Close() {
+	s.kept.Release() //nolint:errcheck // the process ends soon, which frees it
 	s.Store.Close()
 }
 
 // Background continues runs in a process that is detached from this terminal: one that
 // runs already, or a new one. It reads the jobs' secrets again, from the sources in the
-// Beefiles. Suspects of crashes get processes of their own.
+// Beefiles. Suspects of crashes get processes of their own. Runs that another bee has
+// launched get a process of that one.
 func (s *Session) Background(ids ...string) error {
 	if len(ids) == 0 {
 		return nil
 	}
-	key := supervisor.Key(os.Environ(), s.Binary, s.Workspace.CacheDir)
-	var err error
-	for suffix, group := range s.crashed().Groups(ids) {
-		err = errors.Join(err, s.handOver(key+suffix, group))
+	ctx := context.Background() // runs get a supervisor, though the command ends
+	s.KeepBinary(ctx)
+	programs, err := s.programs(ctx, ids)
+	if err != nil {
+		return err
+	}
+	for program, ids := range programs {
+		key := supervisor.Key(os.Environ(), program, s.Workspace.CacheDir)
+		for suffix, group := range s.crashed().Groups(ids) {
+			err = errors.Join(err, s.handOver(program, key+suffix, group))
+		}
 	}
 	return err
 }
 
-// handOver starts the supervisor with a key for runs, unless it runs already.
-func (s *Session) handOver(key string, ids []string) error {
+// handOver starts a program as the supervisor with a key for runs, unless it runs already.
+// The program may be that of an older bee: the arguments stay as they are.
+func (s *Session) handOver(program, key string, ids []string) error {
 	// Left here, and not by the process to come: other commands know from then on that
 	// they are sent.
 	if err := supervisor.Leave(s.Store.Supervisors().Dir(key), ids); err != nil {
@@ -185,7 +201,7 @@ func (s *Session) handOver(key string, ids []string) error {
 		return err
 	}
 	defer log.Close()
-	c := exec.Command(s.Binary, append([]string{"drive", "--state-dir", s.Workspace.StateDir, "--cache", s.Workspace.CacheDir, key}, ids...)...) //nolint:noctx // it outlives us
+	c := exec.Command(program, append([]string{"drive", "--state-dir", s.Workspace.StateDir, "--cache", s.Workspace.CacheDir, key}, ids...)...) //nolint:noctx // it outlives us
 	c.Stdout, c.Stderr = log, log
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -25,11 +25,15 @@ type Workspace struct {
 	noPath   string // the value of --state, where it is no path
 	Sites    string
 	Version  string // of bee
+	// Args are the arguments of this command, which the copy of another bee may get.
+	Args []string
+	// execute becomes another program.
+	execute func(path string, args []string) error
 }
 
 // New returns a workspace whose directories are open until Paths is called.
 func New(stdout, stderr io.Writer, version string) *Workspace {
-	return &Workspace{Console: &console.Console{Stdout: stdout, Stderr: stderr}, Version: version}
+	return &Workspace{Console: &console.Console{Stdout: stdout, Stderr: stderr}, Version: version, execute: executeProgram}
 }
 
 // WritingTo returns a copy that writes to other streams.
