@@ -189,7 +189,7 @@ func remedy() string {
 	case setting("/proc/sys/kernel/unprivileged_userns_clone") == "0":
 		return "User namespaces are for root only here; the administrator can allow them with `sysctl kernel.unprivileged_userns_clone=1`."
 	case setting("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		return "AppArmor restricts user namespaces here; the administrator can allow them for bee with a profile (`userns,`), or for all with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
+		return "AppArmor restricts user namespaces here; the administrator can allow them for bee and its copies (binaries/*/bee in the state directory) with a profile (`userns,`), or for all with `sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
 	}
 	return "Emulated hosts need user, network and mount namespaces, and a /proc that is not masked: inside another container they need `--privileged` or `--security-opt unmask=ALL --security-opt seccomp=unconfined`."
 }

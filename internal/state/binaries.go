@@ -105,7 +105,10 @@ func (b Binaries) Find(digest string) (Binary, error) {
 		return Binary{}, &core.Error{Kind: core.NotFound, Op: "find the bee", Object: digest, Err: errors.New("that is no digest")}
 	}
 	found := Binary{Digest: digest, Path: b.Path(digest)}
-	is, err := digestOf(found.Path)
+	is, err := "", fsutil.CheckParents(found.Path)
+	if err == nil {
+		is, err = digestOf(found.Path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = errors.New("it is gone")
@@ -188,7 +191,7 @@ func digestOf(path string) (string, error) {
 func (b Binaries) use(ctx context.Context, digest string) (*fsutil.Lock, error) {
 	pause := fsutil.Backoff{First: firstRemovalLook, Longest: longestRemovalLook}
 	for {
-		err := os.MkdirAll(filepath.Join(b.dir, digest), 0o700)
+		err := fsutil.OwnDir(filepath.Join(b.dir, digest))
 		if err != nil {
 			return nil, err
 		}
@@ -231,11 +234,10 @@ func (b Binaries) copySelf(digest string, self fs.FileInfo) error {
 			return b.record(digest, self)
 		}
 	}
-	if err := copyProgram(b.self, path); err != nil {
+	if is, err := copyProgram(b.self, path); err != nil {
 		return err
-	}
-	if is, err := digestOf(path); err != nil || is != digest {
-		return errors.Join(err, os.Remove(path), errors.New("the copy differs from the program"))
+	} else if is != digest {
+		return errors.Join(os.Remove(path), errors.New("the copy differs from the program"))
 	}
 	return b.record(digest, self)
 }
@@ -258,45 +260,47 @@ func (b Binaries) copyOthers(digest, installed string) error {
 		if _, serr := os.Lstat(to); serr == nil {
 			continue
 		}
-		if cerr := copyProgram(from, to); cerr != nil {
+		if _, cerr := copyProgram(from, to); cerr != nil {
 			err = errors.Join(err, unkept(to, cerr))
 		}
 	}
 	return err
 }
 
-// copyProgram copies a program, so that its name has all of it or nothing. A user of an
-// image may have to execute it in a container, so all may read it.
-func copyProgram(from, to string) (err error) {
+// copyProgram copies a program, so that its name has all of it or nothing, and returns the
+// digest of what was written. A user of an image may have to execute it in a container, so
+// all may read it: its directory is closed to others.
+func copyProgram(from, to string) (digest string, err error) {
 	in, err := os.Open(from)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer in.Close()
 	info, err := in.Stat()
 	if err != nil {
-		return err
+		return "", err
 	}
 	if free, err := fsutil.Space(filepath.Dir(to)); err == nil && free < info.Size()+binaryReserve {
-		return fmt.Errorf("%d MiB are free, and %d MiB must stay free beside it", free>>20, binaryReserve>>20)
+		return "", fmt.Errorf("%d MiB are free, and %d MiB must stay free beside it", free>>20, binaryReserve>>20)
 	}
 	out, err := os.CreateTemp(filepath.Dir(to), ".copy-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer func() {
 		if err != nil {
 			os.Remove(out.Name()) //nolint:errcheck // the first error says it
 		}
 	}()
-	_, err = io.Copy(out, in)
+	h := sha256.New()
+	_, err = io.Copy(io.MultiWriter(out, h), in)
 	if err = errors.Join(err, out.Chmod(0o755), out.Close()); err != nil {
-		return err
+		return "", err
 	}
 	if err := unix.Access(out.Name(), unix.X_OK); err != nil {
-		return fmt.Errorf("no programs may be run there: %w", err)
+		return "", fmt.Errorf("no programs may be run there: %w", err)
 	}
-	return os.Rename(out.Name(), to)
+	return hex.EncodeToString(h.Sum(nil)), os.Rename(out.Name(), to)
 }
 
 // PruneBinaries removes the copies that neither a process nor an attempt needs.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"golang.org/x/sys/unix"
 )
 
 // programOf is a process's program with some content, as one of a store's binaries.
@@ -107,6 +108,42 @@ func TestADamagedBinary(t *testing.T) {
 	}
 	if _, err := b.Find("../../" + kept.Digest); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a path in place of a digest: %v", err)
+	}
+}
+
+// TestBinariesAreForTheirUserAlone: others reach none, and one that others could replace is
+// not executed.
+func TestBinariesAreForTheirUserAlone(t *testing.T) {
+	s := open(t, t.TempDir())
+	b, installed := programOf(t, s, "a program")
+	umask := unix.Umask(0)
+	kept, err := b.Keep(t.Context(), installed)
+	unix.Umask(umask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Dir(kept.Path)
+	for _, at := range []string{dir, filepath.Dir(dir)} {
+		if info, err := os.Stat(at); err != nil || info.Mode().Perm() != 0o700 {
+			t.Errorf("%s: %v, %v", at, info, err)
+		}
+	}
+	for _, at := range []string{dir, filepath.Dir(dir)} {
+		if err := os.Chmod(at, 0o777); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := s.Binaries().Find(kept.Digest); !core.IsKind(err, core.NotFound) {
+			t.Errorf("others can write to %s: %+v, %v", at, got, err)
+		}
+		if got, err := b.Keep(t.Context(), installed); err == nil || got.Path != "" {
+			t.Errorf("others can write to %s: it is kept as %+v", at, got)
+		}
+		if err := os.Chmod(at, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Binaries().Find(kept.Digest); err != nil {
+		t.Error(err)
 	}
 }
 

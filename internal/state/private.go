@@ -26,7 +26,7 @@ func keepPrivate(dir string) error {
 	}
 	for name, mode := range map[string]fs.FileMode{
 		databaseName: 0o600, databaseName + "-wal": 0o600, databaseName + "-shm": 0o600, databaseName + "-journal": 0o600,
-		"controllers.log": 0o600, "controllers.log.1": 0o600, "runs": 0o700, "controllers": 0o700, "supervisors": 0o700,
+		"controllers.log": 0o600, "controllers.log.1": 0o600, "runs": 0o700, "controllers": 0o700, "supervisors": 0o700, "binaries": 0o700,
 	} {
 		if err := narrow(filepath.Join(dir, name), mode); err != nil {
 			return err

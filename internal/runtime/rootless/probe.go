@@ -92,7 +92,7 @@ func diagnose(err error) error {
 	case sysctl("/proc/sys/kernel/unprivileged_userns_clone") == "0":
 		e.Remedy = "Debian's switch forbids user namespaces: ask the administrator for `sysctl kernel.unprivileged_userns_clone=1`."
 	case sysctl("/proc/sys/kernel/apparmor_restrict_unprivileged_userns") == "1":
-		e.Remedy = "AppArmor forbids user namespaces to programs without a profile: ask the administrator for a profile with `userns,` for the bee binary, or for `sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
+		e.Remedy = "AppArmor forbids user namespaces to programs without a profile: ask the administrator for a profile with `userns,` for the bee binary and its copies (binaries/*/bee in the state directory), or for `sysctl kernel.apparmor_restrict_unprivileged_userns=0`."
 	case errors.Is(err, syscall.EPERM) && inContainer():
 		e.Remedy = "This looks like the inside of a container whose seccomp filter forbids user namespaces: start it with a filter that allows unshare and mount, or run bee outside."
 	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EUSERS):
