@@ -88,7 +88,7 @@ func (b Binaries) Keep(ctx context.Context, installed string) (Binary, error) {
 		return Binary{Digest: digest}, unkept(kept.Path, err)
 	}
 	err = b.copyOthers(digest, filepath.Dir(installed))
-	return kept, errors.Join(err, b.prune(ctx))
+	return kept, errors.Join(err, b.Prune(ctx))
 }
 
 func unkept(path string, err error) error {
@@ -303,10 +303,8 @@ func copyProgram(from, to string) (digest string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), os.Rename(out.Name(), to)
 }
 
-// PruneBinaries removes the copies that neither a process nor an attempt needs.
-func (s *Store) PruneBinaries(ctx context.Context) error { return s.Binaries().prune(ctx) }
-
-func (b Binaries) prune(ctx context.Context) error {
+// Prune removes the copies that neither a process nor an attempt needs.
+func (b Binaries) Prune(ctx context.Context) error {
 	entries, err := os.ReadDir(b.dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil

@@ -61,11 +61,11 @@ func TestBinariesAreKeptWhileTheyAreNeeded(t *testing.T) {
 	there("while its attempt runs", true)
 	used := keep(t, s, "old")
 	at.State = Closed
-	if err := errors.Join(s.PutAttempt(t.Context(), at, false), s.PruneBinaries(t.Context())); err != nil {
+	if err := errors.Join(s.PutAttempt(t.Context(), at, false), s.Binaries().Prune(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	there("while a process uses it", true)
-	if err := errors.Join(used.Release(), s.PruneBinaries(t.Context())); err != nil {
+	if err := errors.Join(used.Release(), s.Binaries().Prune(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	there("when nothing needs it", false)

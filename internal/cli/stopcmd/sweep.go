@@ -43,7 +43,7 @@ copy beside its files, is taken over.`,
 			}
 			found, err := s.Garbage().Sweep(c.Context(), sites.Sites, stores, how)
 			if !how.Dry {
-				err = errors.Join(err, s.Store.PruneBinaries(c.Context()))
+				err = errors.Join(err, s.Store.Binaries().Prune(c.Context()))
 			}
 			if asJSON {
 				if found == nil {
