@@ -95,16 +95,28 @@ func take(path, op, object, held string) (*Lock, error) {
 	return &Lock{f}, nil
 }
 
-// flock tries for a moment: Controlled holds a shared lock while it looks.
+// flock waits up to a second for those that only look: Controlled holds a shared lock
+// while it does, for as long as it gets no processor. Who has the file locked for itself
+// is waited for a moment, as it may be about to end.
 func flock(f *os.File) error {
-	var err error
-	for range 20 {
-		if err = fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX); !errors.Is(err, unix.EWOULDBLOCK) {
+	fd, begun := int(f.Fd()), time.Now()
+	for {
+		err := fsutil.TryFlock(fd, unix.LOCK_EX)
+		if !errors.Is(err, unix.EWOULDBLOCK) {
 			return err
 		}
-		time.Sleep(time.Millisecond) // a process that only asks whether it is held releases it at once
+		timeout := 20 * time.Millisecond
+		if fsutil.TryFlock(fd, unix.LOCK_SH) == nil { // it would be in the way of others that want it
+			if err := fsutil.TryFlock(fd, unix.LOCK_UN); err != nil {
+				return err
+			}
+			timeout = time.Second
+		}
+		if time.Since(begun) > timeout {
+			return err
+		}
+		time.Sleep(time.Millisecond)
 	}
-	return err
 }
 
 func writeAt(f *os.File, text string) error {

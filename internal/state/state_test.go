@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 func open(t *testing.T, dir string) *Store {
@@ -224,22 +226,41 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
-		if !s.Locks().Controlled("run1") {
-			return os.ErrNotExist
+		if raw, _ := os.ReadFile(filepath.Join(s.RunDir("run1"), "lock")); string(raw) == "" || !s.Locks().Controlled("run1") {
+			return errors.New("it is not held, or does not say by whom")
 		}
 		return nil
 	})
 	if _, err := s.Locks().Acquire("run1"); !core.IsKind(err, core.Busy) {
 		t.Errorf("second lock: got %v, want busy", err)
 	}
-	if raw, _ := os.ReadFile(filepath.Join(s.RunDir("run1"), "lock")); string(raw) == "" {
-		t.Error("the lock does not say who holds it")
-	}
 	holder.Process.Kill()
 	holder.Wait() //nolint:errcheck // it was killed
 	l, err := s.Locks().Acquire("run1")
 	if err != nil {
 		t.Fatalf("after the holder's death: %v", err)
+	}
+	l.Unlock()
+}
+
+// TestWhoLooksKeepsNobodyFromControlling, be it that it gets no processor as it looks.
+func TestWhoLooksKeepsNobodyFromControlling(t *testing.T) {
+	s := open(t, t.TempDir())
+	l, err := s.Locks().Acquire("run1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Unlock()
+	looks, err := os.Open(filepath.Join(s.RunDir("run1"), "lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := fsutil.TryFlock(int(looks.Fd()), unix.LOCK_SH); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(100*time.Millisecond, func() { looks.Close() })
+	if l, err = s.Locks().Acquire("run1"); err != nil {
+		t.Fatal(err)
 	}
 	l.Unlock()
 }
