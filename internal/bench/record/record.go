@@ -88,6 +88,8 @@ type Environment struct {
 	Remedy  string `json:"remedy,omitempty"`
 	// Emulated: its processor is emulated, so that no claim is judged by it.
 	Emulated bool `json:"emulated,omitempty"`
+	// TrialSeconds is the time in which the command true was started and ended in it; 0: not known.
+	TrialSeconds float64 `json:"trial_seconds,omitempty"`
 	// Bee is the version of another bee program that runs its jobs, or empty.
 	Bee string `json:"bee,omitempty"`
 	// Keys are the SHA-256 digests of its jobs by key, in hex.

@@ -61,6 +61,19 @@ func (r *Report) Markdown(w io.Writer) error {
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s %s | %d |\n", cell(name), cell(v.Environment), number(v.Median), r.unit(v.Metric), len(v.Figures))
 	}
+	rows, texts := r.hostRows(), r.hostTexts()
+	if len(rows)+len(texts) > 0 {
+		b.WriteString("\n## Hosts\n")
+	}
+	for _, text := range texts {
+		fmt.Fprintf(&b, "\n%s\n", cell(text))
+	}
+	if len(rows) > 0 {
+		b.WriteString("\n| environment | runtime | hosts | measurements | when |\n|---|---|---|---|---|\n")
+	}
+	for _, x := range rows {
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", cell(x.environment), cell(x.runtime), cell(x.hosts), x.measured, x.when)
+	}
 	fmt.Fprintf(&b, "\n%s\n", r.provenance())
 	if r.Plan.Command != "" {
 		fmt.Fprintf(&b, "\nTo repeat it:\n\n    %s\n", strings.ReplaceAll(r.Plan.Command, "\n", " "))

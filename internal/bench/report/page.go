@@ -44,6 +44,7 @@ func (r *Report) HTML(w io.Writer) error {
 		}
 		b.WriteString("</ul>\n")
 	}
+	r.hosts(&b)
 	fmt.Fprintf(&b, "<h2>Where from</h2>\n<p>%s</p>\n", e(r.provenance()))
 	if r.Plan.Command != "" {
 		fmt.Fprintf(&b, "<p>To repeat it: <code>%s</code></p>\n", e(r.Plan.Command))

@@ -22,6 +22,7 @@ func (r *Report) Redact(names ...string) error {
 		names = append(names, to)
 		r.Plan.Mapped[name] = "another site"
 	}
+	names = append(names, r.redactHosts()...)
 	r.Plan.Machine.Host, r.Plan.Dir, r.Plan.File, r.Plan.Site, r.Plan.Command, r.Plan.ComparedWith = "", "", "", "", "", ""
 	for i := range r.Rows {
 		row := &r.Rows[i]

@@ -27,7 +27,9 @@ type Report struct {
 	// Comparison is that with former results, if it was asked for.
 	Comparison *evaluate.Comparison `json:"comparison,omitempty"`
 	Result     evaluate.Result      `json:"result"`
-	Rows       []record.Row         `json:"rows"`
+	// Hosts are those that the rows were measured on; nil: not known.
+	Hosts *record.Hosts `json:"hosts,omitempty"`
+	Rows  []record.Row  `json:"rows"`
 }
 
 // New evaluates rows and returns their report.

@@ -80,6 +80,33 @@ func TestThePageIsOneFile(t *testing.T) {
 	}
 }
 
+// TestHosts looks for the hosts of the measurements in the forms that people read.
+func TestHosts(t *testing.T) {
+	r := example(1)
+	r.On(record.Hosts{}) // an earlier bee has written none
+	var before bytes.Buffer
+	if err := r.HTML(&before); err != nil || r.Hosts != nil || strings.Contains(before.String(), "<h2>Hosts") {
+		t.Errorf("hosts that are not known are in the page: %v", err)
+	}
+	r.On(record.Hosts{
+		Schema: record.Schema, Here: record.Host{Governors: []string{"powersave"}, Mitigations: map[string]string{"mds": "Vulnerable: no microcode", "l1tf": "Not affected"}},
+		Held:      []record.HeldSite{{Site: "lab", Allocation: "4711", Hosts: []record.GrantedHost{{Name: "n7"}}, Ends: time.Unix(1.7e9, 0)}},
+		Exercised: []record.Exercised{{Environment: "a|b", Runtime: "native", Hosts: []string{"n7", "<n8>"}, Measured: 12, First: time.Unix(1.7e9, 0), Last: time.Unix(1.7e9+3600, 0)}},
+	})
+	var page, md bytes.Buffer
+	if err := errors.Join(r.HTML(&page), r.Markdown(&md)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"governor powersave", "nothing against mds", "allocation 4711 for all measurements on n7, until 2023-11-14 22:13 UTC", "&lt;n8", "2023-11-14 22:13 UTC to 2023-11-14 23:13 UTC"} {
+		if !strings.Contains(page.String(), want) || !strings.Contains(md.String(), want) {
+			t.Errorf("the page or the Markdown lacks %q: %s", want, md.String())
+		}
+	}
+	if !strings.Contains(md.String(), `| a\|b | native |`) {
+		t.Errorf("a cell breaks the table: %s", md.String())
+	}
+}
+
 func TestForms(t *testing.T) {
 	r := example(2)
 	var md, c, j bytes.Buffer
@@ -107,6 +134,11 @@ func TestRedacted(t *testing.T) {
 	r.Plan.Points[0].ID = "case=/home/ann/big.cfg"
 	r.Result.Contrasts[0].Point = r.Plan.Points[0].ID
 	r.Result.Contrasts[0].Finding.Withheld = []string{"native uses /home/ann/lib/libm.so.6 of the host"}
+	r.On(record.Hosts{
+		Schema: record.Schema, Here: record.Host{Name: "n1.example.org", Boot: "6f1e", Kernel: "6.1", Microcode: "0x2b", Cgroup: "0::/user.slice/ann"},
+		Held:      []record.HeldSite{{Site: "lab-9", Owner: "bench-77", Allocation: "4711", Hosts: []record.GrantedHost{{Name: "n7"}}}},
+		Exercised: []record.Exercised{{Environment: "a", Runtime: "rootless", Hosts: []string{"n7", "n8"}, Measured: 12, Failed: 1}},
+	})
 	r.Result.Flags[0].Text = "/opt/carl/solver looks at its own executable, as carl does"
 	for i := range r.Rows {
 		r.Rows[i].Flags, r.Rows[i].Log, r.Rows[i].Hosts = []string{"seen on n1.example.org"}, "logs/_home_ann_", []string{"n7"}
@@ -119,10 +151,15 @@ func TestRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{page.String(), md.String(), c.String(), j.String()} {
-		for _, secret := range []string{"ann", "carl", "example.org", "lab-9", "big.cfg", "libm.so"} {
+		for _, secret := range []string{"ann", "carl", "example.org", "lab-9", "big.cfg", "libm.so", "n7", "n8", "6f1e", "bench-77", "4711"} {
 			if regexp.MustCompile(`\b` + secret + `\b`).MatchString(text) {
 				t.Errorf("the redacted report has %q: %s", secret, text[:min(len(text), 2000)])
 			}
+		}
+	}
+	for _, text := range []string{page.String(), md.String()} {
+		if !strings.Contains(text, "12, 1 failed") || !strings.Contains(text, "microcode 0x2b") {
+			t.Errorf("the redacted report lacks what was measured, or the microcode: %s", text)
 		}
 	}
 	if r.Plan.Seed != math.MaxUint64 || !strings.Contains(md.String(), "more than 1 B/s or 3/4") {

@@ -36,6 +36,8 @@ type Measurer interface {
 // Scant is a budget that is too small for a verdict.
 type Scant struct {
 	Budget time.Duration
+	// Tried: nothing is measured yet, and the times are those of the trials alone.
+	Tried bool
 	// Blocks likely fit, Least are needed, and Needs is the time of those.
 	Blocks, Least int
 	Needs         time.Duration
@@ -81,7 +83,8 @@ type Runner struct {
 	Report func(Progress)
 	// Failed, if set, is called with each measurement that failed.
 	Failed func(record.Row)
-	// Scant, if set, is called once if the budget likely ends the study before it has a verdict.
+	// Scant, if set, is called if the budget likely ends the study before it has a verdict: before
+	// the first block by the trials of the environments, and after it by its time.
 	Scant func(Scant)
 	// Stop, closed, ends the study after the current measurement.
 	Stop <-chan struct{}
@@ -107,6 +110,9 @@ func (r *Runner) Run(ctx context.Context) (End, error) {
 	r.resume()
 	plan := &r.Journal.Plan
 	looks := stats.Looks(plan.Least, plan.Most, r.Family)
+	if len(r.Journal.Rows) == 0 {
+		r.foresee(r.trials(), true)
+	}
 	for block := 0; block <= plan.Most; block++ {
 		if r.overBudget(block) {
 			return OverBudget, nil
@@ -118,7 +124,7 @@ func (r *Runner) Run(ctx context.Context) (End, error) {
 			return OnlyBase, nil
 		}
 		if block == 0 {
-			r.foresee()
+			r.foresee(r.warmUp(), false)
 		}
 		if slices.Contains(looks, block) && block < plan.Most && r.Precise(r.Journal.Rows) {
 			return Precise, nil
@@ -306,17 +312,33 @@ func (r *Runner) overBudget(block int) bool {
 	return spent+spent/time.Duration(block) > budget
 }
 
-// foresee calls Scant where the first block was too long for the budget.
-func (r *Runner) foresee() {
+// foresee calls Scant where a block of a length is too long for the budget.
+func (r *Runner) foresee(block time.Duration, tried bool) {
 	plan := &r.Journal.Plan
-	budget, block := r.budget(), r.warmUp()
+	budget := r.budget()
 	least := min(max(plan.Least, stats.LeastBlocks(r.Family)), plan.Most)
 	if budget == 0 || block <= 0 || r.Scant == nil {
 		return
 	}
 	if blocks := int(budget/block) - 1; blocks < least {
-		r.Scant(Scant{Budget: budget, Blocks: max(0, blocks), Least: least, Needs: time.Duration(least+1) * block})
+		r.Scant(Scant{Budget: budget, Tried: tried, Blocks: max(0, blocks), Least: least, Needs: time.Duration(least+1) * block})
 	}
+}
+
+// trials is the time that all measurements of a block take to start, as in the trials.
+func (r *Runner) trials() time.Duration {
+	var seconds float64
+	plan := &r.Journal.Plan
+	for _, p := range plan.Points {
+		for _, m := range r.turns(p, 0) {
+			for i := range plan.Environments {
+				if e := &plan.Environments[i]; e.Name == m.Environment {
+					seconds += e.TrialSeconds
+				}
+			}
+		}
+	}
+	return time.Duration(seconds * float64(time.Second))
 }
 
 // warmUp is the time of the block that warms up.

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
@@ -74,5 +75,21 @@ func TestRepeating(t *testing.T) {
 	}
 	if got, want := repeating(c, []string{"my study.yaml"}), `run 'my study.yaml' --env=a --env=b --map=aws=lab '--metric=x=regex:^x (.*)'`; got != want {
 		t.Errorf("got %s, expected %s", got, want)
+	}
+}
+
+// TestAhead: before the first block a study says how much it measures, and whether that
+// suffices for verdicts.
+func TestAhead(t *testing.T) {
+	p := record.Plan{
+		Least: 10, Most: 20, Baseline: "a", Environments: []record.Environment{{Name: "a"}, {Name: "b"}, {Name: "c", Dropped: "it is not here"}},
+		Points: []record.Point{{Environments: []string{"a", "b", "c"}}}, Metrics: []record.Metric{{Name: "x", Primary: true}},
+	}
+	if got, want := aheadText(&p), "1 point, 3 measurements each block, up to 20 blocks; verdicts on 1 primary figure from block 10 on"; got != want {
+		t.Errorf("got %q, expected %q", got, want)
+	}
+	p.Least, p.Most, p.BudgetSeconds = 4, 4, 90
+	if got, want := aheadText(&p), "1 point, 3 measurements each block, up to 4 blocks within 1m30s; no verdict, as those on 1 primary figure take 6 blocks"; got != want {
+		t.Errorf("got %q, expected %q", got, want)
 	}
 }

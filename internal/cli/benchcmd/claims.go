@@ -96,6 +96,7 @@ func (a *Commands) tryEnvironment(ctx context.Context, taker *measure.Taker, at 
 			return e, err
 		}
 	}
+	e.TrialSeconds = (outcome.Start + outcome.Compute).Seconds()
 	e.Image, e.Dropped, e.Remedy, e.Emulated = outcome.Image, outcome.Failed, outcome.Remedy, emulates(job)
 	return e, err
 }

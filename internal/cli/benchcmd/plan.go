@@ -2,6 +2,7 @@ package benchcmd
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,26 +73,35 @@ func planText(p *record.Plan) string {
 			works++
 		}
 	}
-	family := evaluate.Family(p)
-	looks := stats.Looks(p.Least, p.Most, family)
-	turns := 0
-	for _, point := range p.Points {
-		turns++ // the baseline again
-		for _, e := range p.Environments {
-			for _, name := range point.Environments {
-				if name == e.Name && e.Dropped == "" {
-					turns++
-				}
-			}
-		}
-	}
-	fmt.Fprintf(&b, "%s, %s each block, up to %s; verdicts on %s from block %d on\n",
-		console.CountText(len(p.Points), "point"), console.CountText(turns, "measurement"), console.CountText(p.Most, "block"), console.CountText(family, "primary figure"), max(looks[0], stats.LeastBlocks(family)))
-	if p.BudgetSeconds > 0 {
-		fmt.Fprintf(&b, "it ends after %s at the latest\n", time.Duration(p.BudgetSeconds*float64(time.Second)))
-	}
+	b.WriteString(aheadText(p) + "\n")
 	if len(p.Claims) > 0 {
 		fmt.Fprintf(&b, "%s are judged\n", console.CountText(len(p.Claims), "claim"))
 	}
 	return b.String()
+}
+
+// aheadText is how much a plan measures at most, and from when on there are verdicts.
+func aheadText(p *record.Plan) string {
+	family := evaluate.Family(p)
+	turns := 0
+	for _, point := range p.Points {
+		turns++ // the baseline again
+		for _, e := range p.Environments {
+			if e.Dropped == "" && slices.Contains(point.Environments, e.Name) {
+				turns++
+			}
+		}
+	}
+	text := fmt.Sprintf("%s, %s each block, up to %s", console.CountText(len(p.Points), "point"), console.CountText(turns, "measurement"), console.CountText(p.Most, "block"))
+	if p.BudgetSeconds > 0 {
+		text += fmt.Sprintf(" within %s", time.Duration(p.BudgetSeconds*float64(time.Second)))
+	}
+	first := max(stats.Looks(p.Least, p.Most, family)[0], stats.LeastBlocks(family))
+	switch {
+	case family == 0:
+		return text + "; nothing gets a verdict"
+	case first > p.Most:
+		return text + fmt.Sprintf("; no verdict, as those on %s take %s", console.CountText(family, "primary figure"), console.CountText(first, "block"))
+	}
+	return text + fmt.Sprintf("; verdicts on %s from block %d on", console.CountText(family, "primary figure"), first)
 }

@@ -84,7 +84,12 @@ directory. --method evaluates the same measurements by another method.`,
 					return err
 				}
 			}
+			hosts, err := record.ReadHosts(args[0])
+			if err != nil {
+				return err
+			}
 			r := report.New(plan, rows)
+			r.On(hosts)
 			if redact {
 				if err := r.Redact(userNames()...); err != nil {
 					return fmt.Errorf("redact the report: %w", err)

@@ -216,22 +216,27 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 	if err := b.hosts.acquireAll(ctx, b.taker, &j.Plan); err != nil {
 		return errors.Join(err, j.Close())
 	}
-	if err := b.writeHosts(j, false); err != nil {
+	if err := record.WriteHosts(j.Dir, b.recordedHosts(j, false)); err != nil {
 		return errors.Join(err, j.Close())
 	}
 	r := runner.Runner{
 		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: b.epoch(j), Ends: b.hosts.ends,
 		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant, Failed: b.failed,
 	}
+	if len(j.Rows) == 0 {
+		b.app.benchStep("measuring " + aheadText(&j.Plan))
+	}
 	end, err := r.Run(ctx)
 	released := b.hosts.release() == nil
-	if err = errors.Join(explained(err, j.Dir), b.writeHosts(j, released), j.Close()); err != nil {
+	hosts := b.recordedHosts(j, released)
+	if err = errors.Join(explained(err, j.Dir), record.WriteHosts(j.Dir, hosts), j.Close()); err != nil {
 		return err
 	}
 	if len(j.Plan.Environments) == 1 { // one against itself
 		return b.app.printResolution(&j.Plan, j.Rows, b.o.asJSON)
 	}
 	rep := report.New(j.Plan, j.Rows)
+	rep.On(hosts)
 	if j.Plan.ComparedWith != "" {
 		before, err := former(j.Plan.ComparedWith)
 		if err != nil {
@@ -266,9 +271,9 @@ func explained(err error, dir string) error {
 	return err
 }
 
-// writeHosts writes which hosts a series of measurements has used.
-func (b *bench) writeHosts(j *record.Journal, released bool) error {
-	return record.WriteHosts(j.Dir, record.Hosts{Here: measure.HostHere(measure.Here(b.app.Version)), Held: b.hosts.record(released), Exercised: record.ExercisedBy(j.Rows)})
+// recordedHosts are those that a series of measurements has used.
+func (b *bench) recordedHosts(j *record.Journal, released bool) record.Hosts {
+	return record.Hosts{Schema: record.Schema, Here: measure.HostHere(measure.Here(b.app.Version)), Held: b.hosts.record(released), Exercised: record.ExercisedBy(j.Rows)}
 }
 
 // epoch is that of the last rows, or a new one where the machine was started since, or a site
@@ -304,8 +309,12 @@ func (b *bench) failed(r record.Row) {
 
 // scant warns of a budget without a verdict.
 func (b *bench) scant(s runner.Scant) {
-	b.app.benchStep(fmt.Sprintf("the budget of %s suffices for about %s, and a verdict takes %d: set --budget %s at least, or choose a smaller --size or fewer --env",
-		s.Budget, console.CountText(s.Blocks, "block"), s.Least, s.Needs.Round(time.Minute)+time.Minute))
+	most := "about"
+	if s.Tried {
+		most = "the starts alone of about"
+	}
+	b.app.benchStep(fmt.Sprintf("the budget of %s suffices for %s %s, and a verdict takes %d: set --budget %s at least, or choose a smaller --size or fewer --env",
+		s.Budget, most, console.CountText(s.Blocks, "block"), s.Least, s.Needs.Round(time.Minute)+time.Minute))
 }
 
 func (b *bench) progress(p runner.Progress) {
