@@ -70,7 +70,7 @@ func TestShowBeefile(t *testing.T) {
 func TestAgainRefuses(t *testing.T) {
 	t.Chdir(t.TempDir())
 	d := newDesk(t, runrecords.Succeeded(t, runrecords.PiBeefile, nil))
-	for _, line := range []string{"run --again pi job.yaml", "run --again nosuch", "run --again pi --label -x=y"} {
+	for _, line := range []string{"run --again pi job.yaml", "run --again nosuch", "retry pi", "retry nosuch", "run --again pi --label -x=y"} {
 		if err := d.bee(strings.Fields(line)...); err == nil || strings.Contains(err.Error(), os.TempDir()) {
 			t.Errorf("%s: %v", line, err)
 		}

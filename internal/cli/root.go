@@ -101,7 +101,7 @@ A Beefile describes the job, a sites file your machines:
 	stopping := stopcmd.New(a.Workspace, showRun)
 	vm := newVMCommand(images.VMBuildCommand(), images.VMBundleCommand(), images.VMImageCommand(), nodes.VMShellCommand(), nodes.VMConsoleCommand(),
 		nodes.VMSnapshotCommand(), running.VMRestoreCommand())
-	group("runs", running.RunCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
+	group("runs", running.RunCommand(), running.RetryCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
 		stopping.StopCommand(), records.WaitCommand(), records.EventsCommand(), resuming.CheckpointCommand(), resuming.MoveCommand(), running.PlanCommand(), resuming.ResumeCommand(), stopping.SuperviseCommand(), stopping.RmCommand(), stopping.SweepCommand())
 	group("files", setup.InitCommand(), running.CheckCommand(), setup.ConvertCommand(), setup.SchemaCommand(), benchcmd.New(a.Workspace).Command(), volumes.BurstCommand(), images.Command(), volumes.DataCommand(), volumes.VolumeCommand())
 	group("machine", setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.EmulateCommand())

@@ -115,7 +115,7 @@ outputs: [{from: out, to: "./results/${case.t}/${case.s}"}]
 		}
 	}
 	b.Must("run", "-q", "--after", "study:failure", image, "true")
-	again := strings.TrimSpace(b.Must("run", "-d", "-q", "--again", "study", "--cases", "failed"))
+	again := strings.TrimSpace(b.Must("retry", "-d", "-q", "study"))
 	if r := b.Try("wait", again); r.Code != 1 || !strings.Contains(r.Stdout, "study.2\tfailed") {
 		t.Errorf("got %+v", r)
 	}

@@ -1,12 +1,15 @@
 package runcmd
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // TestAgain: flags change the job of the run that is repeated, and no argument does.
@@ -40,5 +43,31 @@ func TestAgainOfAStrangersBeefile(t *testing.T) {
 	}
 	if _, err := recorded(t).submission(from, runOptions{pull: "missing", given: func(string) bool { return false }, begins: true}); console.CodeOf(err) != console.ExitInvalid {
 		t.Errorf("its secret was sent: %v", err)
+	}
+}
+
+// TestFailedCasesAreRunAgain: those that are over and did not succeed, with their numbers.
+func TestFailedCasesAreRunAgain(t *testing.T) {
+	t.Chdir(t.TempDir())
+	states := []state.RunState{state.Succeeded, state.Failed, state.Running, state.Stopped, state.Suspended}
+	runs := make([]state.Run, len(states))
+	for i, s := range states {
+		place := control.ArrayCase{ID: "dddd4444", Name: "pi", Number: i + 1, Of: len(states), AtOnce: 2}
+		runs[i] = runrecords.Succeeded(t, runrecords.PiBeefile, func(s *control.Submission) { s.Array = &place })
+		runs[i].ID, runs[i].State, runs[i].Case = fmt.Sprintf("aaaa111%d", i), s, state.Case{Array: place.ID, Name: place.Name, Number: place.Number}
+	}
+	a := recorded(t, runs...)
+	c := a.RetryCommand()
+	c.SetContext(t.Context())
+	from, err := a.jobToRun(c, nil, "pi")
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := chosen(from.cases, casesFailed, true)
+	if err != nil || len(again) != 2 || again[0].place.Number != 2 || again[1].place.Number != 4 || again[1].place.AtOnce != 2 {
+		t.Errorf("%v: %+v", err, again)
+	}
+	if _, err := chosen(from.cases[:1], casesFailed, true); !core.IsKind(err, core.Invalid) {
+		t.Errorf("nothing is run again: %v", err)
 	}
 }

@@ -21,7 +21,7 @@ import (
 type caseSource struct {
 	jobSource
 	place control.ArrayCase
-	// failed: it is of a run that did not succeed.
+	// failed: it is of a run that is over and did not succeed.
 	failed bool
 }
 
@@ -66,7 +66,7 @@ func repeatedCases(word string, runs []state.Run) (jobSource, error) {
 			continue
 		}
 		from.strange = one.strange
-		from.cases = append(from.cases, caseSource{jobSource: one, place: *sub.Array, failed: run.State != state.Succeeded})
+		from.cases = append(from.cases, caseSource{jobSource: one, place: *sub.Array, failed: run.State.Final() && run.State != state.Succeeded})
 	}
 	return from, nil
 }
@@ -88,7 +88,7 @@ func chosen(all []caseSource, word string, again bool) ([]caseSource, error) {
 	case word == casesFailed:
 		list := slices.DeleteFunc(slices.Clone(all), func(c caseSource) bool { return !c.failed })
 		if len(list) == 0 {
-			return nil, wrong(errors.New("all cases have succeeded"), "Nothing is left to run again.")
+			return nil, wrong(errors.New("no case has ended without success"), "Nothing is to be run again; `bee ps ARRAY` lists the cases.")
 		}
 		return list, nil
 	}
