@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -19,8 +20,12 @@ type ArrayCase struct {
 	Number int    `json:"case"` // from 1
 	Of     int    `json:"of"`   // cases of the Beefile
 	// AtOnce is how many cases run at the same time; 0: all.
-	AtOnce int       `json:"at_once,omitempty"`
-	Values spec.Case `json:"values"`
+	AtOnce int `json:"at_once,omitempty"`
+	// OnFailure is when cases are stopped that have not begun, and StopAt with how many
+	// failed ones of those that were submitted together; 0: never.
+	OnFailure spec.OnFailure `json:"on_failure,omitzero"`
+	StopAt    int            `json:"stop_at,omitempty"`
+	Values    spec.Case      `json:"values"`
 }
 
 // limited reports whether the case may have to wait for others.
@@ -43,6 +48,48 @@ func (c *ArrayCase) turn(ctx context.Context, d *drive) (bool, error) {
 	return is, err
 }
 
+// stopped reports whether an array has asked the case to stop, of which others have failed. A
+// case whose turn has come by their end reads it here, before its supervisor has looked.
+func (c *ArrayCase) stopped(ctx context.Context, d *drive) (bool, error) {
+	if c == nil || c.StopAt == 0 {
+		return false, nil
+	}
+	r, err := d.c.Store.Requests().Open(ctx, d.run.ID, state.RequestStop)
+	return r != nil, err
+}
+
+// arrayStopped is why a case has not begun that its array has stopped; nil: it has not.
+func arrayStopped(ctx context.Context, store *state.Store, run state.Run) error {
+	requests, err := store.Requests().Of(ctx, run.ID)
+	if err != nil || !slices.ContainsFunc(requests, func(r state.Request) bool { return r.OfArray() }) {
+		return nil // what the run ends with is on record without it
+	}
+	return &core.Error{
+		Kind: core.Stopped, Op: "begin run", Object: run.ID, Err: fmt.Errorf("its array %s (%s) was stopped, as other cases have failed", run.Case.Array, run.Case.Name),
+		Remedy: "`bee ps " + run.Case.Array + " --state failed` lists them. `bee retry " + run.Case.Array + "` runs them and this one again.",
+	}
+}
+
+// endOfCase completes the record of a case that ends: where too many have failed by it, those
+// that have not begun are asked to stop in the same transaction.
+func endOfCase(ctx context.Context, store *state.Store, run *state.Run, change *state.Change) {
+	if run.Case.Array == "" {
+		return
+	}
+	sub, err := SubmissionOf(*run)
+	if err != nil || sub.Array == nil || sub.Array.StopAt == 0 {
+		return
+	}
+	switch run.State {
+	case state.Failed:
+		change.StopArrayAt = sub.Array.StopAt
+	case state.Stopped:
+		if why := arrayStopped(ctx, store, *run); why != nil {
+			run.Message, run.Remedy = why.Error(), core.Remedy(why)
+		}
+	}
+}
+
 // full is why a case waits.
 func (c *ArrayCase) full() event.ArrayFull {
 	return event.ArrayFull{Array: c.ID, Name: c.Name, AtOnce: c.AtOnce}
@@ -56,6 +103,9 @@ func SubmitArray(ctx context.Context, c *Controller, subs []Submission) ([]state
 	notified := false
 	for i := range subs {
 		s := subs[i]
+		place := *s.Array
+		place.StopAt = place.OnFailure.Limit(len(subs))
+		s.Array = &place
 		var err error
 		if s.After, err = dependencies(ctx, c.Store, s.Job.After); err != nil {
 			return nil, err

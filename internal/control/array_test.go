@@ -3,6 +3,7 @@ package control
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,5 +112,35 @@ func TestArraysAreSubmittedWhole(t *testing.T) {
 	}
 	if _, err := SubmitArray(t.Context(), w.Controller, arrayOf(3, 0, func(int) string { return dir + "/" + spec.RunID })); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAnArrayStops: once so many cases have failed, no further one begins, also in place of
+// one that has ended, and each shows why.
+func TestAnArrayStops(t *testing.T) {
+	w := newWorld(t, "s1", "s2", "s3", "s4")
+	w.sites["s1"].head, w.sites["s2"].head = exiting(3), exiting(3)
+	subs := arrayOf(4, 1, nil)
+	for i := range subs {
+		subs[i].Array.OnFailure = spec.OnFailure{At: "50%"}
+	}
+	runs, err := SubmitArray(t.Context(), w.Controller, subs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []state.RunState{state.Failed, state.Failed, state.Stopped, state.Stopped} {
+		lock, err := w.Store.Locks().Acquire(runs[i].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer lock.Unlock()
+		// No stop is passed on: the record alone counts.
+		got, err := w.Drive(t.Context(), runs[i].ID, nil)
+		if err != nil || got.State != want || want == state.Stopped && !strings.Contains(got.Message, "was stopped, as other cases have failed") {
+			t.Errorf("case %d: %v: %+v", i+1, err, got)
+		}
+		if attempts, err := w.Store.Attempts(t.Context(), runs[i].ID); err != nil || len(attempts) > 0 != (want == state.Failed) {
+			t.Errorf("case %d: %v, %d attempts", i+1, err, len(attempts))
+		}
 	}
 }

@@ -129,8 +129,12 @@ func awaitDependencies(ctx context.Context, d *drive) (out outcome, begins bool,
 		if err == nil && waits == nil {
 			turn, err = d.sub.Array.turn(work, d)
 		}
+		stopped := false
+		if err == nil && turn { // it is read after what may have given it the turn
+			stopped, err = d.sub.Array.stopped(work, d)
+		}
 		switch {
-		case d.stopAsked():
+		case d.stopAsked() || stopped:
 			return outcome{state: state.Stopped, err: errStopped()}, false, nil
 		case ctx.Err() != nil:
 			return outcome{}, false, context.Cause(ctx)

@@ -352,6 +352,10 @@ func (c *Controller) finish(ctx context.Context, run state.Run, out outcome) (st
 		run.Kind = core.KindOf(out.err).String()
 		run.Message, run.Remedy = core.Printable(out.err.Error(), maxText), core.Printable(core.Remedy(out.err), maxText)
 	}
+	ctx = context.WithoutCancel(ctx)
+	change := state.Change{Run: &run}
+	endOfCase(ctx, c.Store, &run, &change)
 	c.pause()
-	return run, c.Store.PutRun(context.WithoutCancel(ctx), run)
+	_, err := c.Store.Write(ctx, change)
+	return run, err
 }

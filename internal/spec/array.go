@@ -22,6 +22,8 @@ type Array struct {
 	Exclude []map[string]string `yaml:"exclude"`
 	// AtOnce is how many cases run at the same time, over all sites; 0: all.
 	AtOnce int `yaml:"at_once"`
+	// OnFailure is when the cases that have not begun are stopped.
+	OnFailure OnFailure `yaml:"on_failure"`
 }
 
 // Cases are those of an array, in their order.

@@ -33,6 +33,11 @@ func TestCases(t *testing.T) {
 		"{at_once: 3}":                                                                      "no case",
 		"{cases: {s: [1]}, exclude: [{s: 1}]}":                                              "no case",
 		"{cases: {s: [1]}, at_once: -1}":                                                    "at_once",
+		"{cases: {s: [1]}, on_failure: stop}":                                               "[s=1]",
+		"{cases: {s: [1]}, on_failure: halt}":                                               `"halt" is not known`,
+		"{cases: {s: [1]}, on_failure: {at: 0%}}":                                           "no share",
+		"{cases: {s: [1]}, on_failure: {at: 2.5}}":                                          "no share",
+		"{cases: {s: [1]}, on_failure: {}}":                                                 "no share",
 		"{case: {s: [1]}}":                                                                  `did you mean "cases"`,
 	} {
 		d := arrayDraft(array, "run: echo")
@@ -78,6 +83,21 @@ outputs: [{from: out.dat, to: "./results/${case.t}/${run.id}"}]`)
 		_, err := arrayDraft("{cases: [{t: 300, w: 'a; b'}]}", rest).Finish()
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", rest, err, want)
+		}
+	}
+}
+
+// TestOnFailure: a share of the cases is rounded up, so that it is never reached without one.
+func TestOnFailure(t *testing.T) {
+	for text, want := range map[string][2]int{"continue": {0, 0}, "stop": {1, 1}, "{at: 3}": {3, 3}, "{at: 5%}": {1, 5}, "{at: 0.5%}": {1, 1}, "{at: 100%}": {10, 100}, "{at: 34%}": {4, 34}} {
+		job, err := arrayDraft("{cases: {s: [1]}, on_failure: "+text+"}", "run: echo").Finish()
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		f := job.Array.OnFailure
+		if got := [2]int{f.Limit(10), f.Limit(100)}; got != want {
+			t.Errorf("%s: of 10 and 100 cases %v, want %v", text, got, want)
 		}
 	}
 }

@@ -61,6 +61,8 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 	case reflect.TypeFor[Cases]():
 		values := map[string]any{"type": "object", "additionalProperties": text}
 		return oneOf(map[string]any{"type": "object"}, map[string]any{"type": "array", "items": values})
+	case reflect.TypeFor[OnFailure]():
+		return oneOf(map[string]any{"enum": []string{onFailureContinue, onFailureStop}}, m.objectSchema(t, at))
 	case reflect.TypeFor[After]():
 		mapping := m.objectSchema(t, at)
 		on := mapping["properties"].(map[string]any)["on"].(map[string]any)

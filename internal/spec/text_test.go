@@ -26,7 +26,7 @@ var described = []string{ // cases
 	"image: x\ninputs: [{from: 'https://example.org/a?v=2', sha256: 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9, to: /in/}, {from: 's3://bucket/k?region=r', to: /k}]\noutputs: [{from: /work/x, to: 's3://bucket/${run.id}'}]\n",
 	"image: x\nnotify: [{on: [failed, waiting>2h], webhook: 'https://example.org/hook', key: {file: k}}, {webhook: 'https://example.org/x', key: {env: K}}, {command: 'beep  \"$BEE_NAME\"'}, {mail: ann@example.org, smtp: {server: 'mail.example.org:587', user: ann, password: {file: k}, from: b@example.org}}]\n",
 	"image: x\nafter: [prep, {run: mesh, on: failure}]\n",
-	"image: x\narray: {cases: {s: [a, b]}, exclude: [{s: b}], at_once: 2}\nrun: echo hello\n",
+	"image: x\narray: {cases: {s: [a, b]}, exclude: [{s: b}], at_once: 2, on_failure: {at: 5%}}\nrun: echo hello\n",
 	"image: x\ntime: 30m\ncores: 8\nmemory: 16G\n",
 	"build: ./src\n",
 	"build: {context: ., dockerfile: D, args: {A: b}, builder: podman}\n",

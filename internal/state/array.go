@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -188,4 +189,23 @@ func (a Arrays) refuse(ctx context.Context, word string) error {
 		Kind: core.Invalid, Op: "find run", Object: word, Err: errors.New("it is an array of runs, and one is wanted"),
 		Remedy: "`bee ps " + word + "` lists its cases: name one of them.",
 	}
+}
+
+// authorArray begins the author of requests of an array. No user's name has a colon.
+const authorArray = "array:"
+
+// OfArray reports whether a request is of the array of the run, and not of a user.
+func (r Request) OfArray() bool { return strings.HasPrefix(r.Author, authorArray) }
+
+// stopCases asks those cases of an array to stop that wait, if so many cases have failed.
+func (t *tx) stopCases(ctx context.Context, array string, failed int) error {
+	err := t.exec(ctx, `INSERT INTO requests (run, attempt, kind, author, asked)
+SELECT id, (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=runs.id), 'stop', ?2, ?3 FROM runs
+WHERE array_id=?1 AND array_id<>'' AND state='queued' AND NOT EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result='')
+  AND (SELECT COUNT(*) FROM runs WHERE array_id=?1 AND array_id<>'' AND state='failed')>=?4`,
+		array, authorArray+array, time.Now().UnixNano(), failed)
+	if err != nil {
+		return fmt.Errorf("stop the cases of array %s: %w", array, err)
+	}
+	return nil
 }

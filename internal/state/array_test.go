@@ -2,6 +2,7 @@ package state
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -91,5 +92,36 @@ func TestArraysAreFound(t *testing.T) {
 	}
 	if _, err := s.FindRun(t.Context(), "model", ToEnd); !core.IsKind(err, core.Invalid) {
 		t.Errorf("an array is taken for a run: %v", err)
+	}
+}
+
+// TestAnArrayStopsItsCases that have not begun, once so many have failed, in the transaction
+// of that failure, and no others.
+func TestAnArrayStopsItsCases(t *testing.T) {
+	s, begun := open(t, t.TempDir()), time.Now()
+	putArray(t, s, "a", "other", begun, Failed, Queued)
+	putArray(t, s, "b", "model", begun, Failed, Running, Queued, Suspended, Succeeded, Queued, Running)
+	if err := s.Requests().AskStop(t.Context(), "b6"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ ends, want string }{{"b2", "[b6]"}, {"b7", "[b3 b6]"}} {
+		run, err := s.Run(t.Context(), c.ends)
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.State, run.Ended = Failed, begun
+		if _, err := s.Write(t.Context(), Change{Run: &run, StopArrayAt: 3}); err != nil {
+			t.Fatal(err)
+		}
+		stopping, err := s.Requests().Stopping(t.Context())
+		slices.Sort(stopping)
+		if err != nil || fmt.Sprint(stopping) != c.want {
+			t.Errorf("as %s fails, %v are asked to stop, want %s: %v", c.ends, stopping, c.want, err)
+		}
+	}
+	for run, want := range map[string]bool{"b3": true, "b6": false} {
+		if asked, err := s.Requests().Of(t.Context(), run); err != nil || len(asked) != 1 || asked[0].OfArray() != want {
+			t.Errorf("%s: %v, %+v", run, err, asked)
+		}
 	}
 }

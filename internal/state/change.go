@@ -17,6 +17,9 @@ type Change struct {
 	Cases   []Run
 	Attempt *Attempt
 	Events  []event.Event
+	// StopArrayAt, if set, asks those cases of Run's array to stop that have not begun, if so
+	// many cases have failed.
+	StopArrayAt int
 	// Answers are requests whose result the change is.
 	Answers []Request
 	// Admit, if set, gets the runs but Run that are not over, in the transaction. Its error
@@ -51,6 +54,11 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 		if c.Run != nil {
 			if err := t.run(ctx, *c.Run); err != nil {
 				return fmt.Errorf("record run %s: %w", c.Run.ID, err)
+			}
+		}
+		if c.StopArrayAt > 0 {
+			if err := t.stopCases(ctx, c.Run.Case.Array, c.StopArrayAt); err != nil {
+				return err
 			}
 		}
 		for _, r := range c.Cases {

@@ -119,6 +119,10 @@ outputs: [{from: out, to: "./results/${case.t}/${case.s}"}]
 	if r := b.Try("wait", again); r.Code != 1 || !strings.Contains(r.Stdout, "study.2\tfailed") {
 		t.Errorf("got %+v", r)
 	}
+	b.File("halt.yaml", "image: "+image+"\narray: {cases: {s: [1, 2, 3]}, at_once: 1, on_failure: stop}\nrun: exit ${case.s}\n")
+	if r := b.Try("run", "--json", "halt.yaml"); json.Unmarshal([]byte(r.Stdout), &end) != nil || r.Code != 1 || end.States["failed"] != 1 || end.States["stopped"] != 2 {
+		t.Errorf("the array continues: %+v", r)
+	}
 	if r := b.Try("logs", "model"); r.Code == 0 {
 		t.Errorf("the array is still there: %+v", r)
 	}

@@ -59,7 +59,7 @@ func TestFailedCasesAreRunAgain(t *testing.T) {
 	a := recorded(t, runs...)
 	c := a.RetryCommand()
 	c.SetContext(t.Context())
-	from, err := a.jobToRun(c, nil, "pi")
+	from, err := a.jobToRun(c, nil, "dddd4444")
 	if err != nil {
 		t.Fatal(err)
 	}

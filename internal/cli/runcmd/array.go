@@ -33,9 +33,9 @@ func casesOf(from jobSource) []caseSource {
 	if len(from.cases) > 0 || len(from.draft.Cases()) == 0 {
 		return from.cases
 	}
-	name, atOnce := "", 0
+	name, of := "", spec.Array{}
 	if a := from.draft.Job.Array; a != nil {
-		atOnce = a.AtOnce
+		of = *a
 	}
 	all := from.draft.Cases()
 	list := make([]caseSource, len(all))
@@ -45,7 +45,7 @@ func casesOf(from jobSource) []caseSource {
 		if i == 0 {
 			name = strings.TrimSuffix(one.draft.Job.Name, ".1")
 		}
-		list[i] = caseSource{jobSource: one, place: control.ArrayCase{Name: name, Number: i + 1, Of: len(all), AtOnce: atOnce, Values: values}}
+		list[i] = caseSource{jobSource: one, place: control.ArrayCase{Name: name, Number: i + 1, Of: len(all), AtOnce: of.AtOnce, OnFailure: of.OnFailure, Values: values}}
 	}
 	return list
 }
