@@ -42,6 +42,19 @@ func RequireTool(t testing.TB, name string) string {
 	return path
 }
 
+// RequireFUSE ends a test where this user cannot mount a file system of a process.
+func RequireFUSE(t testing.TB) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		RequireTool(t, "fusermount3")
+	}
+	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
+		Missing(t, "the test needs /dev/fuse: %v", err)
+	} else {
+		f.Close()
+	}
+}
+
 // RequireRoot skips a test that only root can run. `make test` runs every test as an
 // ordinary user and those with this call, or with AsRootToo, as root: so this skip is
 // not a missing component. The call stands in the test itself, where hack/test.sh

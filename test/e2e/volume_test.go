@@ -36,23 +36,10 @@ func mounted(t *testing.T, flags ...string) (b *testkit.Bee, far, near string) {
 	return b, far, near
 }
 
-// needFUSE ends a test where this user cannot mount.
-func needFUSE(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		testkit.RequireTool(t, "fusermount3")
-	}
-	if f, err := os.OpenFile("/dev/fuse", os.O_RDWR, 0); err != nil {
-		testkit.Missing(t, "the test needs /dev/fuse: %v", err)
-	} else {
-		f.Close()
-	}
-}
-
 // mountable is a bee with an empty directory at which it can mount a volume.
 func mountable(t *testing.T) (b *testkit.Bee, near string) {
 	t.Helper()
-	needFUSE(t)
+	testkit.RequireFUSE(t)
 	b = testkit.NewBee(t)
 	near = filepath.Join(b.Work, "near")
 	if err := os.Mkdir(near, 0o755); err != nil {
@@ -628,7 +615,7 @@ func TestVolumeBehindSSH(t *testing.T) {
 // bee plan measures the remote.
 func TestVolumeOfARun(t *testing.T) {
 	testkit.AsRootToo(t)
-	needFUSE(t)
+	testkit.RequireFUSE(t)
 	b, job := busyboxJob(t,
 		"volume: {kind: burst, remote: ./far, disk: 64M, expect: {write: 1M, every: 1m}}",
 		"inputs: [{from: ./input, to: /work}]",

@@ -1,7 +1,9 @@
 package unpack
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"path"
 	"time"
 
@@ -34,7 +36,7 @@ func (u *Unpacker) linkCopy(source string, dir int, from string, fd int, base, o
 	return nil
 }
 
-func (u *Unpacker) copyFile(dir int, from string, fd int, base string) error {
+func (u *Unpacker) copyFile(dir int, from string, fd int, base string) (err error) {
 	in, err := unix.Openat(dir, from, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -54,13 +56,16 @@ func (u *Unpacker) copyFile(dir int, from string, fd int, base string) error {
 	if err != nil {
 		return err
 	}
-	defer unix.Close(out)
+	defer func() { err = errors.Join(err, unix.Close(out)) }() // which may be what finds the disk full
 	for left := st.Size; left > 0; {
 		n, err := unix.Read(in, u.buf[:min(left, int64(len(u.buf)))])
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil || n == 0 {
+		if err == nil && n == 0 {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
 			return err
 		}
 		if err := writeAt(out, u.buf[:n], st.Size-left); err != nil {
