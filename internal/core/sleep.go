@@ -16,3 +16,6 @@ func Sleep(ctx context.Context, d time.Duration) error {
 		return context.Cause(ctx)
 	}
 }
+
+// Pause is Sleep for a loop whose next step looks at ctx by itself.
+func Pause(ctx context.Context, d time.Duration) { BestEffort(Sleep(ctx, d)) }

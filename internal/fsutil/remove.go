@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -29,6 +30,13 @@ func RemoveAll(path string) error {
 	}
 	return nil
 }
+
+// TryRemove removes a file or an empty directory that nobody needs any more. What stays does
+// no harm, or is removed by the next process that looks there.
+func TryRemove(path string) { core.BestEffort(os.Remove(path)) }
+
+// TryRemoveAll is TryRemove for a path and everything in it, as RemoveAll removes it.
+func TryRemoveAll(path string) { core.BestEffort(RemoveAll(path)) }
 
 // RemoveAt removes name, whatever it is, from the directory of a descriptor. It follows no link.
 func RemoveAt(dir int, name string) error {

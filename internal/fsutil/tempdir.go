@@ -33,7 +33,7 @@ func TempDir(in, prefix string) (made string, err error) {
 			continue
 		}
 		if info, err := e.Info(); err == nil && own(info) && time.Since(info.ModTime()) > soon {
-			RemoveAll(filepath.Join(in, e.Name())) //nolint:errcheck // tried again next time
+			TryRemoveAll(filepath.Join(in, e.Name())) // tried again next time
 		}
 	}
 	return os.MkdirTemp(in, prefix)

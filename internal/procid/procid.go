@@ -9,10 +9,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -120,6 +122,9 @@ func (i ID) Kill(ctx context.Context) error {
 }
 
 var errGone = errors.New("the process has ended")
+
+// Reap waits for a child which was killed, or whose ProcessState shows how it ended.
+func Reap(c *exec.Cmd) { core.BestEffort(c.Wait()) }
 
 // open gives a descriptor of the process: from then on its number can not
 // come to mean another one.
