@@ -124,7 +124,10 @@ func (c *Conn) room(fd int) error {
 	if c.closing.Load() {
 		return net.ErrClosed
 	}
-	unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}, {Fd: int32(c.alarm.fd), Events: unix.POLLIN}}, timeout) //nolint:errcheck // the next write shows it
+	_, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}, {Fd: int32(c.alarm.fd), Events: unix.POLLIN}}, timeout)
+	if err != nil && !errors.Is(err, unix.EINTR) { // else the next write shows what there is
+		return os.NewSyscallError("poll", err)
+	}
 	return nil
 }
 
@@ -144,7 +147,7 @@ func (c *Conn) use(op string, do func(fd int) error) error {
 
 // Room is how many bytes can be written now without waiting, at least.
 func (c *Conn) Room() (room int) {
-	c.use("look at", func(fd int) error { //nolint:errcheck // then there is none
+	err := c.use("look at", func(fd int) error {
 		var info [memoryFields]uint32
 		size := uint32(unsafe.Sizeof(info))
 		_, _, errno := unix.Syscall6(unix.SYS_GETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_MEMINFO, uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0) // what it wants
@@ -155,17 +158,20 @@ func (c *Conn) Room() (room int) {
 		}
 		return nil
 	})
+	if err != nil {
+		return 0
+	}
 	return room
 }
 
 // Unread reports whether something has come that was not read.
 func (c *Conn) Unread() (some bool) {
-	c.use("look at", func(fd int) error { //nolint:errcheck // then there is nothing
+	err := c.use("look at", func(fd int) error {
 		n, err := unix.IoctlGetInt(fd, unix.TIOCINQ)
-		some = err == nil && n > 0
+		some = n > 0
 		return err
 	})
-	return some
+	return err == nil && some
 }
 
 // What the system reports of a socket's memory (SO_MEMINFO, linux/sock_diag.h).

@@ -57,6 +57,11 @@ func (l *Loop) control(op, fd int, events uint32, number uint64) error {
 	return l.files.control(op, fd, events, number)
 }
 
+// change is control of a file that was added.
+func (l *Loop) change(op, fd int, events uint32, number uint64) {
+	l.control(op, fd, events, number) //nolint:errcheck // it fails for a file that was not added, or once the loop is closed
+}
+
 func newFiles() (*files, error) {
 	epoll, err := unix.EpollCreate1(unix.EPOLL_CLOEXEC)
 	if err != nil {
@@ -156,16 +161,29 @@ func (s *Source) Watch(fd int) error {
 	return s.watch(fd)
 }
 
+// Unwatch has the source notice no file any more.
+func (s *Source) Unwatch() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unwatch()
+}
+
 // watch is Watch for who holds mu.
 func (s *Source) watch(fd int) error {
-	if s.fd >= 0 {
-		s.loop.control(unix.EPOLL_CTL_DEL, s.fd, 0, 0) //nolint:errcheck // it was added
-	}
-	if s.fd = fd; fd < 0 {
+	s.unwatch()
+	if fd < 0 {
 		return nil
 	}
-	s.again = s.busy // who looks has it heard of when he rests
+	s.fd, s.again = fd, s.busy // who looks has it heard of when he rests
 	return s.loop.control(unix.EPOLL_CTL_ADD, fd, s.wanted(), s.number)
+}
+
+// unwatch is Unwatch for a caller which holds mu.
+func (s *Source) unwatch() {
+	if s.fd >= 0 {
+		s.loop.change(unix.EPOLL_CTL_DEL, s.fd, 0, 0)
+	}
+	s.fd = -1
 }
 
 // wanted is what the system is to report. That the other end is gone it reports always, but
@@ -183,7 +201,7 @@ func (s *Source) Close() {
 		return
 	}
 	s.mu.Lock()
-	s.watch(-1) //nolint:errcheck // there is nothing that could fail
+	s.unwatch()
 	s.closed = true
 	s.mu.Unlock()
 	s.loop.mu.Lock()
@@ -210,7 +228,7 @@ func (s *Source) Call() {
 func (s *Source) setBusy(busy bool) {
 	s.busy = busy
 	if s.fd >= 0 {
-		s.loop.control(unix.EPOLL_CTL_MOD, s.fd, s.wanted(), s.number) //nolint:errcheck // it was added
+		s.loop.change(unix.EPOLL_CTL_MOD, s.fd, s.wanted(), s.number)
 	}
 }
 

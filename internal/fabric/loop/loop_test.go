@@ -15,6 +15,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
 )
 
 // started gives a loop, and an event of it that is not heard yet.
@@ -70,7 +71,7 @@ func TestASourceIsLookedAtWhenItIsHeard(t *testing.T) {
 	s.Call()
 	next(Own)
 	none()
-	s.Watch(-1) //nolint:errcheck // there is nothing that could fail
+	s.Unwatch()
 	e.Set()
 	none()
 	if err := e.Of(s); err != nil { // it was set before
@@ -170,7 +171,7 @@ func TestFilesComeAndGo(t *testing.T) {
 					t.Error("it was not heard")
 				}
 				s.Call()
-				s.Watch(-1) //nolint:errcheck // there is nothing that could fail
+				s.Unwatch()
 				e.Close()
 				s.Close()
 			}
@@ -271,6 +272,34 @@ func TestWritesWait(t *testing.T) {
 	}
 	if _, err := c.Read(in); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("a read at the end: %v", err)
+	}
+}
+
+// TestAWriteThatCannotWaitIsAnError: the system refuses to poll more files than a process
+// may open.
+func TestAWriteThatCannotWaitIsAnError(t *testing.T) {
+	c, _ := conns(t)
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 1, Max: limit.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+			t.Fatal(err)
+		}
+	}()
+	written := make(chan error, 1)
+	go func() { _, err := c.Write(make([]byte, 16<<20)); written <- err }() // more than any buffer
+	select {
+	case err := <-written:
+		if !errors.Is(err, unix.EINVAL) {
+			t.Errorf("got %v, want %v", err, unix.EINVAL)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("it is tried again for ever")
 	}
 }
 

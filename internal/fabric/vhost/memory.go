@@ -57,7 +57,7 @@ func newMemory(payload []byte, files []*os.File) (memory, error) {
 
 func (m memory) unmap() {
 	for _, r := range m {
-		unix.Munmap(r.mapping) //nolint:errcheck // it was mapped
+		unix.Munmap(r.mapping)
 	}
 }
 

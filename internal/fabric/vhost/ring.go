@@ -165,21 +165,31 @@ func (r *ring) await(events bool, seen uint16) (already bool) {
 func (r *ring) halt() uint16 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.kickBy(nil) //nolint:errcheck // it is not heard of any more
+	r.noKick()
 	return r.next
 }
 
 // kickBy has another event be the driver's kick. Callers hold mu.
 func (r *ring) kickBy(kick *loop.Event) (err error) {
 	if kick == nil {
-		r.source.Watch(-1) //nolint:errcheck // it is notified of nothing
+		r.source.Unwatch()
 	} else if err = kick.Of(r.source); err != nil {
 		kick.Close()
 		kick = nil
 	}
+	r.swapKick(kick)
+	return err
+}
+
+// noKick ends the driver's kick. Callers hold mu.
+func (r *ring) noKick() {
+	r.source.Unwatch()
+	r.swapKick(nil)
+}
+
+func (r *ring) swapKick(kick *loop.Event) {
 	r.kick.Swap(kick).Close()
 	r.source.Call()
-	return err
 }
 
 // callBy has the driver called by another event. Callers hold mu.

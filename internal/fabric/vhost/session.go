@@ -138,7 +138,7 @@ func (s *session) free() {
 		for i := range s.rings {
 			r := &s.rings[i]
 			r.desc, r.avail, r.used = nil, nil, nil
-			r.kickBy(nil) //nolint:errcheck // it is not heard of any more
+			r.noKick()
 			r.callBy(nil)
 			r.source.Close()
 		}
@@ -158,7 +158,7 @@ func (s *session) change(do func()) {
 
 func (s *session) forget() {
 	if s.dirty != nil {
-		unix.Munmap(s.dirty) //nolint:errcheck // it was mapped
+		unix.Munmap(s.dirty)
 		s.dirty = nil
 	}
 }
