@@ -51,7 +51,7 @@ func (f *Figure) CSV() []byte {
 	for _, s := range f.Series {
 		head = append(head, s.Label)
 	}
-	w.Write(head) //nolint:errcheck // to memory
+	w.Write(head)
 	for i, x := range f.Series[0].X {
 		cells := []string{plain(x)}
 		for _, s := range f.Series {
@@ -61,7 +61,7 @@ func (f *Figure) CSV() []byte {
 			}
 			cells = append(cells, cell)
 		}
-		w.Write(cells) //nolint:errcheck // to memory
+		w.Write(cells)
 	}
 	w.Flush()
 	return b.Bytes()

@@ -102,7 +102,7 @@ func (t *Table) CSV() []byte {
 	for _, c := range t.Sweep.Model.Columns {
 		head = append(head, c.Name)
 	}
-	w.Write(head) //nolint:errcheck // to memory
+	w.Write(head)
 	for _, r := range t.Rows {
 		var cells []string
 		for i := range t.Sweep.Model.Settings {
@@ -115,7 +115,7 @@ func (t *Table) CSV() []byte {
 				cells = append(cells, plain(v))
 			}
 		}
-		w.Write(cells) //nolint:errcheck // to memory
+		w.Write(cells)
 	}
 	w.Flush()
 	return b.Bytes()

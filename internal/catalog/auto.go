@@ -38,9 +38,8 @@ func firstUsable(ctx context.Context, all []driver.Runtime, dir string) (driver.
 	if err != nil {
 		return nil, "", err
 	}
-	if dir != "" { // a verdict that cannot be kept is found again
-		os.MkdirAll(dir, 0o700)                                             //nolint:errcheck // see above
-		fsutil.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600) //nolint:errcheck // see above
+	if dir != "" && os.MkdirAll(dir, 0o700) == nil { // a verdict that cannot be kept is found again
+		core.BestEffort(fsutil.WriteFile(file, []byte(boot+" "+rt.Info().Name+"\n"), 0o600))
 	}
 	return rt, "the first of those tried that works here", nil
 }

@@ -225,7 +225,7 @@ func sweep(parent string) {
 			continue
 		}
 		if lock(f) == nil {
-			os.Remove(dir) //nolint:errcheck // it has processes, or is another user's
+			fsutil.TryRemove(dir) // it has processes, or is another user's
 		}
 		f.Close()
 	}

@@ -143,7 +143,7 @@ func SubmitArray(ctx context.Context, c *Controller, subs []Submission) ([]state
 	}})
 	if err != nil {
 		if notified {
-			notify.Remove(c.Store, runs[0].ID) //nolint:errcheck // else a later look does
+			core.BestEffort(notify.Remove(c.Store, runs[0].ID)) // else a later look does
 		}
 		return nil, err
 	}

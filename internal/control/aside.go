@@ -99,7 +99,7 @@ func (c *Controller) SetAside(ctx context.Context, id, reason, text string) erro
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() //nolint:errcheck // it is free in any case
+	defer lock.Unlock()
 	var stack strings.Builder
 	for line := range strings.Lines(text) {
 		stack.WriteString(core.Printable(strings.TrimSuffix(line, "\n"), maxText) + "\n")

@@ -113,7 +113,7 @@ func (a *attempt) cancelAutostart(ctx context.Context, out outcome) (bool, error
 			a.rec.event(ctx, called)
 		}
 		work, cancel := a.untilStop(ctx)
-		core.Sleep(work, pause) //nolint:errcheck // why it ended is seen above
+		core.Pause(work, pause) // why it ended is seen above
 		cancel()
 	}
 }

@@ -83,7 +83,7 @@ func (a *attempt) ownVolumes(ctx context.Context) []core.Host {
 		h.Index = i + 1
 		nonce := driver.Transfer{Host: h.Index, Remote: protocol.NoncePath(h.Dir, 0), Local: filepath.Join(a.c.Store.RunDir(a.run.ID), "nonce")}
 		err := a.at.transfers().Retry(ctx, func() error { return headlink.FetchFile(ctx, a.at.lease, nonce, 4096) })
-		fsutil.RemoveAll(nonce.Local) //nolint:errcheck // it may not have come
+		fsutil.TryRemoveAll(nonce.Local) // it may not have come
 		switch {
 		case core.IsKind(err, core.NotFound):
 			own = append(own, h)

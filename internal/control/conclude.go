@@ -46,7 +46,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		a.unasked(result)
 	}
 	if result.TakenBack {
-		a.rec.timed(ctx, core.PhaseRelease, func() error { return a.at.whyTakenBack(ctx, result) }) //nolint:errcheck // then the result has no reason
+		core.BestEffort(a.rec.timed(ctx, core.PhaseRelease, func() error { return a.at.whyTakenBack(ctx, result) })) // then the result has no reason
 	}
 	if err == nil {
 		a.rec.report(result)

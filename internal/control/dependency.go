@@ -149,7 +149,7 @@ func awaitDependencies(ctx context.Context, d *drive) (out outcome, begins bool,
 		default:
 			d.recordLast(ctx, event.Dependency{Other: waits.Run, Name: waits.Name, On: waits.On, Array: waits.Array})
 		}
-		core.Sleep(work, pause) //nolint:errcheck // why it ends is looked at next
+		core.Pause(work, pause) // why it ends is looked at next
 	}
 }
 

@@ -90,7 +90,7 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 					longest = longestLook(w.reach.silent)
 				}
 				pause = min(max(2*pause, 100*time.Millisecond), longest)
-				core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+				core.Pause(ctx, pause) // what comes next looks at ctx
 				continue
 			}
 			if result, err := w.lastResult(ctx, err, &after); result != nil || err != nil {
@@ -100,7 +100,7 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 				return nil, context.Cause(ctx)
 			}
 			pause = min(max(2*pause, 100*time.Millisecond), longestPause)
-			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+			core.Pause(ctx, pause) // what comes next looks at ctx
 			continue
 		}
 		w.reach.reachable()
@@ -147,7 +147,7 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 		}
 		if stumbles > 1 {
 			pause = min(max(2*pause, 50*time.Millisecond), longestPause/4)
-			core.Sleep(ctx, pause) //nolint:errcheck // what comes next looks at ctx
+			core.Pause(ctx, pause) // what comes next looks at ctx
 		}
 	}
 }
@@ -247,7 +247,7 @@ func (w *headWatch) watchJoin(ctx context.Context, head Head) {
 				Kind: core.Lost, Op: "start node on", Object: host.Name, Err: errors.New("its process ended before it joined the head"),
 				Remedy: fmt.Sprintf("`bee logs --node %d %s` shows what it wrote; run the job again once the cause is gone.", host.Index*w.rec.of.sub.Job.NodesPerHost(), w.rec.of.run.ID),
 			})
-			head.Stop(ctx, 0) //nolint:errcheck // a head that cannot be reached is noticed by Watch
+			core.BestEffort(head.Stop(ctx, 0)) // a head that cannot be reached is noticed by Watch
 			return
 		}
 	}

@@ -29,7 +29,7 @@ func unanswered(t *testing.T) error {
 		c.Peer.Close()
 		return nodecall.SaveReply{}, nil
 	})
-	go head.Serve(context.Background(), s, rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // it dies
+	go head.Serve(context.Background(), s, rpc.Caller{Role: rpc.Controller})
 	c, err := client.New(ours)
 	if err != nil {
 		t.Fatal(err)

@@ -75,11 +75,11 @@ func (d *drive) releaseBefore(ctx context.Context) (done <-chan struct{}) {
 				return // it is released again
 			}
 			if err := b.at.lease.Release(ctx); err != nil {
-				b.releasing.leave(ctx, err) //nolint:errcheck // what is not recorded as released is released again
+				core.BestEffort(b.releasing.leave(ctx, err)) // what is not recorded as released is released again
 				return
 			}
 			b.rec.on(machinery.Released)
-			b.rec.put(ctx) //nolint:errcheck // see above
+			core.BestEffort(b.rec.put(ctx))
 		})
 	})
 	return over

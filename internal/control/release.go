@@ -46,7 +46,7 @@ func (r *releasing) finish(ctx context.Context, out outcome) error {
 		case try == 1 && limit > 0:
 			r.rec.event(ctx, event.ReleaseDeferred{Site: r.at.site.Name, Cause: event.CauseOf(err), Limit: event.Seconds(limit)})
 		}
-		core.Sleep(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) //nolint:errcheck // its end is seen by the next try
+		core.Pause(ctx, min(time.Duration(try)*200*time.Millisecond, longestPause)) // its end is seen by the next try
 	}
 }
 

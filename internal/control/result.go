@@ -62,7 +62,7 @@ func (w *headWatch) catchUp(ctx context.Context, after *int64) {
 		w.lastSeen = e.Time
 		if e.Seq > *after {
 			*after = e.Seq
-			w.reports.handle(ctx, e) //nolint:errcheck // a record that cannot be written is noticed by the next
+			core.BestEffort(w.reports.handle(ctx, e)) // a record that cannot be written is noticed by the next
 		}
 		return false
 	})
@@ -79,5 +79,5 @@ func (w *headWatch) showRest(ctx context.Context) {
 		return
 	}
 	log := OutputLog(w.rec.of.c.Store.RunDir(w.rec.of.run.ID), w.rec.N)
-	tasklog.Read(ctx, log, w.shown, w.rec.of.c.Output) //nolint:errcheck // `bee logs` shows it, or says why not
+	core.BestEffort(tasklog.Read(ctx, log, w.shown, w.rec.of.c.Output)) // `bee logs` shows it, or says why not
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -67,7 +67,7 @@ func (c *Controller) ApplyResume(ctx context.Context, run state.Run) (state.Run,
 	if _, err := c.Store.Write(ctx, state.Change{Run: &again, Answers: []state.Request{*r}}); err != nil {
 		return run, err
 	}
-	os.Remove(StackPath(c.Store.RunDir(run.ID))) //nolint:errcheck // it may never have been set aside
+	fsutil.TryRemove(StackPath(c.Store.RunDir(run.ID))) // it may never have been set aside
 	return again, nil
 }
 
@@ -179,7 +179,7 @@ func (c *Controller) awaken(ctx context.Context, id string) (state.Run, bool, er
 	if err != nil {
 		return state.Run{}, false, err
 	}
-	defer lock.Unlock() //nolint:errcheck // it was only held
+	defer lock.Unlock()
 	run, err := c.Store.Run(ctx, id)
 	if err != nil || run.State != state.Suspended || run.Suspended != state.ReasonNoSite || run.StopAsked {
 		return run, false, err

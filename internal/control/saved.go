@@ -216,7 +216,7 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 	if err != nil {
 		return fail(err)
 	}
-	defer held.Unlock() //nolint:errcheck // it was only held
+	defer held.Unlock()
 	e, sub, err := readForeign(dir, f)
 	if err != nil {
 		return fail(err)

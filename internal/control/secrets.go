@@ -34,7 +34,7 @@ func unreadPath(store *state.Store, id string) string {
 func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
 	values, err := secrets(ctx, &r.sub.Job)
 	if err == nil && r.continued {
-		os.Remove(unreadPath(r.c.Store, r.run.ID)) //nolint:errcheck // commands that can read them too do not look at its age
+		fsutil.TryRemove(unreadPath(r.c.Store, r.run.ID)) // commands that can read them too do not look at its age
 	}
 	if err == nil || !r.continued || ctx.Err() != nil {
 		return values, err

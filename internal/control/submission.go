@@ -118,9 +118,9 @@ func (c *Controller) submit(ctx context.Context, op string, s Submission, fill f
 		_, err = c.Store.Write(ctx, state.Change{Run: &run, Admit: s.admits(op, run.ID)})
 	}
 	if err != nil {
-		fsutil.RemoveAll(c.Store.RunDir(run.ID)) //nolint:errcheck // else a sweep does
-		notify.Remove(c.Store, run.ID)           //nolint:errcheck // else a later look does
-		lock.Unlock()                            //nolint:errcheck // the first error says it
+		fsutil.TryRemoveAll(c.Store.RunDir(run.ID))     // else a sweep does
+		core.BestEffort(notify.Remove(c.Store, run.ID)) // else a later look does
+		lock.Unlock()
 		return run, nil, err
 	}
 	return run, lock, nil

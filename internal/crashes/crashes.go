@@ -63,7 +63,7 @@ func (m Marks) Begin(ctx context.Context) (*Mark, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer all.Unlock() //nolint:errcheck // it was read only
+	defer all.Unlock()
 	k := &Mark{dir: filepath.Join(m.dir, m.host+"-"+rand.Text()[:suffixLen])}
 	if err := fsutil.MkdirAll(filepath.Join(k.dir, runsName), 0o700); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (m Marks) Collect(ctx context.Context, count func(Crash) error) error {
 	if err != nil {
 		return err
 	}
-	defer all.Unlock() //nolint:errcheck // it was read only
+	defer all.Unlock()
 	entries, err := os.ReadDir(m.dir)
 	for _, e := range entries {
 		if name, ours := strings.CutPrefix(e.Name(), m.host+"-"); ours && e.IsDir() && len(name) == suffixLen {
@@ -139,7 +139,7 @@ func (m Marks) collect(process string, count func(Crash) error) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() //nolint:errcheck // the file is removed
+	defer lock.Unlock()
 	text, err := readText(filepath.Join(dir, crashName))
 	if err != nil {
 		return err

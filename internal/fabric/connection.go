@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
@@ -173,7 +174,7 @@ func (l *Connection) fail(err error) { l.end(err, func() error { return abort(l.
 func (l *Connection) end(err error, shut func() error) {
 	l.once.Do(func() {
 		l.source.Close()
-		shut() //nolint:errcheck // it has ended
+		core.BestEffort(shut()) // it has ended
 		l.last, l.err = l.link.drop(l), err
 		close(l.done)
 		l.forwarding.Lock()
@@ -193,7 +194,7 @@ func abort(c net.Conn) error {
 		c = t.NetConn()
 	}
 	if t, ok := c.(interface{ SetLinger(seconds int) error }); ok {
-		t.SetLinger(0) //nolint:errcheck // then it says it
+		core.BestEffort(t.SetLinger(0)) // then it says it
 	}
 	return c.Close()
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
@@ -127,7 +128,7 @@ func (d *datagrams) receive(take func(frames []vhost.Frame)) {
 // give waits while the guest has no room. What it cannot take is lost.
 func (d *datagrams) give(b *batch) (frames, bytes int) {
 	b.at, b.given, b.bytes = 0, 0, 0
-	d.raw.Write(b.all) //nolint:errcheck // what is not given is counted
+	core.BestEffort(d.raw.Write(b.all)) // what is not given is counted
 	return b.given, b.bytes
 }
 
@@ -135,7 +136,7 @@ func (d *datagrams) give(b *batch) (frames, bytes int) {
 // who does.
 func (d *datagrams) offer(b *batch) (frames, bytes int) {
 	b.at, b.given, b.bytes = 0, 0, 0
-	d.raw.Control(b.some) //nolint:errcheck // then none is given
+	core.BestEffort(d.raw.Control(b.some)) // then none is given
 	return b.given, b.bytes
 }
 

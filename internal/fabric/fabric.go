@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/loop"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
@@ -125,7 +126,7 @@ func (f *Fabric) Attach(rank int) (*os.File, error) {
 	for _, fd := range fds {
 		for option, forced := range map[int]int{unix.SO_SNDBUF: unix.SO_SNDBUFFORCE, unix.SO_RCVBUF: unix.SO_RCVBUFFORCE} {
 			if unix.SetsockoptInt(fd, unix.SOL_SOCKET, forced, socketBuffer) != nil {
-				unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer) //nolint:errcheck // then it is what it is
+				core.BestEffort(unix.SetsockoptInt(fd, unix.SOL_SOCKET, option, socketBuffer)) // then it is what it is
 			}
 		}
 	}

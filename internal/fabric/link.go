@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fabric/vhost"
 )
 
@@ -95,7 +96,7 @@ func (f *Fabric) Link(host, slot int, c net.Conn) (*Connection, error) {
 		return nil, fmt.Errorf("connection %d of the link to host %d: there is none", slot, host)
 	}
 	if t, ok := c.(interface{ SetNoDelay(nodelay bool) error }); ok {
-		t.SetNoDelay(true) //nolint:errcheck // it is the default
+		core.BestEffort(t.SetNoDelay(true)) // it is the default
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()

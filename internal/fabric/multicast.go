@@ -37,7 +37,7 @@ func Beacon(ctx context.Context, run, ip string) error {
 	}
 	defer c.Close()
 	for ticker := time.NewTicker(50 * time.Millisecond); ; {
-		c.Write([]byte(beaconText + run)) //nolint:errcheck // what does not come through is what Hear finds out
+		core.BestEffort(c.Write([]byte(beaconText + run))) // what does not come through is what Hear finds out
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -64,7 +64,7 @@ func Hear(ctx context.Context, run, ip string) error {
 	defer c.Close()
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
-	c.SetReadDeadline(time.Now().Add(hearTimeout)) //nolint:errcheck // an open socket takes it
+	c.SetReadDeadline(time.Now().Add(hearTimeout))
 	buf := make([]byte, 1500)
 	for {
 		n, err := c.Read(buf)

@@ -171,7 +171,7 @@ func splice(a, b io.ReadWriter) {
 	done := make(chan struct{}, 2)
 	for _, route := range [][2]io.ReadWriter{{a, b}, {b, a}} {
 		go func() {
-			io.Copy(route[0], route[1]) //nolint:errcheck // its end is what counts
+			core.BestEffort(io.Copy(route[0], route[1])) // its end is what counts
 			done <- struct{}{}
 		}()
 	}
@@ -202,7 +202,7 @@ func execIn(ctx context.Context, r api.ExecRequest, to rpc.Answer[api.ExecReply]
 	if err != nil {
 		return err
 	}
-	to.Reply(api.ExecReply{}) //nolint:errcheck // the process ends with a caller that is gone
+	core.BestEffort(to.Reply(api.ExecReply{})) // the process ends with a caller that is gone
 	return e.Attend(ctx, p)
 }
 

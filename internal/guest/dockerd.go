@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
@@ -91,7 +92,7 @@ func service(c api.Config, argv ...string) error {
 	if err := d.Start(); err != nil {
 		return err
 	}
-	go d.Wait() //nolint:errcheck // the container agent finds it silent, and reports to its log
+	go procid.Reap(d) // the container agent finds it silent, and reports to its log
 	return nil
 }
 

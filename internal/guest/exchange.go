@@ -8,6 +8,7 @@ import (
 	"slices"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
@@ -55,7 +56,7 @@ func (x exchange) namespace() (*os.File, error) {
 	if err := holder.Start(); err != nil {
 		return nil, err
 	}
-	defer holder.Wait() //nolint:errcheck // what it was for is open, or an error is reported
+	defer procid.Reap(holder) // what it was for is open, or an error is reported
 	defer in.Close()
 	return os.Open(fmt.Sprintf("/proc/%d/ns/user", holder.Process.Pid))
 }

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
@@ -41,7 +42,7 @@ func Main(args []string, newEngine NewEngine) int {
 		err = first()
 		fmt.Fprintln(os.Stderr, "bee: the guest ends:", err)
 		unix.Sync()
-		unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF) //nolint:errcheck // there is nothing left to do
+		core.BestEffort(unix.Reboot(unix.LINUX_REBOOT_CMD_POWER_OFF)) // there is nothing left to do
 	case len(args) == 1 && args[0] == api.Probe && os.Getpid() == 1:
 		err = alive()
 	case len(args) == 1 && args[0] == agentArg:

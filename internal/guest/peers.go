@@ -76,7 +76,7 @@ func (p *peers) accept(l net.Listener, check func(net.Conn) (net.Conn, error)) {
 			return
 		}
 		defer peer.Close()
-		peer.Serve(context.Background(), p.server(), rpc.Caller{Role: rpc.LaunchAgent, Rank: -1}) //nolint:errcheck // its end is no error here
+		peer.Serve(context.Background(), p.server(), rpc.Caller{Role: rpc.LaunchAgent, Rank: -1})
 	})
 }
 

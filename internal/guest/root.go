@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/guest/api"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/terminal"
@@ -79,7 +80,7 @@ func startProcess(c driver.Command) (driver.Process, error) {
 	}
 	go func() {
 		defer close(p.done)
-		cmd.Wait() //nolint:errcheck // its state shows it
+		procid.Reap(cmd) // its state shows it
 	}()
 	return p, nil
 }
@@ -102,7 +103,9 @@ func (p *process) Terminal() driver.Terminal {
 // Signal implements driver.Process.
 func (p *process) Signal(_ context.Context, s os.Signal) error {
 	if n, ok := s.(syscall.Signal); ok {
-		syscall.Kill(-p.cmd.Process.Pid, n) //nolint:errcheck // it may have ended just now
+		if err := syscall.Kill(-p.cmd.Process.Pid, n); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("signal a process of the guest: %w", err)
+		}
 	}
 	return nil
 }

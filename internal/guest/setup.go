@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"golang.org/x/sys/unix"
 )
@@ -310,7 +311,7 @@ func mountDisks(c api.Config) error {
 		if err := (mount{disk, d.Target, "ext4", unix.MS_NOATIME | unix.MS_NOSUID | unix.MS_NODEV, ""}).do(); err != nil {
 			return err
 		}
-		os.Remove(filepath.Join(d.Target, "lost+found")) //nolint:errcheck // it only looks like a file of the job's
+		fsutil.TryRemove(filepath.Join(d.Target, "lost+found")) // it only looks like a file of the job's
 	}
 	return nil
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"golang.org/x/sys/unix"
@@ -50,7 +51,7 @@ func (v *volume) mount(c api.Config, online <-chan struct{}) error {
 	if err := own(api.VolumePath, c.UID, c.GID); err != nil {
 		return fmt.Errorf("give the data image's files to the user: %w", err)
 	}
-	os.Remove(filepath.Join(api.VolumePath, "lost+found")) //nolint:errcheck // an empty volume is empty; e2fsck makes it when it needs it
+	fsutil.TryRemove(filepath.Join(api.VolumePath, "lost+found")) // an empty volume is empty; e2fsck makes it when it needs it
 	dir, err := os.Open(api.VolumePath)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"os"
@@ -72,7 +73,7 @@ func buildKey(b spec.Build, platform string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	fmt.Fprintf(h, "%s\n%s\n", raw, platform) //nolint:errcheck // a hash takes all
+	fmt.Fprintf(h, "%s\n%s\n", raw, platform)
 	roots := []string{}
 	if b.Context != "" {
 		roots = append(roots, b.Context)
@@ -100,7 +101,7 @@ func isFile(name string) bool {
 }
 
 // walkForKey adds what changes with the files that are below a path to a hash.
-func walkForKey(h io.Writer, root string) error {
+func walkForKey(h hash.Hash, root string) error {
 	return filepath.WalkDir(root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -109,7 +110,7 @@ func walkForKey(h io.Writer, root string) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano()) //nolint:errcheck // a hash takes all
+		fmt.Fprintf(h, "%s %v %d %d\n", p, info.Mode(), info.Size(), info.ModTime().UnixNano())
 		return nil
 	})
 }

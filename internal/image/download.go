@@ -115,7 +115,7 @@ func (d *download) bring(ctx context.Context) error {
 		return err
 	}
 	if digestOf(sum) != d.layer.Digest {
-		os.Remove(part) //nolint:errcheck // who brings it next finds it damaged, then
+		fsutil.TryRemove(part) // who brings it next finds it damaged, then
 		return d.damaged()
 	}
 	return os.Rename(part, final)
@@ -159,7 +159,7 @@ func (d *download) blame(ctx context.Context, err error) error {
 	case d.err != nil:
 		return d.err
 	case d.old && !d.sound():
-		os.Remove(d.dir.path("blobs", d.layer.Digest)) //nolint:errcheck // the next try shows it
+		fsutil.TryRemove(d.dir.path("blobs", d.layer.Digest)) // the next try shows it
 		return d.damaged()
 	}
 	return broken(d.layer, err)

@@ -56,7 +56,7 @@ func runTethered(c *exec.Cmd, do func() error) (doErr, err error) {
 		return nil, err
 	}
 	if doErr = do(); doErr != nil {
-		c.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+		c.Process.Signal(syscall.SIGTERM)
 	}
 	return doErr, c.Wait()
 }

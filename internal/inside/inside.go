@@ -43,7 +43,7 @@ func Stats(count int) []string { return []string{Program, Command, "stats", strc
 // rpc.Failure, see Error.
 func Main(args []string) int {
 	if err := run(context.Background(), args); err != nil {
-		json.NewEncoder(os.Stderr).Encode(rpc.Fail(err)) //nolint:errcheck // the code reports it, too
+		core.BestEffort(json.NewEncoder(os.Stderr).Encode(rpc.Fail(err))) // the code reports it, too
 		return 1
 	}
 	return 0
@@ -97,9 +97,9 @@ func dial(ctx context.Context, port string, in io.Reader, out io.Writer) error {
 	}
 	defer conn.Close()
 	go func() {
-		io.Copy(conn, in) //nolint:errcheck // the other direction ends it
+		core.BestEffort(io.Copy(conn, in)) // the other direction ends it
 		if c, is := conn.(*net.TCPConn); is {
-			c.CloseWrite() //nolint:errcheck // see above
+			core.BestEffort(c.CloseWrite())
 		}
 	}()
 	_, err = io.Copy(out, conn)

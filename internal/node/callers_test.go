@@ -137,7 +137,7 @@ func TestANodeAnswersBeforeItEnds(t *testing.T) {
 	go func() {
 		p, err := rpc.NewPeer(b, false, "controller", wire.Prompt, nodecall.Protocol)
 		if err == nil {
-			go p.Serve(t.Context(), n.accept.server, rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // it ends with the test
+			go p.Serve(t.Context(), n.accept.server, rpc.Caller{Role: rpc.Controller})
 		}
 		near <- p
 	}()

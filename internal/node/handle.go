@@ -117,6 +117,6 @@ func (n *node) report(text string) {
 	if c := n.pool.headConn(); c != nil {
 		ctx, cancel := context.WithTimeout(n.life, handshakeTimeout)
 		defer cancel()
-		rpc.Call(ctx, c, peercall.CallNote, peercall.Note{Text: core.Printable(text, peercall.MaxText)}) //nolint:errcheck // a lost head ends us anyway
+		core.BestEffort(rpc.Call(ctx, c, peercall.CallNote, peercall.Note{Text: core.Printable(text, peercall.MaxText)})) // a lost head ends us anyway
 	}
 }

@@ -96,7 +96,7 @@ func RunAll(ctx context.Context, c plan.Config, o Options) error {
 func writeError(c plan.Config, err error) {
 	raw, jerr := json.Marshal(rpc.Fail(err))
 	if jerr == nil {
-		fsutil.WriteFile(plan.NodeErrorPath(c.Host.Dir, c.Rank), raw, 0o600) //nolint:errcheck // the log has it too
+		core.BestEffort(fsutil.WriteFile(plan.NodeErrorPath(c.Host.Dir, c.Rank), raw, 0o600)) // the log has it too
 	}
 }
 

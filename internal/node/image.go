@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/node/spread"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -81,7 +82,7 @@ func (n *node) MarkCache() (token string, unmark func()) {
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		return "", func() {} // then each manages itself, which only costs time
 	}
-	return token, func() { os.Remove(path) } //nolint:errcheck // it lies among temporary files
+	return token, func() { fsutil.TryRemove(path) } // it lies among temporary files
 }
 
 func (n *node) sees(cache, token string) bool {

@@ -45,7 +45,7 @@ func (n *node) follow(ctx context.Context, ports listeners, early error) error {
 	go n.accept.serve(n.life, head, nodeOf(0))
 	if early != nil {
 		e := peercall.FailedOn(n.config.Host.Name, "start the node on", early)
-		rpc.Call(ctx, head, peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(e)}) //nolint:errcheck // the error is reported below as well
+		core.BestEffort(rpc.Call(ctx, head, peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(e)})) // the error is reported below as well
 		return early
 	}
 	local := c.LocalAddr().(*net.TCPAddr).IP.String()
@@ -72,5 +72,5 @@ func (n *node) leaveHead(head *rpc.Peer) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.life), time.Second)
 	defer cancel()
 	why := &core.Error{Kind: core.Lost, Err: fmt.Errorf("the node on %s was asked to end", n.config.Host.Name)}
-	rpc.Call(ctx, head, peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(why)}) //nolint:errcheck // our end reports it as well
+	core.BestEffort(rpc.Call(ctx, head, peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(why)})) // our end reports it as well
 }

@@ -154,7 +154,9 @@ func (s *links) keepConnection(ctx context.Context, f *fabric.Fabric, w *outage,
 			w.note(err)
 			backoff.Reset()
 		}
-		backoff.Wait(ctx) //nolint:errcheck // the loop ends with ctx; the other host may not be ready yet
+		if backoff.Wait(ctx) != nil { // the other host may not be ready yet
+			return
+		}
 	}
 }
 

@@ -49,7 +49,7 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		go peer.Serve(t.Context(), n.newServer(), rpc.Caller{Role: rpc.Controller}) //nolint:errcheck // its end is ours
+		go peer.Serve(t.Context(), n.newServer(), rpc.Caller{Role: rpc.Controller})
 		node, err := client.New(here)
 		if err != nil {
 			t.Fatal(err)

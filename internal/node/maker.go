@@ -361,6 +361,6 @@ func (k *maker) restore(ctx context.Context, rt driver.Runtime, s driver.Contain
 	if err != nil {
 		return nil, err
 	}
-	fsutil.RemoveAll(part) //nolint:errcheck // the attempt's end removes all
+	fsutil.TryRemoveAll(part) // the attempt's end removes all
 	return restored, nil
 }

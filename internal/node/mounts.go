@@ -50,7 +50,7 @@ func unmountable(ctx context.Context, rt driver.Runtime, spec driver.ContainerSp
 	if failed != nil {
 		return err // which is not about them, or not alone
 	}
-	without.Stop(context.WithoutCancel(ctx), time.Second) //nolint:errcheck // its error is no other reason
+	core.BestEffort(without.Stop(context.WithoutCancel(ctx), time.Second)) // its error is no other reason
 	return &core.Error{
 		Kind: core.Unsupported, Op: "mount", Object: strings.Join(sources, ", "), Err: err,
 		Remedy: "The runtime " + rt.Info().Name + " has no access to a directory that you may read: choose `runtime: rootless`.",

@@ -78,7 +78,7 @@ func (n *node) watchContainer(ctx context.Context, b *container.Container) {
 		n.head.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why), Remedy: "`bee logs --node 0 " + n.config.Owner.Run + "` shows what its node wrote. A run with `checkpoint:` continues by itself; another is run again."})
 		return
 	}
-	rpc.Call(ctx, n.pool.headConn(), peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})}) //nolint:errcheck // a lost head ends us anyway
+	core.BestEffort(rpc.Call(ctx, n.pool.headConn(), peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})})) // a lost head ends us anyway
 }
 
 // EndContainer stops the container, once, and reports what it used.

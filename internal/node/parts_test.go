@@ -263,7 +263,7 @@ func greeting(t *testing.T) *rpc.Peer {
 	t.Cleanup(func() { p.Close(); other.Close() })
 	s := rpc.NewServer(nil)
 	rpc.Handle(s, peercall.CallHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
-	go other.Serve(t.Context(), s, nodeOf(2)) //nolint:errcheck // it ends with the test
+	go other.Serve(t.Context(), s, nodeOf(2))
 	return p
 }
 

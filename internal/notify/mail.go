@@ -63,7 +63,7 @@ func message(from, to string, run state.Run, id string, e notification, text str
 	head("Content-Transfer-Encoding", "quoted-printable")
 	b.WriteString("\n")
 	w := quotedprintable.NewWriter(&b)
-	w.Write([]byte(text)) //nolint:errcheck // the buffer takes all
+	core.BestEffort(w.Write([]byte(text))) // the buffer takes all
 	w.Close()
 	return bytes.ReplaceAll(b.Bytes(), []byte("\r\n"), []byte("\n")) // as programs of this machine have lines
 }

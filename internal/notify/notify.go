@@ -126,7 +126,7 @@ func Unattended(store *state.Store) ([]string, error) {
 		if err != nil {
 			return ids, err
 		}
-		lock.Unlock() //nolint:errcheck // it is free in any case
+		lock.Unlock()
 		ids = append(ids, e.Name())
 	}
 	return ids, nil
@@ -174,7 +174,7 @@ func (n *Notifier) Serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() //nolint:errcheck // it is free in any case
+	defer lock.Unlock()
 	p, err := readProgress(dir, len(n.Receivers))
 	if err != nil {
 		return err

@@ -109,7 +109,7 @@ func webhook(ctx context.Context, address, key, id, word string, body []byte) er
 		return withoutAddress(err)
 	}
 	defer answer.Body.Close()
-	io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer)) //nolint:errcheck // the status counts
+	io.Copy(io.Discard, io.LimitReader(answer.Body, maxAnswer))
 	switch {
 	case answer.StatusCode >= 300 && answer.StatusCode < 400:
 		to, err := answer.Location()

@@ -98,6 +98,6 @@ func submit(conn net.Conn, host string, config *tls.Config, user, password, from
 	if err := w.Close(); err != nil { // now it has the mail
 		return err
 	}
-	c.Quit() //nolint:errcheck // the mail is delivered, and no second one is wanted
+	core.BestEffort(c.Quit()) // the mail is delivered, and no second one is wanted
 	return nil
 }

@@ -74,7 +74,7 @@ func (n *Note) Write() error {
 // Remove removes the record of an upload that is over.
 func (n *Note) Remove() {
 	if n.name != "" {
-		os.Remove(filepath.Join(n.dir, n.name)) //nolint:errcheck // an upload that is over can be aborted again
+		fsutil.TryRemove(filepath.Join(n.dir, n.name)) // an upload that is over can be aborted again
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -54,7 +55,7 @@ func (l Ledger) cores(n int, all []int) (set []int, release func()) {
 		if lock, err := l.enter(); err == nil {
 			defer lock.Close()
 			for _, f := range held {
-				os.Remove(f.Name()) //nolint:errcheck // the next one locks it
+				fsutil.TryRemove(f.Name()) // the next one locks it
 			}
 		}
 		for _, f := range held {

@@ -179,7 +179,7 @@ func (l Ledger) Make(p Reservation, enough func(others []Reservation) error) (he
 		_, err = h.file.WriteAt(text, 0)
 	}
 	if err = errors.Join(err, lock(h.file)); err != nil {
-		os.Remove(h.file.Name()) //nolint:errcheck // the next reader does, else
+		fsutil.TryRemove(h.file.Name()) // the next reader does, else
 		h.file.Close()
 		return nil, err, nil
 	}

@@ -65,7 +65,7 @@ func (h *Held) Release() {
 		return
 	}
 	close(h.over)
-	os.Remove(h.file.Name()) //nolint:errcheck // the next reader does, else
+	fsutil.TryRemove(h.file.Name()) // the next reader does, else
 	h.file.Close()
 }
 

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
 
@@ -46,7 +47,7 @@ func (l Ledger) Share(p Reservation, enough func(others []Reservation) error) (n
 		_, err = file.WriteAt(text, 0)
 	}
 	if err = errors.Join(err, flock(file, unix.LOCK_SH)); err != nil {
-		os.Remove(file.Name()) //nolint:errcheck // the next reader does, else
+		fsutil.TryRemove(file.Name()) // the next reader does, else
 		file.Close()
 		return "", err, nil
 	}
@@ -90,7 +91,7 @@ func (l Ledger) Drop(name string) {
 		return
 	}
 	path := filepath.Join(string(l), name)
-	os.Remove(path) //nolint:errcheck // it may be gone
+	fsutil.TryRemove(path) // it may be gone
 	shares.Lock()
 	defer shares.Unlock()
 	if file := shares.files[path]; file != nil {

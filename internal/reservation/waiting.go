@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"time"
@@ -69,7 +68,7 @@ func (l Ledger) Wait(w Waiting) error {
 
 // Leave ends the place of a run.
 func (l Ledger) Leave(w Waiting) {
-	os.Remove(filepath.Join(string(l), w.name())) //nolint:errcheck // there may be none; else it ends by itself
+	fsutil.TryRemove(filepath.Join(string(l), w.name())) // there may be none; else it ends by itself
 }
 
 // Before returns the runs that wait and were submitted before one. One that is not submitted
@@ -100,7 +99,7 @@ func (l Ledger) waiting() (all []Waiting) {
 			err = json.Unmarshal(raw, &w)
 		}
 		if age := time.Since(w.Seen); err != nil || age > placeTime || age < -placeTime {
-			os.Remove(file) //nolint:errcheck // the next look tries again
+			fsutil.TryRemove(file) // the next look tries again
 			continue
 		}
 		if all = append(all, w); len(all) == mostWaiting {

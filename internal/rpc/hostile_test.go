@@ -76,7 +76,7 @@ func raw(t testing.TB) *yamux.Session {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go far.Serve(context.Background(), testServer(), Caller{Role: Controller}) //nolint:errcheck // it ends with the test
+	go far.Serve(context.Background(), testServer(), Caller{Role: Controller})
 	if _, err := a.Write(testProtocol.greeting()); err != nil {
 		t.Fatal(err)
 	}

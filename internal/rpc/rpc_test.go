@@ -95,7 +95,7 @@ func served(t *testing.T, s *Server, from Caller) *Peer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go far.Serve(context.Background(), s, from) //nolint:errcheck // it ends with the test
+	go far.Serve(context.Background(), s, from)
 	p, err := Dial(a, "server", wire.Prompt, testProtocol)
 	if err != nil {
 		t.Fatal(err)
@@ -249,12 +249,12 @@ func TestCallsBothWays(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	go far.Serve(context.Background(), s, Caller{Role: Node, Rank: 3}) //nolint:errcheck // it ends with the test
+	go far.Serve(context.Background(), s, Caller{Role: Node, Rank: 3})
 	near, err := NewPeer(a, true, "the head", wire.Prompt, testProtocol)
 	if err != nil {
 		t.Fatal(err)
 	}
-	go near.Serve(context.Background(), testServer(), Caller{Role: Controller}) //nolint:errcheck // likewise
+	go near.Serve(context.Background(), testServer(), Caller{Role: Controller})
 	if out, err := Call(context.Background(), near, back, number{4}); err != nil || out.N != 8 {
 		t.Fatalf("got %v, %v", out, err)
 	}

@@ -93,7 +93,7 @@ func (s *Stream) refuse(err error) {
 		return
 	}
 	s.replied = true
-	s.Stream.Write(appendFrame([]byte{answerFailure}, raw)) //nolint:errcheck // the caller notices the end of the stream
+	core.BestEffort(s.Stream.Write(appendFrame([]byte{answerFailure}, raw))) // the caller notices the end of the stream
 }
 
 // Serve answers the calls of the other end, which is from, until the connection or ctx
@@ -116,7 +116,7 @@ func (p *Peer) Serve(ctx context.Context, s *Server, from Caller) error {
 		default:
 			go func() {
 				defer st.Close()
-				st.Stream.SetDeadline(time.Now().Add(farewell)) //nolint:errcheck // it cannot fail
+				st.Stream.SetDeadline(time.Now().Add(farewell))
 				st.refuse(&core.Error{Kind: core.Busy, Op: "call", Err: fmt.Errorf("%d calls of this connection are being answered", maxStreams)})
 			}()
 			continue
@@ -171,7 +171,7 @@ func (s *Server) answer(ctx context.Context, from Caller, st *Stream) {
 }
 
 func (s *Server) dispatch(ctx context.Context, from Caller, st *Stream) (err error) {
-	st.Stream.SetReadDeadline(time.Now().Add(requestWithin)) //nolint:errcheck // it cannot fail
+	st.Stream.SetReadDeadline(time.Now().Add(requestWithin))
 	name, err := readName(st.r)
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *Server) dispatch(ctx context.Context, from Caller, st *Stream) (err err
 	if err != nil {
 		return err
 	}
-	st.Stream.SetReadDeadline(time.Time{}) //nolint:errcheck // it cannot fail
+	st.Stream.SetReadDeadline(time.Time{})
 	st.limit = e.reply
 	if !e.stream {
 		s.count(1)

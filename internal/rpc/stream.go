@@ -73,7 +73,7 @@ func newStream(p *Peer, under *wire.Stream) *Stream {
 }
 
 // interrupt has all readers and writers return.
-func (s *Stream) interrupt() { s.Stream.SetDeadline(time.Unix(1, 0)) } //nolint:errcheck // it cannot fail
+func (s *Stream) interrupt() { s.Stream.SetDeadline(time.Unix(1, 0)) }
 
 // failed gives an error of the call as its caller is to see it.
 func (s *Stream) failed(err error) error {
@@ -181,7 +181,7 @@ func (s *Stream) Broken(ctx context.Context) (context.Context, context.CancelFun
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
 		defer cancel()
-		io.Copy(io.Discard, s) //nolint:errcheck // any end is the end
+		io.Copy(io.Discard, s)
 	}()
 	return ctx, cancel
 }

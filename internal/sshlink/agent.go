@@ -33,7 +33,7 @@ func Serve(register func(*rpc.Server, *RendezvousTable)) int {
 	rpc.HandleStream(s, callJoinPool, joinPool)
 	rpc.HandleStream(s, callRendezvous, m.hold)
 	register(s, m)
-	peer.Serve(context.Background(), s, rpc.Caller{Role: rpc.Controller, Rank: -1}) //nolint:errcheck // its end is ours
+	peer.Serve(context.Background(), s, rpc.Caller{Role: rpc.Controller, Rank: -1})
 	return 0
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -105,7 +106,7 @@ func (p *Client) login(ctx context.Context, host string, doubt bool) (*Link, err
 	if err != nil {
 		pipes.Close()
 		c.Process.Kill()
-		c.Wait() //nolint:errcheck // its last words report why
+		procid.Reap(c) // its last words report why
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -183,7 +184,7 @@ func (p *Client) greet(c *pipes, host string) error {
 		}
 		path, err := p.s.BinaryFor(arch)
 		if err != nil {
-			io.WriteString(c, "0\n") //nolint:errcheck // the error is what counts
+			core.BestEffort(io.WriteString(c, "0\n")) // the error is what counts
 			return &core.Error{
 				Kind: core.Unsupported, Op: "find a bee binary for", Object: host + " (" + arch + ")", Err: err,
 				Remedy: "Put bee-linux-" + arch + " beside the bee binary (`make release` makes it), or name it by BEE_BINARY_" + strings.ToUpper(arch) + ".",
@@ -249,7 +250,7 @@ func (l *Link) Close() error {
 		l.mu.Unlock()
 		l.closePooled()
 		done := make(chan struct{})
-		go func() { l.cmd.Wait(); close(done) }() //nolint:errcheck // however it ends
+		go func() { procid.Reap(l.cmd); close(done) }() // however it ends
 		select {
 		case <-done:
 		case <-time.After(lingers):
@@ -268,7 +269,7 @@ func widen(pipe any) {
 		return
 	}
 	if raw, err := f.SyscallConn(); err == nil {
-		raw.Control(func(fd uintptr) { unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20) }) //nolint:errcheck // then it stays as it is
+		core.BestEffort(raw.Control(func(fd uintptr) { core.BestEffort(unix.FcntlInt(fd, unix.F_SETPIPE_SZ, 1<<20)) })) // then it stays as it is
 	}
 }
 

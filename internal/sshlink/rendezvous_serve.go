@@ -136,7 +136,7 @@ func (w *Route) progress() func(done int64) {
 	return func(done int64) {
 		if now := time.Now(); now.After(next) {
 			next = now.Add(reportInterval)
-			rpc.Send(w.call, sent{Bytes: done}, maxNote) //nolint:errcheck // its end is also that of the connection
+			core.BestEffort(rpc.Send(w.call, sent{Bytes: done}, maxNote)) // its end is also that of the connection
 		}
 	}
 }

@@ -95,7 +95,7 @@ func (s *Store) writeBeside(ctx context.Context, id string) error {
 		err = os.Rename(tmp.Name(), filepath.Join(dir, besideName))
 	}
 	if err != nil {
-		os.Remove(tmp.Name()) //nolint:errcheck // the first error says it
+		fsutil.TryRemove(tmp.Name()) // the first error says it
 	}
 	return err
 }

@@ -84,7 +84,7 @@ func (b Binaries) Keep(ctx context.Context, installed string) (Binary, error) {
 		return Binary{Digest: digest}, unkept(kept.Path, err)
 	}
 	if err := b.copySelf(digest, info); err != nil {
-		kept.lock.Unlock() //nolint:errcheck // it was only read
+		kept.lock.Unlock()
 		return Binary{Digest: digest}, unkept(kept.Path, err)
 	}
 	err = b.copyOthers(digest, filepath.Dir(installed))
@@ -289,7 +289,7 @@ func copyProgram(from, to string) (digest string, err error) {
 	}
 	defer func() {
 		if err != nil {
-			os.Remove(out.Name()) //nolint:errcheck // the first error says it
+			fsutil.TryRemove(out.Name()) // the first error says it
 		}
 	}()
 	h := sha256.New()
@@ -330,7 +330,7 @@ func (b Binaries) pruneOne(ctx context.Context, digest string) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() //nolint:errcheck // it is free in any case
+	defer lock.Unlock()
 	open, err := b.s.attempts(ctx, "WHERE state<>'closed'")
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -89,9 +90,9 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 	}
 	switch {
 	case c.Run != nil:
-		s.writeBeside(ctx, c.Run.ID) //nolint:errcheck // a copy, which the next change writes again
+		core.BestEffort(s.writeBeside(ctx, c.Run.ID)) // a copy, which the next change writes again
 	case c.Attempt != nil && c.Attempt.Unreadable == nil:
-		s.writeBeside(ctx, c.Attempt.Run) //nolint:errcheck // see above
+		core.BestEffort(s.writeBeside(ctx, c.Attempt.Run))
 	}
 	return written, nil
 }

@@ -203,8 +203,8 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() //nolint:errcheck // after Commit it does nothing
-	var version int     // another process may have migrated meanwhile
+	defer tx.Rollback()
+	var version int // another process may have migrated meanwhile
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
 	}

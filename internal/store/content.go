@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"io/fs"
 	"maps"
@@ -85,7 +86,7 @@ func read(ctx context.Context, root *fsutil.Root, most int64) (Content, error) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		fmt.Fprintf(shape, "%s %q\n", info.Mode().Type(), name) //nolint:errcheck // a hash takes all
+		fmt.Fprintf(shape, "%s %q\n", info.Mode().Type(), name)
 		if info.IsDir() {
 			return nil
 		}
@@ -96,7 +97,7 @@ func read(ctx context.Context, root *fsutil.Root, most int64) (Content, error) {
 			if err != nil {
 				return err
 			}
-			io.WriteString(h, to) //nolint:errcheck // a hash takes all
+			io.WriteString(h, to)
 		case info.Mode().IsRegular():
 			if info.Size() > most-c.Bytes {
 				return errMore
@@ -141,7 +142,7 @@ func tooSparse(name string) error {
 }
 
 // hashFile fails with errMore where the file has more than so many bytes: it may grow.
-func hashFile(ctx context.Context, to io.Writer, root *fsutil.Root, name string, most int64, buf []byte) (int64, error) {
+func hashFile(ctx context.Context, to hash.Hash, root *fsutil.Root, name string, most int64, buf []byte) (int64, error) {
 	f, err := root.Open(name)
 	if err != nil {
 		return 0, err
@@ -152,7 +153,7 @@ func hashFile(ctx context.Context, to io.Writer, root *fsutil.Root, name string,
 			return total, err
 		}
 		n, err := f.Read(buf)
-		to.Write(buf[:n]) //nolint:errcheck // a hash takes all
+		to.Write(buf[:n])
 		if total += int64(n); total > most {
 			return total, errMore
 		}

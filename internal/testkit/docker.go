@@ -42,7 +42,7 @@ func Docker(t *testing.T) *os.Process {
 	done := make(chan struct{})
 	go func() { defer close(done); c.Wait() }() //nolint:errcheck // see the log
 	t.Cleanup(func() {
-		c.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
+		c.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-done:
 		case <-time.After(20 * time.Second):

@@ -62,7 +62,7 @@ func (b *Bee) forwarded(id, rank, port string) {
 	if err == nil {
 		Eventually(b.t, 30*time.Second, func() error { return get(strings.TrimSpace(address)+"/sent", "sent there\n") })
 	}
-	c.Process.Signal(os.Interrupt) //nolint:errcheck // it may have ended
+	c.Process.Signal(os.Interrupt)
 	if werr := <-ended; err != nil || werr != nil {
 		b.t.Errorf("forward port %s of node %s: %v, %v, %s", port, rank, err, werr, output.String())
 	}

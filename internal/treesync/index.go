@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -181,10 +183,10 @@ func readIndex(path string) *index {
 func Move(from, to string) error {
 	err := os.Rename(from, to)
 	if err == nil {
-		os.Rename(indexName(from), indexName(to)) //nolint:errcheck // without it, all is read the next time
+		core.BestEffort(os.Rename(indexName(from), indexName(to))) // without it, all is read the next time
 	}
 	return err
 }
 
 // forgetIndex removes what has turned out wrong.
-func forgetIndex(path string) { os.Remove(indexName(path)) } //nolint:errcheck // it may be gone
+func forgetIndex(path string) { fsutil.TryRemove(indexName(path)) } // it may be gone

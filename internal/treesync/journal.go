@@ -5,6 +5,8 @@ import (
 	"os"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
@@ -78,7 +80,7 @@ func (j *journal) tick() bool {
 		} else if j.now > first {
 			return true
 		}
-		unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil) //nolint:errcheck // a shorter one is one more try
+		core.BestEffort(unix.Nanosleep(&unix.Timespec{Nsec: 1e6}, nil)) // a shorter one is one more try
 	}
 	j.now = first // its clock is a coarse one
 	return true
@@ -132,7 +134,7 @@ func (j *journal) keep() {
 		e.racy = j.isRacy(e.ctime)
 	}
 	if _, err := j.file.Write(j.encode(j.boot)); err == nil {
-		os.Rename(j.file.Name(), indexName(j.path)) //nolint:errcheck // it is a cache
+		core.BestEffort(os.Rename(j.file.Name(), indexName(j.path))) // it is a cache
 	}
 }
 
@@ -142,5 +144,5 @@ func (j *journal) close() {
 		return
 	}
 	j.file.Close()
-	os.Remove(j.file.Name()) //nolint:errcheck // it may have been kept
+	fsutil.TryRemove(j.file.Name()) // it may have been kept
 }

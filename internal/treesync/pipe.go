@@ -5,6 +5,8 @@ import (
 	"errors"
 	"io"
 	"net"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // Sending begins to send path, in a directory of ours on this host, to who reports a
@@ -14,7 +16,7 @@ func Sending(ctx context.Context, path string, progress func(done int64)) io.Rea
 	go func() {
 		defer far.Close()
 		if known, err := Agree(far, path); err == nil {
-			SendOver(ctx, far, path, known, progress) //nolint:errcheck // the stream itself reports it
+			core.BestEffort(SendOver(ctx, far, path, known, progress)) // the stream itself reports it
 		}
 	}()
 	return near

@@ -3,6 +3,7 @@ package treesync
 import (
 	"io/fs"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
@@ -18,7 +19,7 @@ func MakeReadable(root *fsutil.Root, name string) {
 			need, more = 0o500, 0o700 // a copy of it can be removed, too
 		}
 		if mode := info.Mode(); mode&need != need {
-			root.Chmod(name, mode|more) //nolint:errcheck // see above
+			core.BestEffort(root.Chmod(name, mode|more))
 		}
 		return nil
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -250,7 +251,7 @@ func (t *tree) commit() error {
 
 // close removes the parts that were not committed.
 func (t *tree) close() {
-	t.settle() //nolint:errcheck // it is given up
+	core.BestEffort(t.settle()) // it is given up
 	t.journal.close()
 	for _, f := range t.stack {
 		f.close()

@@ -38,11 +38,11 @@ func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progr
 	e := newEncoder(w, kindOne, progress)
 	if known != nil {
 		if known.total {
-			e.number(recTotal, uint64(Size(ctx, path))) //nolint:errcheck // it sticks
+			core.BestEffort(e.number(recTotal, uint64(Size(ctx, path)))) // it sticks
 		} else if len(known.sums) > 0 {
 			e.known = known
 		}
-		e.goOn(path, known) //nolint:errcheck // see above
+		core.BestEffort(e.goOn(path, known))
 		defer e.journal.close()
 	}
 	err := send(ctx, e, filepath.Clean(path), func(k *walker) error { return k.whole(filepath.Clean(path)) })

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
@@ -87,7 +88,7 @@ func settle(file string, try func() (verdict, error)) (verdict, error) {
 		return v, err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err == nil { // a verdict that cannot be kept is found again
-		fsutil.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600) //nolint:errcheck // see above
+		core.BestEffort(fsutil.WriteFile(file, []byte(v.accel+" "+v.reason), 0o600))
 	}
 	return v, nil
 }

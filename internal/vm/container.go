@@ -114,7 +114,7 @@ func (c *container) boundConsole() {
 		case <-c.machine.Done():
 			return
 		case <-time.After(consoleLook):
-			fsutil.Trim(c.spec.StateDir, consoleName, consoleLimit, maxConsole) //nolint:errcheck // tried again
+			core.BestEffort(fsutil.Trim(c.spec.StateDir, consoleName, consoleLimit, maxConsole)) // tried again
 		}
 	}
 }
@@ -278,7 +278,7 @@ func (p *process) attend(s *rpc.Stream) {
 type lenient struct{ w io.Writer }
 
 func (l lenient) Write(b []byte) (int, error) {
-	l.w.Write(b) //nolint:errcheck // see above
+	core.BestEffort(l.w.Write(b))
 	return len(b), nil
 }
 

@@ -57,7 +57,7 @@ func ofFreezer(t *testing.T, f *freezer) *container {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { host.Close(); guest.Close() })
-	go guest.Serve(t.Context(), f.server(), rpc.Caller{Role: rpc.Host}) //nolint:errcheck // it ends with the connection
+	go guest.Serve(t.Context(), f.server(), rpc.Caller{Role: rpc.Host})
 	return &container{freezing: make(chan struct{}, 1), machine: &machine{root: host}, volume: &Volume{Image: "image"}}
 }
 

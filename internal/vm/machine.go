@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/rpc"
@@ -69,7 +70,7 @@ func (b boot) cold(ctx context.Context) (*machine, error) {
 		vm.Kill()
 		return nil, err
 	}
-	os.Remove(vm.made.Initrd) //nolint:errcheck // the guest has it in memory
+	fsutil.TryRemove(vm.made.Initrd) // the guest has it in memory
 	return vm, nil
 }
 
@@ -193,7 +194,7 @@ func (b boot) knock(ctx context.Context, name string, timeout time.Duration) (*r
 	stop := context.AfterFunc(ctx, func() { c.Close() })
 	defer stop()
 	if timeout > 0 {
-		c.SetReadDeadline(time.Now().Add(timeout)) //nolint:errcheck // what it bounds is only tried
+		c.SetReadDeadline(time.Now().Add(timeout))
 	}
 	in := bufio.NewReader(c)
 	if err := skipTo(in, api.Greeting); err != nil {
@@ -203,7 +204,7 @@ func (b boot) knock(ctx context.Context, name string, timeout time.Duration) (*r
 		}
 		return nil, err
 	}
-	c.SetReadDeadline(time.Time{}) //nolint:errcheck // see above
+	c.SetReadDeadline(time.Time{})
 	return rpc.NewPeer(greeted{c, in}, true, "the guest", wire.Local, api.Protocol)
 }
 
@@ -308,13 +309,13 @@ func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
 			return err
 		}
 		go func() {
-			io.Copy(c, to) //nolint:errcheck // its end is what counts
+			core.BestEffort(io.Copy(c, to)) // its end is what counts
 			c.Close()
 		}()
 		_, err = io.Copy(to, c)
 		return err
 	})
-	vm.containerAgent.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1}) //nolint:errcheck // it ends with the machine
+	vm.containerAgent.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1})
 }
 
 func writeInitrd(path, modules, binary string, c api.Config) error {

@@ -114,7 +114,7 @@ func (p *taskProcess) take(o api.TaskOutput) bool {
 			f = p.files[1]
 		}
 		if f != nil {
-			f.Write(piece.Data) //nolint:errcheck // anyone who closes a pipe early does not want the rest
+			core.BestEffort(f.Write(piece.Data)) // anyone who closes a pipe early does not want the rest
 		}
 		m.from += int64(len(piece.Data))
 	}

@@ -117,7 +117,7 @@ func (c *container) freeze(ctx context.Context) (done func(), err error) {
 func (c *container) thaw(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), freezeTimeout)
 	defer cancel()
-	rpc.Call(ctx, c.machine.root, api.CallThaw, rpc.None{}) //nolint:errcheck // a guest that does not answer is ended by watch
+	core.BestEffort(rpc.Call(ctx, c.machine.root, api.CallThaw, rpc.None{})) // a guest that does not answer is ended by watch
 }
 
 // Full implements driver.VolumeDisk.

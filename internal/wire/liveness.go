@@ -100,7 +100,7 @@ func keepAlive(session *yamux.Session, heard *listened, every time.Duration, sil
 		if missed++; heard.any.Swap(false) {
 			missed = 0
 		}
-		go session.Ping() //nolint:errcheck // see above
+		go session.Ping() //nolint:errcheck // no answer is waited for
 	}
 	session.Close()
 }

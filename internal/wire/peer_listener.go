@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -171,7 +172,7 @@ const unheard = 2 * time.Minute
 func tolerant(c net.Conn) net.Conn {
 	if raw, err := c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn(); err == nil { // both are made here
 		raw.Control(func(fd uintptr) { //nolint:errcheck // then it is as the kernel has it
-			unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unheard.Milliseconds())) //nolint:errcheck // likewise
+			core.BestEffort(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unheard.Milliseconds())))
 		})
 	}
 	return c

@@ -100,7 +100,7 @@ const inClear = 'c'
 // the server when it has the client's second.
 func (s *Secure) Clear(ctx context.Context) (net.Conn, error) {
 	c := s.NetConn()
-	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) }) //nolint:errcheck // then it is closed
+	stop := context.AfterFunc(ctx, func() { c.SetDeadline(time.Unix(1, 0)) })
 	var err error
 	for i, by := range []net.Conn{s, s, c} {
 		turn := hearClear

@@ -49,8 +49,8 @@ func (b *bench) dockerRun(rounds int) (time.Duration, error) {
 			return 0, err
 		}
 		defer func() {
-			daemon.Process.Signal(syscall.SIGTERM) //nolint:errcheck // Wait shows it
-			daemon.Wait()                          //nolint:errcheck // ended by us
+			daemon.Process.Signal(syscall.SIGTERM)
+			daemon.Wait() //nolint:errcheck // ended by us
 			syscall.Unmount(b.dir+"/docker-exec/netns/default", syscall.MNT_DETACH)
 		}()
 		b.env = append(b.env, "DOCKER_HOST="+socket)

@@ -121,9 +121,9 @@ func TestPowerCut(t *testing.T) {
 				b.Env = env
 			}
 			for lines := bufio.NewScanner(steps); lines.Scan(); {
-				cmd.Process.Signal(unix.SIGSTOP) //nolint:errcheck // it may be over
+				cmd.Process.Signal(unix.SIGSTOP)
 				check(lines.Text())
-				cmd.Process.Signal(unix.SIGCONT) //nolint:errcheck // see above
+				cmd.Process.Signal(unix.SIGCONT)
 			}
 			if err := cmd.Wait(); (err == nil) != (c.end == "succeeded") {
 				t.Fatal(err)

@@ -71,7 +71,7 @@ func TestWhoLeavesARunThatComputesLeavesASupervisor(t *testing.T) {
 		}
 		return nil
 	})
-	interrupt := func() { c.Process.Signal(syscall.SIGINT) } //nolint:errcheck // it may have ended
+	interrupt := func() { c.Process.Signal(syscall.SIGINT) }
 	interrupt()
 	again := time.AfterFunc(300*time.Millisecond, interrupt)
 	defer again.Stop()

@@ -75,8 +75,8 @@ func TestADockerfileIsBuiltInAVirtualMachine(t *testing.T) {
 	if err := killed.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer killed.Wait()                          //nolint:errcheck // it may have ended
-	defer killed.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	defer killed.Wait() //nolint:errcheck // it may have ended
+	defer killed.Process.Signal(syscall.SIGTERM)
 	var id string
 	testkit.Eventually(t, time.Minute, func() error {
 		if id = strings.TrimSpace(b.Must("ps", "-q")); id == "" || len(machinesOf(id)) == 0 {

@@ -99,7 +99,7 @@ func (a *Commands) printComparisons(all []evaluate.Comparison, asJSON bool) erro
 		c := &all[i]
 		fmt.Fprintf(&b, "%s to %s\n", output.Printable(c.From), output.Printable(c.To))
 		w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-		fmt.Fprintln(w, "FIGURE\tENVIRONMENT\tFROM\tTO\tVERDICT") //nolint:errcheck // Flush returns it
+		fmt.Fprintln(w, "FIGURE\tENVIRONMENT\tFROM\tTO\tVERDICT")
 		for _, x := range c.Changes {
 			if !x.Primary {
 				continue
@@ -108,7 +108,7 @@ func (a *Commands) printComparisons(all []evaluate.Comparison, asJSON bool) erro
 			if x.Point != "" {
 				name += " at " + x.Point
 			}
-			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%.4g %s\t%s\n", output.Printable(name), output.Printable(x.Environment), x.FromMedian, output.Printable(x.Unit), x.ToMedian, output.Printable(x.Unit), x.Verdict) //nolint:errcheck // Flush returns it
+			fmt.Fprintf(w, "%s\t%s\t%.4g %s\t%.4g %s\t%s\n", output.Printable(name), output.Printable(x.Environment), x.FromMedian, output.Printable(x.Unit), x.ToMedian, output.Printable(x.Unit), x.Verdict)
 		}
 		if err := w.Flush(); err != nil {
 			return err

@@ -71,7 +71,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
-	defer lock.Unlock() //nolint:errcheck // the run is over, or continues by the supervisor
+	defer lock.Unlock()
 	if err := l.note(run.ID); err != nil {
 		return measure.Outcome{}, err
 	}

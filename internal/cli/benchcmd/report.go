@@ -165,9 +165,9 @@ func (a *Commands) listStudies(asJSON bool) error {
 		return a.WriteJSON(all)
 	}
 	w := tabwriter.NewWriter(a.Stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "STUDY\tQUESTION") //nolint:errcheck // Flush returns it
+	fmt.Fprintln(w, "STUDY\tQUESTION")
 	for _, l := range all {
-		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title) //nolint:errcheck // Flush returns it
+		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title)
 	}
 	return w.Flush()
 }

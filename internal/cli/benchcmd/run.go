@@ -156,9 +156,9 @@ func (a *Commands) benchLock(study string) (unlock func(), err error) {
 		return nil, err
 	}
 	if err := l.File().Truncate(0); err == nil {
-		fmt.Fprintf(l.File(), "%s %d\n", strings.ReplaceAll(study, " ", "-"), os.Getpid()) //nolint:errcheck // a note only
+		core.BestEffort(fmt.Fprintf(l.File(), "%s %d\n", strings.ReplaceAll(study, " ", "-"), os.Getpid())) // a note only
 	}
-	return func() { l.Unlock() }, nil //nolint:errcheck // the process ends here anyway
+	return func() { l.Unlock() }, nil
 }
 
 // A bench is a study that is measured by this process.
@@ -186,7 +186,7 @@ func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOption
 	var once sync.Once
 	b.end = func() {
 		once.Do(func() {
-			b.hosts.release() //nolint:errcheck // it was printed, and the sweep finds them
+			core.BestEffort(b.hosts.release()) // it was printed, and the sweep finds them
 			signal.Stop(signals)
 			close(ended)
 		})

@@ -140,11 +140,11 @@ func treeDigest(ctx context.Context, dir string) (string, error) {
 		case info.IsDir() && filepath.Base(name) == ".git": // its files change while the sources stay
 			return fs.SkipDir
 		}
-		fmt.Fprintf(h, "%q %v ", name, info.Mode()) //nolint:errcheck // a hash takes all
+		fmt.Fprintf(h, "%q %v ", name, info.Mode())
 		switch {
 		case info.Mode()&fs.ModeSymlink != 0:
 			to, err := root.Readlink(name)
-			fmt.Fprintf(h, "%q\n", to) //nolint:errcheck // a hash takes all
+			fmt.Fprintf(h, "%q\n", to)
 			return err
 		case info.Mode().IsRegular():
 			f, err := root.Open(name)
@@ -153,7 +153,7 @@ func treeDigest(ctx context.Context, dir string) (string, error) {
 			}
 			defer f.Close()
 			n, err := io.Copy(h, f)
-			fmt.Fprintf(h, " %d\n", n) //nolint:errcheck // a hash takes all
+			fmt.Fprintf(h, " %d\n", n)
 			return err
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // Console is where a command writes, and how.
@@ -42,7 +43,7 @@ func (a *Console) Say(format string, args ...any) { a.On(a.Stderr).Say(format, a
 // PrintError writes an error on standard error.
 func (a *Console) PrintError(err error) {
 	if a.JSONErrors {
-		json.NewEncoder(a.Stderr).Encode(FailureOf(err)) //nolint:errcheck // there is nobody else to report it to
+		core.BestEffort(json.NewEncoder(a.Stderr).Encode(FailureOf(err))) // there is nobody else to report it to
 		return
 	}
 	a.On(a.Stderr).Error(err)

@@ -303,7 +303,7 @@ func (p *Progress) AskStop(run string, signals <-chan os.Signal) Answer {
 	answers := make(chan string, 1)
 	go func() {
 		var word string
-		fmt.Fscanln(os.Stdin, &word) //nolint:errcheck // an empty answer is an answer
+		core.BestEffort(fmt.Fscanln(os.Stdin, &word)) // an empty answer is an answer
 		answers <- word
 	}()
 	select {

@@ -60,7 +60,7 @@ while the command runs. Only the run's key opens it.`,
 	f.IntVar(&o.forward, "forward", -1, "lead this `port` of the loopback to the guest (0: any free one)")
 	f.StringVarP(&o.login, "login", "l", "", "`user` in the guest (default the site's; root is possible)")
 	f.BoolVar(&o.proxy, "proxy", false, "be the connection, for ssh's ProxyCommand")
-	f.MarkHidden("proxy") //nolint:errcheck // it exists
+	f.MarkHidden("proxy")
 	return c
 }
 

@@ -92,11 +92,11 @@ func (s *Screen) Say(format string, args ...any) { s.message("", format, args...
 
 // SayBelow writes a line that belongs to the message before.
 func (s *Screen) SayBelow(format string, args ...any) {
-	fmt.Fprintf(s.Writer, "     %s\n", s.text(fmt.Sprintf(format, args...))) //nolint:errcheck // there is nobody else to report it to
+	fmt.Fprintf(s.Writer, "     %s\n", s.text(fmt.Sprintf(format, args...)))
 }
 
 func (s *Screen) message(style Style, format string, args ...any) {
-	fmt.Fprintf(s.Writer, "%s %s\n", s.paint("bee:", style), s.text(fmt.Sprintf(format, args...))) //nolint:errcheck // there is nobody else to report it to
+	fmt.Fprintf(s.Writer, "%s %s\n", s.paint("bee:", style), s.text(fmt.Sprintf(format, args...)))
 }
 
 // Error writes an error and its remedy. What several joined errors have in common is

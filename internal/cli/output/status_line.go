@@ -53,7 +53,7 @@ func (l *StatusLine) Show(text string) {
 	// The last column stays free, as terminals wrap there at different moments.
 	room := l.columns() - 1 - runewidth.StringWidth(ending)
 	text = runewidth.Truncate(text, max(room, 0), "") + ending
-	fmt.Fprint(l.out, l.clearing()+text) //nolint:errcheck // there is nobody else to report it to
+	fmt.Fprint(l.out, l.clearing()+text)
 	l.shown = runewidth.StringWidth(text)
 }
 
@@ -62,7 +62,7 @@ func (l *StatusLine) Clear() bool {
 	if l.shown == 0 {
 		return false
 	}
-	fmt.Fprint(l.out, l.clearing()) //nolint:errcheck // there is nobody else to report it to
+	fmt.Fprint(l.out, l.clearing())
 	l.shown = 0
 	return true
 }

@@ -63,7 +63,7 @@ func (f *psFilter) flags(c *cobra.Command, w *workspace.Workspace) {
 	states := statesFlag{&f.states, &w.StateDir}
 	c.Flags().Var(states, "state", "only runs in these `states`, such as failed,stopped; also those that are over")
 	c.Flags().Var(states, "status", "same as --state")
-	c.Flags().MarkHidden("status") //nolint:errcheck // it was defined above
+	c.Flags().MarkHidden("status")
 	c.Flags().StringSliceVar(&f.sites, "site", nil, "only runs whose last attempt is on these `sites`")
 	c.Flags().StringArrayVar(&f.labels, "label", nil, "only runs with this label, as `KEY` or KEY=VALUE")
 	if err := c.RegisterFlagCompletionFunc("state", completeStates); err != nil {

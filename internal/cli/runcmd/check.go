@@ -70,7 +70,7 @@ func (a *Commands) CheckCommand() *cobra.Command {
 			if !named {
 				job.Store = "" // that of the sites file
 			}
-			a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOf(args[0])), console.Trust{}, false) //nolint:errcheck // nothing is done here, so nothing is refused
+			core.BestEffort(a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOf(args[0])), console.Trust{}, false)) // nothing is done here, so nothing is refused
 			cases := ""
 			if n := len(draft.Cases()); n > 0 {
 				cases = console.CountText(n, "case") + ", the first with "

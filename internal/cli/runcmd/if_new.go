@@ -40,7 +40,7 @@ func submitIfNew(ctx context.Context, s *workspace.Session, sub control.Submissi
 	if err != nil {
 		return state.Run{}, nil, err
 	}
-	defer lock.Unlock() //nolint:errcheck // it is free in any case
+	defer lock.Unlock()
 	old, is, err := oldRun(ctx, s, &sub, image.ID)
 	if err != nil || is {
 		return old, nil, err

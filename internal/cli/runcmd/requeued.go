@@ -72,7 +72,7 @@ func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, s
 		}
 	}
 	if err != nil {
-		lock.Unlock() //nolint:errcheck // the first error says it
+		lock.Unlock()
 		return true, err
 	}
 	return true, a.carryOut(ctx, s, run, lock, o)

@@ -196,7 +196,7 @@ func (a *Commands) carryOut(ctx context.Context, s *workspace.Session, run state
 	if o.detach {
 		return a.detach(s, run, lock, o)
 	}
-	defer lock.Unlock() //nolint:errcheck // the process ends here anyway
+	defer lock.Unlock()
 	s.KeepBinary(ctx)
 	s.NotifyBeside(run.ID)
 	ui := console.NewProgress(a.Console, o.quiet)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/scaffold"
 	"github.com/bee-hpc/bee/internal/shell"
@@ -123,7 +124,7 @@ func (a *Commands) candidates(ctx context.Context) ([]scaffold.Candidate, error)
 			return nil
 		})
 	}
-	g.Wait() //nolint:errcheck // none fails
+	core.BestEffort(g.Wait()) // none fails
 	for i, host := range hosts {
 		some, err := a.sitesOf(host, found[i])
 		if err != nil {
@@ -190,7 +191,7 @@ func (a *Commands) ask(ctx context.Context, argv []string) string {
 	if err != nil {
 		return ""
 	}
-	io.Copy(&out, io.LimitReader(pipe, maxAnswer)) //nolint:errcheck // what came before counts
+	core.BestEffort(io.Copy(&out, io.LimitReader(pipe, maxAnswer))) // what came before counts
 	pipe.Close()
 	if err := c.Wait(); err != nil {
 		a.Log().Debug("look for sites", "command", argv, "err", err)

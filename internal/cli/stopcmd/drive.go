@@ -71,7 +71,7 @@ func controlOnce(ctx context.Context, s *workspace.Session, id string, stop *sup
 	}
 	own, one := s.Workspace.WritingTo(log, log), *s.Controller
 	one.Log, one.Report = own.Log(), console.NewProgress(own.Console, false).Report
-	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id) //nolint:errcheck // a full disk must not end the run
+	fmt.Fprintf(log, "bee: %s controller of run %s\n", time.Now().Format(time.RFC3339), id)
 	ended, err := one.Drive(ctx, id, stop.Asked())
 	switch {
 	case err == nil && abandoned:
@@ -80,7 +80,7 @@ func controlOnce(ctx context.Context, s *workspace.Session, id string, stop *sup
 		own.SayEnding(ctx, ended, s)
 	default:
 		own.PrintError(err)
-		fmt.Fprintf(log, "     It is tried again at %s, and `bee supervise` tries it at once.\n", time.Now().Add(retry).Format("15:04:05")) //nolint:errcheck // a full disk must not end the run
+		fmt.Fprintf(log, "     It is tried again at %s, and `bee supervise` tries it at once.\n", time.Now().Add(retry).Format("15:04:05"))
 	}
 	return err
 }

@@ -92,7 +92,7 @@ func (a *Commands) volumeStatus(ctx context.Context, c burst.Config) (volumeView
 		lock, err := c.Lock()
 		if err == nil {
 			s, err := burst.Inspect(c.Place)
-			lock.Unlock() //nolint:errcheck // it goes with this process
+			lock.Unlock()
 			s.ID, s.Remote, s.Room = c.ID, c.Remote, c.Room
 			return volumeView{Status: s}, err
 		}

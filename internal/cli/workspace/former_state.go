@@ -16,7 +16,7 @@ type formerState struct{ *Workspace }
 // FormerStateFlag defines it.
 func (a *Workspace) FormerStateFlag(flags *pflag.FlagSet) {
 	flags.Var(formerState{a}, "state", "former name of --state-dir")
-	flags.MarkHidden("state") //nolint:errcheck // it was defined above
+	flags.MarkHidden("state")
 }
 
 // Set implements pflag.Value. What is no path is an error of Paths: that has a remedy.

@@ -157,7 +157,7 @@ func (a *Workspace) OpenRun(ctx context.Context, word string) (*Session, state.R
 
 // Close closes the state.
 func (s *Session) Close() {
-	s.kept.Release() //nolint:errcheck // the process ends soon, which frees it
+	core.BestEffort(s.kept.Release()) // the process ends soon, which frees it
 	s.Store.Close()
 }
 

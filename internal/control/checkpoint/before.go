@@ -85,6 +85,6 @@ func (b *Before) ReuseInput(ctx context.Context, l driver.Lease, head core.Host,
 		return
 	}
 	if info, err := os.Stat(local); err == nil && (info.IsDir() || info.Size() >= reuseFrom) {
-		volumeReuse.ReuseVolume(ctx, path.Join(b.Lease.Hosts()[0].Dir, remote), path.Join(head.Dir, remote)) //nolint:errcheck // then all of it travels
+		core.BestEffort(volumeReuse.ReuseVolume(ctx, path.Join(b.Lease.Hosts()[0].Dir, remote), path.Join(head.Dir, remote))) // then all of it travels
 	}
 }

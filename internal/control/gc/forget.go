@@ -53,7 +53,7 @@ func (c *Collector) Forget(ctx context.Context, run state.Run, leaving Leaving) 
 		if err != nil {
 			return err
 		}
-		defer lock.Unlock() //nolint:errcheck // its file goes with the run
+		defer lock.Unlock()
 		if err := c.giveBack(ctx, run, leaving.Sites); err != nil {
 			return err
 		}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 )
@@ -37,7 +38,7 @@ func (f *Files) Logs(ctx context.Context) {
 			f.Guard(func() {
 				defer func() { <-gate }()
 				rank := host.Index * f.NodesPerHost
-				FetchFile(ctx, f.Lease, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(f.Dir, f.Attempt, rank)}, maxNodeLog) //nolint:errcheck // see above
+				core.BestEffort(FetchFile(ctx, f.Lease, driver.Transfer{Host: host.Index, Remote: protocol.NodeLogPath(host.Dir, rank), Local: NodeLog(f.Dir, f.Attempt, rank)}, maxNodeLog))
 			})
 		})
 	}

@@ -43,7 +43,7 @@ func (c *Collector) Collect(ctx context.Context, head string, r *protocol.Result
 			return nil
 		})
 	}
-	g.Wait() //nolint:errcheck // each has its own
+	core.BestEffort(g.Wait()) // each has its own
 	for i, o := range list {
 		if errs[i] == nil {
 			errs[i] = c.settle(ctx, at[i], o)

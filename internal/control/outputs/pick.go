@@ -45,7 +45,7 @@ func (c *Collector) pick(ctx context.Context, p picking, fill func(into string) 
 	if err := errors.Join(root.RemoveAll(temp), root.Mkdir(temp, 0o700)); err != nil {
 		return c.Failed(err)
 	}
-	defer root.RemoveAll(temp) //nolint:errcheck // the next attempt removes it
+	defer root.RemoveAll(temp) // the next attempt removes it
 	seen, _ := splitGlob(p.from)
 	name, staged, linked := path.Join(temp, "tree", path.Base(seen)), path.Join(temp, "staged"), path.Join(temp, "linked")
 	if err := errors.Join(root.Mkdir(path.Dir(name), 0o700), root.Mkdir(staged, 0o700), root.Mkdir(linked, 0o700)); err != nil {

@@ -34,7 +34,7 @@ func CheckpointFiles(files map[string]string, job *spec.Job) map[string]string {
 func Fingerprint(files map[string]string) string {
 	sum := sha256.New()
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		fmt.Fprintf(sum, "%q %s\n", name, files[name]) //nolint:errcheck // a hash takes all
+		fmt.Fprintf(sum, "%q %s\n", name, files[name])
 	}
 	return hex.EncodeToString(sum.Sum(nil))
 }

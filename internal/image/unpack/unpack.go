@@ -394,7 +394,7 @@ func umask() uint32 {
 	raw, err := os.ReadFile("/proc/self/status")
 	mask := uint32(0o777)
 	if _, after, ok := strings.Cut(string(raw), "\nUmask:\t"); err == nil && ok {
-		fmt.Sscanf(after, "%o", &mask) //nolint:errcheck // then every mode is set
+		core.BestEffort(fmt.Sscanf(after, "%o", &mask)) // then every mode is set
 	}
 	return mask
 }

@@ -202,11 +202,11 @@ func Attend(s io.ReadWriter, resized <-chan [2]uint16, stdin io.Reader, stdout, 
 			select {
 			case sig := <-signals:
 				if n, ok := sig.(syscall.Signal); ok {
-					write(nodecall.FrameSignal, []byte{byte(n)}) //nolint:errcheck // the end of the stream is noticed by who reads it
+					core.BestEffort(write(nodecall.FrameSignal, []byte{byte(n)})) // the end of the stream is noticed by who reads it
 				}
 			case size := <-resized:
 				raw := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, size[0]), size[1])
-				write(nodecall.FrameResize, raw) //nolint:errcheck // see above
+				core.BestEffort(write(nodecall.FrameResize, raw))
 			case <-done:
 				return
 			}
@@ -236,7 +236,7 @@ func sendStdin(stdin io.Reader, credit <-chan struct{}, done <-chan struct{}, wr
 			}
 		}
 	}
-	write(nodecall.FrameStdin, nil) //nolint:errcheck // the end of the stream is noticed by who reads it
+	core.BestEffort(write(nodecall.FrameStdin, nil)) // the end of the stream is noticed by who reads it
 }
 
 // lost gives the end of a stream as the loss of its node. What is refused is not lost.

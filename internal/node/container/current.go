@@ -100,7 +100,7 @@ func (c *Current) RunOwn(ctx context.Context, args ...string) (core.Exit, error)
 	}
 	exit, err := p.Wait(ctx)
 	if err != nil {
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 	}
 	return exit, err
 }

@@ -118,7 +118,7 @@ func (e *Execution) Refuse(err error) error {
 // and reports how it did. When the caller goes away, so does the command.
 func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 	if err := e.stdio.started(p); err != nil {
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 		return e.Refuse(err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -135,7 +135,7 @@ func (e *Execution) Attend(ctx context.Context, p driver.Process) error {
 	exit, err := p.Wait(ctx)
 	if err != nil {
 		// The caller has gone, or the container: nothing of the command stays.
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // see above
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 		return e.Refuse(err)
 	}
 	out.Drain()
@@ -168,7 +168,7 @@ func (e *Execution) takeFrames(ctx context.Context, p driver.Process) {
 				return
 			}
 		case kind == nodecall.FrameSignal && len(data) == 1 && data[0] > 0 && data[0] <= lastSignal:
-			p.Signal(ctx, syscall.Signal(data[0])) //nolint:errcheck // it may have ended just now
+			p.Signal(ctx, syscall.Signal(data[0]))
 		case kind == nodecall.FrameResize && len(data) == 4:
 			e.stdio.resize(binary.BigEndian.Uint16(data), binary.BigEndian.Uint16(data[2:]))
 		}
@@ -181,8 +181,8 @@ func (e *Execution) feed(input <-chan []byte) {
 		if len(data) == 0 {
 			break
 		}
-		e.stdio.stdin.Write(data)          //nolint:errcheck // a program need not read its input
-		e.write(nodecall.FrameCredit, nil) //nolint:errcheck // a lost caller is noticed elsewhere
+		core.BestEffort(e.stdio.stdin.Write(data))          // a program need not read its input
+		core.BestEffort(e.write(nodecall.FrameCredit, nil)) // a lost caller is noticed elsewhere
 	}
 	e.stdio.endInput()
 }

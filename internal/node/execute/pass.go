@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -21,8 +22,8 @@ func Pass(ctx context.Context, caller rpc.Answer[rpc.None], peer *rpc.Peer, r no
 		return err
 	}
 	go func() {
-		io.Copy(far, caller) //nolint:errcheck // its end is what counts:
-		far.Close()          // the caller is gone, so shall be the process
+		core.BestEffort(io.Copy(far, caller)) // its end is what counts:
+		far.Close()                           // the caller is gone, so shall be the process
 	}()
 	_, err = io.Copy(caller, far)
 	return err

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 )
@@ -61,7 +62,7 @@ func (s *stdio) started(p driver.Process) error {
 // endInput reports to the command that its input is over.
 func (s *stdio) endInput() {
 	if s.terminal != nil {
-		s.stdin.Write([]byte{4}) //nolint:errcheck // control-D; the program may have ended
+		core.BestEffort(s.stdin.Write([]byte{4})) // control-D; the program may have ended
 		return
 	}
 	s.stdin.Close()
@@ -69,7 +70,7 @@ func (s *stdio) endInput() {
 
 func (s *stdio) resize(rows, cols uint16) {
 	if s.terminal != nil && rows > 0 && cols > 0 {
-		s.terminal.Resize(rows, cols) //nolint:errcheck // the size is a courtesy
+		core.BestEffort(s.terminal.Resize(rows, cols)) // the size is a courtesy
 	}
 }
 

@@ -93,7 +93,7 @@ func (cm *commands) env() []string {
 // notStarted is the exit of a command that could not be started, where that is its own fault.
 func (cm *commands) notStarted(err error) (core.Exit, error) {
 	if e, ok := errors.AsType[*pid1.StartError](err); ok {
-		cm.output.Write(tasklog.Stderr, []byte("bee: "+e.Message+"\n")) //nolint:errcheck // the exit code says it too
+		core.BestEffort(cm.output.Write(tasklog.Stderr, []byte("bee: "+e.Message+"\n"))) // the exit code says it too
 		return core.Exit{Code: e.Code}, nil
 	}
 	return core.Exit{}, err
@@ -112,7 +112,7 @@ func (cm *commands) onTerminal(ctx context.Context, argv []string, in *jobInput)
 	}
 	end := p.Terminal()
 	if end == nil {
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 		return core.Exit{}, &core.Error{Kind: core.Unsupported, Op: "start the job's command on a terminal", Err: errors.New("its runtime has made none"), Remedy: "Leave out -t, or choose another `runtime:`."}
 	}
 	defer end.Close()
@@ -193,7 +193,7 @@ func (cm *commands) await(ctx context.Context, p driver.Process) (core.Exit, err
 	grace := cm.end.graceNow()
 	if why, is := cm.saver.savingFor(cause); is && cm.plan.SavesVM() {
 		cm.saver.saveMachines(rest, why, grace)
-		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		p.Signal(rest, syscall.SIGKILL)
 		return core.Exit{}, cause
 	} else if is {
 		cm.saver.saveAndEnd(rest, p, why, grace)
@@ -205,11 +205,11 @@ func (cm *commands) await(ctx context.Context, p driver.Process) (core.Exit, err
 		}
 		return core.Exit{}, cause
 	}
-	p.Signal(rest, stopSignal(cm.plan.Image.Config)) //nolint:errcheck // it may have ended just now
+	p.Signal(rest, stopSignal(cm.plan.Image.Config))
 	bounded, cancel := context.WithTimeout(rest, grace)
 	defer cancel()
 	if _, err := p.Wait(bounded); err != nil {
-		p.Signal(rest, syscall.SIGKILL) //nolint:errcheck // see above
+		p.Signal(rest, syscall.SIGKILL)
 	}
 	return core.Exit{}, cause
 }
@@ -239,7 +239,7 @@ func (cm *commands) wait(ctx context.Context, p driver.Process) (core.Exit, erro
 			continue
 		}
 		if cm.saver.saveMachines(context.WithoutCancel(ctx), "its user wants it", cm.plan.Checkpoint.Grace); cm.saver.saved {
-			p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+			p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 			return core.Exit{}, nil
 		}
 		cm.journal.Begin(core.PhaseRun)

@@ -74,7 +74,7 @@ func (i *jobInput) feed(to io.WriteCloser) {
 		if !more {
 			break
 		}
-		to.Write(piece) //nolint:errcheck // a program need not read its input
+		core.BestEffort(to.Write(piece)) // a program need not read its input
 		i.change(func() { i.written += int64(len(piece)) })
 	}
 	i.mu.Lock()
@@ -83,7 +83,7 @@ func (i *jobInput) feed(to io.WriteCloser) {
 	if terminal == nil {
 		to.Close()
 	} else {
-		terminal.Write([]byte{4}) //nolint:errcheck // control-D; the command may have ended
+		core.BestEffort(terminal.Write([]byte{4})) // control-D; the command may have ended
 	}
 }
 
@@ -133,7 +133,7 @@ func (i *jobInput) take(turn int, kind byte, data []byte) (good bool) {
 		}
 	})
 	if resized != nil && size.Rows > 0 && size.Cols > 0 {
-		resized.Resize(size.Rows, size.Cols) //nolint:errcheck // the size is a courtesy
+		core.BestEffort(resized.Resize(size.Rows, size.Cols)) // the size is a courtesy
 	}
 	return good
 }

@@ -85,7 +85,7 @@ func (ms *machines) save(ctx context.Context, number int, on bool) error {
 		err = ms.seal(fresh, plan.SnapshotDir(dir, number))
 	}
 	if err != nil {
-		fsutil.RemoveAll(fresh) //nolint:errcheck // the next attempt removes all
+		fsutil.TryRemoveAll(fresh) // the next attempt removes all
 	}
 	return err
 }

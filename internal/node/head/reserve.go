@@ -3,6 +3,7 @@ package head
 import (
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -19,5 +20,5 @@ func reserveSpace(path string) {
 		return // a disk that is full already is noticed by what comes next
 	}
 	defer f.Close()
-	unix.Fallocate(int(f.Fd()), 0, 0, reserve) //nolint:errcheck // not all file systems can
+	core.BestEffort(unix.Fallocate(int(f.Fd()), 0, 0, reserve)) // not all file systems can
 }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -136,7 +135,7 @@ func countBytes(ctx context.Context, path string) int64 {
 
 // leave writes the result, reports to those who watch, and lets the nodes go.
 func (h *Head) leave(r *plan.Result) {
-	os.Remove(reservePath(h.config.Host.Dir)) //nolint:errcheck // it is not there where the disk was full before
+	fsutil.TryRemove(reservePath(h.config.Host.Dir)) // it is not there where the disk was full before
 	if err := WriteResult(plan.ResultPath(h.config.Host.Dir), r); err != nil {
 		h.log.Error("write result", "err", err)
 	}

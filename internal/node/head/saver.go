@@ -122,7 +122,7 @@ func (s *saver) saveAndEnd(ctx context.Context, p driver.Process, why string, gr
 		s.hasAnswered(ctx, exit)
 		return
 	}
-	p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+	p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 	s.forgetStopFile()
 	s.saved = s.wrote
 }
@@ -148,7 +148,7 @@ func (s *saver) checkpointAsked(ctx context.Context, p driver.Process) (exit cor
 		s.journal.Begin(core.PhaseRun)
 		return exit, false, nil
 	case late && s.wrote: // nothing is lost with it
-		p.Signal(ctx, syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		p.Signal(ctx, syscall.SIGKILL)
 		exit, err = p.Wait(ctx)
 	case late:
 		s.journal.Begin(core.PhaseRun)
@@ -178,7 +178,7 @@ func (s *saver) beginSave() (end func()) {
 // hasAnswered records how a job that was asked to write its checkpoint has ended.
 func (s *saver) hasAnswered(ctx context.Context, exit core.Exit) {
 	// A shell may die of the signal before what it has started.
-	s.current.RunOwn(ctx, ranks.WaitCommand) //nolint:errcheck // what is left is killed with the container
+	core.BestEffort(s.current.RunOwn(ctx, ranks.WaitCommand)) // what is left is killed with the container
 	s.forgetStopFile()
 	s.answer = s.answerOf(ctx, exit, s.before)
 	s.saved = s.answer != core.AnswerNothing
@@ -218,7 +218,7 @@ func (s *saver) askToSave(ctx context.Context, p driver.Process, why string, end
 	}
 	if err == nil || ending {
 		s.setAsked()
-		p.Signal(ctx, stopSignal(s.plan.Image.Config)) //nolint:errcheck // it may have ended just now
+		p.Signal(ctx, stopSignal(s.plan.Image.Config))
 	}
 	return err
 }
@@ -296,9 +296,9 @@ func (s *saver) forgetStopFile() {
 		return
 	}
 	if s.plan.UsesDataImage() {
-		s.image.change(context.Background(), "rm", "-f", s.plan.Checkpoint.File) //nolint:errcheck // see below
+		core.BestEffort(s.image.change(context.Background(), "rm", "-f", s.plan.Checkpoint.File))
 	} else if volume, name, err := s.stopFile(); err == nil {
-		volume.RemoveAll(name) //nolint:errcheck // the job may have removed it
+		core.BestEffort(volume.RemoveAll(name)) // the job may have removed it
 		volume.Close()
 	}
 }
@@ -339,7 +339,7 @@ func saveCommand(ctx context.Context, c plan.Config, checkpoint *plan.Checkpoint
 	}
 	switch {
 	case err != nil:
-		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL) //nolint:errcheck // it may have ended just now
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 		return fmt.Errorf("`checkpoint.command` did not end in time: %w", err)
 	case exit.Code != 0:
 		return fmt.Errorf("`checkpoint.command` ended with exit code %d; `bee logs --node 0 %s` shows what it wrote", exit.Code, c.Owner.Run)
@@ -362,8 +362,8 @@ func bounded(log io.WriteCloser, most int) (into *os.File, copied <-chan struct{
 		defer close(done)
 		defer from.Close()
 		defer log.Close()
-		io.Copy(&core.Limited{W: log, Left: most}, from) //nolint:errcheck // the command must not wait for a full disk
-		io.Copy(io.Discard, from)                        //nolint:errcheck // see above
+		core.BestEffort(io.Copy(&core.Limited{W: log, Left: most}, from)) // the command must not wait for a full disk
+		io.Copy(io.Discard, from)
 	}()
 	return into, done, nil
 }

@@ -129,7 +129,7 @@ func (sn *snapshots) keep(ctx context.Context, timeout time.Duration) (int, erro
 	defer cancel()
 	bytes := countBytes(count, plan.SnapshotDir(sn.config.Host.Dir, n))
 	sn.journal.Add(plan.Event{Phase: core.PhaseRun, Rank: -1, Snapshot: n, Bytes: bytes, Message: message})
-	sn.kept.Prune(n) //nolint:errcheck // the next attempt removes all
+	core.BestEffort(sn.kept.Prune(n)) // the next attempt removes all
 	return n, nil
 }
 

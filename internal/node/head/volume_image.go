@@ -105,7 +105,7 @@ func (d *imageVolume) fill(ctx context.Context, tools dataimage.Tools) (size int
 	if err := fsutil.RemoveAll(fresh); err != nil {
 		return 0, err
 	}
-	fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
+	fsutil.TryRemoveAll(file) // it only takes space
 	return image.Size(), nil
 }
 
@@ -176,7 +176,7 @@ func (d *imageVolume) unload(saved, wanted bool, globs []string) error {
 	d.unlock()
 	switch {
 	case saved:
-		fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
+		fsutil.TryRemoveAll(file) // it only takes space
 		return nil
 	case wanted:
 		globs = nil
@@ -211,7 +211,7 @@ func (d *imageVolume) unload(saved, wanted bool, globs []string) error {
 	if err := fsutil.Rename(fresh, volume); err != nil {
 		return err
 	}
-	fsutil.RemoveAll(file) //nolint:errcheck // it only takes space
+	fsutil.TryRemoveAll(file) // it only takes space
 	return nil
 }
 

@@ -48,7 +48,7 @@ func (j *Journal) Add(e plan.Event) {
 		delete(j.begun, e.Phase)
 	}
 	if raw, err := json.Marshal(e); err == nil {
-		j.f.Write(append(raw, '\n')) //nolint:errcheck // a full disk must not end the attempt; the watchers have it
+		core.BestEffort(j.f.Write(append(raw, '\n'))) // a full disk must not end the attempt; the watchers have it
 	}
 	j.events = append(j.events, e)
 	close(j.wake)

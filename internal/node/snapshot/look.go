@@ -58,7 +58,7 @@ func (t Trees) Look(volume string, globs []string) (Look, error) {
 			}
 			// The time of the last change of its inode: that of its content can be set.
 			l.Busy = l.Busy || time.Since(time.Unix(st.Ctim.Unix())) < Steady
-			fmt.Fprintf(all, "%q %d %d %d %d\n", name, st.Mode, st.Size, st.Ino, st.Ctim.Nano()) //nolint:errcheck // a hash takes all
+			fmt.Fprintf(all, "%q %d %d %d %d\n", name, st.Mode, st.Size, st.Ino, st.Ctim.Nano())
 			return nil
 		})
 		if err != nil {

@@ -53,7 +53,7 @@ func (k *Retained) Prune(newest int) error {
 			continue
 		}
 		if gone, is := k.retire(n); is {
-			fsutil.RemoveAll(gone) //nolint:errcheck // the next attempt removes all
+			fsutil.TryRemoveAll(gone) // the next attempt removes all
 		}
 	}
 	return nil

@@ -88,7 +88,7 @@ func (p *provider) turn(own reservation.Reservation, r driver.Request, others []
 // keepPlace notes that a run waits, unless no place is to be kept for it.
 func (p *provider) keepPlace(r driver.Request) {
 	if p.s.Ledger != "" && !r.Submitted.IsZero() {
-		p.s.Ledger.Wait(p.waits(p.reserved(r), r)) //nolint:errcheck // it waits all the same
+		core.BestEffort(p.s.Ledger.Wait(p.waits(p.reserved(r), r))) // it waits all the same
 	}
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -224,7 +225,7 @@ func (a *agent) notice() {
 		return
 	}
 	a.log.Info("Slurm takes this job's nodes back")
-	a.node.Process.Signal(syscall.SIGTERM) //nolint:errcheck // it may have ended
+	a.node.Process.Signal(syscall.SIGTERM)
 }
 
 // released reports whether the lease was released. Where the scratch does not answer, it
@@ -246,7 +247,7 @@ func (a *agent) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		peer.Serve(context.Background(), a.server(), rpc.Caller{Role: rpc.Controller, Rank: -1}) //nolint:errcheck // its end is that of one caller
+		peer.Serve(context.Background(), a.server(), rpc.Caller{Role: rpc.Controller, Rank: -1})
 	})
 }
 
@@ -321,7 +322,7 @@ func (a *agent) launch(r launchRequest) error {
 	}
 	a.node = cmd
 	go func() {
-		cmd.Wait() //nolint:errcheck // however it ends, its result says it
+		procid.Reap(cmd) // however it ends, its result says it
 		close(a.done)
 	}()
 	_, err = io.Copy(stdin, bytes.NewReader(r.Config))
@@ -347,7 +348,7 @@ func (a *agent) stopNode() {
 	if node == nil {
 		return
 	}
-	node.Process.Signal(syscall.SIGINT) //nolint:errcheck // it may have ended
+	node.Process.Signal(syscall.SIGINT)
 	select {
 	case <-a.done:
 	case <-time.After(stopGrace):

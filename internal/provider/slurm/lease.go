@@ -379,7 +379,7 @@ func (l *lease) endAgents(ctx context.Context) {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
-			ask(ctx, l, i, callEnd, rpc.None{}) //nolint:errcheck // see above
+			core.BestEffort(ask(ctx, l, i, callEnd, rpc.None{}))
 		})
 	}
 	wg.Wait()

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/shell"
 )
@@ -157,6 +158,6 @@ func startStep(dir, id, restarts string, step []string) error {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	go c.Wait() //nolint:errcheck // else it stays a zombie as long as we live
+	go procid.Reap(c) // else it stays a zombie as long as we live
 	return nil
 }

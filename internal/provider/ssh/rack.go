@@ -64,7 +64,7 @@ func (p *provider) keepPlaces(ctx context.Context, r driver.Request, printed []d
 	r.KeepPlace = true
 	p.each(len(printed), func(i int) {
 		if printed[i].Reason == "" {
-			p.forecastOf(ctx, p.s.Hosts[i], r) //nolint:errcheck // a host that does not answer has no place to keep
+			core.BestEffort(p.forecastOf(ctx, p.s.Hosts[i], r)) // a host that does not answer has no place to keep
 		}
 	})
 }

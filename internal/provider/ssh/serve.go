@@ -255,7 +255,7 @@ func (a Agent) onDownloads(s *rpc.Server) {
 		d.Progress = func(done int64) {
 			if time.Since(reported) >= downloadLook {
 				reported = time.Now()
-				rpc.Send(to, download{Done: done}, rpc.DefaultSize) //nolint:errcheck // who asked has gone, which ends ctx
+				core.BestEffort(rpc.Send(to, download{Done: done}, rpc.DefaultSize)) // who asked has gone, which ends ctx
 			}
 		}
 		got, err := a.Download(ctx, d)

@@ -224,7 +224,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 	p.each(len(p.s.Hosts), func(i int) { got[i], errs[i] = p.ssh.Again(ctx, p.s.Hosts[i]) })
 	l, err := p.take(ctx, r, got, errs)
 	fail := func(err error) (driver.Lease, error) {
-		l.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the first error says it; a sweep finds the rest
+		core.BestEffort(l.Release(context.WithoutCancel(ctx))) // the first error says it; a sweep finds the rest
 		return nil, err
 	}
 	if err != nil {
@@ -254,7 +254,7 @@ func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.
 	l := &lease{p: p, owner: r.Owner, links: []*sshlink.Link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}, Nodes: r.Nodes}, hosts: g.Hosts, deadline: g.Deadline}
 	if err := g.matches(r.Owner, r.Nodes, nil, time.Time{}); err != nil {
 		l.hosts = nil
-		l.Release(context.WithoutCancel(ctx)) //nolint:errcheck // the first error says it; a sweep finds the rest
+		core.BestEffort(l.Release(context.WithoutCancel(ctx))) // the first error says it; a sweep finds the rest
 		return nil, err
 	}
 	return l, nil

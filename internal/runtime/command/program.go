@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/procid"
 )
 
 // Program runs a container in the foreground.
@@ -28,7 +29,7 @@ type child struct {
 
 // Wait implements Program.
 func (c *child) Wait() core.Exit {
-	c.cmd.Wait() //nolint:errcheck // its state says how it ended
+	procid.Reap(c.cmd) // its state says how it ended
 	status, ok := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	if !ok {
 		return core.Exit{}

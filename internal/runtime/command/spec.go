@@ -181,7 +181,7 @@ func MountOption(m driver.Mount) string {
 	}
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	w.Write(fields) //nolint:errcheck // a builder takes all
+	w.Write(fields)
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }

@@ -135,7 +135,7 @@ func (a *attended) Wait() core.Exit {
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
-		unframe(&a.Tail, a.words) //nolint:errcheck // its end is the container's, or ours
+		core.BestEffort(unframe(&a.Tail, a.words)) // its end is the container's, or ours
 	}()
 	var exit struct {
 		StatusCode int
@@ -145,11 +145,11 @@ func (a *attended) Wait() core.Exit {
 	case err != nil:
 		exit.StatusCode = lost
 		if a.ctx.Err() == nil {
-			fmt.Fprintln(&a.Tail, "docker tells no more of the container:", err) //nolint:errcheck // to memory
+			core.BestEffort(fmt.Fprintln(&a.Tail, "docker tells no more of the container:", err)) // to memory
 		}
 		a.end() // nor do we listen any more
 	case exit.Error != nil:
-		fmt.Fprintln(&a.Tail, exit.Error.Message) //nolint:errcheck // to memory
+		core.BestEffort(fmt.Fprintln(&a.Tail, exit.Error.Message)) // to memory
 	}
 	<-heard
 	return core.Exit{Code: exit.StatusCode}

@@ -43,7 +43,7 @@ func as(ids string, args []string) (int, error) {
 	}
 	go func() {
 		for s := range signals {
-			c.Process.Signal(s) //nolint:errcheck // it may have ended just now
+			c.Process.Signal(s)
 		}
 	}()
 	for { // anyone who came into the container by another way may leave orphans to us

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/terminal"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -57,7 +58,7 @@ func Open(runDir string) (*InitListener, error) {
 // Close ends the wait, and removes the socket.
 func (d *InitListener) Close() {
 	d.l.Close()
-	os.Remove(d.path) //nolint:errcheck // who finds it finds no controller there
+	fsutil.TryRemove(d.path) // who finds it finds no controller there
 	go func() {
 		for c := range d.arrived { // only the first is init
 			c.Close()

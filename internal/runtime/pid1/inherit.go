@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"unsafe"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -45,7 +46,7 @@ func Fresh() error {
 
 // closeOnExec keeps descriptors that came with this process from those it starts.
 func closeOnExec() {
-	unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC) //nolint:errcheck // older kernels do not have it
+	core.BestEffort(unix.CloseRange(3, ^uint(0)>>1, unix.CLOSE_RANGE_CLOEXEC)) // older kernels do not have it
 }
 
 // Outlive has this process continue where the terminal or the other end of a pipe goes

@@ -115,7 +115,7 @@ func Serve(node *net.UnixConn) error {
 		case <-s.end:
 			s.killAll(signals)
 			s.awaitReports(reportTime)
-			send(node, report{Exit: used()}) //nolint:errcheck // a node that is gone needs no report
+			core.BestEffort(send(node, report{Exit: used()})) // a node that is gone needs no report
 			return nil
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -12,13 +13,16 @@ import (
 // a PID namespace that is everyone; elsewhere only our descendants may be hit.
 func signalAll(sig unix.Signal) {
 	if os.Getpid() == 1 {
-		unix.Kill(-1, sig) //nolint:errcheck // none left is fine
+		sendSignal(-1, sig)
 		return
 	}
 	for _, pid := range descendants(os.Getpid()) {
-		unix.Kill(pid, sig) //nolint:errcheck // it may have ended just now
+		sendSignal(pid, sig)
 	}
 }
+
+// sendSignal signals a process, or a group, which may have ended just now.
+func sendSignal(pid int, sig unix.Signal) { core.BestEffort(unix.Kill(pid, sig)) }
 
 // descendants walks the process tree below pid by /proc.
 func descendants(pid int) []int {

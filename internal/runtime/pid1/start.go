@@ -29,12 +29,12 @@ func (s *server) serve(c *net.UnixConn) {
 		if err := checkMounts(r.Mounts); err != nil {
 			answer = report{Error: err.Error()}
 		}
-		send(c, answer) //nolint:errcheck // a client that is gone needs no answer
+		core.BestEffort(send(c, answer)) // a client that is gone needs no answer
 		return
 	}
 	pid, ended, end, err := s.start(&r, in)
 	if err != nil {
-		send(c, report{Error: err.Error(), Code: codeOf(err)}) //nolint:errcheck // a client that is gone needs no answer
+		core.BestEffort(send(c, report{Error: err.Error(), Code: codeOf(err)})) // see above
 		return
 	}
 	defer s.reports.Done()
@@ -47,7 +47,7 @@ func (s *server) serve(c *net.UnixConn) {
 		end.Close()
 	}
 	if err != nil {
-		unix.Kill(-pid, unix.SIGKILL) //nolint:errcheck // nobody waits for it
+		sendSignal(-pid, unix.SIGKILL) // nobody waits for it
 		return
 	}
 	gone := make(chan struct{})
@@ -58,14 +58,14 @@ func (s *server) serve(c *net.UnixConn) {
 			if in.receive(&o) != nil {
 				return
 			}
-			unix.Kill(-pid, syscall.Signal(o.Signal)) //nolint:errcheck // it may have ended just now
+			sendSignal(-pid, syscall.Signal(o.Signal))
 		}
 	}()
 	select {
 	case exit := <-ended:
-		send(c, report{Exit: &exit}) //nolint:errcheck // see above
+		core.BestEffort(send(c, report{Exit: &exit})) // see above
 	case <-gone: // the process that wanted it is gone: so shall it be
-		unix.Kill(-pid, unix.SIGKILL) //nolint:errcheck // see above
+		sendSignal(-pid, unix.SIGKILL)
 		<-ended
 	}
 }

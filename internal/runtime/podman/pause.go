@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -60,9 +61,9 @@ func leavingNoPause(do func()) {
 	do()
 	for _, dir := range pauses() {
 		if pid := pause(dir); pid != 0 && before[dir] == 0 {
-			unix.Kill(pid, unix.SIGKILL) //nolint:errcheck // gone is success
+			core.BestEffort(unix.Kill(pid, unix.SIGKILL)) // gone is success
 			if own, err := fsutil.OpenOwn(dir); err == nil {
-				own.RemoveAll(pauseFile) //nolint:errcheck // podman knows a stale one
+				core.BestEffort(own.RemoveAll(pauseFile)) // podman knows a stale one
 				own.Close()
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"golang.org/x/sys/unix"
@@ -35,7 +36,7 @@ func ChildMain() int {
 		err = s.enter(ready, node)
 	}
 	if err != nil {
-		fmt.Fprint(ready, err) //nolint:errcheck // who started us has gone, then
+		core.BestEffort(fmt.Fprint(ready, err)) // who started us has gone, then
 		return 1
 	}
 	return 0
@@ -48,7 +49,7 @@ func (s *setup) enter(ready, node *os.File) error {
 		}
 	}
 	if s.ProbeOnly {
-		ready.WriteString("ready") //nolint:errcheck // who started us has gone, then
+		core.BestEffort(ready.WriteString("ready")) // who started us has gone, then
 		return nil
 	}
 	return s.serve(ready, node)
@@ -228,7 +229,7 @@ func (s *setup) mountDev(root string) error {
 	}
 	mqueue := filepath.Join(dir, "mqueue")
 	if os.Mkdir(mqueue, 0o1777) == nil { // not every kernel has it, and few programs want it
-		unix.Mount("mqueue", mqueue, "mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") //nolint:errcheck // see above
+		core.BestEffort(unix.Mount("mqueue", mqueue, "mqueue", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, ""))
 	}
 	return nil
 }

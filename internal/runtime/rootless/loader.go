@@ -33,7 +33,7 @@ func probeLoader(ctx context.Context) (driver.Facts, error) {
 	if err != nil {
 		return driver.Facts{}, err
 	}
-	defer removeTree(dir) //nolint:errcheck // a directory in the temporary directory
+	defer fsutil.TryRemoveAll(dir)
 	file := filepath.Join(dir, "wrapper")
 	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec /bin/sh -c \"$@\"\n"), 0o700); err != nil {
 		return driver.Facts{}, err

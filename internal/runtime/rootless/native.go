@@ -45,7 +45,7 @@ func (n native) Probe(ctx context.Context) (driver.Facts, error) {
 	if err != nil {
 		return driver.Facts{}, err
 	}
-	defer removeTree(dir) //nolint:errcheck // an empty directory in the temporary directory
+	defer fsutil.TryRemoveAll(dir)
 	tree := filepath.Join(dir, "tree")
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return driver.Facts{}, err

@@ -61,7 +61,7 @@ func (r *Runtime) try(ctx context.Context, u Upper) error {
 	if err != nil {
 		return err
 	}
-	defer removeTree(dir) //nolint:errcheck // an empty directory in the temporary directory
+	defer fsutil.TryRemoveAll(dir)
 	tree := dir + "/tree"
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err

@@ -27,6 +27,8 @@ import (
 	"github.com/bee-hpc/bee/internal/cgroup"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"golang.org/x/sys/unix"
 )
@@ -159,7 +161,7 @@ func (r *Runtime) spawn(ctx context.Context, s setup, node *os.File) (*exec.Cmd,
 	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
 	defer stop()
 	go func() {
-		configW.Write(raw) //nolint:errcheck // a child that is gone is seen below
+		core.BestEffort(configW.Write(raw)) // a child that is gone is seen below
 		configW.Close()
 	}()
 	answer, _ := io.ReadAll(readyR)
@@ -167,7 +169,7 @@ func (r *Runtime) spawn(ctx context.Context, s setup, node *os.File) (*exec.Cmd,
 		return c, nil
 	}
 	c.Process.Kill()
-	c.Wait() //nolint:errcheck // it was killed
+	procid.Reap(c) // it was killed
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -231,7 +233,7 @@ type container struct {
 
 func (c *container) wait() {
 	defer close(c.done)
-	c.cmd.Wait() //nolint:errcheck // its state says how it ended
+	procid.Reap(c.cmd) // its state says how it ended
 	status := c.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	c.exit = core.Exit{Code: status.ExitStatus()}
 	if status.Signaled() {
@@ -260,8 +262,8 @@ func (c *container) Wait(ctx context.Context) (core.Exit, error) {
 
 // Stop implements driver.Container.
 func (c *container) Stop(ctx context.Context, grace time.Duration) error {
-	c.client.Close()                      // releasing is what makes init end all; gone is success
-	c.cmd.Process.Signal(syscall.SIGTERM) //nolint:errcheck // gone is success
+	c.client.Close() // releasing is what makes init end all; gone is success
+	c.cmd.Process.Signal(syscall.SIGTERM)
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
 	select {
@@ -285,7 +287,7 @@ func (c *container) MemoryKills() int { return c.bound.Kills() }
 func (c *container) Unbounded() error { return c.bound.Why() }
 
 func cleanState(dir string) error {
-	if err := removeTree(dir + "/upper"); err != nil {
+	if err := fsutil.RemoveAll(dir + "/upper"); err != nil {
 		return fmt.Errorf("remove what the container wrote: %w", err)
 	}
 	return nil

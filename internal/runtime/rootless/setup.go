@@ -3,8 +3,6 @@ package rootless
 import (
 	"cmp"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -106,23 +104,4 @@ func whose(s driver.ContainerSpec) core.Account {
 // caller is who starts containers.
 func caller() core.Account {
 	return core.Account{UID: os.Geteuid(), GID: os.Getegid(), Name: cmp.Or(os.Getenv("USER"), "user")}
-}
-
-// removeTree removes a directory even where the container left directories in
-// it that nobody may enter.
-func removeTree(dir string) error {
-	err := os.RemoveAll(dir)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	filepath.WalkDir(dir, func(p string, d fs.DirEntry, _ error) error { //nolint:errcheck // RemoveAll reports what stays
-		if d != nil && d.IsDir() {
-			os.Chmod(p, 0o700) //nolint:errcheck // see above
-		}
-		return nil
-	})
-	if err := os.RemoveAll(dir); err != nil {
-		return fmt.Errorf("remove %s: %w", dir, err)
-	}
-	return nil
 }

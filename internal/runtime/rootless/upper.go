@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"golang.org/x/sys/unix"
 )
@@ -53,7 +54,7 @@ func (s *setup) mountRoot() (string, error) {
 }
 
 func copyTree(from, to string) error {
-	os.Remove(to) //nolint:errcheck // the copy fails, then
+	fsutil.TryRemove(to) // the copy fails, then
 	return treesync.Copy(context.Background(), from, to, nil)
 }
 

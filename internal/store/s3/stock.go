@@ -117,7 +117,7 @@ func (k *stock) Get(ctx context.Context, names []treesync.Name) ([][]byte, error
 				at := k.at[names[i]]
 				data := raw[at.offset-s.from:][:at.length]
 				if treesync.NameOf(data) != names[i] {
-					k.objects.Put(ctx, k.prefix+bad+o.Name, []byte("damaged\n")) //nolint:errcheck // else it is found again
+					core.BestEffort(k.objects.Put(ctx, k.prefix+bad+o.Name, []byte("damaged\n"))) // else it is found again
 					return damaged("data in a pack are not what they were", o.Name)
 				}
 				out[i] = data

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/procid"
 )
 
 // Process is a running virtual machine, or the server of a share.
@@ -126,7 +127,7 @@ func run(argv []string, files []*os.File, attr *syscall.SysProcAttr, console str
 		err := p.cmd.Start()
 		started <- err
 		if err == nil {
-			p.cmd.Wait() //nolint:errcheck // its state shows it
+			procid.Reap(p.cmd) // its state shows it
 			close(p.done)
 		}
 		runtime.UnlockOSThread()

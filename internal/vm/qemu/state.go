@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -116,8 +117,8 @@ const cancelTimeout = 10 * time.Second
 func (m *Monitor) cancelMigration(ctx context.Context) {
 	rest, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelTimeout)
 	defer cancel()
-	m.Do(rest, "migrate_cancel", nil, nil) //nolint:errcheck // then it has ended, or hangs
-	m.awaitMigration(rest)                 //nolint:errcheck // likewise
+	core.BestEffort(m.Do(rest, "migrate_cancel", nil, nil)) // then it has ended, or hangs
+	core.BestEffort(m.awaitMigration(rest))
 }
 
 // migrationPause is between two questions how far it is; nothing reports.

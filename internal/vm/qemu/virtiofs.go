@@ -173,7 +173,7 @@ func (s *ShareServer) try() error {
 		message = binary.LittleEndian.AppendUint32(message, word)
 	}
 	answer := make([]byte, len(message)+8)
-	c.SetDeadline(time.Now().Add(answerTimeout)) //nolint:errcheck // what it bounds is tried below
+	c.SetDeadline(time.Now().Add(answerTimeout))
 	if _, err = c.Write(message); err == nil {
 		_, err = io.ReadFull(c, answer)
 	}

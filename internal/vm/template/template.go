@@ -86,7 +86,7 @@ func (t Template) remove() {
 		return
 	}
 	defer f.Close()
-	os.RemoveAll(t.Path()) //nolint:errcheck // what is left of it is removed before it is made again
+	fsutil.TryRemoveAll(t.Path()) // what is left of it is removed before it is made again
 }
 
 // Read returns the record of a template that is there.
@@ -120,7 +120,7 @@ func (t Template) Ready(ctx context.Context, report func(string), build func() e
 	case err != nil || string(word) == unfit:
 		return false, nil // as above
 	case len(word) == 0:
-		lock.WriteString(wanted) //nolint:errcheck // then it is due later
+		core.BestEffort(lock.WriteString(wanted)) // then it is due later
 		return false, nil
 	}
 	report("making a template of this virtual machine, from which the next ones start quicker")
@@ -149,7 +149,7 @@ func (t Template) lock(ctx context.Context) (*os.File, error) {
 
 // giveUp records that the template cannot be made.
 func (t Template) giveUp() {
-	os.WriteFile(t.Path()+".lock", []byte(unfit), 0o600) //nolint:errcheck // then the next one tries, too
+	core.BestEffort(os.WriteFile(t.Path()+".lock", []byte(unfit), 0o600)) // then the next one tries, too
 }
 
 // Drop removes a template that is damaged, so that it is made again. One that never worked
@@ -168,7 +168,7 @@ var neverUsed = time.Unix(0, 0)
 // Used records that a guest was started from the template.
 func (t Template) Used() {
 	now := time.Now()
-	os.Chtimes(t.File(Record), now, now) //nolint:errcheck // then it is taken for an old one
+	core.BestEffort(os.Chtimes(t.File(Record), now, now)) // then it is taken for an old one
 }
 
 // dropOthers removes those templates of the guest image that were used longest ago, and
@@ -204,7 +204,7 @@ func (t Template) dropHalf() {
 	}
 	defer f.Close()
 	if fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) == nil {
-		os.RemoveAll(t.Path() + newSuffix) //nolint:errcheck // tried again by the next one
+		fsutil.TryRemoveAll(t.Path() + newSuffix) // tried again by the next one
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/digest"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
@@ -42,7 +43,7 @@ func (d *drainer) run(ctx context.Context) {
 		d.journal.mu.Unlock()
 		switch {
 		case err != nil:
-			pause.Wait(ctx) //nolint:errcheck // the loop looks at ctx
+			core.BestEffort(pause.Wait(ctx)) // the loop looks at ctx
 		case done:
 			pause.Reset()
 		default:

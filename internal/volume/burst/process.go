@@ -35,7 +35,7 @@ func report(err error) {
 	if merr != nil {
 		raw = []byte("{}")
 	}
-	f.Write(raw) //nolint:errcheck // who has started us may have gone
+	core.BestEffort(f.Write(raw)) // who has started us may have gone
 	f.Close()
 }
 

@@ -60,7 +60,7 @@ func (h *handler) serve(ctx context.Context, stream io.ReadWriter) {
 			}
 			writing.Lock()
 			defer writing.Unlock()
-			stream.Write(p.Encode()) //nolint:errcheck // reading notices the end of the stream
+			core.BestEffort(stream.Write(p.Encode())) // reading notices the end of the stream
 		})
 	}
 }

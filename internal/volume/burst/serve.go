@@ -45,7 +45,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() //nolint:errcheck // it is free once the process ends
+	defer lock.Unlock()
 	v, err := load(Options{
 		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Log: log, Notes: filepath.Join(c.Dir, notesName),
 	})
@@ -143,7 +143,7 @@ func (s *server) answer(ctx context.Context, conn net.Conn, table *rpc.Server) {
 		return
 	}
 	defer peer.Close()
-	peer.Serve(ctx, table, rpc.Caller{Role: rpc.Controller, Rank: -1}) //nolint:errcheck // the other end has gone
+	peer.Serve(ctx, table, rpc.Caller{Role: rpc.Controller, Rank: -1})
 }
 
 func (s *server) calls(log *slog.Logger) *rpc.Server {

@@ -64,13 +64,13 @@ func (s sum) add(ctx context.Context, name string, mode fs.FileMode, target stri
 	if mode&(fs.ModeDevice|fs.ModeSocket) != 0 {
 		return nil // no one's data: see Unload
 	}
-	fmt.Fprintf(s.h, "%q %v %q", name, mode, target) //nolint:errcheck // a hash takes all
+	fmt.Fprintf(s.h, "%q %v %q", name, mode, target)
 	if c != nil {
 		if err := s.addContent(ctx, c); err != nil {
 			return err
 		}
 	}
-	fmt.Fprintln(s.h) //nolint:errcheck // a hash takes all
+	fmt.Fprintln(s.h)
 	return nil
 }
 
@@ -87,7 +87,7 @@ func (s sum) addContent(ctx context.Context, c *content) error {
 	behind := int64(0) // what was added last
 	gap := func(to int64) {
 		if to > behind {
-			fmt.Fprintf(s.h, " %d-%d", behind, to) //nolint:errcheck // a hash takes all
+			fmt.Fprintf(s.h, " %d-%d", behind, to)
 		}
 	}
 	for c.at < c.end {
@@ -111,7 +111,7 @@ func (s sum) addContent(ctx context.Context, c *content) error {
 		behind = c.at
 	}
 	gap(c.end)
-	fmt.Fprintf(s.h, " %x", inner.Sum(nil)) //nolint:errcheck // a hash takes all
+	fmt.Fprintf(s.h, " %x", inner.Sum(nil))
 	return nil
 }
 

@@ -44,7 +44,7 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 	}
 	c, err := Up(ctx, o)
 	if err != nil {
-		os.Remove(o.Dir) //nolint:errcheck // it is empty, and no reason of the failure
+		fsutil.TryRemove(o.Dir) // it is empty, and no reason of the failure
 		return nil, err
 	}
 	return &Attempt{config: c, binary: o.Binary}, nil

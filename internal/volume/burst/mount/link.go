@@ -232,6 +232,6 @@ func (l *link) write(q *calls.Request) {
 	stream := l.stream
 	l.mu.Unlock()
 	if stream != nil {
-		stream.Write(q.Encode()) //nolint:errcheck // it is sent again on the next connection
+		core.BestEffort(stream.Write(q.Encode())) // it is sent again on the next connection
 	}
 }

@@ -310,7 +310,7 @@ func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	defer lock.Unlock() //nolint:errcheck // its file goes
+	defer lock.Unlock()
 	s, err := burst.Inspect(c.Place)
 	if err != nil || !s.Drained || len(s.Conflicts) > 0 && !reported {
 		return false, err
@@ -336,7 +336,7 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
 	if err != nil {
 		return err
 	}
-	defer lock.Unlock() //nolint:errcheck // its file goes
+	defer lock.Unlock()
 	if there, err := fsutil.Exists(c.Place); err != nil {
 		return err
 	} else if there {

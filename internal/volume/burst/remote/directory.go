@@ -13,6 +13,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -145,7 +146,7 @@ func (t *Tree) Write(ctx context.Context, place string, ino uint64, c Content) (
 	}
 	defer func() {
 		if err != nil {
-			t.root.Unlink(name) //nolint:errcheck // the next try removes it, too
+			core.BestEffort(t.root.Unlink(name)) // the next try removes it, too
 		}
 	}()
 	defer f.Close()
@@ -454,7 +455,7 @@ func (t *Tree) RemoveRecord() error {
 	if err := t.root.Unlink(RecordName); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	t.root.Rmdir(Directory) //nolint:errcheck // something else may be in it
+	core.BestEffort(t.root.Rmdir(Directory)) // something else may be in it
 	return nil
 }
 

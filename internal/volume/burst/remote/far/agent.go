@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -158,8 +159,8 @@ func lock(ctx context.Context, q request) (func(), error) {
 	if err != nil {
 		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
 	}
-	fsutil.Flock(ctx, fd, unix.LOCK_EX) //nolint:errcheck // a file system without locks is used without
-	if ctx.Err() != nil {               // the connection was lost, and the agent of the next one may have done more
+	core.BestEffort(fsutil.Flock(ctx, fd, unix.LOCK_EX)) // a file system without locks is used without
+	if ctx.Err() != nil {                                // the connection was lost, and the agent of the next one may have done more
 		unix.Close(fd)
 		return nil, context.Cause(ctx)
 	}
