@@ -17,13 +17,16 @@ type Backoff struct {
 }
 
 // Wait pauses before the next try. The error is the cause of ctx, where that ended.
-func (b *Backoff) Wait(ctx context.Context) error {
+func (b *Backoff) Wait(ctx context.Context) error { return core.Sleep(ctx, b.Next()) }
+
+// Next returns the length of the next pause, for a caller which waits for more than its end.
+func (b *Backoff) Next() time.Duration {
 	if b.next == 0 {
 		b.next = b.First
 	}
 	pause := b.next - rand.N(b.next/5+1)
 	b.next = min(2*b.next, b.Longest)
-	return core.Sleep(ctx, pause)
+	return pause
 }
 
 // Reset makes the next pause the first again.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -66,31 +67,31 @@ func waiting(inbox string) ([]string, error) {
 // runs' own locks ensure that each has one controller, whatever happens here.
 func ServeOrLeave(ctx context.Context, store *state.Store, key string, ids []string, serve func(ctx context.Context, inbox string) error) error {
 	inbox := store.Supervisors().Dir(key)
-	for wait := firstLook; ; {
+	look := fsutil.Backoff{First: firstLook, Longest: longestLook}
+	for {
 		lock, err := store.Supervisors().Lock(key)
 		switch {
 		case core.IsKind(err, core.Busy):
 			if names, err := waiting(inbox); err != nil || !slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(names, id) }) {
 				return err
 			}
-			if err := core.Sleep(ctx, wait); err != nil {
+			if err := look.Wait(ctx); err != nil {
 				return err
 			}
-			wait = min(2*wait, longestLook)
 			continue
 		case err != nil:
 			return err
 		}
 		err = serve(ctx, inbox)
-		lock.Unlock() //nolint:errcheck // the process ends here anyway
+		lock.Unlock()
 		// A process that left a name just now waits for the lock, and may have ended
 		// since: so the inbox is read once more.
 		if names, nerr := waiting(inbox); err != nil || nerr != nil || len(names) == 0 {
 			// Should another take the lock of a file that has no name any more,
 			// there are two supervisors: the runs' locks keep them apart. A
 			// directory with a name in it stays.
-			os.Remove(filepath.Join(inbox, state.SupervisorLock)) //nolint:errcheck // it does no harm
-			os.Remove(inbox)                                      //nolint:errcheck // see above
+			fsutil.TryRemove(filepath.Join(inbox, state.SupervisorLock)) // it does no harm
+			fsutil.TryRemove(inbox)
 			return errors.Join(err, nerr)
 		}
 	}

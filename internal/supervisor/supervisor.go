@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -222,9 +223,11 @@ func (v *Supervisor) forget(ctx context.Context, id string) *state.Lock {
 // that is full, a connection that is lost. In the meantime the run has no controller, so
 // `bee supervise` tries it at once, except where it cannot read the run's secrets.
 func (v *Supervisor) controlToEnd(ctx context.Context, id string, r *supervised, lock *state.Lock) {
-	for wait := firstRetry; ; wait = min(2*wait, longestRetry) {
+	retry := fsutil.Backoff{First: firstRetry, Longest: longestRetry}
+	for {
+		wait := retry.Next()
 		err := core.Caught(func() error { return v.Control(ctx, id, r.stop, wait) })
-		lock.Unlock() //nolint:errcheck // it is free in any case
+		lock.Unlock()
 		if err == nil || ctx.Err() != nil {
 			return
 		}
@@ -233,7 +236,7 @@ func (v *Supervisor) controlToEnd(ctx context.Context, id string, r *supervised,
 			return
 		}
 		if again {
-			wait = firstRetry
+			retry.Reset()
 		}
 		if lock, err = v.Store.Locks().Acquire(id); err != nil {
 			return // another process has it, or the state directory is gone

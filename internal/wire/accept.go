@@ -6,6 +6,8 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
 // Gate takes the connections of a listener. It is the one place where they are
@@ -51,7 +53,7 @@ func (g *Gate) Serve(l net.Listener, handle func(c net.Conn, known func() bool))
 	if g.Most > 0 {
 		room = make(chan struct{}, g.Most)
 	}
-	pause := firstAcceptPause
+	pause := fsutil.Backoff{First: firstAcceptPause, Longest: longestAcceptPause}
 	for {
 		if room != nil {
 			room <- struct{}{}
@@ -68,11 +70,10 @@ func (g *Gate) Serve(l net.Listener, handle func(c net.Conn, known func() bool))
 			if room != nil {
 				<-room
 			}
-			time.Sleep(pause)
-			pause = min(2*pause, longestAcceptPause)
+			time.Sleep(pause.Next())
 			continue
 		}
-		pause = firstAcceptPause
+		pause.Reset()
 		s := g.enter(c)
 		go func() {
 			handle(c, func() bool { return g.admit(s) })

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/supervisor"
@@ -171,7 +172,9 @@ func awaitEnd(ctx context.Context, s *workspace.Session, run state.Run) (state.R
 		tries   int
 		last    int64
 	)
-	for wait := time.Millisecond; !run.State.Final(); wait = min(2*wait, 200*time.Millisecond) {
+	look := fsutil.Backoff{First: time.Millisecond, Longest: 200 * time.Millisecond}
+	for !run.State.Final() {
+		wait := look.Next()
 		if err := core.Sleep(ctx, wait); err != nil {
 			return run, err
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
@@ -18,13 +19,13 @@ var errNotListed = errors.New("EC2 does not list it yet")
 
 // settled repeats a call while EC2 does not know a group that was just made.
 func settled(ctx context.Context, call func() error) error {
-	pause := 200 * time.Millisecond
-	for begun := time.Now(); ; pause = min(2*pause, 2*time.Second) {
+	pause := fsutil.Backoff{First: 200 * time.Millisecond, Longest: 2 * time.Second}
+	for begun := time.Now(); ; {
 		err := call()
 		if codeOf(err) != "InvalidGroup.NotFound" && !errors.Is(err, errNotListed) || time.Since(begun) > settleTime {
 			return err
 		}
-		if werr := core.Sleep(ctx, pause); werr != nil {
+		if werr := pause.Wait(ctx); werr != nil {
 			return werr
 		}
 	}

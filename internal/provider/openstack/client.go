@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/gophercloud/gophercloud/v2"
 )
 
@@ -45,12 +46,13 @@ func (c *client) login(ctx context.Context) (*session, error) {
 		return c.session, nil
 	}
 	var err error
+	pause := pauses()
 	for try := 1; ; try++ {
 		c.session, err = login(ctx, c.name, c.region)
 		if try == tries || !core.IsKind(err, core.Transient) {
 			return c.session, err
 		}
-		if err := core.Sleep(ctx, time.Duration(try)*pause); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -65,8 +67,10 @@ func (c *client) forget(old *session) {
 	}
 }
 
-// pause is the first pause before a call is made again.
-const pause = 300 * time.Millisecond
+// pauses are those before a call is made again.
+func pauses() fsutil.Backoff {
+	return fsutil.Backoff{First: 300 * time.Millisecond, Longest: 5 * time.Second}
+}
 
 // Methods of calls.
 const (
@@ -79,7 +83,7 @@ const (
 // call makes a call to a service, and decodes its answer where into is not nil. It is made again where its error
 // passes, with pauses; one that makes something only where it was not carried out.
 func (c *client) call(ctx context.Context, service, method, path string, body, into any) error {
-	renewed := false
+	renewed, pause := false, pauses()
 	for try := 1; ; try++ {
 		s, err := c.login(ctx)
 		if err != nil {
@@ -104,7 +108,7 @@ func (c *client) call(ctx context.Context, service, method, path string, body, i
 		if try >= tries || !core.IsKind(err, core.Transient) || method == post && status != http.StatusTooManyRequests {
 			return err
 		}
-		if err := core.Sleep(ctx, pause<<(try-1)); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
 	}

@@ -186,6 +186,7 @@ func (a *account) Admit(ctx context.Context, group string, from []string) error 
 // admit adds a rule to a group, which may have it. A repeated call is one with no effect.
 func (a *account) admit(ctx context.Context, group string, rule map[string]any) error {
 	rule["direction"], rule["security_group_id"] = "ingress", group
+	pause := pauses()
 	for try := 1; ; try++ {
 		err := a.call(ctx, network, post, "security-group-rules", map[string]any{"security_group_rule": rule}, nil)
 		switch {
@@ -194,7 +195,7 @@ func (a *account) admit(ctx context.Context, group string, rule map[string]any) 
 		case try == tries, !core.IsKind(err, core.Transient):
 			return err
 		}
-		if err := core.Sleep(ctx, pause); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
 	}

@@ -201,8 +201,8 @@ func (a *account) built(ctx context.Context, o cloud.Order) error {
 	if most == 0 {
 		most = cloud.DefaultBoot
 	}
-	rest := pause
-	for begun := time.Now(); ; rest = min(2*rest, 5*time.Second) {
+	rest := pauses()
+	for begun := time.Now(); ; {
 		machines, err := a.launched(ctx, o.Token)
 		if err != nil {
 			return err
@@ -232,7 +232,7 @@ func (a *account) built(ctx context.Context, o cloud.Order) error {
 				Kind: core.Transient, Op: "rent", Object: o.Offer.String(), Err: cause, Remedy: "`boot:` at the site allows more time.",
 			}, a.endAll(ctx, o.Token))
 		}
-		if err := core.Sleep(ctx, rest); err != nil {
+		if err := rest.Wait(ctx); err != nil {
 			return err
 		}
 	}
@@ -240,6 +240,7 @@ func (a *account) built(ctx context.Context, o cloud.Order) error {
 
 // endAll ends all machines of a request, and waits until none is listed.
 func (a *account) endAll(ctx context.Context, token string) error {
+	rest := pauses()
 	for begun := time.Now(); ; {
 		machines, err := a.launched(ctx, token)
 		if err != nil {
@@ -263,7 +264,7 @@ func (a *account) endAll(ctx context.Context, token string) error {
 		if time.Since(begun) > endTime {
 			return &core.Error{Kind: core.Transient, Op: "end machines", Object: strings.Join(left, ", "), Err: fmt.Errorf("they are there after %s", endTime), Remedy: "A later `bee` command continues."}
 		}
-		if err := core.Sleep(ctx, pause); err != nil {
+		if err := rest.Wait(ctx); err != nil {
 			return err
 		}
 	}
