@@ -152,6 +152,39 @@ func TestBackoff(t *testing.T) {
 	})
 }
 
+func TestCreate(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "name")
+	if err := os.WriteFile(name, []byte("old"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		commits bool
+		then    string
+	}{{false, "old"}, {true, "new"}} {
+		f, err := Create(name, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.Write([]byte("new")); err != nil {
+			t.Fatal(err)
+		}
+		if c.commits {
+			if err := f.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f.Discard()
+		raw, err := os.ReadFile(name)
+		if err != nil || string(raw) != c.then {
+			t.Errorf("it has %q, %v, in place of %q", raw, err, c.then)
+		}
+		if entries, err := os.ReadDir(dir); err != nil || len(entries) != 1 {
+			t.Errorf("%d files in place of one: %v", len(entries), err)
+		}
+	}
+}
+
 func TestWriteFileReplacesALink(t *testing.T) {
 	dir := t.TempDir()
 	other, name := filepath.Join(dir, "other"), filepath.Join(dir, "name")

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/google/renameio/v2"
 )
 
@@ -13,13 +14,46 @@ import (
 // had before. The data go to a new file beside it, which takes its place; the file, then
 // the directory are synced. A link at name is replaced.
 func WriteFile(name string, data []byte, mode fs.FileMode) error {
-	// Without a directory of its own for temporary files, renameio tries out two more.
-	err := renameio.WriteFile(name, data, mode, renameio.WithTempDir(filepath.Dir(name)))
+	f, err := Create(name, mode)
 	if err != nil {
 		return err
 	}
-	return SyncDir(filepath.Dir(name))
+	defer f.Discard()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Commit()
 }
+
+// NewFile is the file of a WriteFile whose data come in pieces.
+type NewFile struct {
+	file *renameio.PendingFile
+	name string
+}
+
+// Create begins a WriteFile. The caller writes the data, and ends with Commit or Discard.
+func Create(name string, mode fs.FileMode) (*NewFile, error) {
+	// Without a directory of its own for temporary files, renameio tries out two more.
+	f, err := renameio.NewPendingFile(name, renameio.WithTempDir(filepath.Dir(name)), renameio.WithPermissions(mode), renameio.WithExistingPermissions())
+	if err != nil {
+		return nil, err
+	}
+	return &NewFile{f, name}, nil
+}
+
+// Write implements io.Writer.
+func (n *NewFile) Write(b []byte) (int, error) { return n.file.Write(b) }
+
+// Commit gives the file its name.
+func (n *NewFile) Commit() error {
+	if err := n.file.CloseAtomicallyReplace(); err != nil {
+		return err
+	}
+	return SyncDir(filepath.Dir(n.name))
+}
+
+// Discard removes the file. After Commit it does nothing.
+func (n *NewFile) Discard() { core.BestEffort(n.file.Cleanup()) }
 
 // Rename moves a file or directory, and syncs the directories that the names are in.
 func Rename(from, to string) error {

@@ -54,11 +54,13 @@ func (w *workplace) path(name string) string { return filepath.Join(w.dir, name)
 
 // end removes the workplace with what is still in it.
 func (w *workplace) end() {
-	fsutil.RemoveAll(w.dir) //nolint:errcheck // a sweep finds it, for its lock is free
+	fsutil.TryRemoveAll(w.dir) // a sweep finds it, for its lock is free
 	w.lock.Close()
 }
 
-// publish writes a small file in one step.
+// publish writes a small file in one step. Unlike fsutil.WriteFile it leaves what a killed
+// process had begun in a workplace, which the sweep finds, and not among the files of the
+// cache.
 func (d directory) publish(path string, content []byte) error {
 	w, err := d.newWorkplace()
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"io"
 	"os"
-	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
@@ -63,18 +63,17 @@ func (a *Commands) saveToOutput(object string, save func(io.Writer) error) error
 
 // saveToFile writes a file whole, or not at all.
 func saveToFile(file string, save func(io.Writer) error) error {
-	f, err := os.CreateTemp(filepath.Dir(file), ".bee-save-")
+	f, err := fsutil.Create(file, 0o644)
 	if err != nil {
 		return &core.Error{Kind: core.Permanent, Op: "save image", Object: file, Err: err, Remedy: "Name a file in a directory in which you may write."}
 	}
-	defer os.Remove(f.Name()) // which fails once it has its name
+	defer f.Discard()
 	b := bufio.NewWriter(f)
-	err = save(b)
-	if err == nil {
-		err = errors.Join(b.Flush(), f.Chmod(0o644), f.Sync())
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
+	if err := save(b); err != nil {
 		return err
 	}
-	return os.Rename(f.Name(), file)
+	if err := b.Flush(); err != nil {
+		return err
+	}
+	return f.Commit()
 }

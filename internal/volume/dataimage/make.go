@@ -71,10 +71,10 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	if err := f.Sync(); err != nil {
 		return fileError("make data image", file, err)
 	}
-	if err := os.Rename(f.Name(), file); err != nil {
+	if err := fsutil.Rename(f.Name(), file); err != nil {
 		return fileError("make data image", file, err)
 	}
-	return fsutil.SyncDir(filepath.Dir(file))
+	return nil
 }
 
 // unfinishedPrefix begins the names of images that are being made.
@@ -87,14 +87,14 @@ func unfinished(dir string) (*os.File, error) {
 	for _, name := range old {
 		if f, err := os.OpenFile(name, os.O_RDWR|unix.O_NOFOLLOW, 0); err == nil {
 			if fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) == nil {
-				os.Remove(name) //nolint:errcheck // tried again by the next one
+				fsutil.TryRemove(name) // tried again by the next one
 			}
 			f.Close()
 		}
 	}
 	f, err := os.CreateTemp(dir, unfinishedPrefix)
 	if err == nil {
-		fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX) //nolint:errcheck // where locks are unknown, nobody finds it free
+		core.BestEffort(fsutil.TryFlock(int(f.Fd()), unix.LOCK_EX)) // where locks are unknown, nobody finds it free
 	}
 	return f, err
 }
