@@ -168,10 +168,11 @@ func (n *Notifier) Serve(ctx context.Context) error {
 	short, stop := context.WithTimeout(ctx, lockTime)
 	defer stop()
 	lock, err := fsutil.LockFile(short, filepath.Join(dir, lockName))
-	if short.Err() != nil || errors.Is(err, fs.ErrNotExist) {
+	switch {
+	case err == nil:
+	case short.Err() != nil, errors.Is(err, fs.ErrNotExist):
 		return nil
-	}
-	if err != nil {
+	default:
 		return err
 	}
 	defer lock.Unlock()

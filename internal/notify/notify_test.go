@@ -338,6 +338,19 @@ func TestARunThatWasRemoved(t *testing.T) {
 }
 
 // TestDamagedProgress counts as none.
+// TestALockThatCameAtTheEndIsReleased: else this process would keep others from sending.
+func TestALockThatCameAtTheEndIsReleased(t *testing.T) {
+	n := notifierOf(t, state.Run{State: state.Running})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := n.Serve(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if free, err := Unattended(n.Store); err != nil || !slices.Equal(free, []string{run}) {
+		t.Errorf("free are %q, %v; want %q", free, err, run)
+	}
+}
+
 func TestDamagedProgress(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, progressName), []byte(`{"receivers":[{"done":"x`), 0o600); err != nil {
