@@ -141,5 +141,5 @@ func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r nodecall.Exe
 		return err
 	}
 	defer peer.Close()
-	return execute.Pass(ctx, s, peer, r, rank)
+	return execute.Relay(ctx, s, peer, r, rank)
 }

@@ -25,7 +25,7 @@ func (n *node) handleExec(ctx context.Context, c rpc.Caller, r nodecall.ExecRequ
 		return err
 	}
 	if rank != n.config.Rank {
-		return n.passExec(ctx, a, r, rank)
+		return n.relayExec(ctx, a, r, rank)
 	}
 	if b == nil {
 		return &core.Error{Kind: core.NotFound, Op: "start in the container of", Object: n.config.Host.Name, Err: errors.New("it does not run (yet, or any more)"), Remedy: container.NotUp}
@@ -36,11 +36,11 @@ func (n *node) handleExec(ctx context.Context, c rpc.Caller, r nodecall.ExecRequ
 	return b.Serve(ctx, a, r)
 }
 
-// passExec joins the caller's stream with one to the right node.
-func (n *node) passExec(ctx context.Context, a rpc.Answer[rpc.None], r nodecall.ExecRequest, rank int) error {
+// relayExec joins the caller's stream with one to the right node.
+func (n *node) relayExec(ctx context.Context, a rpc.Answer[rpc.None], r nodecall.ExecRequest, rank int) error {
 	p, err := n.pool.Peer(ctx, rank)
 	if err != nil {
 		return err
 	}
-	return execute.Pass(ctx, a, p, r, rank)
+	return execute.Relay(ctx, a, p, r, rank)
 }

@@ -74,6 +74,22 @@ func TestWordsOfCode(t *testing.T) {
 	}
 }
 
+// moods are names of files that say nothing of what is in them.
+var moods = []string{
+	"again", "anew", "aside", "away", "behind", "beside", "elsewhere", "further", "gone", "heard", "heed", "held", "inherit", "insist",
+	"left", "needless", "pass", "said", "standing", "straight", "unread", "vain", "ways", "without",
+}
+
+// TestFilesHaveNouns: a file is named after what it contains.
+func TestFilesHaveNouns(t *testing.T) {
+	for file := range goFiles(t) {
+		name := strings.TrimSuffix(strings.TrimSuffix(filepath.Base(file), ".go"), "_test")
+		if slices.Contains(moods, name) {
+			t.Errorf("%s: name it after a noun of what it contains", file)
+		}
+	}
+}
+
 // TestDocCommentsBeginWithTheName: as Go's own do, so that they are found and read alike.
 func TestDocCommentsBeginWithTheName(t *testing.T) {
 	found := 0

@@ -44,7 +44,7 @@ func (c *Copier) fromBefore(store driver.Checkpoints) driver.Checkpoints {
 	if from == nil || to == nil || c.Job.Store != "" { // which has ways of its own
 		return store
 	}
-	return passedOn{lent, transfer.Route{From: from, To: to, FromName: before.Site, ToName: c.Site.Name}}
+	return directRestore{lent, transfer.Route{From: from, To: to, FromName: before.Site, ToName: c.Site.Name}}
 }
 
 // lentStore is a store whose newest checkpoint the attempt before has still, too.

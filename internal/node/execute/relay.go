@@ -9,9 +9,9 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 )
 
-// Pass has a peer, which is a rank's, start the command that a caller asks for,
+// Relay has a peer, which is a rank's, start the command that a caller asks for,
 // and joins the two streams until one of them ends.
-func Pass(ctx context.Context, caller rpc.Answer[rpc.None], peer *rpc.Peer, r nodecall.ExecRequest, rank int) error {
+func Relay(ctx context.Context, caller rpc.Answer[rpc.None], peer *rpc.Peer, r nodecall.ExecRequest, rank int) error {
 	r.Host, r.Rank = "", rank
 	far, _, err := rpc.Open(ctx, peer, nodecall.CallExec, r)
 	if err != nil {

@@ -10,14 +10,14 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// passedOn is a store whose newest checkpoint is on another site, too.
-type passedOn struct {
+// directRestore is a store whose newest checkpoint is on another site, too.
+type directRestore struct {
 	lentStore
 	route transfer.Route
 }
 
 // Restore implements driver.Checkpoints.
-func (s passedOn) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
+func (s directRestore) Restore(ctx context.Context, k driver.Checkpoint, to driver.Sink) error {
 	t := to.(transfer.Tree)
 	if !Last(k, s.before.Attempt) || k.Manifest.Bytes < cmp.Or(s.c.ReuseFrom, reuseFrom) {
 		return s.Checkpoints.Restore(ctx, k, t)
@@ -26,7 +26,7 @@ func (s passedOn) Restore(ctx context.Context, k driver.Checkpoint, to driver.Si
 		if t.Direct() == nil {
 			return s.fromStore(ctx, k, t)
 		}
-		err := s.pass(ctx, k, t)
+		err := s.transfer(ctx, k, t)
 		if err == nil || core.IsKind(err, core.Lost) || ctx.Err() != nil {
 			return err
 		}
@@ -35,8 +35,8 @@ func (s passedOn) Restore(ctx context.Context, k driver.Checkpoint, to driver.Si
 	})
 }
 
-// pass transfers the tree directly, and compares it.
-func (s passedOn) pass(ctx context.Context, k driver.Checkpoint, t transfer.Tree) error {
+// transfer copies the tree directly, and compares it.
+func (s directRestore) transfer(ctx context.Context, k driver.Checkpoint, t transfer.Tree) error {
 	in, err := t.Receive(ctx)
 	if err != nil {
 		return err
