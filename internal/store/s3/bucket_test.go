@@ -1,7 +1,11 @@
 package s3
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 )
 
@@ -79,4 +84,75 @@ func BenchmarkABucket(b *testing.B) {
 		stored += size
 	}
 	b.ReportMetric(float64(stored)/(1<<30), "GiB-stored")
+}
+
+// directory is a directory whose files are the objects, so that packs are compared with the
+// plain files of a store in a directory, on the same disk and without a server.
+type directory string
+
+func (d directory) at(name string) string { return filepath.Join(string(d), name) }
+
+func (d directory) Put(_ context.Context, name string, data []byte) error {
+	if err := os.MkdirAll(filepath.Dir(d.at(name)), 0o700); err != nil {
+		return err
+	}
+	return fsutil.WriteFile(d.at(name), data, 0o600)
+}
+
+func (d directory) Get(_ context.Context, name string, from, length int64) ([]byte, error) {
+	f, err := os.Open(d.at(name))
+	if err != nil {
+		return nil, &core.Error{Kind: core.NotFound, Err: err}
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if from < 0 {
+		from = max(0, info.Size()+from)
+	}
+	if length == 0 {
+		length = info.Size()
+	}
+	return io.ReadAll(io.NewSectionReader(f, from, length))
+}
+
+func (d directory) List(_ context.Context, prefix string) (map[string]int64, error) {
+	found := map[string]int64{}
+	err := filepath.WalkDir(string(d), func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(string(d), path)
+		if err == nil && strings.HasPrefix(name, prefix) {
+			var info fs.FileInfo
+			if info, err = e.Info(); err == nil {
+				found[name] = info.Size()
+			}
+		}
+		return err
+	})
+	return found, err
+}
+
+func (d directory) Tops(context.Context) (names []string, err error) {
+	entries, err := os.ReadDir(string(d))
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names, err
+}
+
+func (d directory) Delete(_ context.Context, names []string) (err error) {
+	for _, name := range names {
+		err = errors.Join(err, os.RemoveAll(d.at(name)))
+	}
+	return err
+}
+
+// BenchmarkPacksInADirectory is to be compared with BenchmarkADirectory of plain files.
+func BenchmarkPacksInADirectory(b *testing.B) {
+	dir := b.TempDir()
+	drivertest.BenchStore(b, New(dir, directory(dir)))
 }
