@@ -24,6 +24,8 @@ const (
 	maxSnapshot = 1 << 30
 	maxBytes    = 1 << 60
 	maxMatches  = 1 << 20
+	maxLeft     = 1 << 10
+	maxWord     = 40
 	maxPath     = 64 << 10
 	maxCores    = 1 << 20
 	maxSpan     = 100 * 365 * 24 * time.Hour
@@ -114,7 +116,10 @@ func (r *Result) Check(asked Asked) error {
 		number(&no, "index of an output", o.Index, 0, asked.Outputs-1)
 		number(&no, "bytes of an output", o.Bytes, 0, maxBytes)
 		number(&no, "length of an output's path", len(o.Path), 1, maxPath) // where it leads is for who fetches it to see
+		number(&no, "length of the path of what travels", len(o.From), 0, maxPath)
 	}
+	no.answer(r.Answer)
+	no.left(r.Left)
 	no.runtimes(r.Runtimes, asked)
 	number(&no, "number of nodes", len(r.Nodes), 0, asked.Nodes)
 	seen := make(map[int]bool, len(r.Nodes))
@@ -130,6 +135,21 @@ func (r *Result) Check(asked Asked) error {
 	r.Message, r.Remedy = core.Printable(r.Message, maxMessage), core.Printable(r.Remedy, maxMessage)
 	no.unless(r.Host == "" || core.IsHost(r.Host), "host is %q, expected a name", core.Printable(r.Host, 80))
 	return no.refused("result")
+}
+
+// answer refuses what no job of ours has ended with.
+func (r *refusal) answer(a core.Answer) {
+	known := []core.Answer{"", core.AnswerWrote, core.AnswerDied, core.AnswerNothing}
+	r.unless(slices.Contains(known, a), "answer is %q, expected one of %q", core.Printable(string(a), maxWord), known)
+}
+
+// left refuses a list that no head of ours reports of what stays in the volume.
+func (r *refusal) left(list []LeftBehind) {
+	number(r, "number of outputs that stay behind", len(list), 0, maxLeft)
+	for i := range list {
+		number(r, "length of the path of an output that stays behind", len(list[i].Path), 1, maxPath)
+		list[i].Why = core.Printable(list[i].Why, maxWord)
+	}
 }
 
 // node refuses what a node cannot have reported; seen are the ranks that have.

@@ -72,6 +72,12 @@ func TestCheckResult(t *testing.T) {
 		"a phase of an age":      {`{"phases":{"run":9223372036854775807}}`, false},
 		"an end before time":     {`{"ended":"0300-01-01T00:00:00Z"}`, false},
 		"a negative snapshot":    {`{"continue":true,"snapshot":-3}`, false},
+		"an answer":              {`{"answer":"died"}`, true},
+		"an unknown answer":      {`{"answer":"\u001b[2J"}`, false},
+		"an output left behind":  {`{"left":[{"path":"/work/a","why":"loop"}]}`, true},
+		"nothing left behind":    {`{"left":[{"why":"loop"}]}`, false},
+		"too much left behind":   {`{"left":[` + strings.Repeat(`{"path":"/work/a"},`, maxLeft) + `{"path":"/work/a"}]}`, false},
+		"a path without an end":  {`{"outputs":[{"index":0,"path":"volume/a","from":"` + strings.Repeat("x", maxPath+1) + `"}]}`, false},
 	} {
 		var r Result
 		if err := json.Unmarshal([]byte(c.result), &r); err != nil {
