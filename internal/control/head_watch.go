@@ -172,10 +172,10 @@ func (w *headWatch) watch(ctx context.Context, head Head, after, offset *int64) 
 	go w.rec.of.guard(func() {
 		defer close(drained)
 		if w.rec.of.c.Output != nil {
-			head.Output(ctx, *offset, true, func(f tasklog.Frame) error { //nolint:errcheck // what is missing is read from the fetched log
+			core.BestEffort(head.Output(ctx, *offset, true, func(f tasklog.Frame) error { // what is missing is read from the fetched log
 				*offset = f.Next
 				return w.rec.of.c.Output(f)
-			})
+			}))
 		}
 	})
 	passed := make(chan struct{})

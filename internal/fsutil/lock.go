@@ -32,7 +32,7 @@ func LockFile(ctx context.Context, path string) (*Lock, error) {
 		case err = <-got:
 		case <-ctx.Done():
 			go func() {
-				<-got //nolint:errcheck // the lock is not wanted any more
+				core.BestEffort(<-got) // the lock is not wanted any more
 				f.Close()
 			}()
 			return nil, context.Cause(ctx)

@@ -156,7 +156,7 @@ func (b *build) tag(key string) string {
 
 // buildWith has a program of this host make the archive.
 func buildWith(ctx context.Context, tool, file, tag, archive string, b spec.Build, o PullOptions) error {
-	defer exec.Command(tool, "rmi", tag).Run() //nolint:errcheck,noctx // what it keeps of it is not needed any more
+	defer func() { core.BestEffort(exec.Command(tool, "rmi", tag).Run()) }() //nolint:noctx // what it keeps of it is not needed any more
 	for _, argv := range dockerfileCommands(tool, file, tag, archive, b, o.Platform) {
 		o.Progress(argv[0]+" "+argv[1]+" "+file, 0, 0)
 		if err := run(ctx, b.Context, argv, nil, o); err != nil {

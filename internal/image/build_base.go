@@ -88,7 +88,7 @@ func (b *build) lend(ctx context.Context, tool, ref string, i core.Image) (undo 
 	var names []string
 	undo = func() {
 		for _, n := range names {
-			exec.Command(tool, "rmi", n).Run() //nolint:errcheck,noctx // what is built on it keeps its layers
+			core.BestEffort(exec.Command(tool, "rmi", n).Run()) //nolint:noctx // what is built on it keeps its layers
 		}
 		lock.Close()
 	}

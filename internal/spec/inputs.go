@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"golang.org/x/sys/unix"
 )
@@ -20,7 +21,7 @@ var errUnsized = errors.New("its file system does not report its size")
 // inputHere finds what of an input, which is there, cannot be read.
 func (t *Draft) inputHere(at, name string) {
 	entries := 0
-	inputTree(name, func(r *fsutil.Root, below string, info fs.FileInfo, err error) error { //nolint:errcheck // each is reported
+	core.BestEffort(inputTree(name, func(r *fsutil.Root, below string, info fs.FileInfo, err error) error { // each is reported
 		if entries++; entries > inputEntries {
 			return fs.SkipAll
 		}
@@ -36,7 +37,7 @@ func (t *Draft) inputHere(at, name string) {
 			t.report.at(at, "", "%s: %v", at, err)
 		}
 		return fs.SkipAll
-	})
+	}))
 }
 
 // inputTree visits what an input means, and all below it, over no link but its own.

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"slices"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 )
 
@@ -47,7 +48,7 @@ func (m *matching) add(name string) {
 	if err != nil { // it leads out, or nowhere
 		return
 	}
-	m.root.Walk(target, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what cannot be read is not there
+	core.BestEffort(m.root.Walk(target, func(name string, info fs.FileInfo, err error) error { // what cannot be read is not there
 		switch {
 		case err != nil:
 			return nil // see above
@@ -62,7 +63,7 @@ func (m *matching) add(name string) {
 			}
 		}
 		return nil
-	})
+	}))
 }
 
 // file lists a name, and reports whether it is new.

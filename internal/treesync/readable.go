@@ -10,7 +10,7 @@ import (
 // MakeReadable allows the owner of a tree to read all of it, as far as that is us;
 // links are left alone.
 func MakeReadable(root *fsutil.Root, name string) {
-	root.Walk(name, func(name string, info fs.FileInfo, err error) error { //nolint:errcheck // what stays shut is reported by its reader
+	core.BestEffort(root.Walk(name, func(name string, info fs.FileInfo, err error) error { // what stays shut is reported by its reader
 		if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
 			return nil // see above
 		}
@@ -22,5 +22,5 @@ func MakeReadable(root *fsutil.Root, name string) {
 			core.BestEffort(root.Chmod(name, mode|more))
 		}
 		return nil
-	})
+	}))
 }

@@ -56,12 +56,12 @@ func SendOver(ctx context.Context, w io.Writer, path string, known *Known, progr
 // ctx ends.
 func Size(ctx context.Context, path string) int64 {
 	total := int64(0)
-	eachBelow(path, func(_ *fsutil.Root, _ string, info fs.FileInfo, err error) error { //nolint:errcheck // it is only to choose sizes by
+	core.BestEffort(eachBelow(path, func(_ *fsutil.Root, _ string, info fs.FileInfo, err error) error { // it is only to choose sizes by
 		if err == nil && info.Mode().IsRegular() {
 			total += info.Size()
 		}
 		return ctx.Err()
-	})
+	}))
 	return total
 }
 

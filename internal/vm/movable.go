@@ -48,7 +48,7 @@ func newMovable(c *container, b boot, sums map[string]string) *movable {
 		}
 		return digests(disks)
 	})
-	go m.sums() //nolint:errcheck // the caller that saves the guest, which shall not wait for it, notices
+	go func() { core.BestEffort(m.sums()) }() // the caller that saves the guest, which shall not wait for it, notices
 	go func() {
 		<-c.machine.Done()
 		m.mu.Lock()

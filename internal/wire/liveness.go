@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/hashicorp/yamux"
 )
 
@@ -100,7 +101,7 @@ func keepAlive(session *yamux.Session, heard *listened, every time.Duration, sil
 		if missed++; heard.any.Swap(false) {
 			missed = 0
 		}
-		go session.Ping() //nolint:errcheck // no answer is waited for
+		go func() { core.BestEffort(session.Ping()) }() // no answer is waited for
 	}
 	session.Close()
 }

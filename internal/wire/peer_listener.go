@@ -171,9 +171,9 @@ const unheard = 2 * time.Minute
 // the kernel alone would find out after a quarter of an hour.
 func tolerant(c net.Conn) net.Conn {
 	if raw, err := c.(*tls.Conn).NetConn().(*net.TCPConn).SyscallConn(); err == nil { // both are made here
-		raw.Control(func(fd uintptr) { //nolint:errcheck // then it is as the kernel has it
+		core.BestEffort(raw.Control(func(fd uintptr) { // then it is as the kernel has it
 			core.BestEffort(unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(unheard.Milliseconds())))
-		})
+		}))
 	}
 	return c
 }

@@ -4,6 +4,8 @@ import (
 	"os"
 	"syscall"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/procid"
 )
 
 // small compares a program that does nothing, in one and the same image.
@@ -50,7 +52,7 @@ func (b *bench) dockerRun(rounds int) (time.Duration, error) {
 		}
 		defer func() {
 			daemon.Process.Signal(syscall.SIGTERM)
-			daemon.Wait() //nolint:errcheck // ended by us
+			procid.Reap(daemon) // ended by us
 			syscall.Unmount(b.dir+"/docker-exec/netns/default", syscall.MNT_DETACH)
 		}()
 		b.env = append(b.env, "DOCKER_HOST="+socket)

@@ -3,6 +3,8 @@ package main
 import (
 	"net"
 	"syscall"
+
+	"github.com/bee-hpc/bee/internal/procid"
 )
 
 // freeAddress is one of loopback at which nobody listens.
@@ -22,5 +24,5 @@ func (b *bench) serve(args ...string) (stop func(), err error) {
 	if err := c.Start(); err != nil {
 		return nil, err
 	}
-	return func() { c.Process.Kill(); c.Wait() }, nil //nolint:errcheck // it ends now
+	return func() { c.Process.Kill(); procid.Reap(c) }, nil // it ends now
 }

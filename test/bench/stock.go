@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -118,7 +119,7 @@ func (g guestBench) stockStart(tree, disk string) (time.Duration, error) {
 	if err := c.Start(); err != nil {
 		return 0, err
 	}
-	defer func() { c.Process.Kill(); c.Wait() }() //nolint:errcheck // it is ours
+	defer func() { c.Process.Kill(); procid.Reap(c) }() // it is ours
 	for {
 		text, _ := os.ReadFile(console)
 		if bytes.Contains(text, []byte(isReady)) {

@@ -72,7 +72,7 @@ func inputBytes(job *spec.Job) (n int64) {
 		if file == "" || strings.Contains(file, "://") {
 			continue
 		}
-		filepath.WalkDir(file, func(_ string, e fs.DirEntry, err error) error { //nolint:errcheck // what cannot be read counts nothing
+		core.BestEffort(filepath.WalkDir(file, func(_ string, e fs.DirEntry, err error) error { // what cannot be read counts nothing
 			if err != nil {
 				return nil // see above
 			}
@@ -80,7 +80,7 @@ func inputBytes(job *spec.Job) (n int64) {
 				n += info.Size()
 			}
 			return nil
-		})
+		}))
 	}
 	return n
 }

@@ -39,7 +39,7 @@ func RawTerminal() (restore func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	return func() { term.Restore(fd, before) }, nil //nolint:errcheck // the terminal may be gone
+	return func() { core.BestEffort(term.Restore(fd, before)) }, nil // the terminal may be gone
 }
 
 // Resizes gets a value when the size of this process's terminal has changed, until stop is

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 )
 
@@ -25,7 +26,7 @@ func (s *Site) StoreOf(ctx context.Context, checkpoints driver.Checkpoints, open
 	if err := shared.Mark(ctx, mark); err != nil {
 		return nil, err
 	}
-	defer shared.Unmark(context.WithoutCancel(ctx), mark) //nolint:errcheck // an empty file
+	defer func() { core.BestEffort(shared.Unmark(context.WithoutCancel(ctx), mark)) }() // an empty file
 	if sees, err := far.Sees(ctx, filepath.Join(shared.Path(), mark)); err != nil || !sees {
 		return s.direct(checkpoints, opened), nil // the other route reports what is wrong
 	}

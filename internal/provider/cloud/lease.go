@@ -284,7 +284,7 @@ func (l *lease) prolong(ctx context.Context, host int) (end func()) {
 		if time.Until(l.r.Expires) < prolongBefore {
 			ctx, cancel := context.WithTimeout(ctx, answerTime)
 			defer cancel()
-			l.p.s.Reach.Output(ctx, c, c.Addresses[host], prolongCommand) //nolint:errcheck // see above
+			core.BestEffort(l.p.s.Reach.Output(ctx, c, c.Addresses[host], prolongCommand))
 		}
 	}
 	ask()

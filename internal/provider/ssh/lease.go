@@ -98,7 +98,7 @@ func (l *lease) share(ctx context.Context) error {
 	if err := l.order(ctx, 0, callMark, fill); err != nil {
 		return err
 	}
-	defer l.order(ctx, 0, callUnmark, fill) //nolint:errcheck // it goes with the directory
+	defer func() { core.BestEffort(l.order(ctx, 0, callUnmark, fill)) }() // it goes with the directory
 	sees, errs := make([]bool, len(l.hosts)), make([]error, len(l.hosts))
 	l.p.each(len(l.hosts), func(i int) { sees[i], errs[i] = about(ctx, l, i, callSees, fill) })
 	if err := errors.Join(errs...); err != nil || slices.Contains(sees, false) {

@@ -198,7 +198,7 @@ func (p *Process) Wait(ctx context.Context) error {
 }
 
 // Note adds to what LastOutput reports.
-func (p *Process) Note(text string) { writer{p}.Write([]byte(text + "\n")) } //nolint:errcheck // it cannot fail
+func (p *Process) Note(text string) { core.BestEffort(writer{p}.Write([]byte(text + "\n"))) } // it cannot fail
 
 // LastOutput is what QEMU and the guest printed last, for people.
 func (p *Process) LastOutput() string {

@@ -65,7 +65,7 @@ func (m *Monitor) SaveState(ctx context.Context, w io.Writer) error {
 	case err = <-copied:
 	case <-ctx.Done():
 		r.Close()
-		<-copied //nolint:errcheck // it was cut short
+		core.BestEffort(<-copied) // it was cut short
 		err = context.Cause(ctx)
 	}
 	return err

@@ -101,7 +101,7 @@ func (c Config) Start(binary, command string) error {
 		return err
 	}
 	raw, err := io.ReadAll(io.LimitReader(from, 1<<20))
-	go p.Wait() //nolint:errcheck // it is no zombie while we live
+	go func() { core.BestEffort(p.Wait()) }() // it is no zombie while we live
 	if err != nil {
 		return err
 	}

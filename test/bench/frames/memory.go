@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -126,7 +127,7 @@ func memoryOf(span time.Duration) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { c.Process.Kill(); c.Wait() }() //nolint:errcheck // it is ours
+	defer func() { c.Process.Kill(); procid.Reap(c) }() // it is ours
 	in := json.NewDecoder(out)
 	var to invitation
 	if err := in.Decode(&to); err != nil {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fabric"
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 )
 
@@ -186,7 +187,7 @@ func vde() ([]end, func(), error) {
 		closeAll(ends)
 		in.Close()
 		c.Process.Kill()
-		c.Wait() //nolint:errcheck // we killed it
+		procid.Reap(c) // we killed it
 		children.Store(nil)
 		os.RemoveAll(dir)
 	}

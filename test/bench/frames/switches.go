@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/procid"
 	"golang.org/x/sys/unix"
 
 	"github.com/bee-hpc/bee/internal/fabric"
@@ -72,7 +73,7 @@ func (m mesh) make() (ends []end, undo func(), err error) {
 		undos = append(undos, func() {
 			unix.Close(from)
 			c.Process.Kill()
-			c.Wait() //nolint:errcheck // we killed it
+			procid.Reap(c) // we killed it
 		})
 		pids = append(pids, c.Process.Pid)
 		children.Store(&pids)
