@@ -197,11 +197,13 @@ const authorArray = "array:"
 // OfArray reports whether a request is of the array of the run, and not of a user.
 func (r Request) OfArray() bool { return strings.HasPrefix(r.Author, authorArray) }
 
-// stopCases asks those cases of an array to stop that wait, if so many cases have failed.
+// stopCases asks those cases of an array to stop that have not begun, if so many cases have
+// failed. A case that waits for its next attempt has begun.
 func (t *tx) stopCases(ctx context.Context, array string, failed int) error {
 	err := t.exec(ctx, `INSERT INTO requests (run, attempt, kind, author, asked)
 SELECT id, (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=runs.id), 'stop', ?2, ?3 FROM runs
 WHERE array_id=?1 AND array_id<>'' AND state='queued' AND NOT EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result='')
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE run=runs.id AND result<>'')
   AND (SELECT COUNT(*) FROM runs WHERE array_id=?1 AND array_id<>'' AND state='failed')>=?4`,
 		array, authorArray+array, time.Now().UnixNano(), failed)
 	if err != nil {

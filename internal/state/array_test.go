@@ -100,7 +100,13 @@ func TestArraysAreFound(t *testing.T) {
 func TestAnArrayStopsItsCases(t *testing.T) {
 	s, begun := open(t, t.TempDir()), time.Now()
 	putArray(t, s, "a", "other", begun, Failed, Queued)
-	putArray(t, s, "b", "model", begun, Failed, Running, Queued, Suspended, Succeeded, Queued, Running)
+	putArray(t, s, "b", "model", begun, Failed, Running, Queued, Suspended, Succeeded, Queued, Running, Queued)
+	// One that waits for its next attempt has begun; so has not one that a site has refused.
+	for run, result := range map[string]Result{"b3": NoResult, "b8": Checkpointed} {
+		if err := s.PutAttempt(t.Context(), Attempt{Run: run, N: 1, State: Closed, Result: result, Started: begun, Ended: begun}, false); err != nil {
+			t.Fatal(err)
+		}
+	}
 	if err := s.Requests().AskStop(t.Context(), "b6"); err != nil {
 		t.Fatal(err)
 	}
