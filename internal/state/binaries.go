@@ -107,7 +107,7 @@ func (b Binaries) Find(digest string) (Binary, error) {
 	found := Binary{Digest: digest, Path: b.Path(digest)}
 	is, err := "", fsutil.CheckParents(found.Path)
 	if err == nil {
-		is, err = digestOf(found.Path)
+		is, err = fsutil.Digest(found.Path)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -152,7 +152,7 @@ func (b Binaries) digestOfSelf(self fs.FileInfo) (string, error) {
 			return digest, nil
 		}
 	}
-	return digestOf(b.self)
+	return fsutil.Digest(b.self)
 }
 
 // known returns the identities of a copied program and of its copy as they were recorded.
@@ -172,19 +172,6 @@ func identity(info fs.FileInfo) string {
 		return ""
 	}
 	return fmt.Sprintf("%d %d %d %d.%09d %d.%09d", st.Dev, st.Ino, st.Size, st.Mtim.Sec, st.Mtim.Nsec, st.Ctim.Sec, st.Ctim.Nsec)
-}
-
-func digestOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
 // use locks a copy against its removal, together with the other processes that use it.
@@ -227,7 +214,7 @@ func (b Binaries) copySelf(digest string, self fs.FileInfo) error {
 			return nil
 		}
 		if !whole && info.Size() == self.Size() {
-			was, err := digestOf(path)
+			was, err := fsutil.Digest(path)
 			whole = err == nil && was == digest && unix.Access(path, unix.X_OK) == nil
 		}
 		if whole {
