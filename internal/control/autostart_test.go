@@ -17,6 +17,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // aloneSite makes site a one that starts by itself what is left with it, after
@@ -100,8 +101,8 @@ func TestAStopFindsWhatIsDone(t *testing.T) {
 		if run = w.drive(t, run, stop); run.State != state.Succeeded {
 			t.Errorf("got %+v", run)
 		}
-		if text := history(t, w, run.ID); !strings.Contains(text, "ran_unattended ") {
-			t.Errorf("its history: %s", text)
+		if !happened(t, w, run.ID, event.RanUnattended{Site: "a"}) {
+			t.Errorf("its history: %s", history(t, w, run.ID))
 		}
 		attempts, err := w.Store.Attempts(t.Context(), run.ID)
 		if err != nil || len(attempts) != 1 {
@@ -163,8 +164,8 @@ func TestSecretsAreNotLeftWithASite(t *testing.T) {
 		done := aloneSite(w, time.Hour, always)
 		w.sites["a"].launch = nil
 		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/w"}, Secrets: map[string]spec.Secret{"KEY": {Env: "BEE_TEST_SECRET"}}}), nil)
-		if text := history(t, w, run.ID); run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !strings.Contains(text, `attendance_needed {"site":"a"}`) {
-			t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, text)
+		if run.State != state.Succeeded || strings.Join(*done, " ") != "attend" || !happened(t, w, run.ID, event.Attendance{Site: "a"}) {
+			t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, history(t, w, run.ID))
 		}
 		w.nothingHeld(t)
 		w.Store.Close()
@@ -222,7 +223,7 @@ func TestHostsThatNobodyCameFor(t *testing.T) {
 				if q := attempts[0].Phases[core.PhaseQueue]; c.dies && (q < 25*time.Hour-time.Minute || q > 25*time.Hour+time.Minute) {
 					t.Errorf("the first attempt is told to have waited for %s, it did for 25 hours", q)
 				}
-				if text := history(t, w, run.ID); !strings.Contains(text, `attendance_needed {"site":"a"}`) || !strings.Contains(text, "no bee came") {
+				if text := history(t, w, run.ID); !happened(t, w, run.ID, event.Attendance{Site: "a"}) || !strings.Contains(text, "no bee came") {
 					t.Errorf("its history: %s", text)
 				}
 				w.nothingHeld(t)

@@ -256,7 +256,7 @@ func TestManyLostAttempts(t *testing.T) {
 		}
 		got := w.drive(t, w.submitJob(t, movable()), nil)
 		attempts, err := w.Store.Attempts(t.Context(), got.ID)
-		if err != nil || got.State != state.Suspended || len(attempts) < 2*placement.MostLost || !strings.Contains(got.Message, "host f0 was lost") {
+		if err != nil || got.State != state.Suspended || got.Suspended != state.ReasonLostTooOften || len(attempts) < 2*placement.MostLost || !strings.Contains(got.Message, "host f0 was lost") {
 			t.Errorf("after %d attempts %+v, %v", len(attempts), got, err)
 		}
 		w.nothingHeld(t)
@@ -305,7 +305,7 @@ func TestHostsThatAreLostAgainAndAgain(t *testing.T) {
 				job := movable()
 				job.Checkpoint.Every = time.Second
 				got := w.drive(t, w.submitJob(t, job), nil)
-				if got.State != c.ends || tries != c.attempts || c.ends == state.Suspended && !strings.Contains(got.Message, "10 attempts were lost since, the last one so: host f0 was lost") {
+				if got.State != c.ends || tries != c.attempts || c.ends == state.Suspended && (got.Suspended != state.ReasonLostTooOften || !strings.Contains(got.Message, "host f0 was lost")) {
 					t.Errorf("after %d attempts %+v", tries, got)
 				}
 				w.nothingHeld(t)

@@ -67,7 +67,7 @@ func TestForgettingKeepsWhatASiteStillHolds(t *testing.T) {
 				if c.kept && (!core.IsKind(err, core.Busy) || core.Remedy(err) == "") || !c.kept && err != nil {
 					t.Errorf("got %v, remedy %q", err, core.Remedy(err))
 				}
-				if c.tidied && c.kept && !strings.Contains(err.Error(), "on host login2") {
+				if c.tidied && c.kept && !strings.Contains(err.Error(), "login2") {
 					t.Errorf("got %v, want that one on login2 has it", err)
 				}
 				_, err = w.Store.Run(t.Context(), run.ID)

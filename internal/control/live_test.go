@@ -16,15 +16,15 @@ func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 	aloneSite(w, time.Hour, always)
 	queued := w.submit(t)
 	for _, c := range []struct {
-		name         string
-		state        state.RunState
-		leased       bool
-		says, remedy string
+		name   string
+		state  state.RunState
+		leased bool
+		remedy string
 	}{
-		{"between attempts", state.Queued, false, "it holds no hosts now", "bee logs -f ID"},
-		{"in a queue", state.Queued, true, "it holds no hosts now", "bee logs -f ID"},
-		{"over", state.Failed, true, "it is over (failed)", "bee logs ID"},
-		{"suspended", state.Suspended, false, "it is suspended", "bee resume ID"},
+		{"between attempts", state.Queued, false, "bee logs -f ID"},
+		{"in a queue", state.Queued, true, "bee logs -f ID"},
+		{"over", state.Failed, true, "bee logs ID"},
+		{"suspended", state.Suspended, false, "bee resume ID"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			run := queued
@@ -36,7 +36,7 @@ func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := w.DialNode(t.Context(), run, 0)
-			if !core.IsKind(err, core.NotFound) || !strings.Contains(err.Error(), c.says) || !strings.Contains(core.Remedy(err), strings.ReplaceAll(c.remedy, "ID", run.ID)) {
+			if !core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), strings.ReplaceAll(c.remedy, "ID", run.ID)) {
 				t.Errorf("got %v (%s), remedy %q", err, core.KindOf(err), core.Remedy(err))
 			}
 		})
@@ -57,7 +57,7 @@ func TestANodeThatDoesNotListenIsNotThereYet(t *testing.T) {
 				t.Fatal(err)
 			}
 			_, err := w.DialNode(t.Context(), run, 0)
-			if !core.IsKind(err, core.NotFound) || !strings.Contains(err.Error(), "it does not run (yet") || !strings.Contains(core.Remedy(err), "bee show "+run.ID) {
+			if !core.IsKind(err, core.NotFound) || !strings.Contains(core.Remedy(err), "bee show "+run.ID) {
 				t.Errorf("got %v (%s), remedy %q", err, core.KindOf(err), core.Remedy(err))
 			}
 		})

@@ -19,6 +19,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -108,8 +109,8 @@ func TestOutputsKeepWhatIsThere(t *testing.T) {
 			if got := testkit.Files(t, results); run.State != state.Succeeded || !same(got, after) {
 				t.Errorf("%s: got %q, want %q", run.State, got, after)
 			}
-			if text := history(t, w, run.ID); strings.Contains(text, "output_renamed ") != c.warns || strings.Contains(text, `"unlike":true`) != c.unlike {
-				t.Errorf("its history: %s", text)
+			if happened(t, w, run.ID, event.OutputRenamed{}) != c.warns || happened(t, w, run.ID, event.OutputRenamed{Unlike: true}) != c.unlike {
+				t.Errorf("its history: %s", history(t, w, run.ID))
 			}
 			attempts, err := w.Store.Attempts(t.Context(), run.ID)
 			if err != nil || len(attempts) != 1 || len(attempts[0].Outputs) != 1 {
@@ -149,8 +150,8 @@ func TestOutputsThatWereNotThere(t *testing.T) {
 				Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/data"}, Retry: map[bool]int{true: 3}[c.exit == 0],
 				Outputs: []spec.Output{{From: "/data/resluts/*", To: results, Optional: c.optional}, {From: "/data/x.*", To: results}},
 			}), nil)
-			if text := history(t, w, run.ID); strings.Contains(text, `"missing":["/data/resluts/*"`) != c.missing {
-				t.Errorf("its history: %s", text)
+			if happened(t, w, run.ID, event.OutputsMissing{Missing: []string{"/data/resluts/*"}}) != c.missing {
+				t.Errorf("its history: %s", history(t, w, run.ID))
 			}
 			fails := c.kind == core.NotFound.String()
 			if run.Kind != c.kind || (run.ExitCode == nil) != fails || (run.State == state.Succeeded) != (c.kind == "") {
@@ -186,8 +187,8 @@ func TestOutputsThatCannotComeKeepNoOthersAway(t *testing.T) {
 	if raw, _ := os.ReadFile(filepath.Join(results, "b")); string(raw) != "b" {
 		t.Errorf("the other holds %q", raw)
 	}
-	if text := history(t, w, run.ID); !strings.Contains(text, "collect the outputs") {
-		t.Errorf("its history: %s", text)
+	if !happened(t, w, run.ID, event.CollectFailed{}) {
+		t.Errorf("its history: %s", history(t, w, run.ID))
 	}
 	if err := os.Remove(filepath.Join(results, "blocked")); err != nil {
 		t.Fatal(err)

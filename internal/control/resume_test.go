@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // TestANewSiteContinuesASuspendedRun: one that waits for a site continues as soon as its
@@ -80,7 +80,7 @@ func TestANewSiteContinuesASuspendedRun(t *testing.T) {
 			switch {
 			case c.resumed == "a" && run.State != state.Suspended, c.resumed == "c" && run.State != state.Succeeded:
 				t.Errorf("it ended as %s: %s\n%s", run.State, run.Message, history(t, w, run.ID))
-			case c.continues && !strings.Contains(history(t, w, run.ID), `new_sites {"sites":["c"],"sites_file":"`+file):
+			case c.continues && !happened(t, w, run.ID, event.NewSites{SitesFile: file, Sites: []string{"c"}}):
 				t.Errorf("its history does not say why:\n%s", history(t, w, run.ID))
 			}
 			w.nothingHeld(t)

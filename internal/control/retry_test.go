@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -15,6 +14,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // TestALineThatBreaksIsTriedAgain for a while, when inputs go to a site and the
@@ -23,15 +23,15 @@ func TestALineThatBreaksIsTriedAgain(t *testing.T) {
 	broken := fmt.Errorf("copying: %w", &core.Error{Kind: core.Transient, Err: &core.Error{Kind: core.Lost, Err: errors.New("the connection broke")}})
 	none := &core.Error{Kind: core.Transient, Err: errors.New("no route to host"), Remedy: "Is the host up?"}
 	for name, c := range map[string]struct {
-		answer   func(try int, since time.Duration) error
-		takes    time.Duration // each try
-		tries    int           // at least
-		site     string
-		soonest  time.Duration
-		latest   time.Duration
-		noteSays string
+		answer  func(try int, since time.Duration) error
+		takes   time.Duration // each try
+		tries   int           // at least
+		site    string
+		soonest time.Duration
+		latest  time.Duration
+		event   event.Fields // if any
 	}{
-		"it comes back":         {answer: func(_ int, since time.Duration) error { return until(since < 30*time.Second, broken) }, tries: 4, site: "a", soonest: 30 * time.Second, latest: time.Minute, noteSays: "connection_lost "},
+		"it comes back":         {answer: func(_ int, since time.Duration) error { return until(since < 30*time.Second, broken) }, tries: 4, site: "a", soonest: 30 * time.Second, latest: time.Minute, event: event.ConnectionLost{Site: "a"}},
 		"there is none for now": {answer: func(n int, _ time.Duration) error { return until(n < 3, []error{broken, none, none}[min(n, 2)]) }, tries: 4, site: "a", latest: time.Minute},
 		"it holds for a while, time and again": {
 			answer: func(n int, _ time.Duration) error { return until(n < 20, broken) }, takes: 10 * time.Second, tries: 21, site: "a",
@@ -81,8 +81,8 @@ func TestALineThatBreaksIsTriedAgain(t *testing.T) {
 					if tries < c.tries || took < c.soonest || took > c.latest {
 						t.Errorf("%d tries in %v", tries, took)
 					}
-					if told := history(t, w, run.ID); !strings.Contains(told, c.noteSays) {
-						t.Errorf("the history: %s", told)
+					if c.event != nil && !happened(t, w, run.ID, c.event) {
+						t.Errorf("the history: %s", history(t, w, run.ID))
 					}
 					w.nothingHeld(t)
 					w.Store.Close()

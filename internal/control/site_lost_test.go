@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // vanishing is a world whose site a falls silent for good after ten minutes, while
@@ -90,6 +91,7 @@ func (w *world) attempts(t *testing.T, run state.Run) []state.Attempt {
 // TestASiteThatVanishesInMidRun holds its run until its slot is certainly over and
 // a checkpoint is at home; else its user has to decide. Nothing computes twice before.
 func TestASiteThatVanishesInMidRun(t *testing.T) {
+	slotEnd := time.Date(2000, time.January, 1, 0, 40, 0, 0, time.UTC) // time begins so in each case
 	for _, c := range []struct {
 		name  string
 		slot  time.Duration
@@ -97,13 +99,13 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 		lives time.Duration // of each controller; 0: the first stays
 		boots bool          // the controller's machine is switched off meanwhile
 		after time.Duration // the run continues, by itself; 0: never
-		says  string
+		event event.Fields
 	}{
-		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, `site_unneeded {"cause"`},
-		{"in a slot, with controllers that die", 40 * time.Minute, true, 17 * time.Minute, false, 45 * time.Minute, `T00:40:00Z","wait":"task"`},
-		{"in a slot, with a machine that is switched off", 40 * time.Minute, true, 25 * time.Minute, true, 70 * time.Minute, `T00:40:00Z","wait":"task"`},
-		{"in a slot, without a checkpoint", 40 * time.Minute, false, 0, false, 0, `"wait":"result"`},
-		{"without a slot", 0, true, 0, false, 0, `"wait":"task"`},
+		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, event.Unneeded{Site: "a"}},
+		{"in a slot, with controllers that die", 40 * time.Minute, true, 17 * time.Minute, false, 45 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}},
+		{"in a slot, with a machine that is switched off", 40 * time.Minute, true, 25 * time.Minute, true, 70 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}},
+		{"in a slot, without a checkpoint", 40 * time.Minute, false, 0, false, 0, event.Unreachable{Wait: event.WaitResult}},
+		{"without a slot", 0, true, 0, false, 0, event.Unreachable{Wait: event.WaitTask}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -131,9 +133,8 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 						time.Sleep(time.Minute) // until another comes
 					}
 				}
-				text := history(t, w, run.ID)
-				if !strings.Contains(text, c.says) {
-					t.Errorf("its history: %s", text)
+				if !happened(t, w, run.ID, c.event) {
+					t.Errorf("its history: %s", history(t, w, run.ID))
 				}
 				if list := w.attempts(t, run); c.after == 0 && (err == nil || len(list) != 1) || c.after > 0 && (got.State != state.Succeeded || len(list) != 2 || !gaveUp(t, w, list[0]) || list[0].Released()) {
 					t.Errorf("got %+v, %v, after %+v", got, err, list)
@@ -160,14 +161,13 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 		sites []spec.Site
 		state state.RunState
 		on    string
-		says  string
 	}{
-		{"it continues from its checkpoint", true, false, false, nil, state.Succeeded, "b", "its work there since the checkpoint of"},
-		{"and the controller has died", true, false, true, nil, state.Succeeded, "b", "its work there since the checkpoint of"},
-		{"it starts again", false, false, false, nil, state.Succeeded, "b", "all work of the run is lost"},
-		{"on a site of its user's choice", true, false, false, []spec.Site{{Name: "c", Provider: "fake"}}, state.Succeeded, "c", "may still compute on f0"},
-		{"it ends", true, true, false, nil, state.Stopped, "", "may still compute on f0"},
-		{"it ends, and the controller has died", true, true, true, nil, state.Stopped, "", "may still compute on f0"},
+		{"it continues from its checkpoint", true, false, false, nil, state.Succeeded, "b"},
+		{"and the controller has died", true, false, true, nil, state.Succeeded, "b"},
+		{"it starts again", false, false, false, nil, state.Succeeded, "b"},
+		{"on a site of its user's choice", true, false, false, []spec.Site{{Name: "c", Provider: "fake"}}, state.Succeeded, "c"},
+		{"it ends", true, true, false, nil, state.Stopped, ""},
+		{"it ends, and the controller has died", true, true, true, nil, state.Stopped, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 							t.Error(err)
 						}
 					}
-					if text, err := w.HoldLost(t.Context(), run, c.sites); err != nil || !strings.Contains(text, c.says) {
+					if text, err := w.HoldLost(t.Context(), run, c.sites); err != nil || text == "" {
 						t.Errorf("said %q, %v", text, err)
 					}
 				})
@@ -200,8 +200,12 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 				if err != nil || got.State != c.state || !gaveUp(t, w, list[0]) || list[0].Released() || len(list) != len(strings.Fields("a "+c.on)) || c.on != "" && list[1].Site != c.on {
 					t.Errorf("got %+v, %v, after %+v\n%s", got, err, list, history(t, w, run.ID))
 				}
-				if from := map[bool]string{true: "continues from its checkpoint", false: "starts again"}[c.kept]; c.on != "" && !strings.Contains(list[0].Message, from) {
-					t.Errorf("the attempt ended as %q, which says nothing of %q", list[0].Message, from)
+				if c.on != "" && (list[1].From != "") != c.kept {
+					t.Errorf("the attempt began with the checkpoint %q", list[1].From)
+				}
+				lost := eventsOf(t, w, run.ID, event.KindSiteLost)
+				if len(lost) != 1 || !happened(t, w, run.ID, event.SiteLost{Site: "a", Loss: event.Loss{Computes: true, Hosts: []string{"f0"}}}) || lost[0].Fields.(event.SiteLost).Loss.Checkpoint.IsZero() == c.kept {
+					t.Errorf("what is lost is told as %+v", lost)
 				}
 				if _, err := os.Lstat(arrivedHalf(t, run)); err == nil {
 					t.Error("the half of an output stays that will not come")
@@ -223,17 +227,21 @@ func TestWhoseSiteIsHeldForLost(t *testing.T) {
 func TestASiteThatAnswersIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, run := vanishing(t, 0, true)
-		refused := func(why string, sites ...spec.Site) {
-			if _, err := w.HoldLost(t.Context(), run, sites); !core.IsKind(err, core.Invalid) || !strings.Contains(err.Error(), why) {
-				t.Errorf("got %v, not that %s", err, why)
+		var all testkit.ErrorList
+		refused := func(when string, sites ...spec.Site) {
+			_, err := w.HoldLost(t.Context(), run, sites)
+			if !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+				t.Errorf("%s: got %v, remedy %q", when, err, core.Remedy(err))
 			}
+			all.Add(when, err)
 		}
 		refused("it waits for no site")
-		time.AfterFunc(5*time.Minute, func() { refused("site a answers") })
-		time.AfterFunc(15*time.Minute, func() { refused("it cannot continue on a", spec.Site{Name: "a"}) })
+		time.AfterFunc(5*time.Minute, func() { refused("its site answers") })
+		time.AfterFunc(15*time.Minute, func() { refused("it is to continue on the site that is lost", spec.Site{Name: "a"}) })
 		if got, err := w.driveFor(t, run, 10*time.Hour); err == nil || len(w.attempts(t, run)) != 1 {
 			t.Errorf("got %+v, %v", got, err)
 		}
+		testkit.Golden(t, "site-lost", strings.ReplaceAll(all.String(), run.ID, "RUN"))
 		w.Store.Close()
 	})
 }

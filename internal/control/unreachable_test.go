@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -17,6 +16,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 )
 
@@ -79,10 +79,10 @@ func TestASiteThatDiesAfterTheCheckpointIsAtHome(t *testing.T) {
 				if took := time.Since(begun); took > c.dies+unreachableLimit+11*time.Minute {
 					t.Errorf("it took %v", took)
 				}
-				if !strings.Contains(text, "site_unneeded ") {
+				if !happened(t, w, run.ID, event.Unneeded{Site: "a"}) {
 					t.Errorf("nobody was told: %s", text)
 				}
-				if gaveUp(t, w, attempts[0]) != (c.site == "b") || strings.Contains(text, "site_lost ") != (c.site == "b") {
+				if gaveUp(t, w, attempts[0]) != (c.site == "b") || happened(t, w, run.ID, event.SiteLost{}) != (c.site == "b") {
 					t.Errorf("attempt %+v\n%s", attempts[0], text)
 				}
 				if c.back == 0 { // it comes back when the run is over
@@ -111,8 +111,8 @@ func TestASiteThatDiesWithTheCheckpoint(t *testing.T) {
 			}
 			time.Sleep(2 * unreachableLimit) // in virtual time, as all here
 		}
-		if text := history(t, w, run.ID); !strings.Contains(text, `"wait":"checkpoint"`) {
-			t.Errorf("nobody was told: %s", text)
+		if !happened(t, w, run.ID, event.Unreachable{Wait: event.WaitCheckpoint}) {
+			t.Errorf("nobody was told: %s", history(t, w, run.ID))
 		}
 		a.onFetch = nil
 		a.silence(nil)
@@ -134,7 +134,7 @@ func TestASiteThatDiesAndACheckpointThatRots(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if got, err := w.Drive(t.Context(), run.ID, nil); err == nil || !strings.Contains(err.Error(), "is damaged") {
+		if got, err := w.Drive(t.Context(), run.ID, nil); !core.IsKind(err, core.Transient) || len(w.attempts(t, run)) != 1 {
 			t.Fatalf("got %+v, %v", got, err)
 		}
 		w.sites["a"].silence(nil)
@@ -159,22 +159,22 @@ func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 		stop  bool
 		takes time.Duration
 		state state.RunState // "": it waits
-		says  string
+		event event.Fields
 	}{
-		{"nothing was launched", func(*state.Attempt) {}, false, time.Second, state.Succeeded, `"safe":"idle"`},
-		{"nothing was launched, and it is stopped", func(*state.Attempt) {}, true, time.Second, state.Stopped, `"safe":"idle"`},
-		{"only the intent", func(a *state.Attempt) { a.Lease = nil }, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		{"nothing was launched", func(*state.Attempt) {}, false, time.Second, state.Succeeded, event.ReleaseFailed{Safe: event.SafeIdle}},
+		{"nothing was launched, and it is stopped", func(*state.Attempt) {}, true, time.Second, state.Stopped, event.ReleaseFailed{Safe: event.SafeIdle}},
+		{"only the intent", func(a *state.Attempt) { a.Lease = nil }, false, time.Second, state.Succeeded, event.ReleaseFailed{Safe: event.SafeIdle}},
 		{"all was collected, and the run continues", func(a *state.Attempt) {
 			a.State, a.Result, a.Verdict = state.Releasing, state.Checkpointed, state.Continues
-		}, false, time.Second, state.Succeeded, `"safe":"idle"`},
+		}, false, time.Second, state.Succeeded, event.ReleaseFailed{Safe: event.SafeIdle}},
 		{"all was fetched, and it may still run", func(a *state.Attempt) {
 			a.State, a.Result, a.Verdict = state.Releasing, state.Unreported, state.ContinuesLost
-		}, false, releaseLimit + 10*time.Second, state.Succeeded, `"patience_seconds":120`},
+		}, false, releaseLimit + 10*time.Second, state.Succeeded, event.ReleaseDeferred{Limit: event.Seconds(releaseLimit)}},
 		{"all was collected, and the run is over", func(a *state.Attempt) {
 			a.State, a.Result, a.Verdict, a.ExitCode = state.Releasing, state.Exited, state.Completed, new(int)
-		}, false, time.Second, state.Succeeded, `"safe":"idle"`},
-		{"it may run there", func(a *state.Attempt) { a.State = state.Computing }, false, time.Second, "", `"wait":"task"`},
-		{"it has failed there", func(a *state.Attempt) { a.State, a.Result, a.ExitCode = state.Collecting, state.Exited, &failed }, false, time.Second, "", `"wait":"outputs"`},
+		}, false, time.Second, state.Succeeded, event.ReleaseFailed{Safe: event.SafeIdle}},
+		{"it may run there", func(a *state.Attempt) { a.State = state.Computing }, false, time.Second, "", event.Unreachable{Wait: event.WaitTask}},
+		{"it has failed there", func(a *state.Attempt) { a.State, a.Result, a.ExitCode = state.Collecting, state.Exited, &failed }, false, time.Second, "", event.Unreachable{Wait: event.WaitOutputs}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -203,8 +203,8 @@ func TestASiteThatDiesBeforeAnotherControllerComes(t *testing.T) {
 				if (err != nil) != (c.state == "") || err == nil && got.State != c.state {
 					t.Errorf("got %+v, %v", got, err)
 				}
-				if text := history(t, w, run.ID); !strings.Contains(text, c.says) {
-					t.Errorf("its history: %s", text)
+				if !happened(t, w, run.ID, c.event) {
+					t.Errorf("its history: %s", history(t, w, run.ID))
 				}
 				if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || c.state == "" && len(attempts) != 1 {
 					t.Errorf("attempts %+v, %v", attempts, err)
@@ -249,8 +249,8 @@ func TestWhatIsLeftBehindIsReleasedWhileTheRunGoesOn(t *testing.T) {
 				if err != nil || len(attempts) != 2 || !attempts[0].Released() || !attempts[1].Released() {
 					t.Errorf("attempts %+v, %v", attempts, err)
 				}
-				if text := history(t, w, run.ID); !strings.Contains(text, `released_late {"site":"a"}`) {
-					t.Errorf("its history: %s", text)
+				if !happened(t, w, run.ID, event.ReleasedLate{Site: "a"}) {
+					t.Errorf("its history: %s", history(t, w, run.ID))
 				}
 				w.nothingHeld(t)
 				w.Store.Close()

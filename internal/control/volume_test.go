@@ -3,13 +3,13 @@ package control
 import (
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 )
@@ -48,8 +48,8 @@ func TestOutputsComeOutOfTheImageOfALostHead(t *testing.T) {
 			if _, err := os.Stat(home); (err == nil) != (checkpoint != nil) {
 				t.Errorf("the image at home: %v", err)
 			}
-			if text := history(t, w, run.ID); strings.Contains(text, `volume_image_kept {"path":"`+home) != (checkpoint != nil) {
-				t.Errorf("its history: %s", text)
+			if happened(t, w, run.ID, event.VolumeImageKept{Path: home}) != (checkpoint != nil) {
+				t.Errorf("its history: %s", history(t, w, run.ID))
 			}
 			if checkpoint == nil {
 				return
