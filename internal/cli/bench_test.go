@@ -4,40 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
-	"github.com/bee-hpc/bee/internal/core"
 )
-
-// TestBenchCheck holds the text of a valid and of a broken study against a golden file.
-func TestBenchCheck(t *testing.T) {
-	t.Chdir("testdata/bench")
-	var out bytes.Buffer
-	for _, file := range []string{"good.yaml", "broken.yaml"} {
-		root := newApp(&out, &out).newRoot()
-		root.SetArgs([]string{"bench", "check", file})
-		err := root.Execute()
-		if (err != nil) != (file == "broken.yaml") || err != nil && !core.IsKind(err, core.Invalid) {
-			t.Errorf("%s: %v", file, err)
-		}
-		if err != nil {
-			newApp(nil, nil).On(&out).Error(err)
-		}
-	}
-	golden := "check.golden"
-	if os.Getenv("BEE_TEST_WRITE") != "" {
-		if err := os.WriteFile(golden, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil || out.String() != string(want) {
-		t.Errorf("got:\n%s\nwant (%v):\n%s", out.String(), err, want)
-	}
-}
 
 func TestBenchCheckJSON(t *testing.T) {
 	for file, want := range map[string]int{"good.yaml": 0, "broken.yaml": console.ExitInvalid, "missing.yaml": console.ExitNotFound} {

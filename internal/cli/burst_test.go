@@ -21,30 +21,6 @@ func runBurst(args ...string) (string, error) {
 	return out.String(), err
 }
 
-// TestBurstSimulate holds the tables for people against golden files.
-func TestBurstSimulate(t *testing.T) {
-	for model, set := range map[string][]string{"paper": {"nodes=1,10,20", "hit=0%,50%,100%"}, "events": {"io_nodes=1,4,20", "write=2GB", "read=1GB"}} {
-		args := []string{"--model", model}
-		for _, s := range set {
-			args = append(args, "--set", s)
-		}
-		out, err := runBurst(args...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		golden := "testdata/burst/" + model + ".golden"
-		if os.Getenv("BEE_TEST_WRITE") != "" {
-			if err := os.WriteFile(golden, []byte(out), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil || out != string(want) {
-			t.Errorf("got:\n%s\nwant (%v):\n%s", out, err, want)
-		}
-	}
-}
-
 func TestBurstSimulateFormats(t *testing.T) {
 	seeds := map[string]bool{}
 	out, err := runBurst("--model", "paper", "--json")

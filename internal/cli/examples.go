@@ -26,7 +26,7 @@ var examples = map[string]string{
 	"stop":                  "bee stop pi",
 	"sweep":                 "bee sweep --dry-run",
 	"bench check":           "bee bench check study.yaml",
-	"check":                 "bee check job.yaml\n  bee check ~/.config/bee/sites.yaml",
+	"check":                 "bee check job.yaml\nbee check ~/.config/bee/sites.yaml",
 	"convert":               "bee convert old.json -o job.yaml",
 	"data ls":               "bee data ls inputs.img",
 	"image build":           "bee image build --tag my-app:1.0 job.yaml",

@@ -44,7 +44,7 @@ func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, id := range ids {
-		if err := d.bee("image", "rm", name); fmt.Sprint(err) != "exit 203" || !strings.Contains(d.err.String(), "run aaaa1111 continues with it") {
+		if err := d.bee("image", "rm", name); fmt.Sprint(err) != "exit 203" || !strings.Contains(d.err.String(), "aaaa1111") {
 			t.Errorf("rm %s (%s): %v: %s", name, id, err, d.err.String())
 		}
 	}

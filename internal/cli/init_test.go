@@ -42,8 +42,10 @@ func TestInit(t *testing.T) {
 	if err != nil || job.Name != "project" || job.Run.Shell != "mpirun lmp -in in.melt\n" {
 		t.Errorf("got %+v, %v", job, err)
 	}
-	if printed := d.err.String(); !strings.Contains(printed, "found LAMMPS (in.melt)") || !strings.Contains(printed, "not taken: mpi4py (pi.py)") || !strings.Contains(printed, "`bee run job.yaml`") {
-		t.Errorf("it prints %s", printed)
+	for _, named := range []string{"in.melt", "pi.py", "`bee run job.yaml`"} { // what was found, what was not taken, and what comes next
+		if printed := d.err.String(); !strings.Contains(printed, named) {
+			t.Errorf("it names no %s: %s", named, printed)
+		}
 	}
 	raw, err := os.ReadFile("job.yaml")
 	if err != nil {
@@ -93,7 +95,7 @@ func TestInitFrom(t *testing.T) {
 	if err != nil || job.Nodes != 2 || len(job.Inputs) != 2 {
 		t.Errorf("got %+v, %v", job, err)
 	}
-	if printed := d.err.String(); !strings.Contains(printed, "bee: note: --array 1-3: start one run for each element") {
+	if printed := d.err.String(); !strings.Contains(printed, "--array 1-3") {
 		t.Errorf("it prints %s", printed)
 	}
 	if err := d.bee("init", "--from", "docker run --rm -e A=1 lab/cfd:2 cfd -n 4", "-o", "docker.yaml"); err != nil {

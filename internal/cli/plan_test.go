@@ -1,13 +1,14 @@
 package cli
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/control"
 )
 
 // TestAPlanWithoutASiteFails, also for scripts that read its JSON.
@@ -20,8 +21,12 @@ func TestAPlanWithoutASiteFails(t *testing.T) {
 	}
 	for _, args := range [][]string{{"plan", job}, {"plan", "--json", job}} {
 		d := newDesk(t)
-		if err := d.bee(append([]string{"--sites", sites}, args...)...); !errors.Is(err, console.Exit(console.ExitUnsupported)) || !strings.Contains(d.out.String(), "cluster") {
+		if err := d.bee(append([]string{"--sites", sites}, args...)...); !errors.Is(err, console.Exit(console.ExitUnsupported)) {
 			t.Errorf("%v: %v, %s", args, err, d.out.String())
+		}
+		var list []control.Prospect
+		if len(args) == 3 && (json.Unmarshal(d.out.Bytes(), &list) != nil || len(list) != 1 || list[0].Site != "cluster" || list[0].Usable || list[0].Reason == "") {
+			t.Errorf("it writes %s", d.out.String())
 		}
 	}
 }

@@ -36,8 +36,12 @@ func newApp(stdout, stderr io.Writer) *app {
 func Main(ctx context.Context, args []string) int {
 	keepInherited()
 	a := newApp(os.Stdout, os.Stderr)
+	return a.execute(ctx, a.newRoot(), args)
+}
+
+// execute runs a command line, prints its error and returns its exit code.
+func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	a.Args = args
-	root := a.newRoot()
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

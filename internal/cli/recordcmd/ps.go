@@ -49,7 +49,7 @@ runs list each case of all arrays. So do --json, --format and --quiet.
 	c.Flags().BoolVarP(&o.all, "all", "a", false, "also runs that are over")
 	o.filter.flags(c, a.Workspace)
 	c.Flags().BoolVar(&o.cases, "cases", false, "each case of an array on a line of its own")
-	c.Flags().IntVar(&o.limit, "limit", 0, "show at most this `many`, the newest (0: all)")
+	c.Flags().IntVar(&o.limit, "limit", 0, "show at most this `number` of runs, the newest (0: all)")
 	c.Flags().BoolVarP(&o.ids, "quiet", "q", false, "ids only")
 	c.Flags().StringVar(&o.format, "format", "", "print each run by this `template`, or json")
 	c.Flags().BoolVar(&o.watch, "watch", false, "show the list again and again, until Ctrl-C")

@@ -26,7 +26,7 @@ checkpoint is reported, and the one before is copied. The run is not changed.
 
 The files are as the job left them, without set-user-id and set-group-id bits. Links
 may lead anywhere.`,
-		Example: "bee checkpoint export lysozyme ./lysozyme-checkpoint",
+		Example: "  bee checkpoint export lysozyme ./lysozyme-checkpoint",
 		Args:    cobra.ExactArgs(2), ValidArgsFunction: a.RunsTo(state.ToSee),
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.exportCheckpoint(c.Context(), args[0], args[1], attempt, asJSON)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -46,29 +48,35 @@ func TestDoctorTellsWhatIsKnownOfKVM(t *testing.T) {
 	for name, c := range map[string]struct {
 		accel, why string
 		err        error
-		want       []string // in that line
-		remedy     bool
+		want       standing
 	}{
-		"tried, works":     {vm.KVM, "a guest was up", nil, []string{"ok ", "a guest was up"}, false},
-		"tried, hangs":     {vm.TCG, "a guest hung", nil, []string{"- ", "a guest hung", "emulation"}, true},
-		"not tried yet":    {"", "", nil, []string{"? ", "not tried yet"}, false},
-		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), []string{"- ", "permission denied", "emulation"}, true},
+		"tried, works":     {vm.KVM, "a guest was up", nil, works},
+		"tried, hangs":     {vm.TCG, "a guest hung", nil, absent},
+		"not tried yet":    {"", "", nil, untried},
+		"no right, no KVM": {vm.TCG, "", errors.New("permission denied"), absent},
 	} {
-		var out strings.Builder
-		a := New(workspace.New(&out, nil, ""))
-		if err := a.printDiagnosis(diagnosis{Runtime: "rootless", Findings: []finding{kvm(c.accel, c.why, c.err)}}, false); err != nil {
-			t.Fatal(err)
-		}
-		line, rest, _ := strings.Cut(out.String(), "\n")
-		for _, want := range c.want {
-			if !strings.Contains(line, want) {
-				t.Errorf("%s: %q lacks %q", name, line, want)
-			}
-		}
-		if strings.Contains(rest, "→") != c.remedy {
-			t.Errorf("%s: %s", name, rest)
+		if f := kvm(c.accel, c.why, c.err); f.Status != c.want || (f.Remedy != "") != (c.want == absent) {
+			t.Errorf("%s: %+v", name, f)
 		}
 	}
+}
+
+// TestDoctorPrints compares what is printed of findings of all kinds with a golden file.
+func TestDoctorPrints(t *testing.T) {
+	var out bytes.Buffer
+	for _, d := range []diagnosis{
+		{Runtime: "rootless", Why: "of something", Findings: []finding{
+			kvm(vm.KVM, "a guest was up", nil), kvm(vm.TCG, "a guest hung", nil), kvm("", "", nil), kvm(vm.TCG, "", errors.New("permission denied")),
+			{Area: "disk", Name: "scratch", Status: risky, Remedy: "Name another one."},
+			{Area: areaOfSite, Name: "lab", Status: works},
+			{Area: areaOfSite, Name: "rack", Status: missing, Remedy: "Look after it."},
+		}},
+		{Why: "of nothing", Findings: []finding{{Area: "runtime", Name: "podman", Status: missing, Remedy: "Install it."}}},
+	} {
+		err := New(workspace.New(&out, nil, "")).printDiagnosis(d, false)
+		fmt.Fprintf(&out, "(%v)\n\n", err)
+	}
+	testkit.Golden(t, "doctor", out.String())
 }
 
 // TestDoctorReportsAQEMUWithoutASandbox, and has nothing to say of one that has it.
