@@ -3,6 +3,7 @@ package catalog
 import (
 	"cmp"
 	"errors"
+	"maps"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -16,9 +17,33 @@ func openstackSite(s spec.Site, o Options) (driver.Provider, error) {
 	if a == nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `openstack:`"), Remedy: "Add `openstack: {cloud: …, types: […], image: …}` to the site."}
 	}
+	lease, err := leaseOf(a.Lease)
+	if err != nil {
+		return nil, err
+	}
 	return openstack.New(openstack.Settings{
-		Name: a.Cloud, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,
+		Lease: lease,
+		Name:  a.Cloud, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,
 		Network: a.Network.Name, Floating: cmp.Or(a.Network.Floating, openstack.FloatingHead), Pool: a.Network.Pool, SSHFrom: a.Network.SSHFrom,
 		Tags: a.Tags, Cloud: rentedBy(s, o, a.Boot, a.Keep),
 	})
+}
+
+// leaseOf returns the lease of Blazar that a site has its machines by, or nil.
+func leaseOf(l *spec.OpenStackLease) (*openstack.Lease, error) {
+	if l == nil {
+		return nil, nil //nolint:nilnil // none is wanted
+	}
+	start, err := l.StartTime()
+	if err != nil {
+		return nil, err
+	}
+	properties := maps.Clone(l.Properties)
+	if l.NodeType != "" {
+		if properties == nil {
+			properties = map[string]string{}
+		}
+		properties["node_type"] = l.NodeType
+	}
+	return &openstack.Lease{Name: l.Name, Kind: cmp.Or(l.Kind, openstack.LeaseHost), Properties: properties, Start: start}, nil
 }

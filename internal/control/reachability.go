@@ -8,6 +8,7 @@ import (
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -97,7 +98,7 @@ func (r *reachability) recover(ctx context.Context, connected func(driver.Lease)
 			if err := core.CheckHosts(r.at.lease.Hosts(), r.rec.of.sub.Job.Hosts(), nil); err != nil { // what is there is released by its owner
 				r.rec.event(ctx, event.SiteInvalid{Site: r.at.site.Name, Cause: event.CauseOf(err)})
 				r.at.lease = nil
-			} else if len(r.at.lease.Hosts()) == 0 { // it was half made
+			} else if len(r.at.lease.Hosts()) == 0 && !r.queued() { // it was half made
 				r.at.lease = nil
 			}
 			return false, nil
@@ -121,6 +122,11 @@ func (r *reachability) recover(ctx context.Context, connected func(driver.Lease)
 			return false, serr
 		}
 	}
+}
+
+// queued reports whether the attempt waits in a queue from which its hosts are still to come.
+func (r *reachability) queued() bool {
+	return r.rec.State == state.InQueue && !r.rec.autostarted() && r.at.lease.Queue() != nil
 }
 
 // waitForSite calls bring, which collects something, until that succeeds or fails for

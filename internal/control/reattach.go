@@ -48,8 +48,8 @@ func (d *drive) reattach(ctx context.Context, rec state.Attempt) (outcome, error
 			return a.giveUp(ctx)
 		}
 	}
-	// A lease without hosts is one whose making or releasing was cut short.
-	gone := a.at.lease == nil || len(a.at.lease.Hosts()) == 0
+	// A lease without hosts is one whose making or releasing was cut short, or whose hosts are still to come.
+	gone := a.at.lease == nil || len(a.at.lease.Hosts()) == 0 && !a.reach.queued()
 	switch a.rec.State {
 	case state.Lending, state.Releasing, state.Closed: // everything that is wanted is collected
 		return a.resumeRelease(ctx)

@@ -33,6 +33,7 @@ func words() map[string][]string {
 		"vm.share":                           {"9p", "virtiofs"},
 		"sites[].provider":                   {"local", "ssh", "slurm", "aws", "openstack"},
 		"sites[].openstack.network.floating": {"head", "all", "none"},
+		"sites[].openstack.lease.kind":       {"host", "instance", "flavor"},
 		"sites[].runtime":                    runtimes,
 	}
 }
@@ -77,22 +78,24 @@ func numbers() map[string]limits {
 func patterns() map[string]string {
 	const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
 	return map[string]string{
-		"name":                   `^[^/\n]*$`,
-		"labels":                 `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`,
-		"workdir":                `^(/|$)`,
-		"platform":               `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
-		"env":                    variable,
-		"secrets":                variable,
-		"build.env":              variable,
-		"inputs[].sha256":        `^[0-9A-Fa-f]{64}$`,
-		"mounts[].from":          `^(/|\$|[A-Za-z0-9])`,
-		"mounts[].to":            `^/`,
-		"sites[].paths":          pathName,
-		"sites[].aws.image":      imageName,
-		"sites[].aws.tags":       tagName,
-		"sites[].openstack.tags": metadataName,
-		"build.debian":           `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
-		"build.mirror":           `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
+		"name":                               `^[^/\n]*$`,
+		"labels":                             `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`,
+		"workdir":                            `^(/|$)`,
+		"platform":                           `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
+		"env":                                variable,
+		"secrets":                            variable,
+		"build.env":                          variable,
+		"inputs[].sha256":                    `^[0-9A-Fa-f]{64}$`,
+		"mounts[].from":                      `^(/|\$|[A-Za-z0-9])`,
+		"mounts[].to":                        `^/`,
+		"sites[].paths":                      pathName,
+		"sites[].aws.image":                  imageName,
+		"sites[].aws.tags":                   tagName,
+		"sites[].openstack.tags":             metadataName,
+		"sites[].openstack.lease.start":      leaseStartForm,
+		"sites[].openstack.lease.properties": leaseProperty,
+		"build.debian":                       `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
+		"build.mirror":                       `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
 	}
 }
 

@@ -20,6 +20,8 @@ type OpenStack struct {
 	User    string            `yaml:"user"`
 	Network OpenStackNetwork  `yaml:"network"`
 	Tags    map[string]string `yaml:"tags"`
+	// Lease is the Blazar lease that grants the machines; nil: they are rented at once.
+	Lease *OpenStackLease `yaml:"lease"`
 	// Boot is how long a machine may take until it answers, and Keep how much longer
 	// than the slot it lives; 0: the provider's own.
 	Boot time.Duration `yaml:"boot"`
@@ -36,6 +38,62 @@ type OpenStackNetwork struct {
 	Pool string `yaml:"pool"`
 	// SSHFrom are the ranges of addresses that ssh is let in from; none: this machine's.
 	SSHFrom []string `yaml:"ssh_from"`
+}
+
+// OpenStackLease is a lease of Blazar.
+type OpenStackLease struct {
+	// Name is that of a lease of the user's, which is used and not ended; "": each run has one of its own.
+	Name string `yaml:"name"`
+	// Kind is what is reserved: host, instance or flavor; "": host.
+	Kind string `yaml:"kind"`
+	// NodeType is the property node_type of the hosts, and Properties are further ones.
+	NodeType   string            `yaml:"node_type"`
+	Properties map[string]string `yaml:"properties"`
+	// Start is now or a time in UTC, such as 2026-12-01 08:00; "": now.
+	Start string `yaml:"start"`
+}
+
+const (
+	leaseStart     = "2006-01-02 15:04"
+	leaseStartNow  = "now"
+	leaseStartForm = `^(now|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2})$`
+	leaseProperty  = `^[A-Za-z0-9_.:-]+$`
+)
+
+// StartTime returns when the lease starts; zero: now.
+func (l OpenStackLease) StartTime() (time.Time, error) {
+	if l.Start == "" || l.Start == leaseStartNow {
+		return time.Time{}, nil
+	}
+	return time.Parse(leaseStart, l.Start)
+}
+
+// lease finds what cannot be in the lease of a site.
+func (sc *siteCheck) lease(o *OpenStack, at string) {
+	l := o.Lease
+	if l == nil {
+		return
+	}
+	if len(o.Zones) > 0 {
+		sc.report.atKey(at+".zones", "leave it out: the lease decides which hosts there are", "%s.zones: with a `lease` it has no meaning", at)
+	}
+	at += ".lease"
+	sc.report.oneOf(at+".kind", l.Kind)
+	if _, err := l.StartTime(); err != nil || l.Start != "" && !fits("sites[].openstack.lease.start", l.Start) {
+		sc.report.at(at+".start", "now, or a time in UTC such as 2026-12-01 08:00", "%s.start: %q is no time", at, l.Start)
+	}
+	for _, key := range slices.Sorted(maps.Keys(l.Properties)) {
+		if !fits("sites[].openstack.lease.properties", key) || strings.ContainsAny(l.Properties[key], "\"\\\n") {
+			sc.report.atKey(at+".properties", "", "%s.properties: %q cannot be a property", at, key)
+		}
+	}
+	properties := l.NodeType != "" || len(l.Properties) > 0
+	switch {
+	case l.Name != "" && (properties || l.Kind != "" || l.Start != ""):
+		sc.report.at(at, "leave the other keys out: a lease of yours has them", "%s: `name` is of a lease that there is", at)
+	case properties && l.Kind == "flavor":
+		sc.report.at(at, "leave them out, or use `kind: host` or `kind: instance`", "%s: a flavor is reserved without properties", at)
+	}
 }
 
 const (
@@ -62,6 +120,7 @@ func (sc *siteCheck) openStack() {
 	if o.Network.Pool != "" && o.Network.Floating == "none" {
 		sc.report.atKey(at+".network.pool", "leave it out, or use `floating: head`", "%s.network.pool: without floating addresses it has no meaning", at)
 	}
+	sc.lease(o, at)
 	for _, key := range slices.Sorted(maps.Keys(o.Tags)) {
 		if !fits("sites[].openstack.tags", key) || strings.HasPrefix(key, ownTag) || len(o.Tags[key]) > mostMetadata {
 			sc.report.atKey(at+".tags", "", "%s.tags: %q cannot be a tag", at, key)

@@ -54,7 +54,7 @@ func (sc *siteCheck) rented(r *rented) {
 // later are keys of rented machines that this bee does not know yet.
 var later = []string{
 	"market", "max_price", "reservation", "placement", "shared", "max_cost", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
-	"lease", "infiniband", "disk",
+	"infiniband", "disk",
 }
 
 // laterHint is the hint for a key of rented machines that this bee does not know yet, or "".

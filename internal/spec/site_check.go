@@ -73,7 +73,7 @@ func (sc *siteCheck) use() {
 		{"aws", s.AWS != nil, aws, "provider aws"},
 		{"openstack", s.OpenStack != nil, openstack, "provider openstack"},
 		{"hosts", s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0, !rented, "provider local and ssh: the job says how many machines are rented"},
-		{"wait", s.Wait != 0, !rented, "sites with a queue: a cloud without capacity is skipped at once"},
+		{"wait", s.Wait != 0, !rented || openstack && s.OpenStack != nil && s.OpenStack.Lease != nil, "sites with a queue, and openstack with a `lease`: a cloud without capacity is skipped at once"},
 		{"runs", s.Runs != 0, !slurm && !rented, "provider local and ssh: Slurm has limits of its own, and rented machines have one run"},
 		{"oversubscribe", s.Oversubscribe, !slurm && !rented, "provider local and ssh: Slurm shares nodes as their partition says, and rented machines have one run"},
 		{"private_scratch", s.PrivateScratch, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},

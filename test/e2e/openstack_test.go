@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 )
 
 // rentedFromOpenStack has a bee's only site rent machines from an OpenStack cloud.
-func rentedFromOpenStack(t *testing.T, b *testkit.Bee) *openstackserver.Server {
+func rentedFromOpenStack(t *testing.T, b *testkit.Bee, keys ...string) *openstackserver.Server {
 	t.Helper()
 	s := openstackserver.Start(t)
 	b.Env = append(append(b.Env, s.Env()...), "BEE_SITES="+b.File("rented.yaml", fmt.Sprintf(`sites:
@@ -29,7 +30,7 @@ func rentedFromOpenStack(t *testing.T, b *testkit.Bee) *openstackserver.Server {
       image: %s
       user: %s
       network: {name: %s, ssh_from: [203.0.113.7/32]}
-`, s.Scratch(), s.Proxy(t), machines.Port, openstackserver.Small, openstackserver.Image, machines.User(t), openstackserver.Private)))
+%s`, s.Scratch(), s.Proxy(t), machines.Port, openstackserver.Small, openstackserver.Image, machines.User(t), openstackserver.Private, strings.Join(keys, ""))))
 	return s
 }
 
@@ -52,6 +53,46 @@ func TestMPIOnOpenStack(t *testing.T) {
 	}
 	wantNothingRented(t, s)
 	wantNoSecret(t, b, s, openstackserver.Secret)
+}
+
+// TestKilledWhileItWaitsForALease: the next process waits for the same lease, in which the job runs.
+func TestKilledWhileItWaitsForALease(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "run: echo it runs")
+	s := rentedFromOpenStack(t, b, fmt.Sprintf("      lease: {kind: flavor, start: %q}\n", time.Now().UTC().Add(24*time.Hour).Format("2006-01-02 15:04")))
+	c := b.Command("run", "-q", job)
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var id string
+	testkit.Eventually(t, 60*time.Second, func() error {
+		ids := strings.Fields(b.Must("ps", "-aq"))
+		if len(ids) == 0 {
+			return errors.New("no run")
+		}
+		id = ids[0]
+		var v testkit.RunView
+		if b.JSON(&v, "show", "--json", id); v.State != "queued" || !strings.Contains(b.Must("show", id), "this machine has to be on then") {
+			return fmt.Errorf("it is %s", v.State)
+		}
+		return nil
+	})
+	c.Process.Kill()
+	if err := c.Wait(); err == nil {
+		t.Fatal("it has ended before it was killed")
+	}
+	s.StartLeases()
+	b.Must("supervise")
+	if v := b.Await(id, 3*time.Minute); v.State != "succeeded" {
+		t.Errorf("the run has %s: %+v", v.State, v.Error)
+	}
+	if got := b.Must("logs", id); got != "it runs\n" {
+		t.Errorf("it wrote %q", got)
+	}
+	if n := s.Calls("POST /reservation/v1/leases"); n != 1 {
+		t.Errorf("%d leases were made", n)
+	}
+	wantNothingRented(t, s)
 }
 
 // TestSweepOfOpenStack kills bee while machines boot, and forgets the run while the cloud refuses its credentials.

@@ -31,6 +31,9 @@ func settled(ctx context.Context, call func() error) error {
 	}
 }
 
+// Reservations implements cloud.API.
+func (a *account) Reservations() cloud.Reservations { return nil }
+
 // MakeGroup implements cloud.API.
 func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) {
 	params := url.Values{"GroupName": {g.Name}, "GroupDescription": {"machines of bee run " + g.Owner.Run}, "VpcId": {g.Network}}

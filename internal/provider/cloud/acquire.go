@@ -55,18 +55,36 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 
 func (p *provider) acquire(ctx context.Context, dir string, rec *record, r driver.Request, offers []Offer) (*lease, error) {
 	var err error
-	if rec == nil || !rec.Asked {
-		rec, err = p.choose(ctx, dir, r, offers)
-	} else if len(rec.Machines) == 0 { // whether that call has rented machines is not known: the same token returns them
-		err = p.launch(ctx, dir, rec)
+	if rec == nil || !rec.Asked && rec.Reservation == "" {
+		if rec != nil { // of a call that was killed
+			if err := p.endGroups(ctx, r.Owner, rec); err != nil {
+				return nil, err
+			}
+		}
+		if rec, err = p.choose(ctx, dir, r, offers); err != nil {
+			return nil, err
+		}
 	}
-	if err != nil {
-		return nil, err
+	if rec.Reservation != "" { // its start is waited for as for a queue
+		return &lease{p: p, owner: rec.Owner, dir: dir, r: rec}, nil
+	}
+	return p.launchAndBoot(ctx, dir, rec, r)
+}
+
+// launchAndBoot rents the machines of a record, as far as they are not known, and makes them hosts.
+func (p *provider) launchAndBoot(ctx context.Context, dir string, rec *record, r driver.Request) (*lease, error) {
+	if len(rec.Machines) == 0 { // whether an earlier call has rented machines may not be known: the same token returns them
+		if err := p.launch(ctx, dir, rec); err != nil {
+			return nil, err
+		}
 	}
 	return p.boot(ctx, dir, rec, r)
 }
 
-// choose rents machines of the first offer for which the cloud has as many.
+// life is how long machines live at most from their launch.
+func (p *provider) life() time.Duration { return p.s.Boot + p.s.Slot + p.s.Keep }
+
+// choose rents or reserves machines of the first offer for which the cloud has as many.
 func (p *provider) choose(ctx context.Context, dir string, r driver.Request, offers []Offer) (*record, error) {
 	from, err := p.s.From(ctx)
 	if err != nil {
@@ -75,21 +93,12 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 	var refused []string
 	for _, o := range offers {
 		rec := &record{Version: driverVersion, Owner: r.Owner, Nodes: r.Nodes, Offer: o, Token: strings.ToLower(rand.Text())}
-		rec.Expires = time.Now().Add(p.s.Boot + p.s.Slot + p.s.Keep).Truncate(time.Second)
-		host, login, err := makeKeys(ctx, dir)
-		if err == nil {
-			rec.Script, err = script(o.User, host, login, rec.Expires, rec.Expires.Add(max(p.s.Keep, p.s.Slot)))
+		if p.api.Reservations() == nil {
+			err = p.rent(ctx, dir, rec, from)
+		} else {
+			rec.Request = r
+			err = p.reserve(ctx, dir, rec, from)
 		}
-		if err == nil {
-			err = rec.write(dir)
-		}
-		if err != nil {
-			return nil, err
-		}
-		if rec.Group, err = p.api.MakeGroup(ctx, Group{Name: "bee-" + rec.Token, Network: o.Network, Owner: r.Owner, From: from}); err != nil {
-			return nil, err
-		}
-		err = p.launch(ctx, dir, rec)
 		if !errors.Is(err, ErrNoCapacity) {
 			return rec, err
 		}
@@ -104,15 +113,58 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 	}
 }
 
+// rent rents the machines of a new record.
+func (p *provider) rent(ctx context.Context, dir string, rec *record, from []string) error {
+	host, login, err := makeKeys(ctx, dir)
+	if err == nil {
+		rec.Expires = time.Now().Add(p.life()).Truncate(time.Second)
+		rec.Script, err = script(rec.Offer.User, host, login, rec.Expires, rec.Expires.Add(max(p.s.Keep, p.s.Slot)))
+	}
+	if err == nil {
+		err = p.makeGroup(ctx, dir, rec, from)
+	}
+	if err != nil {
+		return err
+	}
+	return p.launch(ctx, dir, rec)
+}
+
+// reserve reserves the machines of a new record. They end themselves at the end of the reservation.
+func (p *provider) reserve(ctx context.Context, dir string, rec *record, from []string) error {
+	host, login, err := makeKeys(ctx, dir)
+	if err == nil {
+		err = p.makeGroup(ctx, dir, rec, from)
+	}
+	if err != nil {
+		return err
+	}
+	granted, err := p.api.Reservations().Reserve(ctx, rec.order(), p.life())
+	if err != nil {
+		return err
+	}
+	rec.Reservation, rec.Starts, rec.Expires = granted.ID, granted.Start, granted.End
+	if rec.Script, err = script(rec.Offer.User, host, login, rec.Expires, rec.Expires); err != nil {
+		return err
+	}
+	return rec.write(dir)
+}
+
+// makeGroup makes the group of a record, which is on the disk before.
+func (p *provider) makeGroup(ctx context.Context, dir string, rec *record, from []string) error {
+	err := rec.write(dir)
+	if err == nil {
+		rec.Group, err = p.api.MakeGroup(ctx, Group{Name: "bee-" + rec.Token, Network: rec.Offer.Network, Owner: rec.Owner, From: from})
+	}
+	return err
+}
+
 // launch rents the machines of a record. That it may have done so is on the disk first.
 func (p *provider) launch(ctx context.Context, dir string, rec *record) error {
 	rec.Asked, rec.Gone = true, false
 	if err := rec.write(dir); err != nil {
 		return err
 	}
-	machines, err := p.api.Launch(ctx, Order{
-		Offer: rec.Offer, Owner: rec.Owner, Token: rec.Token, Nodes: rec.Nodes, Script: rec.Script, Group: rec.Group, Expires: rec.Expires,
-	})
+	machines, err := p.api.Launch(ctx, rec.order())
 	if err != nil {
 		rec.Asked = !errors.Is(err, ErrNoCapacity)
 		return errors.Join(err, rec.write(dir))
@@ -270,6 +322,11 @@ func (p *provider) ask(ctx context.Context, c Connection, got []answered) error 
 	return errors.Join(errs...)
 }
 
+// silentError is the cause of the error of machines that did not answer in time.
+type silentError struct{ error }
+
+func (e silentError) Unwrap() error { return e.error }
+
 // silent is the error of machines that did not answer in time.
 func (p *provider) silent(ctx context.Context, rec *record, i int, last error) error {
 	id := "of " + rec.Owner.String()
@@ -284,7 +341,7 @@ func (p *provider) silent(ctx context.Context, rec *record, i int, last error) e
 		cause = fmt.Errorf("%w; its console ends with %q", cause, core.Printable(console[max(0, len(console)-1000):], 1000))
 	}
 	return &core.Error{
-		Kind: core.Transient, Op: "boot machine", Object: id, Err: cause,
+		Kind: core.Transient, Op: "boot machine", Object: id, Err: silentError{cause},
 		Remedy: "Check `image:`, `user:` and `network:` at the site, and whether this machine may connect to port 22 there; `boot:` allows more time.",
 	}
 }

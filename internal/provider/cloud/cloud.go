@@ -45,8 +45,30 @@ type API interface {
 	Admit(ctx context.Context, group string, from []string) error
 	// Groups returns the groups with an owner's tags.
 	Groups(ctx context.Context, q core.Owner) ([]Group, error)
-	// EndGroup removes a group. One that is gone is no error. Busy: machines still use it.
+	// EndGroup removes a group, and a reservation that was made for it. One that is gone is no error. Busy: machines
+	// still use it.
 	EndGroup(ctx context.Context, id string) error
+	// Reservations returns what grants the site's machines from a start to an end; nil: they are rented at once.
+	Reservations() Reservations
+}
+
+// Reservations grants machines of an account from a start to an end.
+type Reservations interface {
+	// Reserve makes the reservation of an order whose group is there, for as long as the machines live, or returns the
+	// one that there is. It is idempotent in Order.Token. An error is as that of API.Launch.
+	Reserve(ctx context.Context, o Order, life time.Duration) (Reservation, error)
+	// Reserved returns a reservation. NotFound: it is gone.
+	Reserved(ctx context.Context, id string) (Reservation, error)
+}
+
+// Reservation is a number of machines that are granted from a start to an end. The cloud ends them then.
+type Reservation struct {
+	ID         string
+	Start, End time.Time
+	// Active reports whether machines can be launched into it.
+	Active bool
+	// Over is why it grants nothing any more; "": it does, or will.
+	Over string
 }
 
 // Offer is a kind of machine in one place of a cloud.
@@ -64,6 +86,8 @@ type Offer struct {
 	Cores  int    `json:"cores"`
 	Memory int64  `json:"memory"`
 	GPUs   int    `json:"gpus,omitempty"`
+	// Storage is the size of its disk in GiB, where the type has one.
+	Storage int64 `json:"storage,omitempty"`
 	// Network and Subnet are the cloud's ids of where the machines are.
 	Network string `json:"network,omitempty"`
 	Subnet  string `json:"subnet,omitempty"`
@@ -92,6 +116,8 @@ type Order struct {
 	Script string
 	// Group is the id of the group that they are in.
 	Group string
+	// Reservation is the id of the reservation that they are granted by, or "".
+	Reservation string
 	// Expires is when the machines end themselves, for their tags.
 	Expires time.Time
 }

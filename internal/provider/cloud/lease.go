@@ -131,7 +131,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	}
 	for _, id := range l.r.Machines {
 		if forgotten, err := l.forgotten(ctx, machines, id); err != nil || forgotten {
-			return driver.Status{Reason: "machine " + id + " is not listed any more"}, err
+			return driver.Status{Reason: "machine " + id + " is not listed any more" + l.over(ctx)}, err
 		}
 	}
 	l.admit(ctx)
@@ -335,8 +335,13 @@ func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bo
 // KeepsFiles implements driver.Lease: disks go with their machines.
 func (l *lease) KeepsFiles() bool { return false }
 
-// Queue implements driver.Lease: machines that a lease has have answered.
-func (l *lease) Queue() driver.LeaseQueue { return nil }
+// Queue implements driver.Lease: machines that were rented at once have answered.
+func (l *lease) Queue() driver.LeaseQueue {
+	if l.r.Reservation == "" {
+		return nil
+	}
+	return queue{l}
+}
 
 // Autostart implements driver.Lease.
 func (l *lease) Autostart() driver.Autostart { return nil }

@@ -195,7 +195,8 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(machines, func(m Machine) bool { return m.State != Ended }) {
+	waits := r != nil && r.Reservation != "" && len(r.Machines) == 0 && !r.Gone // for its reservation
+	if waits || slices.ContainsFunc(machines, func(m Machine) bool { return m.State != Ended }) {
 		return l, nil
 	}
 	groups, err := p.api.Groups(ctx, h.Owner)

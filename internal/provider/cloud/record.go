@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 )
@@ -41,6 +42,11 @@ type record struct {
 	// Token is of this intent alone: a cloud returns what it had for a token also when that has ended.
 	Token string `json:"token"`
 	Group string `json:"group,omitempty"`
+	// Reservation is what grants the machines from Starts on, to Expires; "": they are rented at once. Request is what
+	// they are for, for a process that continues the wait.
+	Reservation string         `json:"reservation,omitempty"`
+	Starts      time.Time      `json:"starts,omitzero"`
+	Request     driver.Request `json:"request,omitzero"`
 	// Script has the host key with which the machines boot.
 	Script  string    `json:"script"`
 	Expires time.Time `json:"expires"`
@@ -57,6 +63,11 @@ type record struct {
 	Jump      string      `json:"jump,omitempty"`
 	Hosts     []core.Host `json:"hosts,omitempty"`
 	Inner     core.Handle `json:"inner,omitzero"`
+}
+
+// order returns the request for the machines.
+func (r *record) order() Order {
+	return Order{Offer: r.Offer, Owner: r.Owner, Token: r.Token, Nodes: r.Nodes, Script: r.Script, Group: r.Group, Reservation: r.Reservation, Expires: r.Expires}
 }
 
 // ready reports whether the machines have answered.

@@ -20,10 +20,11 @@ const (
 	compute = "compute"
 	network = "network"
 	images  = "image"
+	blazar  = "reservation"
 )
 
 // versions are the ends of addresses that calls are relative to, and that catalogs may leave out.
-var versions = map[string]string{network: "v2.0", images: "v2"}
+var versions = map[string]string{network: "v2.0", images: "v2", blazar: "v1"}
 
 // client speaks with the services of one cloud. gophercloud finds credentials and services, and logs in
 // again when a token has expired.

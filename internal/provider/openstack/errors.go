@@ -74,6 +74,12 @@ func answered(err error) *serviceError {
 			}
 		}
 	}
+	if message, is := forms["error_message"]; is && found.message == "" { // of Blazar
+		var text string
+		if json.Unmarshal(message, &text) == nil {
+			found.message = core.Printable(text, 1000)
+		}
+	}
 	if found.message == "" {
 		found.message = cmp.Or(core.Printable(string(e.Body[:min(len(e.Body), 200)]), 200), http.StatusText(e.Actual))
 	}
@@ -118,6 +124,8 @@ func explain(call string, err error) error {
 		e.Kind, e.Remedy = core.Busy, "Wait until other machines of the project end, or ask the cloud's operators for a larger quota."
 	case s.kind == "IpAddressGenerationFailure", s.kind == "ExternalIpAddressExhausted":
 		e.Kind, e.Err, e.Remedy = core.Busy, fmt.Errorf("%w: %w", cloud.ErrNoCapacity, s), "Wait until addresses are free, or use another `pool:` or network."
+	case strings.Contains(s.message, "Not enough hosts available"): // Blazar answers so with status 500
+		e.Kind, e.Err, e.Remedy = core.Busy, fmt.Errorf("%w: %w", cloud.ErrNoCapacity, s), "Use other properties or types, or a later `start:`, or let another site take the run."
 	case s.status == http.StatusUnauthorized:
 		e.Kind, e.Remedy = core.Unsupported, "Check the credentials in clouds.yaml or the OS_* variables, and that they have not expired."
 	case s.status == http.StatusForbidden:

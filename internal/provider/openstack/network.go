@@ -226,6 +226,9 @@ func (a *account) EndGroup(ctx context.Context, id string) error {
 				return err
 			}
 		}
+		if err := a.endLease(ctx, answer.Group.Name); err != nil {
+			return err
+		}
 	}
 	if err := a.call(ctx, network, remove, "security-groups/"+id, nil, nil); err != nil && !isGone(err) {
 		return err

@@ -44,6 +44,9 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := a.checkLease(ctx); err != nil {
+		return nil, err
+	}
 	var offers []cloud.Offer
 	for _, f := range flavors {
 		if err := i.fits(f); err != nil {
@@ -51,7 +54,7 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 		}
 		for _, zone := range zones {
 			offers = append(offers, cloud.Offer{
-				Type: f.Name, Flavor: f.ID, Zone: zone, Image: i.ID, User: i.user, Arch: i.arch, Cores: f.Cores, Memory: f.Memory << 20, Network: net.ID,
+				Type: f.Name, Flavor: f.ID, Zone: zone, Image: i.ID, User: i.user, Arch: i.arch, Cores: f.Cores, Memory: f.Memory << 20, Storage: f.Disk, Network: net.ID,
 			})
 		}
 	}

@@ -7,6 +7,8 @@
 package openstack
 
 import (
+	"time"
+
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
@@ -20,6 +22,24 @@ const (
 	FloatingAll  = "all"
 	FloatingNone = "none"
 )
+
+// Kinds of leases.
+const (
+	LeaseHost     = "host"
+	LeaseInstance = "instance"
+	LeaseFlavor   = "flavor"
+)
+
+// Lease is a lease of Blazar that grants the machines.
+type Lease struct {
+	// Name is that of the user's own, which is used and never ended; "": each run has one.
+	Name string
+	// Kind is one of LeaseHost, LeaseInstance and LeaseFlavor, and Properties are those of the hosts.
+	Kind       string
+	Properties map[string]string
+	// Start is when it starts; zero: now.
+	Start time.Time
+}
 
 // Settings of a site.
 type Settings struct {
@@ -41,6 +61,8 @@ type Settings struct {
 	SSHFrom []string
 	// Tags are added to the metadata of each machine.
 	Tags map[string]string
+	// Lease is what grants the machines; nil: they are rented at once.
+	Lease *Lease
 	// Cloud is what is the same in each cloud.
 	Cloud cloud.Settings
 }

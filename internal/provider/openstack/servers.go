@@ -182,7 +182,15 @@ func (a *account) create(ctx context.Context, o cloud.Order) error {
 	if o.Offer.Zone != "" {
 		body["availability_zone"] = o.Offer.Zone
 	}
-	err := a.call(ctx, compute, post, "servers", map[string]any{"server": body}, nil)
+	request := map[string]any{"server": body}
+	if o.Reservation != "" {
+		hints, err := a.intoLease(ctx, o.Reservation, body)
+		if err != nil {
+			return err
+		}
+		request["os:scheduler_hints"] = hints
+	}
+	err := a.call(ctx, compute, post, "servers", request, nil)
 	if !core.IsKind(err, core.Transient) {
 		return err
 	}

@@ -12,11 +12,12 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit/machines"
 )
 
-// Flavors: Small has 2 cores, Large 4, and Tiny a disk of 1 GiB.
+// Flavors: Small has 2 cores, Large 4, Tiny a disk of 1 GiB, and Metal is of hosts, which have to be reserved.
 const (
 	Small = "m1.small"
 	Large = "m1.large"
 	Tiny  = "m1.tiny"
+	Metal = "baremetal"
 )
 
 // Image is an image with a login user in its properties, Plain one without, Twice a name of two, and Big needs more disk
@@ -37,6 +38,7 @@ type server struct {
 	id, name, status, task, fault string
 	metadata                      map[string]string
 	network, group                string
+	reservation                   string // that it was launched into
 	at                            int
 	batch                         *machines.Batch
 	created                       time.Time
@@ -51,11 +53,13 @@ func (nova) listFlavors(*http.Request, map[string]any) (int, any, error) {
 	flavor := func(id, name string, cores, memory, disk int) map[string]any {
 		return map[string]any{"id": id, "name": name, "vcpus": cores, "ram": memory, "disk": disk, "OS-FLV-DISABLED:disabled": false, "OS-FLV-EXT-DATA:ephemeral": 0, "swap": "", "links": []any{}}
 	}
-	return http.StatusOK, map[string]any{"flavors": []any{flavor("1", Tiny, 1, 512, 1), flavor("2", Small, 2, 4096, 20), flavor("42", Large, 4, 8192, 0)}}, nil
+	return http.StatusOK, map[string]any{"flavors": []any{flavor("1", Tiny, 1, 512, 1), flavor("2", Small, 2, 4096, 20), flavor("42", Large, 4, 8192, 0), flavor("43", Metal, 2, 4096, 0)}}, nil
 }
 
 // flavorNames are the names of flavors by their ids.
-func flavorNames() map[string]string { return map[string]string{"1": Tiny, "2": Small, "42": Large} }
+func flavorNames() map[string]string {
+	return map[string]string{"1": Tiny, "2": Small, "42": Large, "43": Metal}
+}
 
 func (nova) listZones(*http.Request, map[string]any) (int, any, error) {
 	zone := func(name string, available bool) map[string]any {
@@ -139,6 +143,12 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 	}
 	flavor, name, within := flavorNames()[fmt.Sprint(q["flavorRef"])], fmt.Sprint(q["name"]), fmt.Sprint(groups[0].(map[string]any)["name"])
 	network := fmt.Sprint(networks[0].(map[string]any)["uuid"])
+	hints, _ := body["os:scheduler_hints"].(map[string]any)
+	hint, _ := hints["reservation"].(string)
+	of, reservation, unreserved := blazar{c.s}.reserved(fmt.Sprint(q["flavorRef"]), hint)
+	if of != "" {
+		flavor = of
+	}
 	switch {
 	case flavor == "":
 		return 0, nil, fail(http.StatusBadRequest, "Flavor %v could not be found.", q["flavorRef"])
@@ -152,15 +162,15 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 	var made []*server
 	var ids, names []string
 	for i := range int(count) {
-		m := &server{id: c.s.id("server"), name: name, status: "BUILD", metadata: metadata, network: network, group: within, at: i, created: time.Now()}
+		m := &server{id: c.s.id("server"), name: name, status: "BUILD", metadata: metadata, network: network, group: within, reservation: reservation, at: i, created: time.Now()}
 		if count > 1 {
 			m.name += "-" + strconv.Itoa(i+1)
 		}
 		made, ids, names = append(made, m), append(ids, m.id), append(names, m.name)
 	}
 	c.s.servers = append(c.s.servers, made...)
-	if c.s.full[flavor] > 0 {
-		c.s.full[flavor]--
+	if c.s.full[flavor] > 0 || unreserved != nil || flavor == Metal && reservation == "" {
+		c.s.full[flavor] = max(0, c.s.full[flavor]-1)
 		for _, m := range made {
 			m.status, m.fault = "ERROR", "No valid host was found. There are not enough hosts available."
 		}

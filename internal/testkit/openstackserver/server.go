@@ -1,5 +1,5 @@
 // Package openstackserver gives tests an OpenStack on loopback: one HTTP server that answers as Keystone, Nova,
-// Neutron and Glance do for the calls that bee makes, whose machines are those of package machines. It needs no root.
+// Neutron, Glance and Blazar do for the calls that bee makes, whose machines are those of package machines. It needs no root.
 //
 // The forms of its answers were taken from the real services. What it models is what matters to a client that
 // rents machines: tokens, machines of which a part ends in ERROR, quotas, names that exist twice, addresses that are
@@ -46,6 +46,7 @@ type Server struct {
 	servers  []*server
 	groups   []*group
 	floating []*address
+	leases   []*lease
 	faults   map[string][]fault
 	broken   int            // how many machines of the next request end in ERROR
 	full     map[string]int // how many requests for a flavor find no host
@@ -157,7 +158,7 @@ func (s *Server) Calls(call string) (n int) {
 	return n
 }
 
-// Left lists what there is in the project: machines, groups and floating addresses.
+// Left lists what there is in the project: machines, groups, floating addresses and leases.
 func (s *Server) Left() (left []string) {
 	s.locked(func() {
 		for _, m := range s.servers {
@@ -168,6 +169,9 @@ func (s *Server) Left() (left []string) {
 		}
 		for _, a := range s.floating {
 			left = append(left, "floating "+a.address)
+		}
+		for _, l := range s.leases {
+			left = append(left, "lease "+l.name+" "+l.status)
 		}
 	})
 	slices.Sort(left)
@@ -197,7 +201,7 @@ func (s *Server) routes() http.Handler {
 			"id": "v3.14", "status": "stable", "links": []any{map[string]any{"rel": "self", "href": s.url + "/identity/v3/"}},
 		}}}})
 	})
-	compute, network, images := nova{s}, neutron{s}, glance{}
+	compute, network, images, leases := nova{s}, neutron{s}, glance{}, blazar{s}
 	for pattern, h := range map[string]handler{
 		"GET /compute/v2.1/flavors/detail":       compute.listFlavors,
 		"GET /compute/v2.1/os-availability-zone": compute.listZones,
@@ -218,6 +222,11 @@ func (s *Server) routes() http.Handler {
 		"POST /network/v2.0/floatingips":            network.makeFloating,
 		"PUT /network/v2.0/floatingips/{id}":        network.attachFloating,
 		"DELETE /network/v2.0/floatingips/{id}":     network.endFloating,
+
+		"GET /reservation/v1/leases":         leases.listLeases,
+		"POST /reservation/v1/leases":        leases.makeLease,
+		"GET /reservation/v1/leases/{id}":    leases.showLease,
+		"DELETE /reservation/v1/leases/{id}": leases.endLease,
 
 		"GET /image/v2/images":      images.listImages,
 		"GET /image/v2/images/{id}": images.showImage,
@@ -264,6 +273,8 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, pattern string, 
 		write(w, status, reply)
 	case !errors.As(err, &e):
 		write(w, http.StatusInternalServerError, map[string]any{"computeFault": map[string]any{"code": 500, "message": err.Error()}})
+	case e.kind == "blazar":
+		write(w, e.status, map[string]any{"error_code": e.status, "error_message": e.message, "error_name": e.status})
 	case e.kind != "":
 		write(w, e.status, map[string]any{"NeutronError": map[string]any{"type": e.kind, "message": e.message, "detail": ""}})
 	default:
@@ -324,7 +335,7 @@ func (s *Server) login(w http.ResponseWriter, r *http.Request) {
 	token := s.id("token")
 	s.tokens[token] = true
 	var catalog []any
-	for kind, path := range map[string]string{"compute": "/compute/v2.1", "network": "/network", "image": "/image"} {
+	for kind, path := range map[string]string{"compute": "/compute/v2.1", "network": "/network", "image": "/image", "reservation": "/reservation/v1"} {
 		catalog = append(catalog, map[string]any{"type": kind, "name": kind, "endpoints": []any{
 			map[string]any{"id": kind, "interface": "public", "region": Region, "region_id": Region, "url": s.url + path},
 		}})

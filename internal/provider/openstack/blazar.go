@@ -1,0 +1,320 @@
+package openstack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
+)
+
+// Blazar's types of resources.
+const (
+	physicalHost    = "physical:host"
+	virtualInstance = "virtual:instance"
+	flavorInstance  = "flavor:instance"
+)
+
+// blazarLease is a lease in an answer.
+type blazarLease struct {
+	ID           string
+	Name         string
+	Status       string
+	Start        string `json:"start_date"`
+	End          string `json:"end_date"`
+	Reservations []blazarReservation
+}
+
+// blazarReservation is a reservation of a lease.
+type blazarReservation struct {
+	ID     string
+	Status string
+	Type   string `json:"resource_type"`
+	Min    int
+	Amount int
+	Flavor string `json:"flavor_id"`
+	Group  string `json:"server_group_id"`
+}
+
+// hosts is how many machines there can be in a reservation at least.
+func (r blazarReservation) hosts() int { return max(r.Min, r.Amount) }
+
+// Forms of times: in calls, and in answers.
+const (
+	callDate   = "2006-01-02 15:04"
+	answerDate = "2006-01-02T15:04:05"
+)
+
+// reservation returns the reservation of a lease that machines are launched into.
+func (l blazarLease) reservation() (blazarReservation, error) {
+	for _, r := range l.Reservations {
+		if slices.Contains([]string{physicalHost, virtualInstance, flavorInstance}, r.Type) && isID(r.ID) {
+			return r, nil
+		}
+	}
+	return blazarReservation{}, fmt.Errorf("lease %q of Blazar reserves neither hosts nor instances", core.Printable(l.Name, 80))
+}
+
+// translate returns a lease as package cloud has it.
+func (l blazarLease) translate() (cloud.Reservation, error) {
+	r := cloud.Reservation{ID: l.ID}
+	inner, err := l.reservation()
+	for _, t := range []struct {
+		text string
+		into *time.Time
+	}{{l.Start, &r.Start}, {l.End, &r.End}} {
+		if err == nil {
+			date, _, _ := strings.Cut(t.text, ".")
+			*t.into, err = time.Parse(answerDate, date)
+		}
+	}
+	if err == nil && !isID(l.ID) {
+		err = fmt.Errorf("its id is %q", core.Printable(l.ID, 80))
+	}
+	if err != nil {
+		return r, &core.Error{Kind: core.Permanent, Op: "read the lease", Object: core.Printable(l.Name, 80), Err: err}
+	}
+	switch l.Status {
+	case "TERMINATED", "TERMINATING", "DELETING", "ERROR":
+		r.Over = fmt.Sprintf("lease %s of Blazar is %s", l.ID, l.Status)
+	case "ACTIVE", "UPDATING":
+		r.Active = inner.Status == "active"
+	}
+	return r, nil
+}
+
+// leases returns the project's leases with a name.
+func (a *account) leases(ctx context.Context, name string) ([]blazarLease, error) {
+	var answer struct{ Leases []blazarLease }
+	err := a.call(ctx, blazar, get, "leases", nil, &answer)
+	return slices.DeleteFunc(answer.Leases, func(l blazarLease) bool { return l.Name != name || !isID(l.ID) }), err
+}
+
+// lease returns the lease with an id.
+func (a *account) lease(ctx context.Context, id string) (blazarLease, error) {
+	if !isID(id) {
+		return blazarLease{}, &core.Error{Kind: core.Invalid, Op: "find lease", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
+	}
+	var answer struct{ Lease blazarLease }
+	err := a.call(ctx, blazar, get, "leases/"+id, nil, &answer)
+	return answer.Lease, err
+}
+
+// Reservations implements cloud.API.
+func (a *account) Reservations() cloud.Reservations {
+	if a.s.Lease == nil {
+		return nil
+	}
+	return reservations{a}
+}
+
+// reservations implements cloud.Reservations by leases of Blazar.
+type reservations struct{ a *account }
+
+// Reserved implements cloud.Reservations.
+func (r reservations) Reserved(ctx context.Context, id string) (cloud.Reservation, error) {
+	l, err := r.a.lease(ctx, id)
+	if err != nil {
+		return cloud.Reservation{}, err
+	}
+	return l.translate()
+}
+
+// Reserve implements cloud.Reservations. Blazar has no token: the name of a lease is that of the request's group.
+func (r reservations) Reserve(ctx context.Context, o cloud.Order, life time.Duration) (cloud.Reservation, error) {
+	a := r.a
+	if a.s.Lease.Name != "" {
+		l, err := a.ownLease(ctx, o.Nodes, life)
+		if err != nil {
+			return cloud.Reservation{}, err
+		}
+		return l.translate()
+	}
+	name := nameOf(o.Token)
+	there, err := a.leases(ctx, name)
+	if err != nil {
+		return cloud.Reservation{}, err
+	}
+	if len(there) == 0 {
+		there, err = a.makeLease(ctx, name, o, life)
+	}
+	if err != nil {
+		return cloud.Reservation{}, err
+	}
+	return there[0].translate()
+}
+
+// makeLease makes a lease. Where the answer is lost, it may be there.
+func (a *account) makeLease(ctx context.Context, name string, o cloud.Order, life time.Duration) ([]blazarLease, error) {
+	start, begin := "now", time.Now().UTC()
+	if a.s.Lease.Start.After(begin) {
+		begin = a.s.Lease.Start
+		start = begin.Format(callDate)
+	}
+	// Blazar counts in minutes, and drops seconds.
+	end := begin.Add(life + time.Minute).Format(callDate)
+	body := map[string]any{"name": name, "start_date": start, "end_date": end, "reservations": []any{a.reservationOf(o)}, "events": []any{}}
+	var answer struct{ Lease blazarLease }
+	err := a.call(ctx, blazar, post, "leases", body, &answer)
+	switch {
+	case core.IsKind(err, core.Transient): // it may have been made
+		if there, lerr := a.leases(ctx, name); lerr == nil && len(there) > 0 {
+			return there, nil
+		}
+	case core.IsKind(err, core.Unsupported):
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "reserve", Object: o.Offer.String(), Err: err,
+			Remedy: "Check `openstack: {lease: …}` at the site, and that `boot`, `slot` and `keep` together are no longer than a lease may be.",
+		}
+	}
+	return []blazarLease{answer.Lease}, err
+}
+
+// reservationOf returns what is reserved for an order.
+func (a *account) reservationOf(o cloud.Order) map[string]any {
+	properties := ""
+	if len(a.s.Lease.Properties) > 0 {
+		var all []any
+		for _, key := range slices.Sorted(maps.Keys(a.s.Lease.Properties)) {
+			all = append(all, []string{"==", "$" + key, a.s.Lease.Properties[key]})
+		}
+		var expression any = append([]any{"and"}, all...)
+		if len(all) == 1 {
+			expression = all[0]
+		}
+		raw, err := json.Marshal(expression)
+		if err != nil {
+			panic(err) // plain data: this cannot happen
+		}
+		properties = string(raw)
+	}
+	switch a.s.Lease.Kind {
+	case LeaseInstance:
+		return map[string]any{
+			"resource_type": virtualInstance, "amount": o.Nodes, "vcpus": o.Offer.Cores, "memory_mb": o.Offer.Memory >> 20, "disk_gb": o.Offer.Storage,
+			"affinity": nil, "resource_properties": properties,
+		}
+	case LeaseFlavor:
+		return map[string]any{"resource_type": flavorInstance, "amount": o.Nodes, "flavor_id": o.Offer.Flavor, "affinity": nil}
+	}
+	return map[string]any{"resource_type": physicalHost, "min": o.Nodes, "max": o.Nodes, "hypervisor_properties": "", "resource_properties": properties}
+}
+
+// ownLease returns the lease of the user's that the site names, if it serves a number of machines for a time.
+func (a *account) ownLease(ctx context.Context, nodes int, life time.Duration) (blazarLease, error) {
+	const key = "lease: {name"
+	name := a.s.Lease.Name
+	found, err := a.leases(ctx, name)
+	if err != nil {
+		return blazarLease{}, err
+	}
+	switch len(found) {
+	case 0:
+		var answer struct{ Leases []blazarLease }
+		if err := a.call(ctx, blazar, get, "leases", nil, &answer); err != nil {
+			return blazarLease{}, err
+		}
+		var names []string
+		for _, l := range answer.Leases {
+			names = append(names, l.Name)
+		}
+		return blazarLease{}, a.unknown(key, name, "lease of Blazar", names)
+	case 1:
+	default:
+		return blazarLease{}, a.invalid(key, name, fmt.Errorf("%d leases have that name", len(found)))
+	}
+	l := found[0]
+	state, err := l.translate()
+	if err != nil {
+		return blazarLease{}, err
+	}
+	inner, err := l.reservation()
+	begin := time.Now()
+	if state.Start.After(begin) {
+		begin = state.Start
+	}
+	switch {
+	case err != nil:
+	case state.Over != "":
+		err = errors.New(state.Over)
+	case inner.hosts() < nodes:
+		err = fmt.Errorf("it has %d machines, and the job wants %d", inner.hosts(), nodes)
+	case state.End.Before(begin.Add(life)):
+		err = fmt.Errorf("it ends at %s, and `boot`, `slot` and `keep` together take %s", state.End.Format(callDate), life)
+	}
+	if err != nil {
+		return blazarLease{}, a.invalid(key, name, err)
+	}
+	return l, nil
+}
+
+// checkLease refuses a lease that cannot be had, before anything is made.
+func (a *account) checkLease(ctx context.Context) error {
+	l := a.s.Lease
+	if l == nil {
+		return nil
+	}
+	if !l.Start.IsZero() && l.Start.Before(time.Now()) {
+		return a.invalid("lease: {start", l.Start.Format(callDate), errors.New("it is in the past"))
+	}
+	if l.Name == "" {
+		_, err := a.leases(ctx, "") // is there a Blazar?
+		return err
+	}
+	c := a.s.Cloud
+	if c.Boot == 0 {
+		c.Boot = cloud.DefaultBoot
+	}
+	if c.Keep == 0 {
+		c.Keep = cloud.DefaultKeep
+	}
+	_, err := a.ownLease(ctx, 1, c.Boot+c.Slot+c.Keep)
+	return err
+}
+
+// intoLease has machines launched into a lease: it changes the request, and returns the hints for Nova's scheduler.
+func (a *account) intoLease(ctx context.Context, id string, server map[string]any) (map[string]string, error) {
+	l, err := a.lease(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	r, err := l.reservation()
+	if err != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "use lease", Object: id, Err: err}
+	}
+	if r.Type == physicalHost {
+		return map[string]string{"reservation": r.ID}, nil
+	}
+	if server["flavorRef"] = r.ID; isID(r.Flavor) { // of Blazar's making
+		server["flavorRef"] = r.Flavor
+	}
+	hints := map[string]string{}
+	if isID(r.Group) {
+		hints["group"] = r.Group
+	}
+	return hints, nil
+}
+
+// endLease ends the lease that was made for a group. Where no site has leases, a cloud need not have Blazar.
+func (a *account) endLease(ctx context.Context, name string) error {
+	there, err := a.leases(ctx, name)
+	if err != nil && a.s.Lease == nil && (errors.Is(err, errNoService) || statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, l := range there {
+		if err := a.call(ctx, blazar, remove, "leases/"+l.ID, nil, nil); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}

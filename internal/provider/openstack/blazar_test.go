@@ -1,0 +1,161 @@
+package openstack_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/openstack"
+	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/openstackserver"
+)
+
+// hosts has a site reserve hosts.
+func hosts(c *openstack.Settings) {
+	c.Types = []string{openstackserver.Metal}
+	c.Lease = &openstack.Lease{Kind: openstack.LeaseHost, Properties: map[string]string{"node_type": openstackserver.NodeType}}
+}
+
+// await looks at the queue of a lease until its hosts are there.
+func await(t *testing.T, l driver.Lease) {
+	t.Helper()
+	testkit.Eventually(t, time.Minute, func() error {
+		w, err := l.Queue().Ready(t.Context())
+		if err == nil && !w.Ready {
+			err = errors.New(w.Reason)
+		}
+		return err
+	})
+}
+
+// TestLeaseOfBlazar waits for its start, has machines that end with it, and is ended with the run.
+func TestLeaseOfBlazar(t *testing.T) {
+	s := openstackserver.Start(t)
+	s.Use(t)
+	dir := t.TempDir()
+	later := func(c *openstack.Settings) {
+		hosts(c)
+		c.Lease.Start = time.Now().Add(2 * time.Hour)
+	}
+	l, err := site(t, s, dir, later).Acquire(t.Context(), driver.Request{Owner: owner("lease"), Nodes: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantLeft(t, s, "group", "lease")
+	w, err := l.Queue().Ready(t.Context())
+	if err != nil || w.Ready || time.Until(w.Expected) < time.Hour || len(l.Hosts()) != 0 {
+		t.Fatalf("before its start: %+v, %v", w, err)
+	}
+	if l, err = site(t, s, dir, later).Recover(t.Context(), l.Handle()); err != nil { // another process waits for it
+		t.Fatal(err)
+	}
+	s.StartLeases()
+	await(t, l)
+	if left := time.Until(l.Deadline()); len(l.Hosts()) != 2 || left < 3*time.Hour || left > 3*time.Hour+10*time.Minute {
+		t.Errorf("there are hosts %+v for %s", l.Hosts(), left)
+	}
+	wantLeft(t, s, "floating", "group", "lease", "server", "server")
+	if st, err := l.Status(t.Context()); err != nil || !st.Live {
+		t.Errorf("it lives not: %+v, %v", st, err)
+	}
+	s.EndLeases()
+	testkit.Eventually(t, time.Minute, func() error {
+		st, err := l.Status(t.Context())
+		if err == nil && st.Live {
+			err = errors.New("it lives")
+		}
+		return err
+	})
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	wantLeft(t, s)
+}
+
+// TestKindsOfLeases are each launched into, and gone with the run; one of the user's is used and stays.
+func TestKindsOfLeases(t *testing.T) {
+	s := openstackserver.Start(t)
+	s.Use(t)
+	for _, lease := range []openstack.Lease{{Kind: openstack.LeaseInstance}, {Kind: openstack.LeaseFlavor}, {Name: "mine"}} {
+		var stays []string
+		if lease.Name != "" {
+			s.Reserve("mine", 1, time.Now().Add(3*time.Hour))
+			stays = []string{"lease"}
+		} else {
+			s.Drop("POST /reservation/v1/leases", true) // its answer is lost
+		}
+		p := site(t, s, t.TempDir(), func(c *openstack.Settings) {
+			if c.Lease = &lease; lease.Name != "" {
+				c.Types = []string{openstackserver.Metal}
+			}
+		})
+		l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("kind"), Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		wantLeft(t, s, "group", "lease")
+		await(t, l)
+		wantLeft(t, s, "floating", "group", "lease", "server")
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		wantLeft(t, s, stays...)
+	}
+	// A run that was forgotten while it waited.
+	p := site(t, s, t.TempDir(), func(c *openstack.Settings) { c.Lease = &openstack.Lease{Kind: openstack.LeaseFlavor} })
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("forgotten"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := driver.ReleaseOwned(t.Context(), site(t, s, t.TempDir(), nil), core.Owner{User: "u"}); err != nil {
+		t.Error(err)
+	}
+	wantLeft(t, s, "lease")
+	if _, err := l.Queue().Ready(t.Context()); !core.IsKind(err, core.Lost) {
+		t.Errorf("it waits with %v", err)
+	}
+}
+
+// TestLeasesThatCannotBe are refused before anything is made, with a remedy.
+func TestLeasesThatCannotBe(t *testing.T) {
+	s := openstackserver.Start(t)
+	s.Use(t)
+	s.Reserve("short", 2, time.Now().Add(time.Hour))
+	s.Reserve("twice", 1, time.Now().Add(9*time.Hour))
+	s.Reserve("twice", 1, time.Now().Add(9*time.Hour))
+	for name, c := range map[string]struct {
+		change func(*openstack.Lease)
+		word   string
+	}{
+		"ends before the slot": {func(l *openstack.Lease) { *l = openstack.Lease{Name: "short"} }, "ends at"},
+		"unknown":              {func(l *openstack.Lease) { *l = openstack.Lease{Name: "shor"} }, `"short"`},
+		"of two":               {func(l *openstack.Lease) { *l = openstack.Lease{Name: "twice"} }, "2 leases"},
+		"in the past":          {func(l *openstack.Lease) { l.Start = time.Now().Add(-time.Hour) }, "past"},
+	} {
+		p := site(t, s, t.TempDir(), func(o *openstack.Settings) { hosts(o); c.change(o.Lease) })
+		f, err := p.Probe(t.Context())
+		if err != nil || f.Usable || f.Remedy == "" || !strings.Contains(f.Reason, c.word) {
+			t.Errorf("%s: %+v, %v", name, f, err)
+		}
+	}
+	wantLeft(t, s, "lease", "lease", "lease")
+	s.EndLeases()
+	for name, c := range map[string]struct {
+		change func(*openstack.Settings)
+		nodes  int
+		kind   core.Kind
+	}{
+		"longer than allowed": {func(o *openstack.Settings) { o.Cloud.Slot = 8 * 24 * time.Hour }, 1, core.Unsupported},
+		"no such hosts":       {func(o *openstack.Settings) { o.Lease.Properties["node_type"] = "other" }, 1, core.Busy},
+		"too many":            {func(*openstack.Settings) {}, 3, core.Busy},
+	} {
+		p := site(t, s, t.TempDir(), func(o *openstack.Settings) { hosts(o); c.change(o) })
+		if _, err := p.Acquire(t.Context(), driver.Request{Owner: owner("none"), Nodes: c.nodes}); !core.IsKind(err, c.kind) || core.Remedy(err) == "" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wantLeft(t, s, "lease", "lease", "lease")
+}
