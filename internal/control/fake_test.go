@@ -67,6 +67,8 @@ type fakeSite struct {
 	// alone, if set, makes it a site that starts by itself what is left with it,
 	// and is called with each change of the launch spec.
 	alone func(what string, launchSpec []byte) error
+	// fence, if set, stops its hosts.
+	fence func() error
 	// silent, if set, is all that it answers. onFetch is told what is fetched.
 	silent error
 	// downloads, if set, fetches files of servers.
@@ -179,6 +181,15 @@ func (l *fakeLease) Downloads() driver.Downloader {
 	}
 	return l
 }
+
+func (l *fakeLease) Fencer() driver.Fencer {
+	if l.f.fence == nil {
+		return nil
+	}
+	return l
+}
+
+func (l *fakeLease) Fence(context.Context) error { return l.f.fence() }
 
 func (l *fakeLease) Download(ctx context.Context, d driver.Download) (driver.Downloaded, error) {
 	return l.f.downloads(ctx, d)

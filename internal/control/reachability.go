@@ -37,6 +37,8 @@ type silence struct {
 	// the site has not answered while the run can continue without it; zero: it answers.
 	silent, unneeded time.Time
 	reported         waitReport
+	// fenced is when the site was last asked to stop the hosts.
+	fenced time.Time
 }
 
 // waitReport is what the run's history says of a wait for a site.

@@ -95,6 +95,10 @@ func (r *releasing) leave(ctx context.Context, why error) error {
 	if err := r.rec.put(context.WithoutCancel(ctx)); err != nil {
 		return err
 	}
-	r.runner.releaseLater(r.rec.Attempt, firstRest)
+	rest := firstRest
+	if !r.rec.Fenced.IsZero() { // the site answers, though its hosts do not
+		rest = 0
+	}
+	r.runner.releaseLater(r.rec.Attempt, rest)
 	return nil
 }

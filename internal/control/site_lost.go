@@ -114,8 +114,11 @@ func (rec *record) declaredLost(ctx context.Context) bool {
 // dispensable, after unreachableLimit, or one that its user has declared lost.
 func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 	why, gone := fmt.Sprintf("has not answered for %s, and is given up as lost", unreachableLimit), event.SiteLost{Site: a.rec.Site, Limit: event.Seconds(unreachableLimit)}
-	if a.rec.lost != nil {
+	switch {
+	case a.rec.lost != nil:
 		why, gone.Limit = "does not answer, and was declared lost by the run's user", 0
+	case !a.rec.Fenced.IsZero():
+		why, gone.Limit = fmt.Sprintf("has not answered for %s, and its hosts were stopped", fenceLimit), event.Seconds(fenceLimit)
 	}
 	out := outcome{state: state.Stopped, err: errStopped()}
 	if !a.stopAsked() && (a.rec.lost == nil || !a.rec.lost.stop) {

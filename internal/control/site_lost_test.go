@@ -100,17 +100,28 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 		boots bool          // the controller's machine is switched off meanwhile
 		after time.Duration // the run continues, by itself; 0: never
 		event event.Fields
+		fence bool // the site can stop its hosts
 	}{
-		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, event.Unneeded{Site: "a"}},
-		{"in a slot, with controllers that die", 40 * time.Minute, true, 17 * time.Minute, false, 45 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}},
-		{"in a slot, with a machine that is switched off", 40 * time.Minute, true, 25 * time.Minute, true, 70 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}},
-		{"in a slot, without a checkpoint", 40 * time.Minute, false, 0, false, 0, event.Unreachable{Wait: event.WaitResult}},
-		{"without a slot", 0, true, 0, false, 0, event.Unreachable{Wait: event.WaitTask}},
+		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, event.Unneeded{Site: "a"}, false},
+		{"in a slot, with controllers that die", 40 * time.Minute, true, 17 * time.Minute, false, 45 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}, false},
+		{"in a slot, with a machine that is switched off", 40 * time.Minute, true, 25 * time.Minute, true, 70 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}, false},
+		{"in a slot, without a checkpoint", 40 * time.Minute, false, 0, false, 0, event.Unreachable{Wait: event.WaitResult}, false},
+		{"without a slot", 0, true, 0, false, 0, event.Unreachable{Wait: event.WaitTask}, false},
+		{"without a slot, on hosts that can be stopped", 0, true, 0, false, 9*time.Minute + fenceLimit, event.Fenced{Site: "a"}, true},
+		{"the same, without a checkpoint", 0, false, 0, false, 0, event.Unreachable{Wait: event.WaitTask}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, run := vanishing(t, c.slot, c.kept)
 				began := time.Now()
+				if c.fence {
+					w.sites["a"].fence = func() error {
+						if !c.kept {
+							t.Error("it stops hosts without a checkpoint")
+						}
+						return nil
+					}
+				}
 				w.sites["b"].onAcquire = func() error {
 					if at := time.Since(began); c.after == 0 || at < c.after || at > c.after+2*time.Minute {
 						t.Errorf("it continues after %v", at)

@@ -47,6 +47,9 @@ func (rec *record) canComputeFor(ctx context.Context) (left time.Duration, bound
 // timeOver reports whether the attempt's time is certainly over, so that nothing of it
 // computes any more, whether anybody has seen its end or not.
 func (rec *record) timeOver(ctx context.Context) bool {
+	if !rec.Fenced.IsZero() {
+		return true
+	}
 	left, bounded := rec.canComputeFor(ctx)
 	return bounded && left == 0
 }

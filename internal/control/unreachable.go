@@ -88,16 +88,56 @@ func (r *reachability) tooLong(ctx context.Context, cause error) (bool, error) {
 	if err != nil && !core.IsKind(err, core.Transient) { // else the store may be asked at the next look
 		return false, err
 	}
-	if is {
+	switch {
+	case is && !r.rec.Fenced.IsZero():
+		return true, r.checkLocalCopy(ctx)
+	case is:
 		return r.overdue(ctx, cause)
 	}
-	r.unreachable(&r.silent)
+	if r.unreachable(&r.silent); r.fence(ctx) {
+		return r.tooLong(ctx, cause)
+	}
 	over := r.rec.timeOver(ctx) // which is news
 	if r.news(over) && time.Since(r.silent) >= silenceBeforeReport {
 		r.report(over)
 		r.reportWaiting(ctx, cause)
 	}
 	return false, nil
+}
+
+// Times of hosts that do not answer, and that their site can stop.
+const (
+	fenceLimit = 15 * time.Minute
+	fencePause = time.Minute // between two tries
+)
+
+// fence has the site stop the hosts of an attempt that has not answered for fenceLimit, where the run can continue from
+// a checkpoint. It reports whether nothing computes there any more.
+func (r *reachability) fence(ctx context.Context) bool {
+	if r.at.lease == nil || time.Since(r.silent) < fenceLimit || !r.fenced.IsZero() && time.Since(r.fenced) < fencePause {
+		return false
+	}
+	fencer := r.at.lease.Fencer()
+	if fencer == nil || r.rec.of.sub.Job.Checkpoint == nil || r.rec.Result.Reported() || !r.rec.Fenced.IsZero() {
+		return false
+	}
+	r.fenced = time.Now()
+	if list, err := r.rec.of.checkpoints().Whole(ctx); err != nil || len(list) == 0 {
+		return false
+	}
+	err := fencer.Fence(ctx)
+	if err == nil {
+		r.rec.Fenced = time.Now()
+		if err = r.rec.put(context.WithoutCancel(ctx)); err != nil {
+			r.rec.Fenced = time.Time{}
+		}
+	}
+	if err != nil {
+		r.rec.of.c.Log.Debug("the hosts were not stopped", "run", r.rec.of.run.ID, "site", r.at.site.Name, "err", err)
+		return false
+	}
+	r.rec.event(ctx, event.Fenced{Site: r.at.site.Name, Limit: event.Seconds(fenceLimit)})
+	return true
 }
 
 // overdue is tooLong for an attempt that is known to be dispensable.

@@ -62,6 +62,13 @@ type Autostart interface {
 	Attend(ctx context.Context) error
 }
 
+// Fencer is that of a lease whose site can prove that nothing computes there any more, also where no host answers.
+type Fencer interface {
+	// Fence stops the hosts, and returns once the site reports that each has stopped. Their files stay until Release.
+	// Idempotent.
+	Fence(ctx context.Context) error
+}
+
 // Starter executes the launch spec that was stored on a site, on one of its
 // hosts, over a lease that has all of them: it launches the nodes.
 type Starter func(ctx context.Context, l Lease, launchSpec []byte) error

@@ -189,14 +189,15 @@ type Lease interface {
 	// file system that these share with others.
 	KeepsFiles() bool
 
-	// Queue, Autostart, DirectTransfer, VolumeReuse, StoreAccess and Downloads return a
-	// capability group of the lease, nil where it has none.
+	// Queue, Autostart, DirectTransfer, VolumeReuse, StoreAccess, Downloads and Fencer return
+	// a capability group of the lease, nil where it has none.
 	Queue() LeaseQueue
 	Autostart() Autostart
 	DirectTransfer() DirectTransfer
 	VolumeReuse() VolumeReuse
 	StoreAccess() StoreAccess
 	Downloads() Downloader
+	Fencer() Fencer
 }
 
 // NodeCommand reports to a lease to start one node.

@@ -26,6 +26,8 @@ func waitText(e event.Event) string {
 			why = fmt.Sprintf("was unreachable for %s, and is given up as lost", f.Limit)
 		}
 		return fmt.Sprintf("site %s %s: %s", f.Site, why, Loss(e.Attempt, f.Loss))
+	case event.Fenced:
+		return fmt.Sprintf("the hosts of site %s have not answered for %s: the site has stopped them, so that nothing computes there any more", f.Site, f.Limit)
 	case event.ReleaseFailed:
 		safe := map[event.Safe]string{
 			event.SafeIdle: "nothing of the run computes there, and the run does not wait for it", event.SafeLost: "the site is declared lost",

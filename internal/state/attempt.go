@@ -116,6 +116,8 @@ type Record struct {
 	// version in which that speaks with nodes; "" and 0: not known.
 	Binary   string `json:"binary,omitempty"`
 	Protocol int    `json:"protocol,omitempty"`
+	// Fenced is when the site was seen to have stopped its hosts, which had not answered: nothing computes there since.
+	Fenced time.Time `json:"fenced,omitzero"`
 }
 
 // Arrived describes the outputs of an attempt that were collected into one directory.

@@ -65,3 +65,6 @@ func (BareLease) StoreAccess() driver.StoreAccess { return nil }
 
 // Downloads implements driver.Lease: there are none.
 func (BareLease) Downloads() driver.Downloader { return nil }
+
+// Fencer implements driver.Lease.
+func (BareLease) Fencer() driver.Fencer { return nil }

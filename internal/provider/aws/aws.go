@@ -161,6 +161,8 @@ func (i instance) machine() cloud.Machine {
 		m.State = cloud.Pending
 	case "running":
 		m.State = cloud.Running
+	case "stopping":
+		m.State = cloud.Stopping
 	case "shutting-down":
 		m.State = cloud.Ending
 	case "terminated":
@@ -301,14 +303,24 @@ func (a *account) Console(ctx context.Context, id string) (string, error) {
 
 // End implements cloud.API.
 func (a *account) End(ctx context.Context, ids []string) error {
+	return a.each(ctx, "TerminateInstances", ids)
+}
+
+// Stop implements cloud.API.
+func (a *account) Stop(ctx context.Context, ids []string) error {
+	return a.each(ctx, "StopInstances", ids)
+}
+
+// each makes a call for machines. Those that are gone are no error.
+func (a *account) each(ctx context.Context, action string, ids []string) error {
 	params := url.Values{}
 	for i, id := range ids {
 		params.Set(fmt.Sprintf("InstanceId.%d", i+1), id)
 	}
-	err := a.call(ctx, "TerminateInstances", params, &struct{}{})
+	err := a.call(ctx, action, params, &struct{}{})
 	if isGone(err) && len(ids) > 1 { // of one of them: nothing was done
 		for _, id := range ids {
-			if err := a.End(ctx, []string{id}); err != nil {
+			if err := a.each(ctx, action, []string{id}); err != nil {
 				return err
 			}
 		}

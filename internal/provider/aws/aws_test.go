@@ -247,6 +247,15 @@ func TestAnotherAddress(t *testing.T) {
 			t.Error(err)
 		}
 	}
+	if err := held.Fencer().Fence(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := strings.Join(s.Left(), ", "); strings.Count(left, " stopped") != 2 {
+		t.Errorf("once they are fenced there are %s", left)
+	}
+	if st, err := held.Status(t.Context()); err != nil || st.Live {
+		t.Errorf("it lives: %+v, %v", st, err)
+	}
 	if err := held.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -36,6 +36,8 @@ type API interface {
 	// Console returns the end of what a machine wrote to its console, as far as the
 	// cloud has it.
 	Console(ctx context.Context, id string) (string, error)
+	// Stop has machines stop, and returns before they have. Those that have stopped, or are gone, are no error.
+	Stop(ctx context.Context, ids []string) error
 	// End ends machines for good, with their disks. Machines that are gone are no error.
 	End(ctx context.Context, ids []string) error
 	// MakeGroup makes the group that shields the machines: everything is open among its members,
@@ -154,14 +156,15 @@ type State int
 const (
 	Pending State = iota // it boots, as far as the cloud knows
 	Running
-	Stopped // or about to be: it does not compute, and has its disk
-	Ending  // it does not compute any more, and is not gone yet
+	Stopping // it is about to stop
+	Stopped  // it does not compute, and has its disk
+	Ending   // it is about to end
 	Ended
 )
 
 // String names the state.
 func (s State) String() string {
-	return [...]string{"pending", "running", "stopped", "ending", "ended"}[s]
+	return [...]string{"pending", "running", "stopping", "stopped", "ending", "ended"}[s]
 }
 
 // ErrNoCapacity is the cause of errors of an offer that the cloud cannot serve now: the next one may do.

@@ -104,6 +104,13 @@ func (a *account) Launched(_ context.Context, token string) (machines []Machine,
 func (a *account) Owned(_ context.Context, q core.Owner) (machines []Machine, err error) {
 	a.call(func() {
 		a.unlisted--
+		defer func() {
+			for _, m := range a.machines {
+				if m.State == Stopping {
+					m.State = Stopped
+				}
+			}
+		}()
 		for _, m := range values(a.machines) {
 			if m.Owner.Matches(q) && a.unlisted <= 0 {
 				machines = append(machines, m)
@@ -122,6 +129,18 @@ func (a *account) End(_ context.Context, ids []string) error {
 				if m.ID == id {
 					m.State = Ended
 				}
+			}
+		}
+	})
+	return nil
+}
+
+// Stop stops machines at the second look after it.
+func (a *account) Stop(_ context.Context, ids []string) error {
+	a.call(func() {
+		for _, m := range a.machines {
+			if slices.Contains(ids, m.ID) {
+				m.State = Stopping
 			}
 		}
 	})
@@ -329,6 +348,34 @@ func TestUsableOffer(t *testing.T) {
 		if err != nil || f.Usable != c.usable || !strings.Contains(f.Reason, c.text) {
 			t.Errorf("%s: got %+v, %v", name, f, err)
 		}
+	}
+}
+
+// TestFence returns once the machines are seen stopped. That they are not listed is no proof, unless they were rented
+// long ago.
+func TestFence(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a := newAccount()
+	held, err := newProvider(t, a, t.TempDir(), time.Minute).Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := held.(*lease)
+	a.machines[2].Owner.Run, a.tokens[l.r.Token] = "none", nil
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	if err := l.Fencer().Fence(ctx); err == nil {
+		t.Error("a machine that is listed late counts as stopped")
+	}
+	if a.machines[0].State != Stopped || a.machines[2].State != Running {
+		t.Errorf("their states are %s and %s", a.machines[0].State, a.machines[2].State)
+	}
+	l.r.Launched = time.Now().Add(-time.Hour)
+	if err := l.Fencer().Fence(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if st, err := l.Status(t.Context()); err != nil || st.Live {
+		t.Errorf("it lives: %+v, %v", st, err)
 	}
 }
 

@@ -360,6 +360,9 @@ func (l *lease) DirectTransfer() driver.DirectTransfer {
 // StoreAccess implements driver.Lease: a directory that a machine sees may be on its own disk, and go with it.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 
+// Fencer implements driver.Lease.
+func (l *lease) Fencer() driver.Fencer { return fencer{l} }
+
 // Downloads implements driver.Lease.
 func (l *lease) Downloads() driver.Downloader {
 	if inner := l.reached(); inner != nil {

@@ -124,6 +124,6 @@ func (p *provider) endGroups(ctx context.Context, owner core.Owner, r *record) e
 func waiting(err error, what string, owner core.Owner) error {
 	return &core.Error{
 		Kind: core.Transient, Op: "wait until the " + what + " of", Object: owner.String(), Err: fmt.Errorf("it takes longer: %w", err),
-		Remedy: "A later `bee` command continues the release.",
+		Remedy: "A later `bee` command continues.",
 	}
 }

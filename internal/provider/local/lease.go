@@ -103,6 +103,9 @@ func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 // Downloads implements driver.Lease: what this machine fetches is there.
 func (l *lease) Downloads() driver.Downloader { return nil }
 
+// Fencer implements driver.Lease.
+func (l *lease) Fencer() driver.Fencer { return nil }
+
 // HasImage implements driver.Lease.
 func (l *lease) HasImage(_ context.Context, host int, id string) (bool, error) {
 	if err := l.checkHost("look for an image on", host); err != nil {

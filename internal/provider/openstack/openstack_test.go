@@ -165,6 +165,15 @@ func TestNextOffer(t *testing.T) {
 	if got, want := s.Rules(), []string{"ingress IPv4 itself", "ingress IPv4 tcp 22 22 " + sshFrom, "ingress IPv6 itself"}; !slices.Equal(got, want) {
 		t.Errorf("what is let in: %q, expected %q", got, want)
 	}
+	if err := l.Fencer().Fence(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if left := strings.Join(s.Left(), ", "); strings.Count(left, " SHUTOFF") != 2 {
+		t.Errorf("once they are fenced there are %s", left)
+	}
+	if st, err := l.Status(t.Context()); err != nil || st.Live {
+		t.Errorf("it lives: %+v, %v", st, err)
+	}
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"net/netip"
 	"net/url"
 	"regexp"
@@ -285,6 +286,20 @@ func (a *account) End(ctx context.Context, ids []string) error {
 			return &core.Error{Kind: core.Invalid, Op: "end machine", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
 		}
 		if err := a.call(ctx, compute, remove, "servers/"+id, nil, nil); err != nil && !isGone(err) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stop implements cloud.API. Nova refuses it of machines that have stopped, with the status of a conflict.
+func (a *account) Stop(ctx context.Context, ids []string) error {
+	for _, id := range ids {
+		if !isID(id) {
+			return &core.Error{Kind: core.Invalid, Op: "stop machine", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
+		}
+		err := a.call(ctx, compute, post, "servers/"+id+"/action", map[string]any{"os-stop": nil}, nil)
+		if status := statusOf(err); err != nil && status != http.StatusNotFound && status != http.StatusConflict {
 			return err
 		}
 	}

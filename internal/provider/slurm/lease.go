@@ -96,6 +96,9 @@ func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 // Downloads implements driver.Lease: what this machine fetches is there.
 func (l *lease) Downloads() driver.Downloader { return nil }
 
+// Fencer implements driver.Lease.
+func (l *lease) Fencer() driver.Fencer { return nil }
+
 // Matches implements driver.Lease.
 func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
 	return store.Matches(ctx, tree, m)

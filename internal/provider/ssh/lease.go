@@ -87,6 +87,9 @@ func (l *lease) StoreAccess() driver.StoreAccess { return storeAccess{l} }
 // Downloads implements driver.Lease.
 func (l *lease) Downloads() driver.Downloader { return downloads{l} }
 
+// Fencer implements driver.Lease.
+func (l *lease) Fencer() driver.Fencer { return nil }
+
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
 func (l *lease) share(ctx context.Context) error {

@@ -41,6 +41,7 @@ func All() []Fields {
 		Unreachable{},
 		Unneeded{},
 		SiteLost{},
+		Fenced{},
 		ReleaseFailed{},
 		ReleaseDeferred{},
 		ReleasedLate{},

@@ -21,6 +21,7 @@ const (
 	KindUnreachable     Kind = "site_unreachable"
 	KindUnneeded        Kind = "site_unneeded"
 	KindSiteLost        Kind = "site_lost"
+	KindFenced          Kind = "site_fenced"
 	KindReleaseFailed   Kind = "release_failed"
 	KindReleaseDeferred Kind = "release_deferred"
 	KindReleasedLate    Kind = "released_late"
@@ -151,6 +152,12 @@ type SiteLost struct {
 	Loss  Loss    `json:"loss"`
 }
 
+// Fenced is a site that has stopped the hosts of the run, which had not answered for Limit.
+type Fenced struct {
+	Site  string  `json:"site"`
+	Limit Seconds `json:"patience_seconds"`
+}
+
 // Safe is why a run does not wait for a release.
 type Safe string
 
@@ -236,6 +243,9 @@ func (Unneeded) Kind() Kind { return KindUnneeded }
 
 // Kind implements Fields.
 func (SiteLost) Kind() Kind { return KindSiteLost }
+
+// Kind implements Fields.
+func (Fenced) Kind() Kind { return KindFenced }
 
 // Kind implements Fields.
 func (ReleaseFailed) Kind() Kind { return KindReleaseFailed }

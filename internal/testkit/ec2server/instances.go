@@ -18,6 +18,8 @@ import (
 const (
 	pending    = "pending"
 	running    = "running"
+	stopping   = "stopping"
+	stopped    = "stopped"
 	shutting   = "shutting-down"
 	terminated = "terminated"
 )
@@ -126,7 +128,15 @@ func (s *Server) events(l *launch) machines.Events {
 		PoweredOff: func(n int) {
 			s.locked(func() { s.terminate(l.machines[n], "Client.InstanceInitiatedShutdown: Instance initiated shutdown") })
 		},
-		Ended: func(n int) { s.locked(func() { l.machines[n].state = terminated }) },
+		Ended: func(n int) {
+			s.locked(func() {
+				if i := l.machines[n]; i.state == stopping {
+					i.state = stopped
+				} else {
+					i.state = terminated
+				}
+			})
+		},
 	}
 }
 
@@ -208,12 +218,35 @@ func (s *Server) terminateInstances(params url.Values) (any, error) {
 	}{Return: true}, nil
 }
 
+func (s *Server) stopInstances(params url.Values) (any, error) {
+	for _, id := range list(params, "InstanceId") {
+		at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.id == id })
+		switch {
+		case at < 0:
+			return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
+		case s.instances[at].state == running:
+			s.instances[at].state = stopping
+			s.instances[at].launch.batch.End(s.instances[at].index)
+		case s.instances[at].state != stopping && s.instances[at].state != stopped:
+			return nil, fail("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be stopped.", id)
+		}
+	}
+	return struct {
+		bare
+		Return bool `xml:"return"`
+	}{Return: true}, nil
+}
+
 // terminate begins the end of a machine.
 func (s *Server) terminate(i *instance, reason string) {
 	if i.state == shutting || i.state == terminated {
 		return
 	}
-	i.state, i.reason = shutting, reason
+	if i.reason = reason; i.state == stopped {
+		i.state = terminated
+		return
+	}
+	i.state = shutting
 	i.launch.batch.End(i.index)
 }
 

@@ -239,7 +239,7 @@ func Actions() []string { return slices.Sorted(maps.Keys((&Server{}).actions()))
 
 func (s *Server) actions() map[string]func(url.Values) (any, error) {
 	return map[string]func(url.Values) (any, error){
-		"RunInstances": s.runInstances, "DescribeInstances": s.describeInstances, "TerminateInstances": s.terminateInstances,
+		"RunInstances": s.runInstances, "DescribeInstances": s.describeInstances, "TerminateInstances": s.terminateInstances, "StopInstances": s.stopInstances,
 		"GetConsoleOutput": s.consoleOutput, "DescribeInstanceTypes": s.describeTypes, "DescribeInstanceTypeOfferings": s.describeOfferings,
 		"DescribeImages": s.describeImages, "DescribeSubnets": s.describeSubnets,
 		"CreateSecurityGroup": s.createGroup, "AuthorizeSecurityGroupIngress": s.authorizeIngress,

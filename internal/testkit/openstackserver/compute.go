@@ -211,6 +211,9 @@ func (c nova) events(made []*server) machines.Events {
 		},
 		Ended: func(n int) {
 			c.s.locked(func() {
+				if made[n].task == "powering-off" {
+					made[n].task = ""
+				}
 				if made[n].status = "SHUTOFF"; made[n].removed {
 					c.drop(made[n])
 				}
@@ -302,6 +305,14 @@ func (c nova) action(r *http.Request, body map[string]any) (int, any, error) {
 	m := c.s.find(r.PathValue("id"))
 	if m == nil || m.batch == nil {
 		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
+	}
+	if _, is := body["os-stop"]; is {
+		if m.status != "ACTIVE" {
+			return 0, nil, fail(http.StatusConflict, "Cannot 'stop' instance %s while it is in vm_state %s", m.id, m.status)
+		}
+		m.task = "powering-off"
+		m.batch.End(m.at)
+		return http.StatusAccepted, nil, nil
 	}
 	if _, is := body["os-getConsoleOutput"]; !is {
 		return 0, nil, fail(http.StatusBadRequest, "There is no such action: %v", body)
