@@ -32,7 +32,7 @@ func openstackSite(s spec.Site, o Options) (driver.Provider, error) {
 // leaseOf returns the lease of Blazar that a site has its machines by, or nil.
 func leaseOf(l *spec.OpenStackLease) (*openstack.Lease, error) {
 	if l == nil {
-		return nil, nil //nolint:nilnil // none is wanted
+		return nil, nil
 	}
 	start, err := l.StartTime()
 	if err != nil {

@@ -91,19 +91,19 @@ func (l blazarLease) translate() (cloud.Reservation, error) {
 }
 
 // leases returns the project's leases with a name.
-func (a *account) leases(ctx context.Context, name string) ([]blazarLease, error) {
+func (r reservations) leases(ctx context.Context, name string) ([]blazarLease, error) {
 	var answer struct{ Leases []blazarLease }
-	err := a.call(ctx, blazar, get, "leases", nil, &answer)
+	err := r.a.call(ctx, blazar, get, "leases", nil, &answer)
 	return slices.DeleteFunc(answer.Leases, func(l blazarLease) bool { return l.Name != name || !isID(l.ID) }), err
 }
 
 // lease returns the lease with an id.
-func (a *account) lease(ctx context.Context, id string) (blazarLease, error) {
+func (r reservations) lease(ctx context.Context, id string) (blazarLease, error) {
 	if !isID(id) {
 		return blazarLease{}, &core.Error{Kind: core.Invalid, Op: "find lease", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
 	}
 	var answer struct{ Lease blazarLease }
-	err := a.call(ctx, blazar, get, "leases/"+id, nil, &answer)
+	err := r.a.call(ctx, blazar, get, "leases/"+id, nil, &answer)
 	return answer.Lease, err
 }
 
@@ -120,7 +120,7 @@ type reservations struct{ a *account }
 
 // Reserved implements cloud.Reservations.
 func (r reservations) Reserved(ctx context.Context, id string) (cloud.Reservation, error) {
-	l, err := r.a.lease(ctx, id)
+	l, err := r.lease(ctx, id)
 	if err != nil {
 		return cloud.Reservation{}, err
 	}
@@ -131,19 +131,19 @@ func (r reservations) Reserved(ctx context.Context, id string) (cloud.Reservatio
 func (r reservations) Reserve(ctx context.Context, o cloud.Order, life time.Duration) (cloud.Reservation, error) {
 	a := r.a
 	if a.s.Lease.Name != "" {
-		l, err := a.ownLease(ctx, o.Nodes, life)
+		l, err := r.ownLease(ctx, o.Nodes, life)
 		if err != nil {
 			return cloud.Reservation{}, err
 		}
 		return l.translate()
 	}
 	name := nameOf(o.Token)
-	there, err := a.leases(ctx, name)
+	there, err := r.leases(ctx, name)
 	if err != nil {
 		return cloud.Reservation{}, err
 	}
 	if len(there) == 0 {
-		there, err = a.makeLease(ctx, name, o, life)
+		there, err = r.makeLease(ctx, name, o, life)
 	}
 	if err != nil {
 		return cloud.Reservation{}, err
@@ -152,20 +152,20 @@ func (r reservations) Reserve(ctx context.Context, o cloud.Order, life time.Dura
 }
 
 // makeLease makes a lease. Where the answer is lost, it may be there.
-func (a *account) makeLease(ctx context.Context, name string, o cloud.Order, life time.Duration) ([]blazarLease, error) {
+func (r reservations) makeLease(ctx context.Context, name string, o cloud.Order, life time.Duration) ([]blazarLease, error) {
 	start, begin := "now", time.Now().UTC()
-	if a.s.Lease.Start.After(begin) {
-		begin = a.s.Lease.Start
+	if r.a.s.Lease.Start.After(begin) {
+		begin = r.a.s.Lease.Start
 		start = begin.Format(callDate)
 	}
 	// Blazar counts in minutes, and drops seconds.
 	end := begin.Add(life + time.Minute).Format(callDate)
-	body := map[string]any{"name": name, "start_date": start, "end_date": end, "reservations": []any{a.reservationOf(o)}, "events": []any{}}
+	body := map[string]any{"name": name, "start_date": start, "end_date": end, "reservations": []any{r.reservationOf(o)}, "events": []any{}}
 	var answer struct{ Lease blazarLease }
-	err := a.call(ctx, blazar, post, "leases", body, &answer)
+	err := r.a.call(ctx, blazar, post, "leases", body, &answer)
 	switch {
 	case core.IsKind(err, core.Transient): // it may have been made
-		if there, lerr := a.leases(ctx, name); lerr == nil && len(there) > 0 {
+		if there, lerr := r.leases(ctx, name); lerr == nil && len(there) > 0 {
 			return there, nil
 		}
 	case core.IsKind(err, core.Unsupported):
@@ -178,12 +178,12 @@ func (a *account) makeLease(ctx context.Context, name string, o cloud.Order, lif
 }
 
 // reservationOf returns what is reserved for an order.
-func (a *account) reservationOf(o cloud.Order) map[string]any {
+func (r reservations) reservationOf(o cloud.Order) map[string]any {
 	properties := ""
-	if len(a.s.Lease.Properties) > 0 {
+	if len(r.a.s.Lease.Properties) > 0 {
 		var all []any
-		for _, key := range slices.Sorted(maps.Keys(a.s.Lease.Properties)) {
-			all = append(all, []string{"==", "$" + key, a.s.Lease.Properties[key]})
+		for _, key := range slices.Sorted(maps.Keys(r.a.s.Lease.Properties)) {
+			all = append(all, []string{"==", "$" + key, r.a.s.Lease.Properties[key]})
 		}
 		var expression any = append([]any{"and"}, all...)
 		if len(all) == 1 {
@@ -195,7 +195,7 @@ func (a *account) reservationOf(o cloud.Order) map[string]any {
 		}
 		properties = string(raw)
 	}
-	switch a.s.Lease.Kind {
+	switch r.a.s.Lease.Kind {
 	case LeaseInstance:
 		return map[string]any{
 			"resource_type": virtualInstance, "amount": o.Nodes, "vcpus": o.Offer.Cores, "memory_mb": o.Offer.Memory >> 20, "disk_gb": o.Offer.Storage,
@@ -208,27 +208,27 @@ func (a *account) reservationOf(o cloud.Order) map[string]any {
 }
 
 // ownLease returns the lease of the user's that the site names, if it serves a number of machines for a time.
-func (a *account) ownLease(ctx context.Context, nodes int, life time.Duration) (blazarLease, error) {
+func (r reservations) ownLease(ctx context.Context, nodes int, life time.Duration) (blazarLease, error) {
 	const key = "lease: {name"
-	name := a.s.Lease.Name
-	found, err := a.leases(ctx, name)
+	name := r.a.s.Lease.Name
+	found, err := r.leases(ctx, name)
 	if err != nil {
 		return blazarLease{}, err
 	}
 	switch len(found) {
 	case 0:
 		var answer struct{ Leases []blazarLease }
-		if err := a.call(ctx, blazar, get, "leases", nil, &answer); err != nil {
+		if err := r.a.call(ctx, blazar, get, "leases", nil, &answer); err != nil {
 			return blazarLease{}, err
 		}
 		var names []string
 		for _, l := range answer.Leases {
 			names = append(names, l.Name)
 		}
-		return blazarLease{}, a.unknown(key, name, "lease of Blazar", names)
+		return blazarLease{}, r.a.unknown(key, name, "lease of Blazar", names)
 	case 1:
 	default:
-		return blazarLease{}, a.invalid(key, name, fmt.Errorf("%d leases have that name", len(found)))
+		return blazarLease{}, r.a.invalid(key, name, fmt.Errorf("%d leases have that name", len(found)))
 	}
 	l := found[0]
 	state, err := l.translate()
@@ -250,69 +250,69 @@ func (a *account) ownLease(ctx context.Context, nodes int, life time.Duration) (
 		err = fmt.Errorf("it ends at %s, and `boot`, `slot` and `keep` together take %s", state.End.Format(callDate), life)
 	}
 	if err != nil {
-		return blazarLease{}, a.invalid(key, name, err)
+		return blazarLease{}, r.a.invalid(key, name, err)
 	}
 	return l, nil
 }
 
 // checkLease refuses a lease that cannot be had, before anything is made.
-func (a *account) checkLease(ctx context.Context) error {
-	l := a.s.Lease
+func (r reservations) checkLease(ctx context.Context) error {
+	l := r.a.s.Lease
 	if l == nil {
 		return nil
 	}
 	if !l.Start.IsZero() && l.Start.Before(time.Now()) {
-		return a.invalid("lease: {start", l.Start.Format(callDate), errors.New("it is in the past"))
+		return r.a.invalid("lease: {start", l.Start.Format(callDate), errors.New("it is in the past"))
 	}
 	if l.Name == "" {
-		_, err := a.leases(ctx, "") // is there a Blazar?
+		_, err := r.leases(ctx, "") // is there a Blazar?
 		return err
 	}
-	c := a.s.Cloud
+	c := r.a.s.Cloud
 	if c.Boot == 0 {
 		c.Boot = cloud.DefaultBoot
 	}
 	if c.Keep == 0 {
 		c.Keep = cloud.DefaultKeep
 	}
-	_, err := a.ownLease(ctx, 1, c.Boot+c.Slot+c.Keep)
+	_, err := r.ownLease(ctx, 1, c.Boot+c.Slot+c.Keep)
 	return err
 }
 
 // intoLease has machines launched into a lease: it changes the request, and returns the hints for Nova's scheduler.
-func (a *account) intoLease(ctx context.Context, id string, server map[string]any) (map[string]string, error) {
-	l, err := a.lease(ctx, id)
+func (r reservations) intoLease(ctx context.Context, id string, server map[string]any) (map[string]string, error) {
+	l, err := r.lease(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	r, err := l.reservation()
+	inner, err := l.reservation()
 	if err != nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use lease", Object: id, Err: err}
 	}
-	if r.Type == physicalHost {
-		return map[string]string{"reservation": r.ID}, nil
+	if inner.Type == physicalHost {
+		return map[string]string{"reservation": inner.ID}, nil
 	}
-	if server["flavorRef"] = r.ID; isID(r.Flavor) { // of Blazar's making
-		server["flavorRef"] = r.Flavor
+	if server["flavorRef"] = inner.ID; isID(inner.Flavor) { // of Blazar's making
+		server["flavorRef"] = inner.Flavor
 	}
 	hints := map[string]string{}
-	if isID(r.Group) {
-		hints["group"] = r.Group
+	if isID(inner.Group) {
+		hints["group"] = inner.Group
 	}
 	return hints, nil
 }
 
 // endLease ends the lease that was made for a group. Where no site has leases, a cloud need not have Blazar.
-func (a *account) endLease(ctx context.Context, name string) error {
-	there, err := a.leases(ctx, name)
-	if err != nil && a.s.Lease == nil && (errors.Is(err, errNoService) || statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound) {
+func (r reservations) endLease(ctx context.Context, name string) error {
+	there, err := r.leases(ctx, name)
+	if err != nil && r.a.s.Lease == nil && (errors.Is(err, errNoService) || statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	for _, l := range there {
-		if err := a.call(ctx, blazar, remove, "leases/"+l.ID, nil, nil); err != nil && !isGone(err) {
+		if err := r.a.call(ctx, blazar, remove, "leases/"+l.ID, nil, nil); err != nil && !isGone(err) {
 			return err
 		}
 	}

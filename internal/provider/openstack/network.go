@@ -226,7 +226,7 @@ func (a *account) EndGroup(ctx context.Context, id string) error {
 				return err
 			}
 		}
-		if err := a.endLease(ctx, answer.Group.Name); err != nil {
+		if err := (reservations{a}).endLease(ctx, answer.Group.Name); err != nil {
 			return err
 		}
 	}

@@ -44,7 +44,7 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkLease(ctx); err != nil {
+	if err := (reservations{a}).checkLease(ctx); err != nil {
 		return nil, err
 	}
 	var offers []cloud.Offer

@@ -185,7 +185,7 @@ func (a *account) create(ctx context.Context, o cloud.Order) error {
 	}
 	request := map[string]any{"server": body}
 	if o.Reservation != "" {
-		hints, err := a.intoLease(ctx, o.Reservation, body)
+		hints, err := reservations{a}.intoLease(ctx, o.Reservation, body)
 		if err != nil {
 			return err
 		}
