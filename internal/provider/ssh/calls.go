@@ -79,6 +79,11 @@ func (f facts) Check() error {
 	case len(f.Detail) > 1000:
 		return sshlink.Invalid("number of findings", len(f.Detail))
 	}
+	for name, text := range f.Detail {
+		if err := sshlink.CheckTexts("finding", name, text); err != nil {
+			return err
+		}
+	}
 	return sshlink.CheckTexts("finding", f.Reason, f.Remedy, f.Version, f.Arch)
 }
 
