@@ -73,7 +73,9 @@ func (c *Cases) decode(d *decoder, n ast.Node, path string) {
 			*c = append(*c, m)
 		}
 	case *ast.MappingNode, *ast.MappingValueNode:
-		c.product(d, n, path)
+		if !c.ofFile(d, n, path) {
+			c.product(d, n, path)
+		}
 	default:
 		d.report.problem(begins(n), "such as {temperature: [300, 310], seed: {from: 1, to: 50}}", "%sa mapping of parameters, or a list of cases, is wanted", prefix(path))
 	}
@@ -232,7 +234,7 @@ func (d *decoder) casesOf(root ast.Node) Cases {
 			continue
 		}
 		first := newDecoder(d.report.file, nil)
-		first.anchors = d.anchors
+		first.anchors, first.dir = d.anchors, d.dir
 		var a Array
 		if first.decode(f.Value, reflect.ValueOf(&a).Elem(), arrayKey); len(first.report.problems) > 0 {
 			return nil

@@ -55,6 +55,7 @@ func parseDraft(file string, data []byte, dir string) *Draft {
 // case has.
 func parseCase(file string, data []byte, dir string, of Case) *Draft {
 	d := newDecoder(file, data)
+	d.dir = dir
 	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report, data: data, dir: dir}
 	if root := d.root(data); root != nil {
 		t.read = true

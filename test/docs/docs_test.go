@@ -39,6 +39,18 @@ func documents(t *testing.T) map[string]string {
 	return texts
 }
 
+// besideJobs returns a directory with the file of cases that a page shows, as cases.csv.
+func besideJobs(t *testing.T, page string) string {
+	t.Helper()
+	dir := t.TempDir()
+	if m := regexp.MustCompile("(?s)```csv\n(.*?)```").FindStringSubmatch(page); m != nil {
+		if err := os.WriteFile(filepath.Join(dir, "cases.csv"), []byte(m[1]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 // TestFilesShownAreValid parses every YAML block as the file that it is. A
 // block that shows a part gets an image and a command.
 func TestFilesShownAreValid(t *testing.T) {
@@ -59,7 +71,7 @@ func TestFilesShownAreValid(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := spec.ParseJob(file, []byte(m[1]), t.TempDir()); err != nil {
+			if _, err := spec.ParseJob(file, []byte(m[1]), besideJobs(t, text)); err != nil {
 				t.Errorf("%s: %v\n%s", file, err, m[1])
 			}
 		}
