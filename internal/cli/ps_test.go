@@ -131,6 +131,9 @@ func TestPsFoldsArrays(t *testing.T) {
 			t.Errorf("%s: %v\n%s", c.args, err, d.out.String())
 		}
 	}
+	if err := d.bee("ps", "--limit", "1"); err != nil || !strings.Contains(d.out.String(), "dddd4444") || strings.Contains(d.out.String(), "aaaa1111") {
+		t.Errorf("the newest is the array: %v\n%s", err, d.out.String())
+	}
 	if err := d.bee("ps", "pi"); !core.IsKind(err, core.NotFound) {
 		t.Errorf("a run is listed as an array: %v", err)
 	}

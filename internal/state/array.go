@@ -65,11 +65,40 @@ CREATE INDEX runs_by_array ON runs(array_id, case_number) WHERE array_id<>'';
 CREATE INDEX runs_by_array_name ON runs(array_name) WHERE array_id<>'';
 `
 
+// addArrayIndexes have lists read no case of an array: how many of them are in which state is
+// in an index, and the other runs have indexes without them.
+const addArrayIndexes = `
+CREATE INDEX runs_of_arrays ON runs(array_id, state, array_name, created, ended) WHERE array_id<>'';
+CREATE INDEX runs_alone ON runs(created) WHERE array_id='';
+CREATE INDEX runs_alone_by_state ON runs(state) WHERE array_id='';
+`
+
 // live are the cases of an array that are not over, before a number.
 const live = "array_id=? AND array_id<>'' AND case_number<? AND state IN ('queued','running','suspended','set aside')"
 
+// countCases begins the query of arrays. It reads the index alone.
+const countCases = "SELECT array_id, array_name, state, COUNT(*), CAST(MIN(created) AS INTEGER), CAST(MAX(COALESCE(ended, 0)) AS INTEGER) FROM runs WHERE array_id<>'' AND "
+
+// All returns the arrays, newest first; active: only those that are not over.
+func (a Arrays) All(ctx context.Context, active bool) ([]Array, error) {
+	list, err := a.list(ctx, "TRUE")
+	if active {
+		list = slices.DeleteFunc(list, func(o Array) bool { return o.State().Final() })
+	}
+	return list, err
+}
+
+// First returns the first case of an array that is on record.
+func (a Arrays) First(ctx context.Context, id string) (Run, error) {
+	list, err := a.s.runs(ctx, "WHERE array_id=? AND array_id<>'' ORDER BY case_number LIMIT 1", id)
+	if err != nil || len(list) == 0 {
+		return Run{}, err
+	}
+	return list[0], nil
+}
+
 // list returns arrays, newest first.
-func (a Arrays) list(ctx context.Context, where, word string) ([]Array, error) {
+func (a Arrays) list(ctx context.Context, where string, args ...any) ([]Array, error) {
 	type count struct {
 		id, name       string
 		state          RunState
@@ -79,9 +108,9 @@ func (a Arrays) list(ctx context.Context, where, word string) ([]Array, error) {
 	counts, err := rows(ctx, a.s.db, func(scan func(...any) error) (c count, err error) {
 		err = scan(&c.id, &c.name, &c.state, &c.runs, &c.created, &c.ended)
 		return c, err
-	}, "SELECT array_id, array_name, state, COUNT(*), CAST(MIN(created) AS INTEGER), CAST(MAX(COALESCE(ended, 0)) AS INTEGER) FROM runs WHERE array_id<>'' AND "+where+" GROUP BY array_id, state", word)
+	}, countCases+where+" GROUP BY array_id, state", args...)
 	if err != nil {
-		return nil, fmt.Errorf("find array %q: %w", word, err)
+		return nil, fmt.Errorf("count the cases of arrays: %w", err)
 	}
 	var list []Array
 	for _, c := range counts {

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"slices"
 	"strings"
 	"testing"
 )
@@ -19,6 +20,26 @@ func TestWhatIsNotOverIsFoundByItsIndex(t *testing.T) {
 		}
 		if len(plan) == 0 || !strings.Contains(plan[0], " USING INDEX ") || strings.Contains(plan[0], "runs_by_created") {
 			t.Errorf("%s: %q", table, plan)
+		}
+	}
+}
+
+// TestListsReadNoCase: arrays are counted in an index, and what lists other runs reads none of
+// their cases.
+func TestListsReadNoCase(t *testing.T) {
+	s := open(t, t.TempDir())
+	for query, index := range map[string]string{
+		countCases + "TRUE GROUP BY array_id, state":       "COVERING INDEX runs_of_arrays",
+		countCases + "array_id=? GROUP BY array_id, state": "COVERING INDEX runs_of_arrays",
+		"SELECT * FROM runs " + allAlone:                   "INDEX runs_alone",
+		"SELECT * FROM runs " + activeAlone:                "INDEX runs_alone_by_state",
+	} {
+		plan, err := rows(t.Context(), s.db, func(scan func(...any) error) (step string, err error) {
+			err = scan(new(int), new(int), new(int), &step)
+			return step, err
+		}, "EXPLAIN QUERY PLAN "+query, slices.Repeat([]any{"x"}, strings.Count(query, "?"))...)
+		if err != nil || len(plan) == 0 || !strings.Contains(plan[0]+" ", " USING "+index+" ") {
+			t.Errorf("%s: %v, %q", query, err, plan)
 		}
 	}
 }

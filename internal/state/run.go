@@ -157,6 +157,8 @@ func ids(ctx context.Context, db *conn, query string, args ...any) ([]string, er
 type Filter struct {
 	// Active leaves out runs in a final state.
 	Active bool
+	// Alone leaves out the cases of arrays. None of them is read.
+	Alone bool
 	// Limit is the largest number of runs, newest first; 0 means all.
 	Limit int
 }
@@ -165,10 +167,21 @@ type Filter struct {
 // the order of creation, all runs would be read.
 const active = "WHERE state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
 
+// Of runs that are no cases of an array, all and those that are not over.
+const (
+	allAlone    = "WHERE array_id='' ORDER BY created DESC"
+	activeAlone = "WHERE array_id='' AND state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
+)
+
 // Runs lists runs, newest first.
 func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
 	where := "ORDER BY created DESC"
-	if f.Active {
+	switch {
+	case f.Active && f.Alone:
+		where = activeAlone
+	case f.Alone:
+		where = allAlone
+	case f.Active:
 		where = active
 	}
 	if f.Limit > 0 {

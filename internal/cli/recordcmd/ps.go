@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
@@ -126,6 +127,9 @@ func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runvi
 		}
 		return passingRuns(ctx, s, runs, o)
 	}
+	if o.folds() {
+		return foldedRuns(ctx, s, o)
+	}
 	for most := o.limit; ; most *= 8 {
 		runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all && !o.filter.wantsOver(), Limit: most})
 		if err != nil {
@@ -140,22 +144,10 @@ func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runvi
 
 // passingRuns returns those of the runs that pass the filter, up to the limit.
 func passingRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o psOptions) ([]runview.View, error) {
-	views, arrays := []runview.View{}, map[string]bool{}
+	views := []runview.View{}
 	for _, r := range runs {
 		if o.limit > 0 && len(views) == o.limit {
 			break
-		}
-		if id := r.Case.Array; id != "" && o.folds() {
-			if arrays[id] {
-				continue
-			}
-			arrays[id] = true
-			v, err := foldedArray(ctx, s, r)
-			if err != nil {
-				return nil, err
-			}
-			views = append(views, v)
-			continue
 		}
 		v, err := runview.Summary(ctx, s, r)
 		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
@@ -171,22 +163,45 @@ func passingRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o 
 	return views, nil
 }
 
+// foldedRuns returns the runs that are no cases, and each array as one line. However many
+// cases there are, none but the first of each array is read.
+func foldedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runview.View, error) {
+	runs, err := s.Store.Runs(ctx, state.Filter{Active: !o.all, Alone: true, Limit: o.limit})
+	if err != nil {
+		return nil, err
+	}
+	views, err := passingRuns(ctx, s, runs, o)
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := s.Store.Arrays().All(ctx, !o.all)
+	if err != nil {
+		return nil, err
+	}
+	for i, array := range arrays {
+		if o.limit > 0 && i == o.limit {
+			break
+		}
+		first, err := s.Store.Arrays().First(ctx, array.ID)
+		if err != nil {
+			return nil, err
+		}
+		nodes := 0
+		if sub, err := control.SubmissionOf(first); err == nil {
+			nodes = sub.Job.Nodes
+		}
+		views = append(views, runview.Folded(array, nodes))
+	}
+	slices.SortStableFunc(views, func(a, b runview.View) int { return b.Created.Compare(a.Created) })
+	if o.limit > 0 && len(views) > o.limit {
+		views = views[:o.limit]
+	}
+	return views, nil
+}
+
 // folds reports whether an array is one line.
 func (o psOptions) folds() bool {
 	return !o.cases && !o.asJSON && !o.ids && o.format == "" && o.array == "" && o.filter.empty()
-}
-
-// foldedArray is the line of the array of a run.
-func foldedArray(ctx context.Context, s *workspace.Session, run state.Run) (runview.View, error) {
-	array, err := s.Store.Arrays().Array(ctx, run.Case.Array)
-	if err != nil {
-		return runview.View{}, err
-	}
-	nodes := 0
-	if sub, err := control.SubmissionOf(run); err == nil {
-		nodes = sub.Job.Nodes
-	}
-	return runview.Folded(array, nodes), nil
 }
 
 func listRuns(screen *output.Screen, views []runview.View) error {
