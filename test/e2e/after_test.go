@@ -114,12 +114,16 @@ outputs: [{from: out, to: "./results/${case.t}/${case.s}"}]
 			t.Errorf("%s: %v, %q", file, err, got)
 		}
 	}
+	if table := b.Must("show", "--csv", "study"); strings.Count(table, "\n") != 4 || !strings.Contains(table, ",case.s,case.t,state,") || !strings.Contains(table, ",study.3,1,310,succeeded,0,") {
+		t.Errorf("got\n%s", table)
+	}
 	b.Must("run", "-q", "--after", "study:failure", image, "true")
 	again := strings.TrimSpace(b.Must("retry", "-d", "-q", "study"))
 	if r := b.Try("wait", again); r.Code != 1 || !strings.Contains(r.Stdout, "study.2\tfailed") {
 		t.Errorf("got %+v", r)
 	}
-	b.File("halt.yaml", "image: "+image+"\narray: {cases: {s: [1, 2, 3]}, at_once: 1, on_failure: stop}\nrun: exit ${case.s}\n")
+	b.File("halt.csv", "\ufeffs\r\n1\r\n2\r\n3\r\n")
+	b.File("halt.yaml", "image: "+image+"\narray: {cases: {file: halt.csv}, at_once: 1, on_failure: stop}\nrun: exit ${case.s}\n")
 	if r := b.Try("run", "--json", "halt.yaml"); json.Unmarshal([]byte(r.Stdout), &end) != nil || r.Code != 1 || end.States["failed"] != 1 || end.States["stopped"] != 2 {
 		t.Errorf("the array continues: %+v", r)
 	}

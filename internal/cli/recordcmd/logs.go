@@ -34,6 +34,7 @@ type LogsOptions struct {
 	controller bool
 	asJSON     bool
 	tail       int // -1: everything
+	failed     bool
 	since      console.Age
 	// run is the run's id where the output is one of several runs.
 	run string
@@ -50,7 +51,7 @@ that moved or was retried has several attempts, which are shown in order. With
 run before it. An array means all of its cases.`,
 		Example: "  bee logs -f --tail 20 lysozyme\n  bee logs --attempt 2 lysozyme\n  bee logs -f lysozyme salt-water",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) > 1 {
+			if len(args) > 1 || o.failed {
 				return a.logsOfSeveral(c.Context(), args, o)
 			}
 			several, err := a.isArray(c.Context(), args[0])
@@ -71,6 +72,7 @@ run before it. An array means all of its cases.`,
 	f.IntVar(&o.attempt, "attempt", 0, "show the attempt with this `number`, with --follow those after it, too (default all; with --node the last)")
 	f.IntVar(&o.Node, "node", -1, "show the log of the node with this `rank`")
 	f.BoolVar(&o.controller, "controller", false, "show the log of the background controller")
+	f.BoolVar(&o.failed, "failed", false, "only of runs that have ended without success, such as the failed cases of an array")
 	f.BoolVar(&o.asJSON, "json", false, "write each piece as JSON, on a line of its own")
 	return c
 }

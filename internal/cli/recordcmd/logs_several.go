@@ -35,6 +35,12 @@ func (a *Commands) logsOfSeveral(ctx context.Context, words []string, o LogsOpti
 	if err != nil {
 		return err
 	}
+	if o.failed {
+		runs = slices.DeleteFunc(runs, func(r state.Run) bool { return !r.State.Final() || r.State == state.Succeeded })
+		if len(runs) == 0 {
+			a.Say("none of these runs has ended without success")
+		}
+	}
 	if o.Follow && len(runs) > mostFollowed {
 		return &core.Error{
 			Kind: core.Invalid, Op: "follow", Object: strings.Join(words, " "), Err: fmt.Errorf("these are %d runs, and at most %d are followed at once", len(runs), mostFollowed),

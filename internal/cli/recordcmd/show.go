@@ -20,7 +20,7 @@ import (
 
 // ShowCommand returns the command `show`.
 func (a *Commands) ShowCommand() *cobra.Command {
-	var asJSON, beefile bool
+	var asJSON, asCSV, beefile bool
 	c := &cobra.Command{
 		Use: "show RUN", Short: "Show what ran where, how long, and how it ended", Args: cobra.ExactArgs(1),
 		ValidArgsFunction: a.RunsTo(state.ToSee),
@@ -30,7 +30,16 @@ func (a *Commands) ShowCommand() *cobra.Command {
 				return err
 			}
 			defer s.Close()
+			if array, err := s.Store.Arrays().Find(c.Context(), args[0], state.ToSee); err != nil || array.ID != "" && !beefile {
+				if err == nil {
+					err = a.showArray(c.Context(), s, array, asJSON, asCSV)
+				}
+				return err
+			}
 			run, err := s.Store.FindRun(c.Context(), args[0], state.ToSee)
+			if err == nil && asCSV {
+				err = errNoCases(run.ID)
+			}
 			if err != nil {
 				return err
 			}
@@ -54,7 +63,8 @@ func (a *Commands) ShowCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVar(&beefile, "beefile", false, "write the run's job as a Beefile")
-	c.MarkFlagsMutuallyExclusive("json", "beefile")
+	c.Flags().BoolVar(&asCSV, "csv", false, "write the cases of an array as CSV, with their values, states and times")
+	c.MarkFlagsMutuallyExclusive("json", "beefile", "csv")
 	return c
 }
 

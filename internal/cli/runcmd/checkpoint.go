@@ -97,10 +97,18 @@ signal that the Beefile names, and its volume is transferred. The run continues 
 the next site that can take it, or on those of --site. With
 checkpoint: {mode: vm} the virtual machines are saved and resume there.
 
-A run that waits in a queue, or for any site, is sent to the sites of --site.`,
+A run that waits in a queue, or for any site, is sent to the sites of --site.
+An array means its cases that run, and with --site also those that wait.`,
 		Example: "  bee move lysozyme\n  bee move lysozyme --site rack",
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
+			cases, err := a.casesToMove(c.Context(), args[0], len(sites) > 0)
+			if err != nil || len(cases) > 0 {
+				if err == nil {
+					err = a.moveCases(c.Context(), cases, sites, asJSON)
+				}
+				return err
+			}
 			run, err := a.move(c.Context(), args[0], sites)
 			return a.printAsked(asJSON, run, nil, err)
 		},

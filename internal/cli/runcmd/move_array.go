@@ -1,0 +1,44 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// casesToMove returns the cases of an array that a move is for: those that run, and where they
+// are sent to sites also those that wait. None: the word means no array.
+func (a *ResumeCommands) casesToMove(ctx context.Context, word string, sent bool) ([]state.Run, error) {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.Close()
+	cases, err := s.Cases(ctx, word, state.ToReach)
+	if err != nil || len(cases) == 0 {
+		return nil, err
+	}
+	moved := slices.DeleteFunc(cases, func(r state.Run) bool { return r.State != state.Running && !(sent && r.State == state.Queued) })
+	if len(moved) == 0 {
+		return nil, &core.Error{
+			Kind: core.NotFound, Op: "move the cases of array", Object: word, Err: errors.New("none of them runs"),
+			Remedy: "`bee ps " + word + "` lists them. With --site, those that wait are sent to other sites, too.",
+		}
+	}
+	return moved, nil
+}
+
+// moveCases moves each of these runs. One that cannot be moved keeps none of the others from
+// it.
+func (a *ResumeCommands) moveCases(ctx context.Context, cases []state.Run, sites []string, asJSON bool) error {
+	t := a.NewTally(asJSON)
+	for _, run := range cases {
+		_, err := a.move(ctx, run.ID, sites)
+		t.Add(console.DoneView{ID: run.ID, State: run.State}, err)
+	}
+	return t.End()
+}
