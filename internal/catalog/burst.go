@@ -25,10 +25,14 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 	if err != nil {
 		return nil, err
 	}
-	a, err := mount.Begin(ctx, mount.Options{
+	o := mount.Options{
 		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(run)),
 		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Binary: binary,
-	})
+	}
+	if b.Checkpoints {
+		o.Run, o.Globs, o.Number = run, b.Globs, b.Number
+	}
+	a, err := mount.Begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -39,8 +43,8 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 type attemptVolume struct{ *mount.Attempt }
 
 // End implements head.Burst.
-func (a attemptVolume) End(ctx context.Context) (notes []string, err error) {
-	s, err := a.Attempt.End(ctx)
+func (a attemptVolume) End(ctx context.Context, e head.BurstEnd) (checkpoint int, notes []string, err error) {
+	s, err := a.Attempt.End(ctx, mount.Ending(e))
 	for _, c := range s.Conflicts {
 		note := fmt.Sprintf("others have changed %s on the remote, which stays as it is there", core.Printable(c.Path, 500))
 		if c.As != "" {
@@ -48,5 +52,5 @@ func (a attemptVolume) End(ctx context.Context) (notes []string, err error) {
 		}
 		notes = append(notes, note)
 	}
-	return notes, err
+	return s.Generation, notes, err
 }

@@ -143,6 +143,28 @@ type Burst struct {
 	Disk    int64  `json:"disk,omitempty"` // bytes; 0: as fits
 	Rate    int64  `json:"rate,omitempty"` // bytes per second; 0: no bound
 	Protect bool   `json:"protect,omitempty"`
+	// Again has the checkpoints of a run stay whose command has failed: it is tried again from there.
+	Again bool `json:"again,omitempty"`
+	// Checkpoints has the remote keep checkpoints of the run, to which the names belong that Globs match, in
+	// the volume. Number is the one from which it continues; 0: it begins. The head sets these.
+	Checkpoints bool     `json:"-"`
+	Globs       []string `json:"-"`
+	Number      int      `json:"-"`
+}
+
+// A checkpoint of a run with a burst buffer is the directory BurstDir, with these records.
+const (
+	BurstDir = ".bee-checkpoint"
+	// BurstRecord is a BurstCheckpoint.
+	BurstRecord = BurstDir + "/checkpoint.json"
+	// BurstFiles lists the files of `checkpoint.paths`, so that they can be compared.
+	BurstFiles = BurstDir + "/files"
+)
+
+// BurstCheckpoint is the record of a checkpoint that the remote of a burst buffer has.
+type BurstCheckpoint struct {
+	Remote string `json:"remote"`
+	Number int    `json:"number"`
 }
 
 // Terminal is what a terminal is at first.
@@ -177,6 +199,9 @@ func (p *Plan) HoldsVolume() bool { return p.SavesVM() && p.VM.Volume != VolumeI
 
 // UsesDataImage reports whether the volume is a data image.
 func (p *Plan) UsesDataImage() bool { return p.VM != nil && p.VM.Volume == VolumeImage }
+
+// BurstAgain reports whether a run with a burst buffer is tried again when its command fails.
+func (p *Plan) BurstAgain() bool { return p.Burst != nil && p.Burst.Again }
 
 // InVolume gives a path of a container as one below the volume, where it is.
 func (p *Plan) InVolume(path string) (rel string, is bool) {

@@ -185,7 +185,7 @@ func (jc *jobCheck) burst() {
 		r.at("volume", "`nodes: 1`, or another kind", "volume: a burst buffer is for one host, and the job has %d nodes", jc.job.Nodes)
 	case jc.job.VM != nil && jc.job.VM.When != VMNever:
 		r.at("volume", "leave `vm:` out, or use another kind", "volume: virtual machines cannot have a burst buffer yet")
-	case jc.job.Checkpoint != nil:
-		r.at("volume", "leave `checkpoint:` out, or use another kind", "volume: checkpoints of a burst buffer do not exist yet")
+	case jc.job.Checkpoint != nil && strings.HasPrefix(v.Remote, "s3://"):
+		r.at("volume.remote", "a directory, or one of a host behind ssh", "volume.remote: checkpoints of a burst buffer in a bucket do not exist yet")
 	}
 }

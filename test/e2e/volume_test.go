@@ -675,3 +675,103 @@ func TestVolumeOfARun(t *testing.T) {
 		}
 	}
 }
+
+// TestVolumeOfARunMoves has a job count in a burst buffer: a checkpoint is taken, the node and the buffer's
+// processes are killed, and the run continues from exactly that checkpoint. Then it moves to another site,
+// from where it was. The remote has all of it in the end, and nothing of BEE.
+func TestVolumeOfARunMoves(t *testing.T) {
+	testkit.AsRootToo(t)
+	testkit.RequireFUSE(t)
+	b, job := busyboxJob(t, "volume: {kind: burst, remote: ./far, disk: 64M}", "workdir: /work",
+		"checkpoint: {grace: 30s, command: 'touch ask; while [ -e ask ]; do sleep 0.1; done', paths: [/work/count]}", `run: |
+  n=$(cat count 2>/dev/null || echo 0); echo "from $n" >> log
+  until [ -e enough ]; do n=$((n+1)); echo $n > new; mv new count; [ ! -e ask ] || { sleep 2; rm ask; }; sleep 0.1; done`)
+	b.File("far/kept", "kept")
+	far := filepath.Join(b.Work, "far")
+	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local}\n  - {name: two, provider: local}\n")
+	t.Cleanup(func() {
+		mounts, _ := filepath.Glob(filepath.Join(b.Dir, "state", "mounts", "*"))
+		for _, near := range mounts {
+			endVolumes(b, near)
+		}
+	})
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", job))
+	// counted waits until the remote has a line of the log for each attempt, and the count has grown.
+	counted := func(attempts int) {
+		t.Helper()
+		testkit.Eventually(t, 2*time.Minute, func() error {
+			log, err := os.ReadFile(filepath.Join(far, "log"))
+			if err != nil || strings.Count(string(log), "from ") < attempts {
+				return b.Explained(id, fmt.Sprintf("the log of the remote is %q, %v", log, err))
+			}
+			from, count := 0, 0
+			lines := strings.Fields(string(log))
+			raw, err := os.ReadFile(filepath.Join(far, "count"))
+			if err == nil {
+				_, err = fmt.Sscan(lines[len(lines)-1]+" "+string(raw), &from, &count)
+			}
+			if err != nil || count < from+3 {
+				return b.Explained(id, fmt.Sprintf("counted from %d to %d, %v", from, count, err))
+			}
+			return nil
+		})
+	}
+	counted(1)
+	b.Must("checkpoint", id)
+	testkit.Eventually(t, time.Minute, func() error {
+		var v struct{ Checkpoints []struct{ Attempt int } }
+		if b.JSON(&v, "show", "--json", id); len(v.Checkpoints) == 0 {
+			return errors.New("the checkpoint is not on record")
+		}
+		return nil
+	})
+	kept, err := filepath.Glob(filepath.Join(far, ".bee", "generations", "2", "*.data"))
+	if err != nil || len(kept) == 0 {
+		t.Fatalf("nothing is kept of checkpoint 2: %v, %v", kept, err)
+	}
+	saved := 1 << 30 // of what is kept, the next count is that of a file that was renamed to its name
+	for _, name := range kept {
+		n, raw := 0, []byte{}
+		if raw, err = os.ReadFile(name); err == nil {
+			_, err = fmt.Sscan(string(raw), &n)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		saved = min(saved, n)
+	}
+	for _, which := range []string{"node", "volume-client ", "volume-io "} {
+		for _, p := range processes(b, which) {
+			testkit.Kill(p)
+		}
+	}
+	counted(2)
+	if r := b.Try("volume", "mount", far, b.Work); r.Code == 0 {
+		t.Error("another volume has the remote of the run")
+	}
+	b.Must("--sites", sites, "move", "--site", "one", id) // the lost one was followed by another site
+	counted(3)
+	b.Must("exec", id, "--", "touch", "/work/enough")
+	v := b.Await(id, 2*time.Minute)
+	if v.State != "succeeded" || len(v.Attempts) != 3 || v.Attempts[1].Site != "two" || v.Attempts[2].Site != "one" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
+	}
+	var from [3]int
+	log, err := os.ReadFile(filepath.Join(far, "log"))
+	if err == nil {
+		_, err = fmt.Sscanf(string(log), "from %d\nfrom %d\nfrom %d\n", &from[0], &from[1], &from[2])
+	}
+	if err != nil || from[0] != 0 || from[1] != saved || from[2] < saved+3 {
+		t.Errorf("attempts began %q, %v; the checkpoint had %d", log, err, saved)
+	}
+	names, err := os.ReadDir(far)
+	if err != nil || len(names) != 4 { // kept, log, count, enough
+		t.Errorf("the remote has %v, %v", names, err)
+	}
+	for _, dir := range []string{"volumes", "mounts"} {
+		if names, err := os.ReadDir(filepath.Join(b.Dir, "state", dir)); err != nil || len(names) > 0 {
+			t.Errorf("%s: %v, %v", dir, names, err)
+		}
+	}
+	b.CheckNothingLeft(20 * time.Second)
+}

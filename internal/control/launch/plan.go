@@ -34,7 +34,7 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		p.Cores, p.Memory = job.Cores, int64(job.Memory)
 	}
 	if v := job.Volume; v.Kind == spec.VolumeBurst {
-		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect}
+		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect, Again: job.Retry > 0}
 	}
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)

@@ -9,12 +9,18 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // CheckpointFiles returns the files that the job's `checkpoint.paths` name, with their
 // digests; without paths, all of them.
 func CheckpointFiles(files map[string]string, job *spec.Job) map[string]string {
+	if job.Volume.Kind == spec.VolumeBurst {
+		if sum, is := files[plan.BurstFiles]; is {
+			return map[string]string{plan.BurstFiles: sum}
+		}
+	}
 	if len(job.Checkpoint.Paths) == 0 {
 		return files
 	}

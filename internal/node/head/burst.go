@@ -2,10 +2,14 @@ package head
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -21,9 +25,23 @@ import (
 type Burst interface {
 	// Dir is where it is mounted.
 	Dir() string
-	// End unmounts it, and returns once the remote has everything, with notes on what others
-	// have changed there. What is undrained when ctx ends is an error, and stays in the buffer.
-	End(ctx context.Context) (notes []string, err error)
+	// Checkpoint takes a checkpoint of what was written so far, and returns its number once the remote has
+	// it. It is refused, as Busy, while some of it was changed just before. also are names that belong to
+	// it, beside those that match its patterns.
+	Checkpoint(ctx context.Context, also []string) (int, error)
+	// End unmounts it, and returns once the remote has everything, with the newest checkpoint there and
+	// notes on what others have changed. What is undrained when ctx ends is an error, and stays in the
+	// buffer.
+	End(ctx context.Context, e BurstEnd) (checkpoint int, notes []string, err error)
+}
+
+// BurstEnd is what becomes of a burst buffer.
+type BurstEnd struct {
+	// Checkpoint has the last thing that the remote gets be a checkpoint, to which the names Also belong, too.
+	Checkpoint bool
+	Also       []string
+	// Over is whether the run needs its checkpoints no more. They are removed from the remote.
+	Over bool
 }
 
 // burstVolume is the run's volume, where that is a burst buffer.
@@ -46,13 +64,128 @@ func (v *burstVolume) mount(ctx context.Context) error {
 	if v.config.Size > 1 {
 		return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: v.plan.Burst.Remote, Err: fmt.Errorf("a burst buffer is for one host, and there are %d", v.config.Size)}
 	}
-	b, err := v.node.MountBurst(ctx, *v.plan.Burst)
+	o := *v.plan.Burst
+	if o.Checkpoints = v.plan.Checkpoint != nil; o.Checkpoints {
+		var err error
+		if o.Number, err = v.continued(); err != nil {
+			return err
+		}
+		if len(v.plan.Checkpoint.Paths) > 0 {
+			o.Globs = checkpointGlobs(v.plan)
+		}
+	}
+	b, err := v.node.MountBurst(ctx, o)
 	if err != nil {
 		return err
 	}
 	v.mounted = b
+	if o.Number > 0 {
+		v.journal.Say(core.PhaseStart, "the volume continues from its newest checkpoint on the remote, and fetches what is read")
+	}
 	v.journal.Say(core.PhaseStart, fmt.Sprintf("the volume is a burst buffer on this host's disk, and drained to %s", v.plan.Burst.Remote))
 	return fill(ctx, plan.VolumeDir(v.config.Host.Dir), b.Dir())
+}
+
+// continued removes the record of the checkpoint from which the attempt continues from what was staged, and
+// gives the number of that checkpoint; 0: there is none.
+func (v *burstVolume) continued() (int, error) {
+	staged, err := fsutil.OpenRoot(plan.VolumeDir(v.config.Host.Dir))
+	if err != nil {
+		return 0, err
+	}
+	defer staged.Close()
+	raw, err := staged.ReadFile(plan.BurstRecord, mostBurstRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	var c plan.BurstCheckpoint
+	if err == nil {
+		err = json.Unmarshal(raw, &c)
+	}
+	if err == nil && (c.Number <= 0 || c.Remote != v.plan.Burst.Remote) {
+		err = fmt.Errorf("it is number %d of %q", c.Number, c.Remote)
+	}
+	if err != nil {
+		return 0, &core.Error{
+			Kind: core.Permanent, Op: "continue from the checkpoint in", Object: v.plan.Burst.Remote, Err: err,
+			Remedy: "A run continues with the `remote:` of its volume with which it was begun.",
+		}
+	}
+	return c.Number, staged.RemoveAll(plan.BurstDir)
+}
+
+// mostBurstRecord bounds the record of a checkpoint, in bytes.
+const mostBurstRecord = 1 << 16
+
+// keep takes a checkpoint of the volume while the job runs, and leaves its record in a directory.
+func (v *burstVolume) keep(ctx context.Context, into string) error {
+	also, files, err := v.files(ctx)
+	if err != nil {
+		return err
+	}
+	number, err := v.mounted.Checkpoint(ctx, also)
+	if err != nil {
+		return err
+	}
+	return v.record(into, number, files)
+}
+
+// record leaves the record of a checkpoint in a new directory, or an empty one.
+func (v *burstVolume) record(into string, number int, files string) error {
+	raw, err := json.Marshal(plan.BurstCheckpoint{Remote: v.plan.Burst.Remote, Number: number})
+	if err != nil {
+		return err
+	}
+	if err := fsutil.MkdirAll(into, 0o700); err != nil {
+		return err
+	}
+	dir, err := fsutil.OpenRoot(into)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	if files == "" { // what changed is not known: something may have
+		files = fmt.Sprintln(number)
+	}
+	return errors.Join(dir.MkdirAll(plan.BurstDir, 0o700), dir.WriteFile(plan.BurstRecord, raw, 0o600), dir.WriteFile(plan.BurstFiles, []byte(files), 0o600))
+}
+
+// files lists the files of `checkpoint.paths`, with what changes when they do; "" without these. also are
+// names to which only links lead. What programs have written to maps of these files is in the buffer then.
+func (v *burstVolume) files(ctx context.Context) (also []string, list string, err error) {
+	if len(v.plan.Checkpoint.Paths) == 0 {
+		return nil, "", nil
+	}
+	tree, err := v.volumes.trees().Open(v.mounted.Dir())
+	if err != nil {
+		return nil, "", err
+	}
+	defer tree.Close()
+	globs := checkpointGlobs(v.plan)
+	parts, err := snapshot.Parts(tree, globs)
+	if err != nil {
+		return nil, "", err
+	}
+	var text strings.Builder
+	for _, part := range parts {
+		if !snapshot.Named(part, globs) {
+			also = append(also, part)
+		}
+		if err := tree.Sync(ctx, part); err != nil {
+			return nil, "", err
+		}
+		err := tree.Walk(part, func(name string, info fs.FileInfo, err error) error {
+			if err == nil && !info.IsDir() {
+				fmt.Fprintf(&text, "%q %v %d %d\n", name, info.Mode(), info.Size(), info.ModTime().UnixNano())
+			}
+			return err
+		})
+		if err != nil {
+			return nil, "", err
+		}
+	}
+	sum := sha256.Sum256([]byte(text.String()))
+	return also, hex.EncodeToString(sum[:]) + "\n", nil
 }
 
 // fill moves what was staged into a volume, in the place of files of the same names. What else is in
@@ -128,8 +261,10 @@ func (v *burstVolume) dir() string {
 }
 
 // unmount copies what patterns match from the burst buffer to VolumeDir, unmounts it, and waits until
-// it is drained: as long as nobody asks the attempt to end, and then for its grace.
-func (v *burstVolume) unmount(globs []string) error {
+// it is drained: as long as nobody asks the attempt to end, and then for its grace. Where the job has
+// written its checkpoint, unmount leaves the record of that in VolumeDir instead. over is whether the run
+// needs no checkpoint any more.
+func (v *burstVolume) unmount(globs []string, saved, over bool) error {
 	if v.mounted == nil {
 		return nil
 	}
@@ -138,14 +273,23 @@ func (v *burstVolume) unmount(globs []string) error {
 	defer context.AfterFunc(v.end.over, func() {
 		time.AfterFunc(v.plan.Grace, func() { cancel(context.Cause(v.end.over)) })
 	})()
-	cerr := v.takeOutputs(ctx, globs)
+	e, files := BurstEnd{Checkpoint: saved, Over: over}, ""
+	var cerr error
+	if saved {
+		e.Also, files, cerr = v.files(ctx)
+	} else {
+		cerr = v.takeOutputs(ctx, globs)
+	}
 	v.journal.Say(core.PhaseRun, "draining the volume to "+v.plan.Burst.Remote)
-	notes, err := v.mounted.End(ctx)
+	number, notes, err := v.mounted.End(ctx, e)
 	for _, note := range notes {
 		v.journal.Remark(core.PhaseRun, note)
 	}
 	v.mounted = nil
-	return errors.Join(err, cerr)
+	if err = errors.Join(err, cerr); err == nil && saved {
+		err = v.record(plan.VolumeDir(v.config.Host.Dir), number, files)
+	}
+	return err
 }
 
 func (v *burstVolume) takeOutputs(ctx context.Context, globs []string) error {

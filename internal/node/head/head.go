@@ -151,6 +151,7 @@ func assemble(of Parts, j *journal.Journal, output *tasklog.Writer) *Head {
 	h.hosts = newHosts(c, j, h.end)
 	h.volumes = &volumes{config: c, plan: p, journal: j, hosts: h.hosts, peers: of.Peers, spreads: of.Spreads}
 	h.burst = &burstVolume{config: c, plan: p, journal: j, end: h.end, node: of.Node, volumes: h.volumes}
+	h.volumes.burst = h.burst
 	h.image = &imageVolume{config: c, plan: p, journal: j, current: of.Current, node: of.Node}
 	h.machines = &machines{config: c, plan: p, hosts: h.hosts, own: of.Machine}
 	h.snapshots = &snapshots{

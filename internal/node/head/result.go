@@ -38,7 +38,12 @@ func (h *Head) conclude(err error) *plan.Result {
 	defer cancel()
 	replies := h.endAll(ctx)
 	saved()
-	if berr := h.burst.unmount(globs); berr != nil {
+	over := r.Exit != nil && (r.Exit.Code == 0 || !h.plan.BurstAgain()) || r.Kind == core.Stopped.String()
+	if berr := h.burst.unmount(globs, h.saver.saved, over); berr != nil {
+		if h.saver.saved { // the run continues from the checkpoint before, or from this one once it is drained
+			r.Exit, h.saver.saved = nil, false
+			r.Kind, r.Message, r.Remedy = core.Lost.String(), berr.Error(), core.Remedy(berr)
+		}
 		h.journal.Remark(core.PhaseRun, strings.TrimSpace("warning: "+berr.Error()+". "+core.Remedy(berr)))
 		if r.Exit != nil && r.Exit.Code == 0 {
 			r.Exit, r.Kind, r.Message, r.Remedy = nil, core.KindOf(berr).String(), berr.Error(), core.Remedy(berr)

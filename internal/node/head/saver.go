@@ -280,7 +280,7 @@ func (s *saver) writeStopFile(ctx context.Context) error {
 // stopFile is the job's stop file on this host: its name in the volume.
 func (s *saver) stopFile() (volume *fsutil.Root, name string, err error) {
 	rel, _ := s.plan.InVolume(s.plan.Checkpoint.File)
-	if volume, err = s.volumes.trees().Open(plan.VolumeDir(s.config.Host.Dir)); err != nil {
+	if volume, err = s.volumes.trees().Open(s.volumes.here()); err != nil {
 		return nil, "", err
 	}
 	if name, err = snapshot.Place(volume, rel); err != nil {

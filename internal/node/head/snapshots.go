@@ -184,6 +184,9 @@ func (sn *snapshots) copyVolume(ctx context.Context, n int, timeout time.Duratio
 		return err
 	}
 	try := func() (bool, error) { return sn.copyParts(ctx, parts) }
+	if sn.plan.Burst != nil {
+		try = func() (bool, error) { return sn.keepBurst(ctx, fresh) }
+	}
 	if sn.plan.UsesDataImage() {
 		s, err := sn.image.server()
 		if err != nil {
@@ -205,12 +208,29 @@ func (sn *snapshots) copyVolume(ctx context.Context, n int, timeout time.Duratio
 			return errRestless
 		}
 	}
-	if !sn.plan.UsesDataImage() {
+	if !sn.plan.UsesDataImage() && sn.plan.Burst == nil {
 		if err := sn.addRest(ctx, parts, fresh); err != nil {
 			return err
 		}
 	}
 	return fsutil.Rename(fresh, target)
+}
+
+// keepBurst takes a checkpoint of a burst buffer, and reports whether nobody wrote to its files shortly
+// before.
+func (sn *snapshots) keepBurst(ctx context.Context, to string) (whole bool, err error) {
+	looks, err := sn.volumes.look(ctx, checkpointGlobs(sn.plan))
+	if err != nil {
+		return false, err
+	}
+	if !slices.ContainsFunc(looks, func(l snapshot.Look) bool { return l.Files > 0 }) {
+		return false, errNothingYet
+	}
+	err = sn.volumes.burst.keep(ctx, to)
+	if core.IsKind(err, core.Busy) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // copyParts copies the files of a checkpoint, and reports whether nobody wrote to any of

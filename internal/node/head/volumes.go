@@ -28,6 +28,15 @@ type volumes struct {
 	peers   Peers
 	spreads *spread.Tree
 	shared  bool // all hosts see one
+	burst   *burstVolume
+}
+
+// here is the directory in which this host has the run's volume.
+func (v *volumes) here() string {
+	if v.burst != nil {
+		return v.burst.dir()
+	}
+	return plan.VolumeDir(v.config.Host.Dir)
 }
 
 // trees opens the run's volume and its copies.
@@ -70,7 +79,7 @@ func (v *volumes) look(ctx context.Context, list []string) ([]snapshot.Look, err
 	looks, errs := make([]snapshot.Look, v.config.Size), make([]error, v.config.Size)
 	v.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			looks[0], errs[0] = v.trees().Look(plan.VolumeDir(v.config.Host.Dir), list)
+			looks[0], errs[0] = v.trees().Look(v.here(), list)
 		} else if v.own(rank) {
 			looks[rank], errs[rank] = rpc.Call(ctx, p, peercall.CallLook, peercall.Globs{Globs: list})
 		}

@@ -156,7 +156,7 @@ func TestBucketWithoutConditions(t *testing.T) {
 			})
 			far := remote.OpenS3(remote.Place{Bucket: server.Bucket, Prefix: name, Endpoint: proxy}, "test", t.TempDir(), nil)
 			defer far.Close()
-			err := take(far, Config{ID: "test"}, false)
+			err := take(far, &Config{ID: "test"}, false)
 			if !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
 				t.Errorf("%v", err)
 			}
@@ -167,22 +167,22 @@ func TestBucketWithoutConditions(t *testing.T) {
 	}
 	far := remote.OpenS3(remote.Place{Bucket: server.Bucket}, "test", t.TempDir(), nil)
 	defer far.Close()
-	if err := take(far, Config{ID: "test"}, false); err != nil {
+	if err := take(far, &Config{ID: "test"}, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := take(far, Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
+	if err := take(far, &Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second volume: %v", err)
 	}
 	if err := Leave(far, Config{ID: "other"}); err != nil {
 		t.Error(err)
 	}
-	if err := take(far, Config{ID: "test"}, true); err != nil {
+	if err := take(far, &Config{ID: "test"}, true); err != nil {
 		t.Error(err)
 	}
 	if err := Leave(far, Config{ID: "test"}); err != nil {
 		t.Error(err)
 	}
-	if err := take(far, Config{ID: "test"}, true); !core.IsKind(err, core.Transient) {
+	if err := take(far, &Config{ID: "test"}, true); !core.IsKind(err, core.Transient) {
 		t.Errorf("its record is missing: %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/digest"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
+	"github.com/bee-hpc/bee/internal/volume/burst/generation"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
@@ -24,7 +25,14 @@ type drainer struct {
 	room    *room
 	sink    drain.Remote // the remote, as the drain uses it
 
-	waits error        // what the drain waits for, guarded by the journal's lock
+	waits error // what the drain waits for, guarded by the journal's lock
+	// generations are the checkpoints of the run whose volume it is; nil: there are none.
+	generations *generation.Generations
+	// taken reports whether another volume of the run has taken the remote over. Then superseded is set,
+	// guarded by the journal's lock, and nothing is drained any more.
+	taken      func() bool
+	superseded bool
+
 	claim func() error // what has to succeed before anything is drained; nil: it has
 }
 
@@ -33,7 +41,9 @@ func (d *drainer) run(ctx context.Context) {
 	pause := fsutil.Backoff{First: 50 * time.Millisecond, Longest: 10 * time.Second}
 	for ctx.Err() == nil {
 		done, err := d.next(ctx)
+		over := err != nil && d.taken != nil && d.taken()
 		d.journal.mu.Lock()
+		d.superseded = over
 		if err == nil || d.waits == nil || err.Error() != d.waits.Error() {
 			if err != nil && ctx.Err() == nil {
 				d.logger.Warn("drain waits", "err", err)
@@ -42,6 +52,9 @@ func (d *drainer) run(ctx context.Context) {
 		}
 		d.journal.mu.Unlock()
 		switch {
+		case over:
+			d.logger.Warn("another attempt of the run has taken the remote over")
+			return
 		case err != nil:
 			core.BestEffort(pause.Wait(ctx)) // the loop looks at ctx
 		case done:
@@ -69,14 +82,23 @@ func (d *drainer) next(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	begun := time.Now()
+	if j.Op.Kind == meta.Barrier {
+		return true, d.record(ctx, j)
+	}
 	if j.Writes() {
 		if err := d.prepare(ctx, j); err != nil {
 			return false, err
 		}
 	}
+	if err := d.touch(ctx, j); err != nil {
+		return false, err
+	}
 	err := d.commit(j)
 	if errors.Is(err, fs.ErrNotExist) && j.Op.Kind == meta.Put { // another program has removed what was written beside the name
 		if err := d.prepare(ctx, j); err != nil {
+			return false, err
+		}
+		if err := d.touch(ctx, j); err != nil {
 			return false, err
 		}
 		err = d.commit(j)

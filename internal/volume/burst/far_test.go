@@ -165,13 +165,13 @@ func TestHostAway(t *testing.T) {
 	none, err := h.open(remote.Place{Host: "h0", Dir: b.far + "/none"}, remote.Options{Volume: "test"})
 	b.must(err)
 	defer none.Close()
-	if err := take(none, Config{ID: "test"}, false); err == nil {
+	if err := take(none, &Config{ID: "test"}, false); err == nil {
 		t.Error("a directory that is not there was taken")
 	}
-	if err := take(b.tree, Config{ID: "test"}, false); err != nil {
+	if err := take(b.tree, &Config{ID: "test"}, false); err != nil {
 		t.Error(err)
 	}
-	if err := take(b.tree, Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
+	if err := take(b.tree, &Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second volume: %v", err)
 	}
 	b.must(Leave(b.tree, Config{ID: "test"}))
@@ -188,7 +188,7 @@ func bare(b *bench) {
 	b.must(err)
 	_, err = b.OpenFile(b.Context(), a.Ino, true)
 	b.must(err)
-	b.must(take(b.tree, Config{ID: "test"}, false))
+	b.must(take(b.tree, &Config{ID: "test"}, false))
 	away := b.far + ".away"
 	b.must(os.Rename(b.far, away))
 	b.must(os.Mkdir(b.far, 0o755))

@@ -136,6 +136,13 @@ type world struct {
 	opener remote.Opener
 	cut    func() // ends all connections with it; nil: there are none
 	far    string // with what the remote has
+
+	config   *Config // of the volume of a run with checkpoints; nil: it is of none
+	taken    string  // id of the volume that has the remote
+	globs    []string
+	saved    map[int]map[string]string // now, by checkpoint
+	left     []*Volume                 // of attempts that were lost, which continue to drain
+	bringing bool                      // the remote is brought back to a checkpoint
 }
 
 const directory = "/"
@@ -186,7 +193,7 @@ func tree(t *testing.T, dir string) map[string]string {
 // ordered checks that the remote is as it was at one time, and not before what it was: a
 // file that was removed later may be missing.
 func (w *world) ordered() {
-	if w.broken != "" {
+	if w.broken != "" || w.bringing {
 		return
 	}
 	got := tree(w.t, w.far)
@@ -217,20 +224,112 @@ func (w *world) open() {
 	var died context.CancelFunc
 	w.alive, died = context.WithCancel(context.Background())
 	w.t.Cleanup(died)
-	v, err := Open(context.Background(), Options{
+	o := Options{
 		ID: "test", Remote: w.far, At: w.where, Far: w.opener, Place: filepath.Join(w.dir, "buffer"), Notes: filepath.Join(w.dir, "notes"), Room: 8 << 20, Local: []string{localDir}, segmentSize: 4 << 10, publishEvery: time.Hour,
 		faults: func(r drain.Remote) drain.Remote {
 			f := &faulty{Remote: r, mu: &w.mu, left: 1 + w.r.IntN(12), after: w.r.IntN(2) == 0, died: died, seen: w.ordered}
+			if c := w.config; c != nil {
+				f.left = 1 + w.r.IntN(60)
+				f.seen = func() {
+					if w.taken != c.ID && w.broken == "" {
+						w.broken = "the volume of an attempt that was lost has changed the remote"
+					}
+					w.ordered()
+				}
+			}
 			if w.calm || w.where.Bucket != "" {
 				f.left = 0
 			}
 			return f
 		},
-	})
+	}
+	if w.config != nil {
+		w.v = w.openRun(o)
+		return
+	}
+	v, err := Open(context.Background(), o)
 	if err != nil {
 		w.t.Fatalf("seed %d: %v", w.seed, err)
 	}
 	w.v = v
+}
+
+// openRun opens the volume of a run, which takes the remote and brings it back to its newest checkpoint.
+func (w *world) openRun(o Options) *Volume {
+	o.ID, o.Run, o.Globs, o.Place = w.config.ID, w.config.Run, w.globs, w.config.Place
+	w.must(fsutil.OwnDir(o.Place), "make buffer")
+	for {
+		v, err := load(o)
+		w.must(err, "load")
+		w.mu.Lock()
+		err = take(v.tree, w.config, !v.journal.drained())
+		w.taken, w.bringing = w.config.ID, v.journal.state.Generation() == 0
+		w.mu.Unlock()
+		w.must(err, "take the remote")
+		err = v.begins(context.Background(), min(len(w.left), 1))
+		w.mu.Lock()
+		w.bringing = false
+		w.mu.Unlock()
+		if errors.Is(err, errCrash) {
+			w.must(errors.Join(v.journal.log.Close(), v.tree.Close()), "close")
+			continue
+		}
+		w.must(err, "begin")
+		v.begin(context.Background())
+		return v
+	}
+}
+
+// lose leaves an attempt as it is, and begins the next one on another host. Its volume has what the newest
+// checkpoint had that the remote has.
+func (w *world) lose() {
+	w.left = append(w.left, w.v)
+	c := *w.config
+	c.ID, c.Epoch, c.Dir = fmt.Sprint("test", len(w.left)), 0, filepath.Join(w.dir, fmt.Sprint("host", len(w.left)))
+	c.Place = filepath.Join(c.Dir, "buffer")
+	w.mu.Lock()
+	w.config, w.bringing = &c, true
+	w.mu.Unlock()
+	w.held = nil
+	w.open()
+	got := tree(w.t, w.far)
+	n := w.v.journal.state.Generation()
+	want, is := w.saved[n]
+	if !is {
+		w.t.Fatalf("seed %d: the remote has checkpoint %d, which was never taken", w.seed, n)
+	}
+	covered := func(all map[string]string) map[string]string {
+		m := sent(all)
+		maps.DeleteFunc(m, func(name, _ string) bool { return !w.covers(name) })
+		return m
+	}
+	if a, b := covered(got), covered(want); !maps.Equal(a, b) {
+		w.t.Fatalf("seed %d: after checkpoint %d the remote has\n%v\ninstead of\n%v", w.seed, n, a, b)
+	}
+	maps.DeleteFunc(w.saved, func(k int, _ map[string]string) bool { return k > n })
+	w.mu.Lock()
+	w.now, w.past, w.at = got, []map[string]string{got}, 0
+	w.mu.Unlock()
+}
+
+// covers reports whether a name belongs to checkpoints.
+func (w *world) covers(name string) bool {
+	if len(w.globs) == 0 {
+		return true
+	}
+	for ; name != "."; name = path.Dir(name) {
+		if slices.ContainsFunc(w.globs, func(g string) bool { is, _ := path.Match(g, name); return is }) {
+			return true
+		}
+	}
+	return false
+}
+
+// save takes a checkpoint.
+func (w *world) save() {
+	n, err := w.v.Checkpoint(nil, false)
+	w.must(err, "take a checkpoint")
+	w.saved[n] = maps.Clone(w.now)
 }
 
 // crash ends the process without any of its last acts.
@@ -505,6 +604,23 @@ func TestHistoriesOfBuckets(t *testing.T) {
 	})
 }
 
+// TestHistoriesOfRuns plays them with checkpoints and attempts that are lost at random points, while their
+// processes continue to drain: the next one has what the newest checkpoint had, and the others change
+// nothing any more.
+func TestHistoriesOfRuns(t *testing.T) {
+	histories(t, 8, func(w *world) {
+		if err := os.Mkdir(w.far, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if w.r.IntN(2) == 0 {
+			w.globs = []string{"a", "c/*"}
+		}
+		dir := filepath.Join(w.dir, "host")
+		w.config = &Config{ID: "test", Run: "run", Dir: dir, Place: filepath.Join(dir, "buffer")}
+		w.saved = map[int]map[string]string{1: {}}
+	})
+}
+
 func histories(t *testing.T, n uint64, begin func(w *world)) {
 	first := uint64(time.Now().UnixNano()) // any number will do
 	if given := os.Getenv("BEE_TEST_SEED"); given != "" {
@@ -526,6 +642,13 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 		w.open()
 		for i := range 60 {
 			w.step(i)
+			switch {
+			case w.config == nil:
+			case w.r.IntN(12) == 0:
+				w.save()
+			case w.r.IntN(20) == 0:
+				w.lose()
+			}
 			if w.r.IntN(6) == 0 {
 				w.look()
 			}
@@ -548,6 +671,12 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 		w.must(w.v.Close(), "close")
 		if w.broken != "" {
 			t.Fatalf("seed %d: %s", seed, w.broken)
+		}
+		for _, v := range w.left {
+			v.cancel()
+			v.tree.Stop()
+			v.all.Wait()
+			w.must(errors.Join(v.journal.log.Close(), v.tree.Close()), "close the volume of a lost attempt")
 		}
 		if got, want := tree(t, w.far), sent(w.now); !maps.Equal(got, want) {
 			t.Fatalf("seed %d: the remote has\n%v\ninstead of\n%v", seed, got, want)

@@ -12,6 +12,7 @@ import (
 	"net"
 	"os"
 	"os/user"
+	"path"
 	"path/filepath"
 	"strings"
 	"time"
@@ -39,6 +40,17 @@ type Config struct {
 	Local   []string `json:"local,omitempty"`
 	// Everyone is whether programs of other users can use the mount.
 	Everyone bool `json:"everyone,omitempty"`
+	// Run is that of a volume with checkpoints, of the names that Globs match; none: all names. Number is the
+	// checkpoint from which it continues; 0: the run begins.
+	Run    string   `json:"run,omitempty"`
+	Globs  []string `json:"globs,omitempty"`
+	Number int      `json:"number,omitempty"`
+	// Epoch counts the volumes that the run has had; 0: this one does not have the remote yet.
+	Epoch int `json:"epoch,omitempty"`
+	// Over is whether the run needs no checkpoint any more.
+	Over bool `json:"over,omitempty"`
+	// Superseded is whether another volume of the run has taken the remote over.
+	Superseded bool `json:"superseded,omitempty"`
 
 	// Dir is that of the record.
 	Dir string `json:"-"`
@@ -179,7 +191,7 @@ func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
 
 // OpenRemote opens the remote for reading. far opens one behind ssh.
 func (c Config) OpenRemote(far remote.Opener) (remote.Remote, error) {
-	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName)})
+	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Fence: c.Run != ""})
 }
 
 // listen makes the socket of the I/O process.
@@ -214,15 +226,43 @@ type claim struct {
 	Host  string    `json:"host"`
 	User  string    `json:"user"`
 	Since time.Time `json:"since"`
+	// Run and Epoch are of the volume of a run with checkpoints. Its record stays between attempts.
+	Run   string `json:"run,omitempty"`
+	Epoch int    `json:"epoch,omitempty"`
 }
 
 // take notes on the remote that a volume uses it. A remote that another one uses is Busy.
 // One that lacks the record of a volume with undrained data is not what it was.
-func take(r remote.Remote, c Config, undrained bool) error {
-	of, err := owner(r, c)
+func take(r remote.Remote, c *Config, undrained bool) error {
+	raw, err := r.Record()
+	of, err := claimOf(r, *c, raw, err)
 	switch {
 	case err == nil && of.ID == c.ID:
-		return nil
+		return c.setEpoch(of.Epoch)
+	case err == nil && c.Run != "" && of.Run == c.Run && c.Epoch > 0:
+		c.Superseded = true
+		return errors.Join(c.Save(), &core.Error{
+			Kind: core.Busy, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s, of a later attempt of run %s, has it", core.Printable(of.ID, 40), c.Run),
+			Remedy: "Nothing of this volume is drained any more. `bee volume export " + c.ID + " DIR` saves what is undrained.",
+		})
+	case err == nil && c.Run != "" && of.Run == c.Run:
+		next, err := json.Marshal(newClaim(*c, of.Epoch+1))
+		if err != nil {
+			return err
+		}
+		err = r.ReplaceRecord(raw, next)
+		if errors.Is(err, fs.ErrExist) { // another one was quicker, or an answer was lost
+			return take(r, c, undrained)
+		}
+		if err != nil {
+			return err
+		}
+		return c.setEpoch(of.Epoch + 1)
+	case err == nil && of.Run != "":
+		return &core.Error{
+			Kind: core.Busy, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("run %s of %s on %s has its checkpoints there", core.Printable(of.Run, 40), core.Printable(of.User, 40), core.Printable(of.Host, 80)),
+			Remedy: "Wait until that run has succeeded. If it is over, remove " + path.Dir(r.RecordPath()) + ".",
+		}
 	case err == nil:
 		return &core.Error{
 			Kind: core.Busy, Op: "use remote", Object: c.Remote,
@@ -234,23 +274,42 @@ func take(r remote.Remote, c Config, undrained bool) error {
 	case undrained:
 		return &core.Error{
 			Kind: core.Transient, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s has undrained data for it, and its record %s is missing", c.ID, r.RecordPath()),
-			Remedy: "Mount the file system of that directory. If the record was removed, make it again: `" + again(r.RecordPath(), c) + "`.",
+			Remedy: "Mount the file system of that directory. If the record was removed, make it again: `" + again(r.RecordPath(), *c) + "`.",
 		}
 	}
-	host, _ := os.Hostname() // for messages only
-	of = claim{ID: c.ID, Host: host, Since: time.Now()}
-	if u, err := user.Current(); err == nil {
-		of.User = u.Username
-	}
-	raw, err := json.Marshal(of)
-	if err != nil {
+	if raw, err = json.Marshal(newClaim(*c, 1)); err != nil {
 		return err
 	}
 	err = r.SetRecord(raw)
 	if errors.Is(err, fs.ErrExist) { // another volume was quicker, or an answer was lost
 		return take(r, c, undrained)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	return c.setEpoch(1)
+}
+
+// setEpoch notes that the volume of a run has the remote.
+func (c *Config) setEpoch(epoch int) error {
+	if c.Run == "" || c.Epoch == epoch {
+		return nil
+	}
+	c.Epoch = epoch
+	return c.Save()
+}
+
+// newClaim is the record of a volume that takes a remote now.
+func newClaim(c Config, epoch int) claim {
+	host, _ := os.Hostname() // for messages only
+	of := claim{ID: c.ID, Host: host, Since: time.Now(), Run: c.Run}
+	if c.Run != "" {
+		of.Epoch = epoch
+	}
+	if u, err := user.Current(); err == nil {
+		of.User = u.Username
+	}
+	return of
 }
 
 // again is a command that makes the record of a volume.
@@ -269,6 +328,10 @@ func again(record string, c Config) string {
 // owner reads the record on a remote.
 func owner(r remote.Remote, c Config) (of claim, err error) {
 	raw, err := r.Record()
+	return claimOf(r, c, raw, err)
+}
+
+func claimOf(r remote.Remote, c Config, raw []byte, err error) (of claim, _ error) {
 	if err != nil {
 		return of, err
 	}

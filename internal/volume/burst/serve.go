@@ -48,6 +48,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	defer lock.Unlock()
 	v, err := load(Options{
 		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Log: log, Notes: filepath.Join(c.Dir, notesName),
+		Run: c.Run, Globs: c.Globs,
 	})
 	if err != nil {
 		return err
@@ -56,14 +57,20 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 		return errors.Join(err, v.Close())
 	}
 	// A remote that is away keeps no volume from its journal, but one that is new.
-	claim := func() error { return take(v.tree, c, !v.journal.drained()) }
+	claim := func() error { return take(v.tree, &c, !v.journal.drained()) }
 	err = claim()
 	if errors.Is(err, remote.ErrAway) && v.journal.log.Last() > 0 {
 		log.Warn("the remote is away", "err", err)
 		v.drainer.claim, err = claim, nil
 	}
+	if err == nil {
+		err = v.begins(ctx, c.Number)
+	}
 	if err != nil {
 		return errors.Join(err, v.Close())
+	}
+	if c.Run != "" {
+		v.drainer.taken = func() bool { return taken(v.tree, c) }
 	}
 	v.begin(ctx)
 	s := &server{v: v, mount: c.Mount, idle: time.Now()}
@@ -74,12 +81,40 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	v.halt()
 	pause := fsutil.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second}
 	for err == nil && v.journal.drained() {
-		if err = Leave(v.tree, c); !errors.Is(err, remote.ErrAway) || pause.Wait(ctx) != nil {
+		if err = v.leave(c); !errors.Is(err, remote.ErrAway) || pause.Wait(ctx) != nil {
 			break
 		}
 		err = nil
 	}
 	return errors.Join(err, v.Close())
+}
+
+// taken reports whether another volume of a run has taken its remote over, and notes that.
+func taken(r remote.Remote, c Config) bool {
+	of, err := owner(r, c)
+	if err != nil || of.ID == c.ID || of.Run != c.Run {
+		return false
+	}
+	if now, err := Load(c.Dir); err == nil {
+		now.Superseded = true
+		return now.Save() == nil
+	}
+	return false
+}
+
+// leave removes what a drained volume has on the remote. A run that is not over has its checkpoints and
+// the record there, so that nobody else uses the remote.
+func (v *Volume) leave(c Config) error {
+	if c.Run != "" {
+		now, err := Load(c.Dir)
+		if err != nil || !now.Over {
+			return err
+		}
+		if err := v.drainer.generations.RemoveAll(); err != nil {
+			return err
+		}
+	}
+	return Leave(v.tree, c)
 }
 
 func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error {
@@ -121,7 +156,7 @@ func (s *server) untilDone(ctx context.Context) error {
 				return err
 			}
 		}
-		if alone && long && s.v.journal.drained() {
+		if alone && long && (s.v.journal.drained() || s.v.Status().Superseded) {
 			return nil
 		}
 	}
@@ -160,6 +195,10 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 	rpc.Handle(table, calls.Publish, func(context.Context, rpc.Caller, rpc.None) (calls.Published, error) {
 		last, err := s.v.PublishAll()
 		return calls.Published{Last: last}, err
+	})
+	rpc.Handle(table, calls.Checkpoint, func(_ context.Context, _ rpc.Caller, q calls.CheckpointRequest) (calls.Barrier, error) {
+		number, err := s.v.Checkpoint(q.Also, q.Quiet)
+		return calls.Barrier{Number: number}, err
 	})
 	rpc.Handle(table, calls.IndexCall, func(_ context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
 		return s.v.Index(q), nil

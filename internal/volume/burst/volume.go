@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
+	"github.com/bee-hpc/bee/internal/volume/burst/generation"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
@@ -43,6 +44,10 @@ type Options struct {
 	Protect bool
 	// Local are directories, from the top directory on, that the remote never gets.
 	Local []string
+	// Run is set for the volume of a run with checkpoints, to which the names belong that Globs match; none:
+	// all names.
+	Run   string
+	Globs []string
 	Log   *slog.Logger
 
 	segmentSize  int64         // 0: the usual one
@@ -90,7 +95,7 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes})
+	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes, Fence: o.Run != ""})
 	if err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
@@ -103,6 +108,10 @@ func load(o Options) (*Volume, error) {
 	}
 	if o.faults != nil {
 		v.drainer.sink = o.faults(tree)
+	}
+	if o.Run != "" {
+		v.drainer.generations = generation.New(generationRemote{v.drainer.sink, tree}, o.Run, o.Globs)
+		v.drainer.generations.At(j.state.Generation())
 	}
 	return v, nil
 }
@@ -160,6 +169,7 @@ func (v *Volume) Status() calls.Status {
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	s := Describe(v.journal.state)
+	s.Superseded = v.drainer.superseded
 	s.ID, s.Remote, s.Place, s.Room, s.Buffer = v.o.ID, v.o.Remote, v.o.Place, v.o.Room, v.journal.log.Size()
 	s.BytesPerSecond, s.Hits, s.Misses = int64(v.room.perSec), v.hits, v.misses
 	if v.drainer.waits != nil {
@@ -173,7 +183,7 @@ func Describe(state *meta.State) calls.Status {
 	queue := state.Queue()
 	s := calls.Status{
 		Undrained: state.Undrained(), Changes: len(queue), Drained: state.Drained(), Published: state.Published, Files: state.Files,
-		Conflicts: state.Conflicts, Local: state.Stay(), Head: state.Head(),
+		Conflicts: state.Conflicts, Local: state.Stay(), Head: state.Head(), Generation: state.Generation(),
 	}
 	if len(queue) > 0 {
 		oldest := time.Unix(0, queue[0].Time)

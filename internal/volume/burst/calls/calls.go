@@ -57,11 +57,29 @@ type Status struct {
 	Hits      int64           `json:"hits"`
 	Misses    int64           `json:"misses"`
 	Conflicts []meta.Conflict `json:"conflicts,omitempty"`
+	// Generation is the newest checkpoint of a run that the remote has; 0: none.
+	Generation int `json:"generation,omitempty"`
+	// Superseded is whether another attempt of the run has taken the remote over: nothing of this
+	// volume is drained any more.
+	Superseded bool `json:"superseded,omitempty"`
 }
 
 // Published is the number of the newest change when all was queued; 0: none was ever made.
 type Published struct {
 	Last uint64 `json:"last"`
+}
+
+// CheckpointRequest asks for a checkpoint.
+type CheckpointRequest struct {
+	// Also are names that belong to it beside those that match its patterns: what links lead to.
+	Also []string `json:"also,omitempty"`
+	// Quiet refuses one, as Busy, while something that belongs to it was changed less than a second ago.
+	Quiet bool `json:"quiet,omitempty"`
+}
+
+// Barrier is the number of a checkpoint that was queued.
+type Barrier struct {
+	Number int `json:"number"`
 }
 
 // IndexRequest asks for published files with larger numbers than one.
@@ -94,6 +112,9 @@ var (
 	StatusCall = rpc.Method[rpc.None, Status]{Name: "status", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Publish queues what was written to files that are still open.
 	Publish = rpc.Method[rpc.None, Published]{Name: "publish", By: rpc.Controller}
+	// Checkpoint queues a checkpoint of all that was written so far. The remote has it once Status.Generation
+	// is that number.
+	Checkpoint = rpc.Method[CheckpointRequest, Barrier]{Name: "checkpoint", By: rpc.Controller, Request: rpc.LargeSize}
 	// IndexCall lists published files with their digests.
 	IndexCall = rpc.Method[IndexRequest, IndexReply]{Name: "index", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Files begins a session: requests and replies of this package follow, in frames.

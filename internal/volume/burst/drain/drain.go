@@ -69,8 +69,8 @@ func First(s *meta.State, volume string) *Job {
 	n := s.Node(o.Ino)
 	j := &Job{Op: *o, volume: volume, kind: n.Kind, target: n.Target, at: n.At, as: n.As, v: n.Version, local: n.Local}
 	j.place, j.there = s.RemotePath(n)
-	// After a crash, what was begun may have been published.
-	j.unsent = o.Kind == meta.Put && !n.There && n.Removed && !n.Over && o.Partial == ""
+	// After a crash, what was begun may have been published. A checkpoint that is queued may have it.
+	j.unsent = o.Kind == meta.Put && s.Barrier() == s.Generation() && !n.There && n.Removed && !n.Over && o.Partial == ""
 	if d := s.Node(o.Dir); d != nil {
 		j.dir, _ = s.RemotePath(d)
 	}

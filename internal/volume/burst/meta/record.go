@@ -33,6 +33,9 @@ const (
 	DoForget  Do = "forget"  // a removed file that nobody has open
 	DoBegin   Do = "begin"   // the first operation is about to be published
 	DoDone    Do = "done"    // it was carried out
+
+	DoBarrier    Do = "barrier"    // queue a checkpoint of everything that was done before
+	DoGeneration Do = "generation" // the remote has that checkpoint, and nothing after it
 )
 
 // FetchedData marks records of data that were read from the remote.
@@ -60,6 +63,11 @@ type Change struct {
 	// Sum is the digest of what DoBegin has sent.
 	Sum string `json:"sum,omitempty"`
 
+	// Number is that of a checkpoint.
+	Number int      `json:"number,omitempty"`
+	Also   []string `json:"also,omitempty"` // names that belong to it, beside those that match
+	// Found are names that others have changed, of DoGeneration.
+	Found []Conflict `json:"found,omitempty"`
 	// Replaces is the number of the last operation, where DoPut replaces it.
 	Replaces uint64 `json:"replaces,omitempty"`
 	// Of DoDone, beside Dir, Name and V, where the remote has it now.
@@ -156,6 +164,12 @@ func (s *State) Change(seq uint64, c Change) error {
 	case DoForget:
 		s.displace(n)
 		delete(s.nodes, n.Ino)
+	case DoBarrier:
+		s.barrier = c.Number
+		s.enqueue(&Op{Seq: seq, Kind: Barrier, Ino: Root, Number: c.Number, Also: c.Also, Time: c.Time})
+	case DoGeneration:
+		s.generation, s.barrier = c.Number, c.Number
+		s.Conflicts = append(s.Conflicts, c.Found...)
 	case DoBegin:
 		o := s.First()
 		if o == nil || o.Ino != c.Ino {
@@ -350,6 +364,10 @@ func (s *State) done(seq uint64, c Change) error {
 		return nil
 	}
 	n.Pending--
+	if o.Kind == Barrier {
+		s.generation = o.Number
+		return nil
+	}
 	if c.Conflict {
 		dir := "."
 		if d := s.nodes[o.Dir]; d != nil {

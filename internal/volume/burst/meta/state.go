@@ -21,6 +21,7 @@ const (
 	Unlink  OpKind = "unlink"
 	Rmdir   OpKind = "rmdir"
 	SetAttr OpKind = "setattr"
+	Barrier OpKind = "barrier" // record a checkpoint
 )
 
 // Op is one change that the remote lacks. They are carried out in order, one at a time.
@@ -34,7 +35,10 @@ type Op struct {
 	Dir      uint64 `json:"dir"`
 	Name     string `json:"name"`
 	Replaced uint64 `json:"replaced,omitempty"` // by Rename
-	Time     int64  `json:"time"`               // when it was queued
+	Number   int    `json:"number,omitempty"`   // of Barrier
+	// Also are names that belong to a Barrier's checkpoint, beside those that match.
+	Also []string `json:"also,omitempty"`
+	Time int64    `json:"time"` // when it was queued
 
 	// Of Put, the version; of SetAttr, Mode and Mtime where they were set.
 	Size    int64    `json:"size,omitempty"`
@@ -63,6 +67,9 @@ type State struct {
 	nodes map[uint64]*Node
 	queue []*Op
 	next  uint64 // number of the next node
+
+	generation int // the newest checkpoint that the remote has; 0: none
+	barrier    int // the newest that was queued
 
 	Conflicts []Conflict
 	// Published counts bytes and files that were drained.
@@ -144,6 +151,13 @@ func (s *State) Head() uint64 {
 		return o.Seq
 	}
 }
+
+// Generation is the number of the newest checkpoint that the remote has, and Barrier that of the newest
+// that was queued; 0: there is none.
+func (s *State) Generation() int { return s.generation }
+
+// Barrier is described at Generation.
+func (s *State) Barrier() int { return s.barrier }
 
 // Queue gives all that the remote lacks, in order. It must not be changed.
 func (s *State) Queue() []*Op { return s.queue }
@@ -231,13 +245,16 @@ type index struct {
 	Published int64                `json:"published"`
 	Files     int64                `json:"files"`
 	Answered  map[uint64]*answered `json:"answered,omitempty"`
+
+	Generation int `json:"generation,omitempty"`
+	Barrier    int `json:"barrier,omitempty"`
 }
 
 const format = 1
 
 // Encode gives the state as an index.
 func (s *State) Encode() ([]byte, error) {
-	x := index{Format: format, Next: s.next, Queue: s.queue, Conflicts: s.Conflicts, Published: s.Published, Files: s.Files, Answered: s.answered}
+	x := index{Format: format, Next: s.next, Queue: s.queue, Conflicts: s.Conflicts, Published: s.Published, Files: s.Files, Answered: s.answered, Generation: s.generation, Barrier: s.barrier}
 	for _, ino := range slices.Sorted(maps.Keys(s.nodes)) {
 		x.Nodes = append(x.Nodes, s.nodes[ino])
 	}
@@ -255,6 +272,7 @@ func Decode(raw []byte) (*State, error) {
 	}
 	s := New()
 	s.next, s.queue, s.Conflicts, s.Published, s.Files = x.Next, x.Queue, x.Conflicts, x.Published, x.Files
+	s.generation, s.barrier = x.Generation, x.Barrier
 	if x.Answered != nil {
 		s.answered = x.Answered
 	}

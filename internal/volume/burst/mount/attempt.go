@@ -2,6 +2,7 @@ package mount
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -39,6 +40,11 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 			return nil, err
 		}
 	}
+	if o.Run != "" {
+		if err := clearEarlier(ctx, o); err != nil {
+			return nil, err
+		}
+	}
 	if err := fsutil.OwnDir(o.Dir); err != nil {
 		return nil, err
 	}
@@ -48,6 +54,55 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 		return nil, err
 	}
 	return &Attempt{config: c, binary: o.Binary}, nil
+}
+
+// clearEarlier drains and removes volumes of the remote that earlier attempts have left on this host: the
+// remote is then reset to its newest checkpoint. One that another host has superseded stays.
+func clearEarlier(ctx context.Context, o Options) error {
+	if o.At.Bucket == "" && o.At.Host == "" {
+		real, err := directory("use remote", o.At.Dir)
+		if err != nil {
+			return err
+		}
+		o.At.Dir = real
+	}
+	all, err := burst.All(o.Volumes)
+	if err != nil {
+		return err
+	}
+	for _, c := range all {
+		if c.At != o.At || c.Superseded {
+			continue
+		}
+		if c.Mount != "" {
+			if err := dead(c.Mount); err != nil {
+				return err
+			}
+		}
+		if at, err := mountedAt(c); err != nil || at != "" {
+			return errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Unmount it: `bee volume umount " + at + "`."})
+		}
+		a := Attempt{config: c, binary: o.Binary}
+		s, err := a.drained(ctx)
+		if now, lerr := burst.Load(c.Dir); lerr == nil && now.Superseded {
+			continue
+		}
+		if err != nil {
+			return undrained(c, s, err)
+		}
+		if _, err := Clean(ctx, c, true); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// undrained is the error of a wait that has ended with the attempt.
+func undrained(c burst.Config, s calls.Status, err error) error {
+	return &core.Error{
+		Kind: core.KindOf(err), Op: "drain the volume to", Object: c.Remote, Err: fmt.Errorf("%d bytes in %d changes are undrained: %w", s.Undrained, s.Changes, err),
+		Remedy: "They stay on the host's disk, and draining continues there: `bee volume drain " + c.Remote + "` waits for it.",
+	}
 }
 
 // Dir is the directory at which the volume is mounted.
@@ -62,18 +117,63 @@ const (
 	mostDied = 10
 )
 
+// Checkpoint takes a checkpoint of everything that was written so far, and returns its number once the remote
+// has it. It is refused, as Busy, while some of it was changed just before. also are names that belong to it, beside those that match the patterns.
+func (a *Attempt) Checkpoint(ctx context.Context, also []string) (int, error) {
+	number, s, err := a.barrier(ctx, calls.CheckpointRequest{Also: also, Quiet: true})
+	if err == nil {
+		s, err = a.until(ctx, func(s calls.Status) bool { return s.Generation >= number })
+	}
+	if err != nil && ctx.Err() != nil {
+		err = undrained(a.config, s, err)
+	}
+	return number, err
+}
+
+func (a *Attempt) barrier(ctx context.Context, q calls.CheckpointRequest) (number int, s calls.Status, err error) {
+	peer, err := a.config.Connect(ctx, a.binary)
+	if err != nil {
+		return 0, s, err
+	}
+	defer peer.Close()
+	b, err := rpc.Call(ctx, peer, calls.Checkpoint, q)
+	return b.Number, s, err
+}
+
+// Ending is what becomes of an attempt's volume.
+type Ending struct {
+	// Checkpoint has the last thing that the remote gets be a checkpoint, to which the names Also belong, too.
+	Checkpoint bool
+	Also       []string
+	// Over is whether the run needs its checkpoints no more. They are removed from the remote.
+	Over bool
+}
+
 // End unmounts the volume, waits until it is drained, and removes what it has left on this host. When
-// ctx ends before, undrained data stay in the buffer, and draining continues in the background.
-func (a *Attempt) End(ctx context.Context) (calls.Status, error) {
+// ctx ends before, undrained data stay in the buffer, and draining continues in the background. The
+// status has the number of the newest checkpoint.
+func (a *Attempt) End(ctx context.Context, e Ending) (calls.Status, error) {
+	if e.Over && a.config.Run != "" {
+		a.config.Over = true
+		now, err := burst.Load(a.config.Dir)
+		now.Over = true
+		if err = errors.Join(err, now.Save()); err != nil {
+			return calls.Status{}, err
+		}
+	}
 	if err := a.unmount(ctx); err != nil {
 		return calls.Status{}, err
 	}
-	s, err := a.drained(ctx)
+	var s calls.Status
+	var err error
+	if e.Checkpoint {
+		_, s, err = a.barrier(ctx, calls.CheckpointRequest{Also: e.Also})
+	}
+	if err == nil {
+		s, err = a.drained(ctx)
+	}
 	if err != nil && ctx.Err() != nil {
-		err = &core.Error{
-			Kind: core.Permanent, Op: "drain the volume to", Object: a.config.Remote, Err: fmt.Errorf("%d bytes in %d changes are undrained", s.Undrained, s.Changes),
-			Remedy: "They stay on the host's disk, and draining continues there: `bee volume drain " + a.config.Remote + "` waits for it.",
-		}
+		err = undrained(a.config, s, err)
 	}
 	if err != nil {
 		return s, err
@@ -98,7 +198,12 @@ func (a *Attempt) unmount(ctx context.Context) error {
 }
 
 // drained waits until the remote has everything. It returns the last status in any case.
-func (a *Attempt) drained(ctx context.Context) (last calls.Status, err error) {
+func (a *Attempt) drained(ctx context.Context) (calls.Status, error) {
+	return a.until(ctx, func(s calls.Status) bool { return s.Drained })
+}
+
+// until waits until the status of the volume is as wanted. It returns the last one in any case.
+func (a *Attempt) until(ctx context.Context, is func(calls.Status) bool) (last calls.Status, err error) {
 	for died := 0; ; died++ {
 		peer, err := a.config.Connect(ctx, a.binary)
 		if err != nil {
@@ -109,8 +214,12 @@ func (a *Attempt) drained(ctx context.Context) (last calls.Status, err error) {
 			if s, err = rpc.Call(ctx, peer, calls.StatusCall, rpc.None{}); err != nil {
 				break
 			}
-			if last, died = s, 0; s.Drained {
+			if last, died = s, 0; is(s) {
 				break
+			}
+			if s.Superseded {
+				peer.Close()
+				return s, &core.Error{Kind: core.Busy, Op: "drain the volume to", Object: a.config.Remote, Err: errors.New("a later attempt of the run has it"), Remedy: "`bee volume export " + a.config.ID + " DIR` saves what is undrained."}
 			}
 			err = core.Sleep(ctx, lookAgain)
 		}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -31,6 +32,10 @@ type Options struct {
 	// Root alone may want that.
 	Everyone bool
 	Binary   string
+	// Run, Globs and Number are as in burst.Config.
+	Run    string
+	Globs  []string
+	Number int
 }
 
 // MostRoom and LeastRoom bound the room of a journal.
@@ -129,7 +134,7 @@ func prepare(o Options) (c burst.Config, err error) {
 		return c, err
 	}
 	for _, other := range all {
-		if other.At == o.At {
+		if other.At == o.At && !other.Superseded {
 			c = other
 		}
 	}
@@ -155,6 +160,7 @@ func prepare(o Options) (c burst.Config, err error) {
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
+	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
 	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
@@ -239,6 +245,15 @@ func Find(volumes, word string) (burst.Config, error) {
 	if err != nil {
 		real = path // where the client was killed nothing can be looked at
 	}
+	slices.SortStableFunc(all, func(a, b burst.Config) int { // one that is superseded comes last
+		switch {
+		case a.Superseded == b.Superseded:
+			return 0
+		case a.Superseded:
+			return 1
+		}
+		return -1
+	})
 	for _, c := range all {
 		if c.ID == word || c.Mount == path || c.Remote == word || c.Remote == path || c.Mount == real || c.Remote == real {
 			return c, nil
@@ -337,6 +352,9 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
 		return err
 	}
 	defer lock.Unlock()
+	if c.Superseded { // the remote is another volume's
+		return errors.Join(c.Forget(), fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
+	}
 	if there, err := fsutil.Exists(c.Place); err != nil {
 		return err
 	} else if there {

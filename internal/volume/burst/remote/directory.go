@@ -1,6 +1,7 @@
 package remote
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ func (t *Tree) List(dir string) ([]Entry, error) {
 	}
 	list := make([]Entry, 0, len(names))
 	for _, name := range names {
-		if Hidden(name, dir == ".") || !utf8.ValidString(name) {
+		if HiddenIn(dir, name) || !utf8.ValidString(name) {
 			continue
 		}
 		e, err := t.Stat(path.Join(dir, name))
@@ -377,6 +378,12 @@ func (t *Tree) Mkdir(name string, mode uint32) error {
 // Rmdir implements Remote.
 func (t *Tree) Rmdir(name string) error {
 	err := t.root.Rmdir(name)
+	if errors.Is(err, syscall.ENOTEMPTY) || errors.Is(err, syscall.EEXIST) {
+		if serr := t.sweep(name); serr != nil {
+			return serr
+		}
+		err = t.root.Rmdir(name)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return t.synced(nil, name)
@@ -384,6 +391,19 @@ func (t *Tree) Rmdir(name string) error {
 		return &fs.PathError{Op: "remove directory", Path: t.root.Path(name), Err: ErrForeign}
 	}
 	return t.synced(err, name)
+}
+
+// sweep removes from a directory what volumes that had the remote before were sending.
+func (t *Tree) sweep(dir string) error {
+	names, err := t.root.ReadDir(dir)
+	for _, name := range names {
+		if err == nil && strings.HasPrefix(name, partialPrefix) && !strings.HasPrefix(name, partialPrefix+t.volume+"-") {
+			if err = t.root.Unlink(path.Join(dir, name)); errors.Is(err, fs.ErrNotExist) {
+				err = nil
+			}
+		}
+	}
+	return err
 }
 
 // Symlink implements Remote.
@@ -423,6 +443,46 @@ func (t *Tree) SetAttr(name string, _ uint64, ours Version, mode uint32, mtime i
 	return now.Version, err
 }
 
+// Keep implements Remote by a hard link, and by a copy where the file system has none. A version that
+// takes the place of a file is another file, so that the link keeps the old one.
+func (t *Tree) Keep(from, to string, ours Version) error {
+	foreign := &fs.PathError{Op: "keep", Path: t.root.Path(from), Err: ErrForeign}
+	if now, err := t.version(from); err != nil || now != ours {
+		return errors.Join(err, foreign)
+	}
+	if err := t.root.Unlink(to); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := t.root.Link(from, t.root, to)
+	for _, none := range []error{syscall.EPERM, syscall.EXDEV, syscall.EOPNOTSUPP, syscall.EMLINK, syscall.ENOSYS} {
+		if errors.Is(err, none) {
+			err = t.copied(from, to)
+			break
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if now, err := t.version(from); err != nil || now != ours { // it was changed meanwhile
+		return errors.Join(err, foreign, t.root.Unlink(to))
+	}
+	return t.root.SyncDir(path.Dir(to))
+}
+
+func (t *Tree) copied(from, to string) error {
+	in, err := t.root.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := t.root.Create(to, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
 // Check implements Remote.
 func (t *Tree) Check(name string) error { return CheckPath(name) }
 
@@ -448,6 +508,34 @@ func (t *Tree) SetRecord(raw []byte) error {
 		return errors.Join(err, t.root.Unlink(own))
 	}
 	return t.root.SyncDir(Directory)
+}
+
+// ReplaceRecord implements Remote.
+func (t *Tree) ReplaceRecord(old, raw []byte) error {
+	return t.locked(context.Background(), func() error {
+		now, err := t.Record()
+		if err == nil && !bytes.Equal(now, old) {
+			err = &fs.PathError{Op: "replace", Path: t.RecordPath(), Err: syscall.EEXIST}
+		}
+		if err != nil {
+			return err
+		}
+		return errors.Join(t.root.WriteFile(RecordName, raw, 0o600), t.root.SyncDir(Directory))
+	})
+}
+
+// locked keeps others who lock the directory out meanwhile. A file system without locks is used without.
+func (t *Tree) locked(ctx context.Context, do func() error) error {
+	fd, err := unix.Open(t.root.Pinned(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return &fs.PathError{Op: "open", Path: t.root.Path("."), Err: err}
+	}
+	defer unix.Close(fd)
+	fsutil.Flock(ctx, fd, unix.LOCK_EX) //nolint:errcheck // see above
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return do()
 }
 
 // RemoveRecord implements Remote.

@@ -28,6 +28,7 @@ type Options struct {
 	Volume string // id of the volume that uses the remote
 	Rate   int64  // bytes a second in either direction; 0: no bound
 	Notes  string // directory for notes of uploads
+	Fence  bool   // a directory of this machine changes only while its record names the volume
 }
 
 // Opener opens a remote. It waits for none.
@@ -42,5 +43,9 @@ func Open(p Place, o Options) (Remote, error) {
 	case p.Host != "":
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("this process has no way to hosts behind ssh")}
 	}
-	return OpenTree(p.Dir, o.Volume, rate)
+	t, err := OpenTree(p.Dir, o.Volume, rate)
+	if err != nil || !o.Fence {
+		return t, err
+	}
+	return Fence(t), nil
 }

@@ -67,10 +67,16 @@ type Remote interface {
 	// another one.
 	SetAttr(name string, seq uint64, ours Version, mode uint32, mtime int64) (Version, error)
 
+	// Keep keeps the version ours of a file at another name, too, in the place of what is there:
+	// ErrForeign where it is another version.
+	Keep(from, to string, ours Version) error
+
 	// Record reads the record of the volume that uses the remote, SetRecord makes it where there
-	// is none, and RemoveRecord removes it. RecordPath names it in messages.
+	// is none, ReplaceRecord replaces the record old by another one, and RemoveRecord removes it.
+	// The error is fs.ErrExist where another record is there. RecordPath names it in messages.
 	Record() ([]byte, error)
 	SetRecord(raw []byte) error
+	ReplaceRecord(old, raw []byte) error
 	RemoveRecord() error
 	RecordPath() string
 
@@ -169,6 +175,9 @@ const Directory = ".bee"
 // RecordName is the name of the record of the volume that uses a remote.
 const RecordName = Directory + "/volume.json"
 
+// Generations is the directory of the checkpoints of a run.
+const Generations = Directory + "/generations"
+
 const partialPrefix = ".bee-partial-"
 
 // MostName is the longest name of a file, in bytes.
@@ -192,6 +201,11 @@ func CheckPath(name string) error {
 // whether it is in the top directory.
 func Hidden(name string, top bool) bool {
 	return strings.HasPrefix(name, partialPrefix) || top && name == Directory
+}
+
+// HiddenIn reports whether a name in a directory belongs to BEE: in its own directory, none is hidden.
+func HiddenIn(dir, name string) bool {
+	return Hidden(name, dir == ".") && dir != Directory && !strings.HasPrefix(dir, Directory+"/")
 }
 
 // mostConflicts is how many names are tried for what conflicts.

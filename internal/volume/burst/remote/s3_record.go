@@ -28,6 +28,16 @@ func (s *S3) RemoveRecord() error {
 	return s.bucket.delete(RecordName, s.bucket.key(RecordName), condition{})
 }
 
+// ReplaceRecord implements Remote.
+func (s *S3) ReplaceRecord(_, _ []byte) error {
+	return &fs.PathError{Op: "replace", Path: s.bucket.url(RecordName), Err: errors.ErrUnsupported}
+}
+
+// Keep implements Remote.
+func (s *S3) Keep(from, _ string, _ Version) error {
+	return &fs.PathError{Op: "keep", Path: s.bucket.url(from), Err: errors.ErrUnsupported}
+}
+
 // SetRecord implements Remote. The first write is preceded by a look whether the bucket applies
 // conditions.
 func (s *S3) SetRecord(raw []byte) error {

@@ -3,9 +3,7 @@ package far
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -62,8 +60,9 @@ func open(q request) (*remote.Tree, error) {
 // carryOut carries a request out. What changes something waits for the agent of a connection
 // that was lost.
 func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r *reply) (data []byte, err error) {
-	if q.Claimed && q.Op != opSpace && q.Op != opRecord && q.Op != opSetRecord && q.Op != opRemoveRecord {
-		if err := claimed(t, q.Volume); err != nil {
+	guarded := q.Claimed && q.Op != opSpace && q.Op != opRecord && q.Op != opSetRecord && q.Op != opReplace && q.Op != opRemoveRecord
+	if guarded {
+		if err := t.Claimed(); err != nil {
 			return nil, err
 		}
 	}
@@ -83,11 +82,19 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 		r.Raw, err = t.Record()
 		return nil, err
 	}
+	if q.Op == opReplace {
+		return nil, t.ReplaceRecord(q.Old, q.Raw) // locks the directory itself
+	}
 	unlock, err := lock(ctx, q)
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
+	if guarded { // another volume may have taken the directory over while this one waited
+		if err := t.Claimed(); err != nil {
+			return nil, err
+		}
+	}
 	switch q.Op {
 	case opEnsure:
 		err = t.Ensure(q.Name)
@@ -112,6 +119,8 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 		err = t.Symlink(q.To, q.Name)
 	case opSetAttr:
 		r.Version, err = t.SetAttr(q.Name, q.Seq, q.Ours, q.Mode, q.Mtime)
+	case opKeep:
+		err = t.Keep(q.Name, q.To, q.Ours)
 	case opSetRecord:
 		err = t.SetRecord(q.Raw)
 	case opRemoveRecord:
@@ -120,27 +129,6 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 		err = errors.New("no such call")
 	}
 	return nil, err
-}
-
-// claimed reports as an error a directory without the record of a volume. It may be a mount point whose
-// file system is missing. The error has no errno, so that it passes.
-func claimed(t *remote.Tree, volume string) error {
-	raw, err := t.Record()
-	switch {
-	case err != nil:
-		return fmt.Errorf("the record %s of volume %s cannot be read: %s. Mount the file system of that directory", t.RecordPath(), volume, err.Error())
-	case !names(raw, volume):
-		return fmt.Errorf("%s is the record of another volume than %s", t.RecordPath(), volume)
-	}
-	return nil
-}
-
-// names reports whether a record is that of a volume.
-func names(record []byte, volume string) bool {
-	var of struct {
-		ID string `json:"id"`
-	}
-	return json.Unmarshal(record, &of) == nil && of.ID == volume
 }
 
 // lock keeps other agents from changing a directory meanwhile. Where that has no locks, each is

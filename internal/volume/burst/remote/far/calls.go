@@ -37,6 +37,8 @@ const (
 	opSetAttr      op = "setattr"
 	opRecord       op = "record"
 	opSetRecord    op = "setrecord"
+	opReplace      op = "replacerecord"
+	opKeep         op = "keep"
 	opRemoveRecord op = "removerecord"
 )
 
@@ -60,6 +62,7 @@ type request struct {
 	Size   int64          `json:"size,omitempty"`
 	Over   bool           `json:"over,omitempty"`
 	Raw    []byte         `json:"raw,omitempty"`
+	Old    []byte         `json:"old,omitempty"` // record that is replaced
 }
 
 // Check implements the check of package rpc.

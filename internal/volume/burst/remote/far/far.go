@@ -136,7 +136,7 @@ func (f *Far) List(dir string) ([]remote.Entry, error) {
 	}
 	list := r.List[:0]
 	for _, e := range r.List {
-		if remote.Plain(e.Name) && !remote.Hidden(e.Name, dir == ".") {
+		if remote.Plain(e.Name) && !remote.HiddenIn(dir, e.Name) {
 			list = append(list, e)
 		}
 	}
@@ -246,7 +246,7 @@ func (f *Far) SetAttr(name string, seq uint64, ours remote.Version, mode uint32,
 // Record implements remote.Remote.
 func (f *Far) Record() ([]byte, error) {
 	r, _, err := f.ask(request{Op: opRecord}, nil)
-	if err == nil && names(r.Raw, f.volume) {
+	if err == nil && remote.Names(r.Raw, f.volume) {
 		f.setClaimed(true)
 	}
 	return r.Raw, err
@@ -265,6 +265,20 @@ func (f *Far) SetRecord(raw []byte) error {
 		f.setClaimed(true)
 	}
 	return err
+}
+
+// ReplaceRecord implements remote.Remote.
+func (f *Far) ReplaceRecord(old, raw []byte) error {
+	err := f.do(request{Op: opReplace, Old: old, Raw: raw})
+	if err == nil {
+		f.setClaimed(true)
+	}
+	return err
+}
+
+// Keep implements remote.Remote.
+func (f *Far) Keep(from, to string, ours remote.Version) error {
+	return f.do(request{Op: opKeep, Name: from, To: to, Ours: ours})
 }
 
 // RemoveRecord implements remote.Remote.
