@@ -60,6 +60,8 @@ func volumeRow(v volumeView) []any {
 		state, undrained, changes = "missing", "-", "-"
 	case v.Drained:
 		state = "drained"
+	case v.Superseded:
+		state = "superseded"
 	case !v.Running:
 		state = "dead"
 	case v.Waits != "":
@@ -94,10 +96,11 @@ that was moved to this host. Everything that is needed is on that disk.`,
 
 func (a *Commands) newVolumeForgetCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "forget VOLUME", Short: "Remove the record of a volume whose buffer is missing", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
+		Use: "forget VOLUME", Short: "Remove the record of a volume whose buffer is missing or superseded", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
 		Long: `Remove the record of a volume whose buffer is missing: another installation has
 recovered it, or its disk is lost. What the disk has that was not drained is then
-found by ` + "`bee volume recover DIRECTORY`" + ` only. VOLUME is its id or its remote.`,
+found by ` + "`bee volume recover DIRECTORY`" + ` only. Of a superseded volume, whose run has
+continued elsewhere, the buffer is removed, too. VOLUME is its id or its remote.`,
 		Example: "  bee volume forget /mnt/archive/run7",
 		RunE: func(c *cobra.Command, args []string) error {
 			v, err := a.volume(args[0])

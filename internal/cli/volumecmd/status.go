@@ -93,7 +93,7 @@ func (a *Commands) volumeStatus(ctx context.Context, c burst.Config) (volumeView
 		if err == nil {
 			s, err := burst.Inspect(c.Place)
 			lock.Unlock()
-			s.ID, s.Remote, s.Room = c.ID, c.Remote, c.Room
+			s.ID, s.Remote, s.Room, s.Superseded = c.ID, c.Remote, c.Room, c.Superseded
 			return volumeView{Status: s}, err
 		}
 		if !core.IsKind(err, core.Busy) {
@@ -165,6 +165,8 @@ func (a *Commands) volumesShown(ctx context.Context, screen *output.Screen, args
 // volumeState is a volume's state in words.
 func volumeState(v volumeView) string {
 	switch {
+	case v.Superseded:
+		return "superseded: a later attempt of the run has the remote; `bee volume export " + v.ID + " DIR` saves what is undrained"
 	case v.Waits != "":
 		return "draining waits: " + v.Waits
 	case v.Drained:
