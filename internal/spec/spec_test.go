@@ -429,7 +429,7 @@ func TestVolume(t *testing.T) {
 		"volume: {kind: burst, remote: ./far, expect: {reuse: 2}}",
 		"nodes: 2\nvolume: {kind: burst, remote: ./far}",
 		"vm: true\nvolume: {kind: burst, remote: ./far}",
-		"checkpoint: {}\nvolume: {kind: burst, remote: s3://b/p}",
+		"checkpoint: {}\nvolume: {kind: burst, remote: s3://climate/run7}",
 	} {
 		_, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")
 		if !core.IsKind(err, core.Invalid) {
