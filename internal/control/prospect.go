@@ -51,6 +51,8 @@ type Prospect struct {
 	PreemptedSeconds float64 `json:"preempted_seconds,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
+	// CostPerSlot is the same of a whole slot, the most that an attempt costs.
+	CostPerSlot float64 `json:"cost_per_slot,omitempty"`
 }
 
 // Prospects asks every site what it would do with a job, in the order in which
@@ -72,6 +74,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 			m := placement.FirstMargin(&sub.Job)
 			p.NoCheckpoint = sub.Job.Checkpoint == nil
 			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.MarginReason = slot.Seconds(), max(0, slot-m.Total).Seconds(), m.Total.Seconds(), m.Why
+			p.CostPerSlot = p.CostPerHour * slot.Hours()
 		}
 		p.NoticeSeconds, p.PreemptedSeconds = placement.ShortNotice(&sub.Job, f.Facts.Notice).Seconds(), placement.ShortNotice(&sub.Job, f.Facts.Preempted).Seconds()
 		list = append(list, p)

@@ -115,8 +115,18 @@ func Spent(r state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Du
 	return sums
 }
 
+// leastBilled is how long a machine of EC2 costs at least.
+const leastBilled = time.Minute
+
 // Cost returns the cost of an attempt until now, by the price of one of its hosts for an
-// hour.
+// hour. Machines that were rented cost while they boot, too.
 func Cost(at state.Attempt, price float64, now time.Time) float64 {
-	return at.HostTime(now).Hours() * price
+	held := at.HostTime(now)
+	if held > 0 && (at.Provider == "aws" || at.Provider == "openstack") {
+		hosts := time.Duration(len(at.Hosts))
+		if held += at.Phases[core.PhaseAcquire] * hosts; at.Provider == "aws" {
+			held = max(held, leastBilled*hosts)
+		}
+	}
+	return held.Hours() * price
 }
