@@ -147,7 +147,7 @@ func (f *casesFile) csv() {
 			}
 			continue
 		case len(cells) != len(names):
-			f.wrong(line, column, "a cell for each name of the first line", "it has %d cells, and the first line has %d", len(cells), len(names))
+			f.wrong(line, column, "a cell for each name of the first line", "the number of cells is %d, and that of the first line is %d", len(cells), len(names))
 			continue
 		}
 		one := Case{}

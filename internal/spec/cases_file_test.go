@@ -31,9 +31,9 @@ func TestCasesInAFile(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a.csv", "t,s\n300,1\n310,2\n", "[s=1 t=300 s=2 t=310]"},
 		{"a.CSV", "\ufefft,s\r\n\"3,0\"\"0\",01\r\n\r\n", `[s=01 t=3,0"0]`},
-		{"a.csv", "t,title\n300,\"two\nlines\"\n300\n", "a.csv:4:1: it has 1 cells, and the first line has 2"},
+		{"a.csv", "t,title\n300,\"two\nlines\"\n300\n", "a.csv:4:1: the number of cells is 1, and that of the first line is 2"},
 		{"a.csv", "t,s\n300,\n", `a.csv:2:5: the value of "s" is missing`},
-		{"a.csv", "t,s\n300,1,2\n", "a.csv:2:1: it has 3 cells, and the first line has 2"},
+		{"a.csv", "t,s\n300,1,2\n", "a.csv:2:1: the number of cells is 3, and that of the first line is 2"},
 		{"a.csv", "t,s\n300,\"1\n", "a.csv:2:8: extraneous"},
 		{"a.csv", "t,s\n3\"0,1\n", "a.csv:2:2: bare"},
 		{"a.csv", "t,t\n300,1\n", `a.csv:1:3: the parameter "t" is there twice`},

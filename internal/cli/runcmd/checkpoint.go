@@ -103,11 +103,11 @@ An array means its cases that run, and with --site also those that wait.`,
 		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			cases, err := a.casesToMove(c.Context(), args[0], len(sites) > 0)
-			if err != nil || len(cases) > 0 {
-				if err == nil {
-					err = a.moveCases(c.Context(), cases, sites, asJSON)
-				}
-				return err
+			switch {
+			case err != nil:
+				return a.printAsked(asJSON, state.Run{}, nil, err)
+			case len(cases) > 0:
+				return a.moveCases(c.Context(), cases, sites, asJSON)
 			}
 			run, err := a.move(c.Context(), args[0], sites)
 			return a.printAsked(asJSON, run, nil, err)
