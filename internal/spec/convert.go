@@ -126,16 +126,17 @@ func (c *converter) environment() {
 		}
 		if dir := textOf(env["host_input_dir"]); dir != "" {
 			c.shared = []Input{{From: dir, To: c.volume}}
-			c.note("exec_env_conf.%s.host_input_dir was shared with the job; ours is copied in. Name what to bring back under `outputs:`.", target)
+			c.note("exec_env_conf.%s.host_input_dir was shared with the job; ours is copied in. Name what to collect under `outputs:`.", target)
 		}
 		if target == "bee_vm" {
 			c.machine(env)
 		}
 	case "bee_aws", "bee_os":
-		c.note("exec_target %s: this version has no provider for it; sites are `local`, `ssh` or `slurm`.", target)
+		provider := map[string]string{"bee_aws": "aws", "bee_os": "openstack"}[target]
+		c.note("exec_target %s: add a site with `provider: %s` to your sites file (docs/how-to/%[2]s.md).", target, provider)
 		for _, key := range slices.Sorted(maps.Keys(env)) {
 			if key != "num_of_nodes" {
-				c.note("exec_env_conf.%s.%s %v was not carried over, for the same reason.", target, key, env[key])
+				c.note("exec_env_conf.%s.%s %v was left out: it belongs to that site.", target, key, env[key])
 			}
 		}
 	case "":

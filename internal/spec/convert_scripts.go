@@ -52,7 +52,7 @@ func (c *converter) scripts() {
 		return
 	}
 	c.set("run", strings.Join(lines, "\n")+"\n")
-	c.note("scripts are brought from the Beefile's directory into %s and run there. What else they need belongs under `inputs:`, what they make under `outputs:`.", c.volume)
+	c.note("scripts are copied from the Beefile's directory into %s and run there. What else they need belongs under `inputs:`, what they make under `outputs:`.", c.volume)
 }
 
 // parallel gives the commands of scripts that ran under mpirun, and how many nodes

@@ -34,34 +34,34 @@ func TestConvert(t *testing.T) {
 	if err != nil || len(sites) != 1 || strings.Join(sites[0].Hosts.Patterns, " ") != "cn30 cn31" {
 		t.Errorf("got %+v, %v", sites, err)
 	}
-	notes := strings.Join(c.Notes, "\n")
-	for _, want := range []string{"local_port_fwd", "terminate_after_exec", "kvm_enabled", "docker_username", "task_conf.colour"} {
-		if !strings.Contains(notes, want) {
-			t.Errorf("no note on %s:\n%s", want, notes)
-		}
+	var made strings.Builder
+	show := func(name string, c Converted) {
+		made.WriteString("> " + name + "\n" + c.Beefile + "notes:\n" + strings.Join(c.Notes, "\n") + "\n\n")
 	}
+	show("whole", c)
 	for _, target := range []string{"bee_aws", "bee_os"} {
 		c, err := Convert("old.json", []byte(`{"task_conf":{"exec_target":"`+target+`","mpi_run":[{"script":"r.sh"}]},"docker_conf":{"docker_img_tag":"x"},"exec_env_conf":{"`+target+`":{"num_of_nodes":"3","instance_type":"c5"}}}`))
-		if err != nil || !strings.Contains(c.Beefile, "nodes: 3") || !strings.Contains(strings.Join(c.Notes, "\n"), "instance_type") {
-			t.Errorf("%s: %+v, %v", target, c, err)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if !strings.Contains(notes, "bee ssh --config") || strings.Contains(notes, "the host's network") {
-		t.Errorf("a note on ports that are not the guest's:\n%s", notes)
+		show("for "+target, c)
 	}
 	c, err = Convert("old.json", []byte(`{"task_conf":{"exec_target":"bee_vm","mpi_run":[{"script":"a","num_of_nodes":2,"proc_per_node":2},{"script":"b","num_of_nodes":4,"proc_per_node":4},{"script":"c","num_of_nodes":1,"proc_per_node":2}]}}`))
-	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(c.Beefile, "mpirun -n 4 ./a") || !strings.Contains(c.Beefile, "ranks_per_node: 4") ||
-		strings.Count(notes, "--map-by") != 1 || !strings.Contains(notes, "mpi_run[0] had 2 processes on each of 2 hosts") || !strings.Contains(notes, "-ppn 2") {
-		t.Errorf("of commands of different size: %v\n%s\n%s", err, c.Beefile, notes)
+	if err != nil {
+		t.Fatal(err)
 	}
+	show("commands of different size", c)
 	c, err = Convert("old.json", []byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_aws":{"num_of_nodes":16},"bee_vm":{"node_list":["a","b"]}}}`))
-	if err != nil || !strings.Contains(c.Beefile, "nodes: 2\n") {
-		t.Errorf("the nodes of another target: %v\n%s", err, c.Beefile)
+	if err != nil {
+		t.Fatal(err)
 	}
+	show("the nodes of another target", c)
 	c, err = Convert("old.json", []byte(`{"task_conf":{"exec_target":"bee_vm"},"exec_env_conf":{"bee_os":{"num_of_nodes":"2"},"bee_vm":{"ram_size":"4G","shape":"round"}}}`))
-	if notes := strings.Join(c.Notes, "\n"); err != nil || !strings.Contains(notes, "exec_env_conf.bee_os was left out") || !strings.Contains(notes, "exec_env_conf.bee_vm.shape") || strings.Contains(notes, "ram_size") {
-		t.Errorf("of what other targets have: %v\n%s", err, notes)
+	if err != nil {
+		t.Fatal(err)
 	}
+	show("what other targets have", c)
+	testkit.Golden(t, "converted", made.String())
 	if _, err := Convert("old.json", []byte("{}")); !core.IsKind(err, core.Invalid) {
 		t.Errorf("an empty object: %v", err)
 	}
@@ -111,9 +111,7 @@ exit $code
 	if j.Nodes != 2 || j.Run.Shell != want {
 		t.Errorf("on %d nodes\n%s\nwant\n%s", j.Nodes, j.Run.Shell, want)
 	}
-	if !strings.Contains(notes, "mpi_run was left out") {
-		t.Errorf("notes:\n%s", notes)
-	}
+	testkit.Golden(t, "batch-mode", notes+"\n")
 }
 
 func TestConvertNotesWhatItLeavesOut(t *testing.T) {

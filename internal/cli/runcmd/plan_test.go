@@ -6,9 +6,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // lines takes so many writes, and then has no space left.
@@ -30,53 +32,40 @@ func TestAPlanThatIsCutShortFails(t *testing.T) {
 }
 
 func TestAPlanFitsATerminal(t *testing.T) {
-	list := []control.Prospect{
-		{Site: "rack", Summary: "2 hosts by ssh", Reason: "use site rack: connect by ssh to n1.example.org: ssh: Could not resolve hostname", Remedy: "Check the name."},
-		{Site: "lab", Summary: "4 emulated hosts on this machine", Usable: true, Start: time.Now()},
-		{Site: "spare", Summary: "this machine", Usable: true, Start: time.Now()},
-	}
-	const reason = "\nrack cannot take it: connect by ssh to n1.example.org: ssh: Could not resolve hostname\n  → Check the name.\n"
-	plan := func() string {
-		var out bytes.Buffer
-		if err := explain(&out, list); err != nil {
-			t.Fatal(err)
+	var text strings.Builder
+	synctest.Test(t, func(t *testing.T) { // for its clock
+		list := []control.Prospect{
+			{Site: "rack", Summary: "2 hosts by ssh", Reason: "use site rack: connect by ssh to n1.example.org: ssh: Could not resolve hostname", Remedy: "Check the name."},
+			{Site: "lab", Summary: "4 emulated hosts on this machine", Usable: true, Start: time.Now()},
+			{Site: "spare", Summary: "this machine", Usable: true, Start: time.Now()},
 		}
-		return out.String()
-	}
-	want := "SITE   WHAT                              START\n" +
-		"rack   2 hosts by ssh                    -      cannot\n" +
-		"lab    4 emulated hosts on this machine  now    runs here\n" +
-		"spare  this machine                      now\n" + reason
-	if got := plan(); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
-	list[1].SlotSeconds, list[1].ComputeSeconds, list[2].CostPerHour = 4*3600, 3.5*3600, 1.5
-	got := plan()
-	for _, part := range []string{"SLOT", "COMPUTE", "COST/H", "4h  ", "3h30m  ", "1.50", reason} {
-		if !strings.Contains(got, part) {
-			t.Errorf("%q is missing in\n%s", part, got)
+		for _, c := range []struct {
+			name   string
+			change func(p *control.Prospect)
+		}{
+			{"nothing is known", func(*control.Prospect) {}},
+			{"slots and prices", func(p *control.Prospect) {
+				p.SlotSeconds, p.ComputeSeconds, list[2].CostPerHour = 4*3600, 3.5*3600, 1.5
+			}},
+			{"a queue that is longer than `wait`", func(p *control.Prospect) { p.Start, p.WaitSeconds = time.Now().Add(time.Hour), 600 }},
+			{"a short notice", func(p *control.Prospect) { p.Start, p.NoticeSeconds = time.Now(), 30 }},
+			{"preemption", func(p *control.Prospect) { p.PreemptedSeconds = 90 }},
+			{"a late start, and secrets of this machine", func(p *control.Prospect) { p.StartReason, p.Attended = "maintenance is over then", true }},
+		} {
+			c.change(&list[1])
+			var out bytes.Buffer
+			if err := explain(&out, list); err != nil {
+				t.Fatal(err)
+			}
+			table, _, _ := strings.Cut(out.String(), "\n\n")
+			for line := range strings.Lines(table) {
+				if len(line) > 83 && list[1].WaitSeconds == 0 { // a date and its reason take more
+					t.Errorf("wider than a terminal: %q", line)
+				}
+			}
+			clock := list[1].Start.Local().Format("2006-01-02 15:04") // which depends on where the test runs
+			text.WriteString("> " + c.name + "\n" + strings.ReplaceAll(out.String(), clock, "YYYY-MM-DD hh:mm") + "\n")
 		}
-	}
-	list[1].Start, list[1].WaitSeconds = time.Now().Add(time.Hour), 600
-	if got := plan(); !strings.Contains(got, "left after 10m0s\n") || strings.Count(got, "runs here") != 1 || !strings.Contains(got, "1.50    runs here") {
-		t.Errorf("a queue that is longer than `wait`:\n%s", got)
-	}
-	list[1].Start = time.Now()
-	list[1].NoticeSeconds = 30
-	if got := plan(); !strings.Contains(got, "Where lab takes the hosts back early") || !strings.Contains(got, "  30.0s later if it is cancelled\n") {
-		t.Errorf("a short notice is not shown:\n%s", got)
-	}
-	list[1].PreemptedSeconds = 90
-	if got := plan(); !strings.Contains(got, "  1m30s later if it has to make way") {
-		t.Errorf("preemption is not shown:\n%s", got)
-	}
-	list[1].StartReason, list[1].Attended = "maintenance is over then", true
-	if got := plan(); !strings.Contains(got, "\nlab does not start it at once: maintenance is over then\n") || !strings.Contains(got, "in the queue of lab, this machine has to be on") {
-		t.Errorf("why it starts late, or that its secrets need this machine, is not shown:\n%s", got)
-	}
-	for line := range strings.Lines(got[:strings.Index(got, reason)]) {
-		if len(line) > 83 {
-			t.Errorf("wider than a terminal: %q", line)
-		}
-	}
+	})
+	testkit.Golden(t, "plan", text.String())
 }
