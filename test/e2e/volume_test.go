@@ -731,8 +731,9 @@ func TestVolumeOfARunMoves(t *testing.T) {
 	}
 	saved := 1 << 30 // of what is kept, the next count is that of a file that was renamed to its name
 	for _, name := range kept {
-		n, raw := 0, []byte{}
-		if raw, err = os.ReadFile(name); err == nil {
+		n := 0
+		raw, err := os.ReadFile(name)
+		if err == nil {
 			_, err = fmt.Sscan(string(raw), &n)
 		}
 		if err != nil {

@@ -47,8 +47,14 @@ func (r *Report) hostTexts() []string {
 	h := &r.Hosts.Here
 	var settings []string
 	for _, x := range []struct{ name, value string }{
-		{"microcode", h.Microcode}, {"governor", strings.Join(h.Governors, ", ")}, {"turbo", h.Turbo}, {"simultaneous multithreading", h.SMT},
-		{"NUMA nodes", h.NUMA}, {"transparent huge pages", h.HugePages}, {"boot", h.Boot}, {"control group", h.Cgroup},
+		{"microcode", h.Microcode},
+		{"governor", strings.Join(h.Governors, ", ")},
+		{"turbo", h.Turbo},
+		{"simultaneous multithreading", h.SMT},
+		{"NUMA nodes", h.NUMA},
+		{"transparent huge pages", h.HugePages},
+		{"boot", h.Boot},
+		{"control group", h.Cgroup},
 	} {
 		if x.value != "" {
 			settings = append(settings, x.name+" "+x.value)

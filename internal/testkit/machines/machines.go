@@ -141,7 +141,7 @@ func (b *Batch) Route(address string, n int) error {
 
 // Unroute has an address lead nowhere.
 func (b *Batch) Unroute(address string) {
-	os.Remove(filepath.Join(b.park.dir, "routes", filepath.Base(address))) //nolint:errcheck // it may lead nowhere already
+	os.Remove(filepath.Join(b.park.dir, "routes", filepath.Base(address))) // it may lead nowhere already
 }
 
 // dialArg makes the test binary an ssh ProxyCommand: DIR ADDRESS.

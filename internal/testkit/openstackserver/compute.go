@@ -145,7 +145,7 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 	network := fmt.Sprint(networks[0].(map[string]any)["uuid"])
 	hints, _ := body["os:scheduler_hints"].(map[string]any)
 	hint, _ := hints["reservation"].(string)
-	of, reservation, unreserved := blazar{c.s}.reserved(fmt.Sprint(q["flavorRef"]), hint)
+	of, reservation, unreserved := blazar(c).reserved(fmt.Sprint(q["flavorRef"]), hint)
 	if of != "" {
 		flavor = of
 	}
