@@ -99,21 +99,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 	during, done := context.WithCancel(ctx)
 	d.during = during
 	defer func() { done(); d.behind.Wait() }()
-	if list, err := c.Checkpoints(ctx, id); err == nil {
-		d.moved = len(list) > 0
-	}
-	for i, rec := range attempts {
-		d.moved = d.moved || rec.Verdict.Goes()
-		if decided := i < len(attempts)-1 || rec.Released() && !concludes(rec); decided && rec.ExitCode != nil && *rec.ExitCode != 0 {
-			d.retries++
-		}
-		if rec.Ended.After(d.asked) {
-			d.asked = rec.Ended
-		}
-	}
-	if now := time.Now(); d.asked.After(now) { // a clock that was put back must not have it wait for longer
-		d.asked = now
-	}
+	countEarlier(ctx, d, attempts)
 	if run.State.Final() || run.State == state.Suspended && !run.StopAsked { // until it is resumed
 		for _, rec := range attempts {
 			if !rec.Released() {
@@ -132,20 +118,7 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 		if err != nil {
 			return d.run, err
 		}
-		switch {
-		case out.moved:
-			if d.moved = true; attempts[n-1].Ended.IsZero() { // else it was over for an earlier controller
-				d.asked = time.Now()
-			}
-			d.first, d.movedFrom = walker{d}.follower(attempts[n-1].Site), attempts[n-1].Site
-		case walker{d}.tryAgain(ctx, out):
-			d.first = walker{d}.place(attempts[n-1].Site)
-		case out.next:
-			d.first = walker{d}.follower(attempts[n-1].Site)
-			if len(sub.Sites) > 1 || missed(out.err) {
-				d.recordOf(ctx, attempts[n-1].N, skipped(attempts[n-1].Site, out.err))
-			}
-		case !out.again:
+		if !(walker{d}).beginAfter(ctx, attempts[n-1], out) {
 			return d.finish(ctx, out)
 		}
 	}
@@ -169,6 +142,26 @@ func (c *Controller) drive(ctx context.Context, run state.Run, stop <-chan struc
 	}
 	d.releaseBefore(ctx)
 	return d.finish(ctx, out)
+}
+
+// countEarlier reads from the records of earlier attempts what decides where the next one
+// begins, and when.
+func countEarlier(ctx context.Context, d *drive, attempts []state.Attempt) {
+	if list, err := d.c.Checkpoints(ctx, d.run.ID); err == nil {
+		d.moved = len(list) > 0
+	}
+	for i, rec := range attempts {
+		d.moved = d.moved || rec.Verdict.Goes()
+		if decided := i < len(attempts)-1 || rec.Released() && !concludes(rec); decided && rec.ExitCode != nil && *rec.ExitCode != 0 {
+			d.retries++
+		}
+		if rec.Ended.After(d.asked) {
+			d.asked = rec.Ended
+		}
+	}
+	if now := time.Now(); d.asked.After(now) { // a clock that was put back must not have it wait for longer
+		d.asked = now
+	}
 }
 
 // finish writes the run's end, and removes what the run needs no more.

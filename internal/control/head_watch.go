@@ -65,23 +65,8 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 				if pause == 0 {
 					w.rec.of.c.say("", fmt.Sprintf("lost contact with %s; the run continues there, and this process waits for the connection", w.at.lease.Hosts()[0].Name))
 				}
-				if status, err := w.at.lease.Status(ctx); err == nil && !status.Live {
-					lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: w.at.site.Name, Err: errors.New(status.Reason)}
-					if result, err := w.lastResult(ctx, lost, &after); result != nil || err != nil { // files may outlive their hosts
-						if w.rec.Ended.IsZero() { // since then no site has the run, however late this is seen
-							w.rec.Ended = w.lastSeen
-						}
-						return result, err
-					}
-				} else if err == nil && status.Reason != "" {
-					w.reach.hostsSuspended(ctx, status.Reason)
-				} else if err == nil {
-					w.reach.hostsResumed(ctx, status)
-				}
-				if lost, err := w.reach.tooLong(ctx, err); err != nil {
-					return nil, &unreadError{err}
-				} else if lost {
-					return nil, errAway
+				if result, err := w.unconnected(ctx, err, &after); result != nil || err != nil {
+					return result, err
 				}
 				longest := longestPause
 				if w.reach.suspended {
@@ -150,6 +135,31 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 			core.Pause(ctx, pause) // what comes next looks at ctx
 		}
 	}
+}
+
+// unconnected asks the site for the hosts of a head that cannot be reached, whose error is why.
+// It returns the result of the head where the hosts are gone and their files are not; errAway:
+// the site has not answered for too long.
+func (w *headWatch) unconnected(ctx context.Context, why error, after *int64) (*protocol.Result, error) {
+	if status, err := w.at.lease.Status(ctx); err == nil && !status.Live {
+		lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: w.at.site.Name, Err: errors.New(status.Reason)}
+		if result, err := w.lastResult(ctx, lost, after); result != nil || err != nil { // files may outlive their hosts
+			if w.rec.Ended.IsZero() { // since then no site has the run, however late this is seen
+				w.rec.Ended = w.lastSeen
+			}
+			return result, err
+		}
+	} else if err == nil && status.Reason != "" {
+		w.reach.hostsSuspended(ctx, status.Reason)
+	} else if err == nil {
+		w.reach.hostsResumed(ctx, status)
+	}
+	if lost, err := w.reach.tooLong(ctx, why); err != nil {
+		return nil, &unreadError{err}
+	} else if lost {
+		return nil, errAway
+	}
+	return nil, nil
 }
 
 // watch follows one connection's events and output.

@@ -36,6 +36,28 @@ type passed struct {
 // walker takes a run through its sites.
 type walker struct{ d *drive }
 
+// beginAfter sets the site where the walk begins after the last attempt of an earlier
+// controller. It reports whether there is another attempt.
+func (w walker) beginAfter(ctx context.Context, last state.Attempt, out outcome) bool {
+	switch {
+	case out.moved:
+		if w.d.moved = true; last.Ended.IsZero() { // else it was over for an earlier controller
+			w.d.asked = time.Now()
+		}
+		w.d.first, w.d.movedFrom = w.follower(last.Site), last.Site
+	case w.tryAgain(ctx, out):
+		w.d.first = w.place(last.Site)
+	case out.next:
+		w.d.first = w.follower(last.Site)
+		if len(w.d.sub.Sites) > 1 || missed(out.err) {
+			w.d.recordOf(ctx, last.N, skipped(last.Site, out.err))
+		}
+	default:
+		return out.again
+	}
+	return true
+}
+
 // walk takes the run's sites in order, round after round, until one of them
 // brings it to an end: Algorithm 1 of the BEE paper (J. Chen et al., "BEE:
 // Build and Execution Environment", 2018), with rests in between.

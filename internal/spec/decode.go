@@ -173,42 +173,9 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 			v.SetString(s)
 		}
 	case reflect.Int, reflect.Int64:
-		if _, ok := n.(*ast.IntegerNode); !ok && !hugeNumber(n) {
-			d.report.problem(begins(n), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
-			return
-		}
-		digits := strings.ReplaceAll(n.GetToken().Value, "_", "")
-		x, err := strconv.ParseInt(digits, 0, 64)
-		switch {
-		case err == nil && leadingZero(digits):
-			d.report.problem(begins(n), fmt.Sprintf("write %s, or %d", strings.TrimLeft(digits, "+-0"), x), "%s%s means %d to some programs and %s to others", prefix(path), n.GetToken().Value, x, strings.TrimLeft(digits, "+-0"))
-		case errors.Is(err, strconv.ErrRange):
-			d.report.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
-		case err != nil:
-			d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
-		}
-		v.SetInt(x)
+		d.integer(n, v, path)
 	case reflect.Float64:
-		var x float64
-		switch n := n.(type) {
-		case *ast.FloatNode:
-			x = n.Value
-		case *ast.IntegerNode:
-			var err error
-			if x, err = strconv.ParseFloat(n.GetToken().Value, 64); err != nil {
-				d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
-			}
-		case *ast.NanNode, *ast.InfinityNode:
-			d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
-			return
-		default:
-			if hugeNumber(n) {
-				d.report.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
-				return
-			}
-			d.report.problem(begins(n), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
-		}
-		v.SetFloat(x)
+		d.float(n, v, path)
 	case reflect.Bool:
 		b, ok := n.(*ast.BoolNode)
 		if !ok {
@@ -217,6 +184,49 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path string) {
 		}
 		v.SetBool(b.Value)
 	}
+}
+
+// integer reads a whole number.
+func (d *decoder) integer(n ast.Node, v reflect.Value, path string) {
+	if _, ok := n.(*ast.IntegerNode); !ok && !hugeNumber(n) {
+		d.report.problem(begins(n), "", "%sa whole number is wanted, this is %s", prefix(path), kindOf(n))
+		return
+	}
+	digits := strings.ReplaceAll(n.GetToken().Value, "_", "")
+	x, err := strconv.ParseInt(digits, 0, 64)
+	switch {
+	case err == nil && leadingZero(digits):
+		d.report.problem(begins(n), fmt.Sprintf("write %s, or %d", strings.TrimLeft(digits, "+-0"), x), "%s%s means %d to some programs and %s to others", prefix(path), n.GetToken().Value, x, strings.TrimLeft(digits, "+-0"))
+	case errors.Is(err, strconv.ErrRange):
+		d.report.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+	case err != nil:
+		d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+	}
+	v.SetInt(x)
+}
+
+// float reads a number.
+func (d *decoder) float(n ast.Node, v reflect.Value, path string) {
+	var x float64
+	switch n := n.(type) {
+	case *ast.FloatNode:
+		x = n.Value
+	case *ast.IntegerNode:
+		var err error
+		if x, err = strconv.ParseFloat(n.GetToken().Value, 64); err != nil {
+			d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+		}
+	case *ast.NanNode, *ast.InfinityNode:
+		d.report.problem(begins(n), "", "%s%s is no number that can be", prefix(path), n.GetToken().Value)
+		return
+	default:
+		if hugeNumber(n) {
+			d.report.problem(begins(n), "", "%s%s is too large", prefix(path), n.GetToken().Value)
+			return
+		}
+		d.report.problem(begins(n), "", "%sa number is wanted, this is %s", prefix(path), kindOf(n))
+	}
+	v.SetFloat(x)
 }
 
 // leadingZero reports whether a number is octal in YAML 1.1 and decimal in YAML 1.2.

@@ -134,75 +134,13 @@ func (d *decoder) record(kind byte, b []byte) error {
 	case recEntry:
 		return d.entry(b)
 	case recData:
-		if len(b) < 8 {
-			return errRecord
-		}
-		off := int64(binary.LittleEndian.Uint64(b))
-		if off < 0 {
-			return errRecord
-		}
-		d.open.data += int64(len(b) - 8)
-		if d.hold(b[8:], off) {
-			return nil
-		}
-		if err := errors.Join(d.begin(), d.basis.flush(d.open)); err != nil {
-			return err
-		}
-		_, err := d.open.WriteAt(b[8:], off)
-		return err
+		return d.data(b)
 	case recSame:
-		if len(b) != 8+len(sum{}) || d.basis == nil {
-			return errRecord
-		}
-		off := int64(binary.LittleEndian.Uint64(b))
-		if off < 0 {
-			return errRecord
-		}
-		if err := d.begin(); err != nil {
-			return err
-		}
-		n, err := d.basis.copyTo(d.open, off, sum(b[8:]))
-		d.open.data += int64(n)
-		return err
+		return d.same(b)
 	case recEnd:
-		if len(b) != 8 {
-			return errRecord
-		}
-		size := int64(binary.LittleEndian.Uint64(b))
-		if size < 0 {
-			return errRecord
-		}
-		if err := addHoles(&d.holes, size-d.open.data); err != nil {
-			return err
-		}
-		if f := d.open; f.held != nil && int64(f.size) == size {
-			d.open = nil
-			return d.t.arrived(d.meta, f.noted, f.held, f.size)
-		}
-		if err := errors.Join(d.begin(), d.basis.flush(d.open)); err != nil {
-			return err
-		}
-		f := d.open
-		d.open = nil
-		st, err := d.t.finish(f.file, d.meta, size)
-		if err == nil {
-			d.t.journal.set(f.noted, d.meta, st, f.check, f.whole(size))
-		}
-		return err
+		return d.end(b)
 	case recKept:
-		if len(b) != 8 || d.basis == nil || d.depth == 0 || d.many {
-			return errRecord
-		}
-		first, n := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:]))
-		for i := first; i < first+n; i++ {
-			if !d.basis.accepted.has(i) {
-				return errRecord
-			}
-			if err := d.t.keep(d.basis, d.basis.index.files[i]); err != nil {
-				return err
-			}
-		}
-		return nil
+		return d.kept(b)
 	case recLeave:
 		if d.depth == 0 {
 			return errRecord
@@ -219,6 +157,88 @@ func (d *decoder) record(kind byte, b []byte) error {
 		return nil
 	}
 	return errRecord
+}
+
+// data stores a part of the open file.
+func (d *decoder) data(b []byte) error {
+	if len(b) < 8 {
+		return errRecord
+	}
+	off := int64(binary.LittleEndian.Uint64(b))
+	if off < 0 {
+		return errRecord
+	}
+	d.open.data += int64(len(b) - 8)
+	if d.hold(b[8:], off) {
+		return nil
+	}
+	if err := errors.Join(d.begin(), d.basis.flush(d.open)); err != nil {
+		return err
+	}
+	_, err := d.open.WriteAt(b[8:], off)
+	return err
+}
+
+// same copies a chunk of the open file that is here already.
+func (d *decoder) same(b []byte) error {
+	if len(b) != 8+len(sum{}) || d.basis == nil {
+		return errRecord
+	}
+	off := int64(binary.LittleEndian.Uint64(b))
+	if off < 0 {
+		return errRecord
+	}
+	if err := d.begin(); err != nil {
+		return err
+	}
+	n, err := d.basis.copyTo(d.open, off, sum(b[8:]))
+	d.open.data += int64(n)
+	return err
+}
+
+// end closes the open file, which has its size then.
+func (d *decoder) end(b []byte) error {
+	if len(b) != 8 {
+		return errRecord
+	}
+	size := int64(binary.LittleEndian.Uint64(b))
+	if size < 0 {
+		return errRecord
+	}
+	if err := addHoles(&d.holes, size-d.open.data); err != nil {
+		return err
+	}
+	if f := d.open; f.held != nil && int64(f.size) == size {
+		d.open = nil
+		return d.t.arrived(d.meta, f.noted, f.held, f.size)
+	}
+	if err := errors.Join(d.begin(), d.basis.flush(d.open)); err != nil {
+		return err
+	}
+	f := d.open
+	d.open = nil
+	st, err := d.t.finish(f.file, d.meta, size)
+	if err == nil {
+		d.t.journal.set(f.noted, d.meta, st, f.check, f.whole(size))
+	}
+	return err
+}
+
+// kept adds files that are the same at both ends.
+func (d *decoder) kept(b []byte) error {
+	if len(b) != 8 || d.basis == nil || d.depth == 0 || d.many {
+		return errRecord
+	}
+	first, n := int(binary.LittleEndian.Uint32(b)), int(binary.LittleEndian.Uint32(b[4:]))
+	for i := first; i < first+n; i++ {
+		if !d.basis.accepted.has(i) {
+			return errRecord
+		}
+		if err := d.t.keep(d.basis, d.basis.index.files[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (d *decoder) top(rel string) error {

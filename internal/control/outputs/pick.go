@@ -72,15 +72,28 @@ func (c *Collector) pick(ctx context.Context, p picking, fill func(into string) 
 	}
 	defer tree.Close()
 	tree.Seen = seen
-	matches, err := tree.Glob(p.pattern)
+	return c.pickMatches(ctx, p, pickRoots{root, tree, name, staged, linked})
+}
+
+// pickRoots are where matches are picked from and prepared.
+type pickRoots struct {
+	root, tree *fsutil.Root // the directory that outputs go to, and below it the one that was fetched
+	// fetched is the place of tree below root. staged and linked are there as well: prepared
+	// copies, and files that were fetched as a link leads to them.
+	fetched, staged, linked string
+}
+
+// pickMatches moves what the pattern of an output matches in a tree to its place.
+func (c *Collector) pickMatches(ctx context.Context, p picking, in pickRoots) error {
+	matches, err := in.tree.Glob(p.pattern)
 	if err != nil {
 		return c.Failed(err)
 	}
 	var elsewhere func(name, as string) error
 	if p.elsewhere != nil {
-		elsewhere = func(name, as string) error { return p.elsewhere(name, root.Path(path.Join(linked, as))) }
+		elsewhere = func(name, as string) error { return p.elsewhere(name, in.root.Path(path.Join(in.linked, as))) }
 	}
-	found, lost := resolved(tree, matches)
+	found, lost := resolved(in.tree, matches)
 	found, left, err := fetchLinked(found, lost, elsewhere)
 	if err != nil {
 		return err
@@ -88,33 +101,14 @@ func (c *Collector) pick(ctx context.Context, p picking, fill func(into string) 
 	if len(left) > 0 {
 		c.Site.Record(ctx, event.DanglingLinks{From: p.from, Count: len(left), First: left[0]})
 	}
-	stage, err1 := root.Sub(staged)
-	others, err2 := root.Sub(linked)
+	stage, err1 := in.root.Sub(in.staged)
+	others, err2 := in.root.Sub(in.linked)
 	if err := errors.Join(err1, err2); err != nil {
 		return c.Failed(err)
 	}
 	defer stage.Close()
 	defer others.Close()
-	lacks := event.OutputsMissing{}
-	prepare := func(m match, as string) (at string, err error) {
-		o, from := treesync.Outputs{In: tree, Stage: stage, Left: func(name string, why treesync.Why) {
-			if lacks.More++; lacks.More <= namedLeft {
-				lacks.Left = append(lacks.Left, event.LeftOutput{Path: name, Why: string(why)})
-			}
-		}}, name
-		if m.elsewhere {
-			o.In, from = others, linked
-		}
-		is, apart, err := o.Prepare(ctx, m.is, as)
-		switch {
-		case err != nil || is == "":
-			return "", err
-		case apart:
-			from = staged
-		}
-		return path.Join(from, is), nil
-	}
-	sharing := map[string]int{}
+	sharing, lacks := map[string]int{}, event.OutputsMissing{}
 	for _, m := range found {
 		sharing[path.Base(m.name)]++
 	}
@@ -123,11 +117,22 @@ func (c *Collector) pick(ctx context.Context, p picking, fill func(into string) 
 		if sharing[as] > 1 {
 			as = m.name
 		}
-		at, perr := prepare(m, strconv.Itoa(i))
+		o, from := treesync.Outputs{In: in.tree, Stage: stage, Left: func(name string, why treesync.Why) {
+			if lacks.More++; lacks.More <= namedLeft {
+				lacks.Left = append(lacks.Left, event.LeftOutput{Path: name, Why: string(why)})
+			}
+		}}, in.fetched
+		if m.elsewhere {
+			o.In, from = others, in.linked
+		}
+		is, apart, perr := o.Prepare(ctx, m.is, strconv.Itoa(i))
+		if apart {
+			from = in.staged
+		}
 		if perr != nil {
 			err = errors.Join(err, c.Failed(perr))
-		} else if at != "" {
-			err = errors.Join(err, c.settle(ctx, at, p.place(as, m.name)))
+		} else if is != "" {
+			err = errors.Join(err, c.settle(ctx, path.Join(from, is), p.place(as, m.name)))
 		}
 	}
 	if lacks.More -= len(lacks.Left); len(lacks.Left) > 0 {
