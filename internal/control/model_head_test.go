@@ -179,12 +179,15 @@ func (h *modelHead) live() {
 		time.AfterFunc(time.Duration(m.of("vanishes.at", 90))*time.Minute, h.l.vanish)
 	}
 	go func() {
-		var slot, fault, snap <-chan time.Time
+		var slot, fault, asks, snap <-chan time.Time
 		if d := h.plan.Deadline; !d.IsZero() {
 			slot = time.After(d.Sub(time.Now().Add(h.skew)) - max(h.plan.Checkpoint.Margin, h.plan.Checkpoint.Grace+h.plan.Grace))
 		}
 		if fate > 0 && fate < 5 {
 			fault = time.After(when)
+		}
+		if fate == 5 {
+			asks = time.After(when)
 		}
 		until := func(come <-chan struct{}, d time.Duration) bool {
 			select {
@@ -229,15 +232,25 @@ func (h *modelHead) live() {
 				h.result(&protocol.Result{Kind: core.Stopped.String(), Message: "stopped"})
 			case <-end:
 				if h.again {
-					h.saveAndEnd(0)
+					h.saveAndEnd(written)
 					return
 				}
 				h.save(m.target, protocol.VolumeDir(h.l.dir))
 				h.result(&protocol.Result{Exit: &core.Exit{}, Outputs: []protocol.OutputMatch{{Index: 0, Path: "volume/count"}}})
 			case <-slot:
-				h.saveAndEnd(saves)
+				if h.asked(saves) {
+					h.saveAndEnd(saves)
+				}
 			case <-fault:
-				h.endEarly(fate, saves)
+				if fate != 3 || h.asked(saves) {
+					h.endEarly(fate, saves)
+				}
+			case <-asks: // its user wants a checkpoint, and it continues
+				if h.asked(written) {
+					h.save(h.now(), protocol.VolumeDir(h.l.dir))
+					h.tell(protocol.Event{Phase: core.PhaseRun, Begin: true})
+					continue
+				}
 			case <-snap:
 				h.snapshot(n)
 				continue
@@ -270,8 +283,33 @@ func (h *modelHead) endEarly(fate, saves int) {
 	}
 }
 
-// unsaved is of the job's ways to save itself the one where it does not.
-const unsaved = 1
+// The ways of the job to write its checkpoint: it does, or it does not.
+const (
+	written = 0
+	unsaved = 1
+)
+
+// grace is how long the job has for its checkpoint.
+const grace = time.Minute
+
+// asked has the job asked for its checkpoint, which takes its time. It reports whether the
+// head is still there then.
+func (h *modelHead) asked(saves int) bool {
+	m := h.l.s.m
+	m.mu.Lock()
+	takes := grace / 4 * time.Duration(m.of("checkpoint.for", 4))
+	if saves == unsaved {
+		takes = grace
+	}
+	m.mu.Unlock()
+	h.tell(protocol.Event{Phase: core.PhaseCheckpoint, Begin: true, Time: time.Now().Add(h.skew)})
+	select {
+	case <-h.over:
+		return false
+	case <-time.After(takes):
+		return true
+	}
+}
 
 // saveAndEnd has the job save itself, which may go wrong.
 func (h *modelHead) saveAndEnd(saves int) {

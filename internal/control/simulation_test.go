@@ -209,7 +209,7 @@ func newModel(h *home, c *choices, dir string) *model {
 func (m *model) submission() Submission {
 	s := Submission{Job: spec.Job{
 		Name: "count", Nodes: m.nodes, Store: m.far, Volume: spec.Volume{Path: "/data"}, Run: &spec.Command{Shell: "count"}, Wait: 48 * time.Hour, Order: m.order,
-		Checkpoint: &spec.Checkpoint{Grace: time.Minute, Every: m.every}, Outputs: []spec.Output{{From: "/data/count", To: filepath.Join(m.dir, "results")}},
+		Checkpoint: &spec.Checkpoint{Grace: grace, Every: m.every}, Outputs: []spec.Output{{From: "/data/count", To: filepath.Join(m.dir, "results")}},
 	}}
 	if m.setup {
 		s.Job.Setup = &spec.Command{Shell: "make"}
