@@ -210,6 +210,17 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	return a.await(ctx, s, array.ID, runs, o)
 }
 
+// shownCases is of how many cases the end is explained.
+const shownCases = 10
+
+// whyOver is why a case did not succeed.
+func whyOver(run state.Run) string {
+	if run.ExitCode != nil {
+		return fmt.Sprintf("exit code %d", *run.ExitCode)
+	}
+	return run.Message
+}
+
 // await waits until all cases are over, and ends with the code of the first one that did not
 // succeed.
 func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string, runs []state.Run, o runOptions) error {
@@ -217,13 +228,13 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 	if err != nil {
 		return err
 	}
-	code := 0
+	code, failed := 0, 0
 	for _, run := range over {
 		if run.State == state.Succeeded {
 			continue
 		}
-		if !o.quiet {
-			a.Say("run %s (%s): %s", run.ID, run.Name, run.State)
+		if failed++; failed <= shownCases && !o.quiet {
+			a.Say("run %s (%s) %s: %s", run.ID, run.Name, run.State, whyOver(run))
 		}
 		if code == 0 {
 			code = console.CodeOfKind(core.KindNamed(run.Kind))
@@ -231,6 +242,9 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 				code = *run.ExitCode
 			}
 		}
+	}
+	if failed > shownCases && !o.quiet {
+		a.Say("%s more did not succeed; `bee ps %s` lists all", console.CountText(failed-shownCases, "case"), id)
 	}
 	array, err := s.Store.Arrays().Array(ctx, id)
 	if err != nil {
