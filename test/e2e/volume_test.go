@@ -132,6 +132,10 @@ func TestVolume(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Must("volume", "mount", "--rate", "10gbit", "--disk", "256M", "--protect", "--local", "scratch/**", far, near)
+	var fetched struct{ Files, Bytes int }
+	if b.JSON(&fetched, "volume", "prefetch", "--json", near, "kept/*"); fetched.Files != 1 || fetched.Bytes != 4 {
+		t.Errorf("prefetched: %+v", fetched)
+	}
 	script := exec.Command("sh", "-ec", `
 		! sh -c 'echo more >> kept/f' 2> /dev/null && ! rm -f kept/f 2> /dev/null && echo new > kept/new
 		mkdir scratch && echo local > scratch/f && mv scratch/f moved && echo local > scratch/g

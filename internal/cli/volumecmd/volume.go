@@ -31,7 +31,7 @@ directory, host or bucket in the background, in order. Writes are as fast as the
 however slow the remote is. What was closed or synced survives a crash of this host.`,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.newVolumeMountCommand(), a.newVolumeUmountCommand(), a.newVolumeStatusCommand(), a.newVolumeDrainCommand(), a.newVolumeLsCommand(), a.newVolumeRecoverCommand(), a.newVolumeForgetCommand(), a.newVolumeCheckCommand(), a.newVolumeExportCommand())
+	c.AddCommand(a.newVolumeMountCommand(), a.newVolumeUmountCommand(), a.newVolumeStatusCommand(), a.newVolumeDrainCommand(), a.newVolumeLsCommand(), a.newVolumeRecoverCommand(), a.newVolumeForgetCommand(), a.newVolumeCheckCommand(), a.newVolumeExportCommand(), a.newVolumePrefetchCommand())
 	return c
 }
 

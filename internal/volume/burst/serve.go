@@ -200,6 +200,9 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 		number, err := s.v.Checkpoint(q.Also, q.Quiet)
 		return calls.Barrier{Number: number}, err
 	})
+	rpc.Handle(table, calls.Prefetch, func(ctx context.Context, _ rpc.Caller, q calls.PrefetchRequest) (calls.Prefetched, error) {
+		return s.v.Prefetch(ctx, q.Globs)
+	})
 	rpc.Handle(table, calls.IndexCall, func(_ context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
 		return s.v.Index(q), nil
 	})

@@ -199,3 +199,31 @@ func TestHead(t *testing.T) {
 		t.Errorf("the head is %d of nothing", got)
 	}
 }
+
+// TestPrefetch copies what matches into the buffer: reading it asks the remote no more. What does not fit
+// is left.
+func TestPrefetch(t *testing.T) {
+	b := start(t, Options{Room: 8 << 20})
+	b.foreignDir("in")
+	for _, name := range []string{"in/a", "in/b", "c"} {
+		b.foreign(name, "content of "+name)
+	}
+	b.foreign("in/large", strings.Repeat("x", 7<<20))
+	got, err := b.Prefetch(t.Context(), []string{"in/*"})
+	b.must(err)
+	if want := (calls.Prefetched{Files: 2, Bytes: 2 * int64(len("content of in/a")), Left: 1}); got != want {
+		t.Errorf("%+v instead of %+v", got, want)
+	}
+	before := b.Status().Misses
+	in, err := b.names.Lookup(t.Context(), meta.Root, "in")
+	b.must(err)
+	a, err := b.names.Lookup(t.Context(), in.Ino, "a")
+	b.must(err)
+	p, err := b.Read(t.Context(), a.Ino, 0, 100)
+	if err != nil || string(p) != "content of in/a" || b.Status().Misses != before {
+		t.Errorf("%q, %v, read from the remote: %d", p, err, b.Status().Misses-before)
+	}
+	if again, err := b.Prefetch(t.Context(), []string{"in"}); err != nil || again.Files != 0 || again.Left != 1 {
+		t.Errorf("again: %+v, %v", again, err)
+	}
+}

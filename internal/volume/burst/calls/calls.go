@@ -82,6 +82,18 @@ type Barrier struct {
 	Number int `json:"number"`
 }
 
+// PrefetchRequest asks for files from the remote.
+type PrefetchRequest struct {
+	Globs []string `json:"globs"`
+}
+
+// Prefetched counts files that were copied into the buffer.
+type Prefetched struct {
+	Files int   `json:"files"`
+	Bytes int64 `json:"bytes"`
+	Left  int   `json:"left,omitempty"` // files for which there was no room
+}
+
 // IndexRequest asks for published files with larger numbers than one.
 type IndexRequest struct {
 	After uint64 `json:"after"`
@@ -115,6 +127,8 @@ var (
 	// Checkpoint queues a checkpoint of all that was written so far. The remote has it once Status.Generation
 	// is that number.
 	Checkpoint = rpc.Method[CheckpointRequest, Barrier]{Name: "checkpoint", By: rpc.Controller, Request: rpc.LargeSize}
+	// Prefetch copies files into the buffer.
+	Prefetch = rpc.Method[PrefetchRequest, Prefetched]{Name: "prefetch", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited}
 	// IndexCall lists published files with their digests.
 	IndexCall = rpc.Method[IndexRequest, IndexReply]{Name: "index", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Files begins a session: requests and replies of this package follow, in frames.

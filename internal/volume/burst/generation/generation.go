@@ -96,6 +96,11 @@ func Matches(globs []string, name string) bool {
 	})
 }
 
+// MayContain reports whether something that a pattern matches may be in a directory.
+func MayContain(globs []string, dir string) bool {
+	return slices.ContainsFunc(globs, func(glob string) bool { return glob == "." || matches(glob, dir) })
+}
+
 // matches reports whether a pattern matches a name, a directory that the name is in, or may match something
 // that is in it.
 func matches(glob, name string) bool {
