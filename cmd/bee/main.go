@@ -57,7 +57,7 @@ func run(args []string) int {
 		case qemu.ServerCommand:
 			return qemu.ServerMain(args[2:])
 		case api.Command:
-			return guest.Main(args[2:], catalog.GuestEngine)
+			return guest.Main(args[2:], catalog.GuestEngine, catalog.BareEngine)
 		case burst.Command:
 			return burst.Main(args[2:], catalog.FarVolume)
 		case mount.Command:

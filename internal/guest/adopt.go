@@ -17,7 +17,7 @@ import (
 // adopt makes a guest that came from a template one of a run. Nothing that is
 // the run's own existed when the template was made: not even its devices, which
 // the kernel finds now.
-func adopt(ctx context.Context, r api.AdoptRequest, v *volume, e Engine) error {
+func adopt(ctx context.Context, r api.AdoptRequest, v *volume, e ImageEngine) error {
 	// First of all, so that no two guests draw the same.
 	if err := wake(r.Clock); err != nil {
 		return err
@@ -40,7 +40,7 @@ func adopt(ctx context.Context, r api.AdoptRequest, v *volume, e Engine) error {
 }
 
 // adoptImage gives docker, which runs already, its image.
-func adoptImage(ctx context.Context, c api.Config, e Engine) error {
+func adoptImage(ctx context.Context, c api.Config, e ImageEngine) error {
 	if c.Image == nil {
 		return nil
 	}

@@ -33,8 +33,8 @@ const (
 	containerAgentArg = "hand"
 )
 
-// Main is `bee guest`, with the engine that the guest has.
-func Main(args []string, newEngine NewEngine) int {
+// Main is `bee guest`, with the engines that a guest may have.
+func Main(args []string, newEngine NewEngine, newBare NewBare) int {
 	debug.SetGCPercent(50) // the memory is the job's
 	var err error
 	switch {
@@ -48,7 +48,12 @@ func Main(args []string, newEngine NewEngine) int {
 	case len(args) == 1 && args[0] == agentArg:
 		err = runAgent(newEngine(binary, dockerSocket))
 	case len(args) == 1 && args[0] == containerAgentArg:
-		err = runContainerAgent(newEngine(binary, dockerSocket))
+		var c api.Config
+		if c, err = readConfig(); err == nil && c.Bare {
+			err = runContainerAgent(newBare(binary))
+		} else if err == nil {
+			err = runContainerAgent(newEngine(binary, dockerSocket))
+		}
 	case len(args) == 1 && args[0] == api.SSHD:
 		err = runSSHD()
 	default:
@@ -205,11 +210,23 @@ func awaitDisk(serial string) (string, error) {
 }
 
 func findDisk(serial string) string {
-	names, _ := filepath.Glob("/sys/block/*/serial")
+	names, _ := filepath.Glob("/sys/block/*")
 	for _, name := range names {
-		if raw, err := os.ReadFile(name); err == nil && strings.TrimSpace(string(raw)) == serial {
-			return "/dev/" + filepath.Base(filepath.Dir(name))
+		if serialOf(name) == serial {
+			return "/dev/" + filepath.Base(name)
 		}
+	}
+	return ""
+}
+
+// serialOf is the serial number of a disk by its directory in /sys/block: of virtio, or
+// of an emulated one by its page 0x80 (SPC-4, 7.8.15), whose text follows 4 bytes.
+func serialOf(disk string) string {
+	if raw, err := os.ReadFile(filepath.Join(disk, "serial")); err == nil {
+		return strings.TrimSpace(string(raw))
+	}
+	if raw, err := os.ReadFile(filepath.Join(disk, "device", "vpd_pg80")); err == nil && len(raw) > 4 {
+		return strings.Trim(string(raw[4:]), " \x00")
 	}
 	return ""
 }

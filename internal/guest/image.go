@@ -136,3 +136,12 @@ func writeFiles(files map[string]string) error {
 	}
 	return nil
 }
+
+// mountTree mounts the image where programs without a container have it.
+func mountTree() error {
+	disk, err := awaitDisk(api.ImageDisk)
+	if err != nil {
+		return err
+	}
+	return mount{disk, api.BareTree, "erofs", unix.MS_RDONLY | unix.MS_NODEV, ""}.do()
+}

@@ -22,7 +22,7 @@ import (
 
 // serveRoot does what the host wants of the guest's root: processes in the guest
 // itself, for people, its clock and its volume.
-func serveRoot(c api.Config, v *volume, e Engine) {
+func serveRoot(c api.Config, v *volume, e ImageEngine) {
 	start := starter(environment(c))
 	s := rpc.NewServer(nil)
 	rpc.HandleStream(s, api.CallExec, func(ctx context.Context, _ rpc.Caller, r api.ExecRequest, to rpc.Answer[api.ExecReply]) error {

@@ -38,7 +38,7 @@ const (
 const dockerSocket = "/run/docker.sock"
 
 // runAgent sets the guest up and serves the root port until the guest ends.
-func runAgent(e Engine) error {
+func runAgent(e ImageEngine) error {
 	rootTime := uptime()
 	c, err := readConfig()
 	if err != nil {
@@ -97,6 +97,9 @@ func setUp(c api.Config, v *volume) error {
 	if slices.ContainsFunc(c.Shares, func(s api.Share) bool { return s.Type == "virtiofs" }) {
 		modules = append(modules, "virtiofs")
 	}
+	if c.Emulated {
+		modules = append(modules, "e1000")
+	}
 	if c.Template { // and what is else loaded when it is wanted
 		modules = append(modules, "erofs", "veth", "bridge")
 	}
@@ -106,7 +109,12 @@ func setUp(c api.Config, v *volume) error {
 	if c.Template {
 		return startDocker(c)
 	}
-	return core.Together(append(personal(c, v), func() error { return startDocker(c) }))
+	return core.Together(append(personal(c, v), func() error {
+		if c.Bare {
+			return mountTree()
+		}
+		return startDocker(c)
+	}))
 }
 
 // personal is what one run's guest has and others have not.

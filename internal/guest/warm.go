@@ -17,7 +17,7 @@ const warmLayer = "bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1bee1b
 // warmUp returns when docker answers and has run a container, of which nothing is
 // left but what takes the first one longer than the next: the programs that start
 // it are in memory, and dockerd has set its network up.
-func warmUp(ctx context.Context, e Engine) error {
+func warmUp(ctx context.Context, e ImageEngine) error {
 	if err := awaitDocker(ctx, e); err != nil {
 		return err
 	}

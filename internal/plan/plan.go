@@ -275,10 +275,14 @@ type VM struct {
 	NIC      string `json:"nic,omitempty"` // how guests are attached to it: see package fabric; "": by rings where all hosts can
 	// Encryption of links: EncryptionNone, or by TLS.
 	Encryption string `json:"encryption,omitempty"`
+	// Emulated has devices that QEMU emulates as hardware in place of virtio's.
+	Emulated bool `json:"emulated,omitempty"`
 	// Share is how guests have directories of their hosts: ShareVirtiofs, or 9p.
 	Share  string `json:"share,omitempty"`
 	MTU    int    `json:"mtu,omitempty"`
 	Bridge bool   `json:"bridge,omitempty"`
+	// Bare starts the image's programs in the guest itself, as root, in place of a container.
+	Bare bool `json:"bare,omitempty"`
 	// HugePages backs the guest's memory.
 	HugePages bool `json:"huge_pages,omitempty"`
 	// Pin binds the guest's processors to the host's.

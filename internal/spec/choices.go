@@ -28,6 +28,7 @@ func words() map[string][]string {
 		"vm.when":                            {VMAlways, VMNever, VMAuto},
 		"vm.accel":                           {"auto", "kvm", "tcg"},
 		"vm.fabric":                          {"switch", "star", "tree", "multicast", "none"},
+		"vm.devices":                         {DevicesVirtio, DevicesEmulated},
 		"vm.nic":                             {NICRings, NICSockets},
 		"vm.encryption":                      {EncryptionTLS, EncryptionNone},
 		"vm.share":                           {"9p", "virtiofs"},

@@ -430,6 +430,8 @@ func TestVolume(t *testing.T) {
 		"nodes: 2\nvolume: {kind: burst, remote: ./far}",
 		"vm: true\nvolume: {kind: burst, remote: ./far}",
 		"checkpoint: {}\nvolume: {kind: burst, remote: s3://climate/run7}",
+		"vm: {devices: emulated, nic: vhost}",
+		"vm: {devices: emulated}\nvolume: virtio",
 	} {
 		_, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")
 		if !core.IsKind(err, core.Invalid) {

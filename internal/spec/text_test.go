@@ -21,7 +21,7 @@ var described = []string{ // cases
 	"image: x\ncheckpoint: {file: /work/stop}\nvm: auto\nseccomp: true\n",
 	"image: x\nvm: true\nvolume: {path: /v, kind: dataimage, size: 1.5G, from: ./v.img, shared: required}\n",
 	"image: x\nvm: {}\n",
-	"image: x\nnodes: 2\nvm: {when: always, per_host: 2, cpus: 8, sockets: 2, threads: 2, memory: 512M, disk: 3G, cpu: max, accel: tcg, fabric: star, nic: vhost, encryption: none, share: virtiofs, mtu: 9000, packages: [vim], bridge: true, huge_pages: true, pin: true, disks: [{size: 16M, to: /s}, {from: /d.img, to: /d}]}\n",
+	"image: x\nnodes: 2\nvm: {when: always, per_host: 2, cpus: 8, sockets: 2, threads: 2, memory: 512M, disk: 3G, cpu: max, accel: tcg, devices: virtio, fabric: star, nic: vhost, encryption: none, share: virtiofs, mtu: 9000, packages: [vim], bridge: true, huge_pages: true, pin: true, disks: [{size: 16M, to: /s}, {from: /d.img, to: /d}]}\n",
 	"image: x\nvm: {image: oci:./guest}\n",
 	"image: x\ninputs: [{from: 'https://example.org/a?v=2', sha256: 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9, to: /in/}, {from: 's3://bucket/k?region=r', to: /k}]\noutputs: [{from: /work/x, to: 's3://bucket/${run.id}'}]\n",
 	"image: x\nnotify: [{on: [failed, waiting>2h], webhook: 'https://example.org/hook', key: {file: k}}, {webhook: 'https://example.org/x', key: {env: K}}, {command: 'beep  \"$BEE_NAME\"'}, {mail: ann@example.org, smtp: {server: 'mail.example.org:587', user: ann, password: {file: k}, from: b@example.org}}]\n",

@@ -32,6 +32,9 @@ type VM struct {
 	CPU string `yaml:"cpu"`
 	// Accel: auto (default), kvm or tcg (software emulation).
 	Accel string `yaml:"accel"`
+	// Devices of a guest: virtio (default), or emulated, network and disks that QEMU
+	// emulates as hardware.
+	Devices string `yaml:"devices"`
 	// Fabric is the network between the guests: switch (default), star, tree,
 	// multicast or none.
 	Fabric string `yaml:"fabric"`
@@ -107,6 +110,16 @@ const (
 	NICSockets = "socket"
 )
 
+// NativeRuntime starts programs of an image without a container: on the host or, with
+// virtual machines, in the guest. Only studies have it.
+const NativeRuntime = "native"
+
+// Words of VM.Devices.
+const (
+	DevicesVirtio   = "virtio"
+	DevicesEmulated = "emulated"
+)
+
 // Words of VM.Encryption.
 const (
 	EncryptionTLS  = "tls"
@@ -130,6 +143,7 @@ func (jc *jobCheck) vm(v *VM) {
 	jc.report.oneOf("vm.nic", v.NIC)
 	jc.report.oneOf("vm.encryption", v.Encryption)
 	jc.report.oneOf("vm.share", v.Share)
+	jc.report.oneOf("vm.devices", v.Devices)
 	within(jc.report, "vm.per_host", v.PerHost)
 	within(jc.report, "vm.cpus", v.CPUs)
 	within(jc.report, "vm.sockets", v.Sockets)
@@ -145,6 +159,16 @@ func (jc *jobCheck) vm(v *VM) {
 	}
 	if v.NIC == NICRings && (v.Fabric == "multicast" || v.Fabric == "none") {
 		jc.report.at("vm.nic", "", "vm.nic: with `fabric: %s` there is no switch whose device it could be", v.Fabric)
+	}
+	if v.Devices == DevicesEmulated && jc.report.allRead("vm.devices") {
+		switch {
+		case v.NIC == NICRings:
+			jc.report.at("vm.nic", "", "vm.nic: emulated devices have no rings")
+		case v.Image != "":
+			jc.report.at("vm.image", "leave it out: a guest with their drivers is built", "vm.image: it need not have the drivers of emulated devices")
+		case jc.job.Volume.Kind == VolumeVirtio:
+			jc.report.at("volume.kind", "leave it out: the volume is a data image", "volume.kind: with emulated devices no directory is shared by virtio")
+		}
 	}
 	if v.Encryption == EncryptionTLS && v.Fabric == "multicast" {
 		jc.report.at("vm.encryption", "", "vm.encryption: with `fabric: multicast` the hypervisors speak to each other, and encrypt nothing")

@@ -50,6 +50,11 @@ type Options struct {
 	Disks []Disk
 	// Bridge gives docker in the guest a network of its own as well.
 	Bridge bool
+	// Bare starts the image's programs in the guest itself, as root, in place of a container.
+	Bare bool
+	// Emulated has devices that QEMU emulates as hardware in place of virtio's, but for those
+	// by which the host speaks with the guest.
+	Emulated bool
 	// Fabric is this host's place in the network of the guests; nil: none.
 	Fabric *Fabric
 	// Peers makes guests with a driver.Snapshot; nil: they use directories of
@@ -113,7 +118,11 @@ func New(o Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "docker in a virtual machine (QEMU, " + r.o.Accel + ")", MapsUsers: true}
+	inside := "docker"
+	if r.o.Bare {
+		inside = "no container"
+	}
+	return driver.Info{Name: name, Summary: inside + " in a virtual machine (QEMU, " + r.o.Accel + ")", MapsUsers: true}
 }
 
 // Needs implements driver.Runtime.
@@ -151,7 +160,7 @@ func refuse(context.Context) (net.Conn, error) { return nil, errors.New("there i
 func (r *Runtime) machine() qemu.Machine {
 	o := r.o
 	return qemu.Machine{
-		Program: o.Program, Arch: o.Arch, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages,
+		Program: o.Program, Arch: o.Arch, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages, Emulated: o.Emulated,
 		Nets: []qemu.Net{{}},
 	}
 }
@@ -184,6 +193,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if len(s.Devices) != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's devices"), Remedy: "Run it in a container without `vm:`."}
 	}
+	if r.o.Bare && (r.o.Peers != nil || !s.Root) {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine without a container", Object: s.Name, Err: errors.New("its programs run as root, and it cannot be saved"), Remedy: "Leave out `user` and `checkpoint`."}
+	}
 	held, err := r.reserved(s, r.o.Memory, r.o.HugePages)
 	if err != nil {
 		return nil, err
@@ -202,7 +214,8 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if s.Root { // the guest's own: what it writes to shares is the user's outside
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
 	}
-	b.config.Hosts, b.config.Bridge = s.Hosts, r.o.Bridge
+	b.config.Hosts, b.config.Bridge, b.config.Bare = s.Hosts, r.o.Bridge, r.o.Bare
+	b.config.Emulated = r.o.Emulated
 	inner := s
 	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
 		inner.Mounts, err = hold(s.Mounts, r.o.Volume)
@@ -239,7 +252,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	}
 	request.Spec.StateDir, request.Spec.RunDir, request.Spec.Binary = "", "", ""
 	request.Spec.Image = driver.LocalImage{Image: s.Image.Image, ArchiveTag: s.Image.ArchiveTag} // its docker has it; the files are the host's
-	if s.User != nil {
+	if r.o.Bare {
+		request.Spec.Image.Tree = api.BareTree
+	} else if s.User != nil {
 		request.Spec.Image.ArchiveTag = api.UserTag(s.Image.ArchiveTag)
 	}
 	c, err := r.bring(ctx, b, s, request)

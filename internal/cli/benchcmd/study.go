@@ -201,7 +201,7 @@ func (a *Commands) trustStudy(file string, s *study.Study, points []record.Point
 		if program := s.Environments[name].Bee; program != "" {
 			reaches = append(reaches, spec.Reach{Key: "environments." + name + ".bee", Does: "runs", What: program})
 		}
-		if s.Environments[name].Runtime == "native" {
+		if e := s.Environments[name]; e.Runtime == spec.NativeRuntime && !e.Keys.Has("vm") {
 			reaches = append(reaches, spec.Reach{Key: "environments." + name, Does: "runs", What: "the image's programs on this machine, isolated by nothing"})
 		}
 	}

@@ -40,6 +40,9 @@ type Images interface {
 // defaultDisk is what a guest may write outside the volume.
 const defaultDisk = 20 << 30
 
+// emulatedMTU is Ethernet's, which emulated network cards have.
+const emulatedMTU = 1500
+
 // Choose is Plan where the job has virtual machines for certain. Where they are
 // for hosts alone that can run no container, their image, which takes minutes to
 // get, is got only where the site has such hosts or does not know that, which its nodes
@@ -85,7 +88,7 @@ func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
 	}
 	p := &protocol.VM{
 		OnDemand: v.When == spec.VMAuto, CPUs: cmp.Or(v.CPUs, g.Job.Cores), Sockets: v.Sockets, Threads: v.Threads, Memory: int64(v.Memory), Disk: int64(v.Disk),
-		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin,
+		CPU: v.CPU, Accel: v.Accel, Fabric: v.Fabric, NIC: v.NIC, Encryption: v.Encryption, Share: v.Share, MTU: v.MTU, Bridge: v.Bridge, HugePages: v.HugePages, Pin: v.Pin, Bare: bare(g.Job),
 		Volume: First(g.Job.Volume.Kind, spec.VolumeAuto), VolumeSize: int64(g.Job.Volume.Size),
 	}
 	if from := g.VolumeFrom; from != "" {
@@ -93,6 +96,9 @@ func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
 		if p.VolumeFrom, err = contentOf(ctx, from); err != nil {
 			return nil, err
 		}
+	}
+	if p.Emulated = v.Devices == spec.DevicesEmulated; p.Emulated {
+		p.NIC, p.MTU, p.Volume = spec.NICSockets, cmp.Or(v.MTU, emulatedMTU), protocol.VolumeImage
 	}
 	for _, d := range v.Disks {
 		p.Disks = append(p.Disks, protocol.VMDisk{Size: int64(d.Size), From: d.From, To: d.To})
@@ -110,7 +116,7 @@ func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
 	arch := WantArch(g.Lease.Hosts())
 	guest := &spec.Job{Name: "guest", Image: v.Image, Dir: g.Job.Dir}
 	if v.Image == "" {
-		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages})
+		recipe := guestimage.Recipe(guestimage.Options{Arch: arch, Packages: v.Packages, Emulated: p.Emulated})
 		guest.Build = &recipe
 	}
 	var err error
@@ -141,6 +147,10 @@ func (g *Guests) Plan(ctx context.Context) (*protocol.VM, error) {
 	}
 	return p, err
 }
+
+// bare reports whether a job's programs run in its virtual machines without a container.
+// Only a study has such jobs.
+func bare(job *spec.Job) bool { return job.VM != nil && job.Runtime == spec.NativeRuntime }
 
 // contentOf is the digest of what a data image of the user's holds.
 func contentOf(ctx context.Context, file string) (string, error) {

@@ -64,6 +64,9 @@ const (
 	DataDisk    = "bee-data"
 )
 
+// BareTree is where the image is in a guest without docker.
+const BareTree = "/mnt/image"
+
 // ExtraDisk is the serial number of the i-th disk that the job asks for.
 func ExtraDisk(i int) string { return "bee-disk" + strconv.Itoa(i) }
 
@@ -101,6 +104,11 @@ type Config struct {
 	Image *Image `json:"image,omitempty"`
 	// Bridge gives containers that ask for it docker's own network.
 	Bridge bool `json:"bridge,omitempty"`
+	// Bare starts the image's programs in the guest itself: it has no docker, and the image
+	// is in BareTree.
+	Bare bool `json:"bare,omitempty"`
+	// Emulated: its network cards are emulated hardware.
+	Emulated bool `json:"emulated,omitempty"`
 	// Env is what dockerd and people in the guest have in their environment (proxies),
 	// as the host has it.
 	Env []string `json:"env,omitempty"`

@@ -28,13 +28,13 @@ cp -a "$from"/kernel/drivers/net/*.ko "$from"/kernel/drivers/net/vxlan "$from"/k
 rm -rf "$to"/kernel/net/wireless "$to"/kernel/net/mac80211 "$to"/kernel/net/bluetooth "$to"/kernel/net/batman-adv "$to"/kernel/net/can \
   "$to"/kernel/drivers/block/drbd "$to"/kernel/fs/ocfs2 "$to"/kernel/fs/btrfs "$to"/kernel/fs/f2fs "$to"/kernel/fs/jfs "$to"/kernel/fs/reiserfs
 for f in modules.order modules.builtin modules.builtin.modinfo; do cp "$from/$f" "$to/"; done
-depmod "$version"
+@DRIVERS@depmod "$version"
 
 # The modules that reach the root file system, in order of loading. Debian's
 # kernel has some of them built in on some architectures.
 mkdir /modules
 n=10
-for name in virtio_pci virtio_mmio virtio_blk virtio_console qemu_fw_cfg squashfs overlay; do
+for name in virtio_pci virtio_mmio virtio_blk virtio_console qemu_fw_cfg squashfs overlay@BOOT@; do
   for file in $(modprobe --set-version "$version" --show-depends "$name" | sed -n 's/^insmod \([^ ]*\).*/\1/p'); do
     base=$(basename "$file" | sed 's/\.ko.*//')
     [ -n "$(ls /modules | grep -x "[0-9]*-$base\.ko" || true)" ] && continue

@@ -41,6 +41,8 @@ type Options struct {
 	Mirror string
 	// Arch is the GOARCH of the guest; it decides the kernel package.
 	Arch string
+	// Emulated adds drivers of hardware that QEMU emulates: AHCI disks and e1000.
+	Emulated bool
 	// Packages are further Debian packages.
 	Packages []string
 	// Copy puts local files and directories into the root file system.
@@ -177,8 +179,28 @@ func Recipe(o Options) spec.Build {
 	}
 	b.Run = append(b.Run, fmt.Sprintf("BASE=%s\n%s", shell.Quote(own), strings.TrimSpace(trim)))
 	kernel := "linux-image-" + o.Arch
-	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finish)))
+	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finisher(o.Emulated))))
 	return b
+}
+
+// emulatedDrivers are modules of emulated hardware, below the directory of modules.
+const emulatedDrivers = `for m in block/t10-pi drivers/scsi/scsi_common drivers/scsi/scsi_mod drivers/scsi/sd_mod drivers/ata/libata drivers/ata/libahci \
+  drivers/ata/ahci drivers/net/ethernet/intel/e1000/e1000; do
+  for file in "$from/kernel/$m".ko*; do
+    [ -e "$file" ] || continue
+    mkdir -p "$to/kernel/${m%/*}" && cp "$file" "$to/kernel/${m%/*}/"
+  done
+done
+`
+
+// finisher is the last step of a build. Without further drivers it has the same text as ever,
+// so that images which were built before are used still.
+func finisher(emulated bool) string {
+	drivers, boot := "", ""
+	if emulated {
+		drivers, boot = emulatedDrivers, " ahci sd_mod"
+	}
+	return strings.NewReplacer("@DRIVERS@", drivers, "@BOOT@", boot).Replace(finish)
 }
 
 // proxyScript writes the file that BEE's guest agent gives docker as its

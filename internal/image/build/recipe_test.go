@@ -37,6 +37,19 @@ func TestRecipe(t *testing.T) {
 	}
 }
 
+// TestEmulatedDevices: a guest has drivers of emulated devices only where they are asked for,
+// and the usual image has the text that it was built by before.
+func TestEmulatedDevices(t *testing.T) {
+	usual, with := Recipe(Options{Arch: "amd64"}), Recipe(Options{Arch: "amd64", Emulated: true})
+	last := len(usual.Run) - 1
+	if text := usual.Run[last]; strings.Contains(text, "e1000") || strings.Contains(text, "@") && !strings.Contains(text, "$@") || !strings.Contains(text, "squashfs overlay; do") || !strings.Contains(text, "\ndepmod \"$version\"") {
+		t.Errorf("the usual guest: %s", text)
+	}
+	if text := with.Run[last]; !strings.Contains(text, "e1000/e1000; do") || !strings.Contains(text, "overlay ahci sd_mod; do") {
+		t.Errorf("a guest with emulated devices: %s", text)
+	}
+}
+
 func TestOptionsThatCannotBe(t *testing.T) {
 	var refused testkit.ErrorList
 	for _, c := range []struct {

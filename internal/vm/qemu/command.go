@@ -33,6 +33,8 @@ type Machine struct {
 	MemoryFile string
 	KeepMemory bool
 	HugePages  bool // has the memory in huge pages
+	// Emulated has disks (AHCI) and network cards (e1000) that are emulated as hardware.
+	Emulated bool
 	// Kernel is booted, with Initrd and its command line Append; empty: the
 	// firmware finds something, or nothing.
 	Kernel, Initrd, Append string
@@ -161,11 +163,21 @@ func (m Machine) Command() ([]string, []*os.File) {
 		if d.Durable {
 			cache = "writeback"
 		}
-		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,readonly=%s,file=%s", id, cache, onOff(d.ReadOnly), comma(d.File)),
+		access := "readonly=" + onOff(d.ReadOnly)
+		if m.Emulated {
+			if i%ahciPorts == 0 {
+				b.add("-device", "ahci,id=ahci"+strconv.Itoa(i/ahciPorts))
+			}
+			device = fmt.Sprintf("ide-hd,bus=ahci%d.%d", i/ahciPorts, i%ahciPorts) + strings.TrimPrefix(device, "virtio-blk-pci")
+			if d.ReadOnly { // such a disk is writable: what a guest writes is dropped
+				access = "snapshot=on"
+			}
+		}
+		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,%s,file=%s", id, cache, access, comma(d.File)),
 			"-device", device)
 	}
 	for i, n := range m.Nets {
-		b.net("net"+strconv.Itoa(i), n, m.rings())
+		b.net("net"+strconv.Itoa(i), n, m.rings(), m.Emulated)
 	}
 	for i, s := range m.Shares {
 		id := "share" + strconv.Itoa(i)
@@ -192,6 +204,9 @@ func (m Machine) Command() ([]string, []*os.File) {
 	b.add(m.Extra...)
 	return b.argv, b.files
 }
+
+// ahciPorts is how many disks one AHCI controller of QEMU's has.
+const ahciPorts = 6
 
 // MostShares is the number of shares that a machine has room for: they have the last
 // slots of its PCI bus, and all other devices the slots below.
@@ -296,8 +311,11 @@ func (m Machine) rings() string {
 	return ""
 }
 
-func (b *builder) net(id string, n Net, rings string) {
+func (b *builder) net(id string, n Net, rings string, emulated bool) {
 	device := "virtio-net-pci,netdev=" + id + ",romfile="
+	if emulated {
+		device = "e1000,netdev=" + id + ",romfile="
+	}
 	switch {
 	case n.Socket != nil:
 		b.add("-netdev", "dgram,id="+id+",local.type=fd,local.str="+b.fd(n.Socket))
@@ -313,7 +331,7 @@ func (b *builder) net(id string, n Net, rings string) {
 	default:
 		b.add("-netdev", "user,id="+id+",ipv6=off,restrict="+onOff(n.Restricted))
 	}
-	if n.MTU > 0 {
+	if n.MTU > 0 && !emulated {
 		device += ",host_mtu=" + strconv.Itoa(n.MTU)
 	}
 	if n.MAC != "" {

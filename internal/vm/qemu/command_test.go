@@ -42,6 +42,16 @@ func TestCommand(t *testing.T) {
 			t.Errorf("%s is missing in %s", want, got)
 		}
 	}
+	argv, _ = Machine{Program: []string{"qemu"}, Accel: "tcg", Topology: Topology{1, 1, 1}, Emulated: true, Disks: slices.Repeat([]Disk{{File: "r", Serial: "s", ReadOnly: true}}, 7), Nets: []Net{{MTU: 1500}}}.Command()
+	emulated := strings.Join(argv, " ")
+	for _, want := range []string{"-device ahci,id=ahci0 ", "-device ahci,id=ahci1 ", "snapshot=on,file=r -device ide-hd,bus=ahci1.0,drive=disk6,serial=s", "-device e1000,netdev=net0,romfile= "} {
+		if !strings.Contains(emulated, want) {
+			t.Errorf("%s is missing in %s", want, emulated)
+		}
+	}
+	if strings.Contains(emulated, "virtio-blk") || strings.Contains(emulated, "virtio-net") || strings.Contains(emulated, "host_mtu") {
+		t.Errorf("emulated devices with virtio's: %s", emulated)
+	}
 	argv, _ = Machine{Program: []string{"qemu"}, MemoryFile: "/m,1", Memory: 1 << 30, Topology: Topology{1, 1, 1}, Arch: "amd64"}.Command()
 	if got := strings.Join(argv, " "); !strings.Contains(got, "memory-backend-file,id=pc.ram,size=1073741824,mem-path=/m,,1,share=off") || !strings.Contains(got, "memory-backend=pc.ram") {
 		t.Errorf("memory from a file: %s", got)
