@@ -284,7 +284,11 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	c := &container{freezing: make(chan struct{}, 1), machine: m, spec: s, volume: r.o.Volume, mounts: request.Spec.Mounts, login: b.config.User}
 	how := "from a template"
 	if !m.made.Restore {
-		how = fmt.Sprintf("kernel %v, root %v, docker %v", m.hello.Init, m.hello.Root, m.hello.Docker)
+		last := "docker"
+		if r.o.Bare {
+			last = "image"
+		}
+		how = fmt.Sprintf("kernel %v, root %v, %s %v", m.hello.Init, m.hello.Root, last, m.hello.Docker)
 	}
 	r.report(fmt.Sprintf("virtual machine up after %v (%s)", time.Since(begun).Round(10*time.Millisecond), how))
 	begun = time.Now()

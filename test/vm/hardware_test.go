@@ -80,6 +80,30 @@ run: |
 		t.Errorf("the processors are bound to %q", got)
 	}
 	b.Must("stop", id)
+	t.Run("without a container", func(t *testing.T) { checkBare(t, b, "virtio") })
+	t.Run("without a container, with emulated devices", func(t *testing.T) {
+		testkit.Long(t, "TestCommand of internal/vm/qemu: its image takes a minute to build")
+		checkBare(t, b, "emulated")
+	})
+}
+
+// checkBare has a study try a guest whose programs run in no container.
+func checkBare(t *testing.T, b *testkit.Bee, devices string) {
+	t.Helper()
+	file := b.File(devices+".yaml", `study: bare
+job: {build: {debian: bookworm, slim: true, packages: [socat]}, run: "true"}
+environments: {bare: {runtime: native, vm: {memory: 800M, cpus: 1, devices: `+devices+`}}}
+metrics: {seconds: {builtin: seconds}}
+`)
+	var plan struct {
+		Environments []struct {
+			Dropped string `json:"dropped"`
+		} `json:"environments"`
+	}
+	b.JSON(&plan, "bench", "plan", "--json", file)
+	if len(plan.Environments) != 1 || plan.Environments[0].Dropped != "" {
+		t.Errorf("a guest with %s devices and no container: %+v", devices, plan.Environments)
+	}
 }
 
 // setHugePages sets huge pages aside until the test ends, where we may.
