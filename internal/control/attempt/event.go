@@ -59,8 +59,7 @@ const (
 	Reachable         Event = "reachable"
 	HostsSuspended    Event = "hosts_suspended"
 	HostsResumed      Event = "hosts_resumed"
-	LocalError        Event = "local_error" // a full disk, secrets that cannot be read
-	RunOver           Event = "run_over"    // the run is over, or continues, without what the attempt still has
+	RunOver           Event = "run_over" // the run is over, or continues, without what the attempt still has
 )
 
 // Events returns all events.
@@ -70,6 +69,6 @@ func Events() []Event {
 		Launch, LaunchFailed, TaskBegins, CheckpointAsked, Reported, HeadGone, TimeOver, CheckpointOwed, OutputsOwed, NothingOwed,
 		Kept, NotKept, Collected, Lent, LendingOver, Released, ReleaseFailed,
 		Stop, Leave, SiteLost, QueueLimit, GivenUp,
-		ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, LocalError, RunOver,
+		ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, RunOver,
 	}
 }

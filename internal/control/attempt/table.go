@@ -41,7 +41,7 @@ func to(s State) pair { return pair{Entry{Next: s}, Entry{Next: s}} }
 func either(plain, autostart State) pair { return pair{Entry{Next: plain}, Entry{Next: autostart}} }
 
 // anywhere are the events that leave every state but the last as it is.
-var anywhere = []Event{ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed, LocalError}
+var anywhere = []Event{ControllerStarted, Unreachable, Reachable, HostsSuspended, HostsResumed}
 
 // Groups of events that cannot come for the same reason.
 var (
@@ -227,7 +227,7 @@ func table() map[State]row {
 			},
 		},
 		state.Closed: {
-			moves:   map[Event]pair{ControllerStarted: to(state.Closed), LocalError: to(state.Closed)},
+			moves:   map[Event]pair{ControllerStarted: to(state.Closed)},
 			ignored: []Event{Released, Stop, Leave, SiteLost, RunOver},
 			impossible: []reason{{none, concat(
 				beforeLease, ofLease, ofTask, ofResult, []Event{ReleaseFailed, Unreachable, Reachable, HostsSuspended, HostsResumed},
