@@ -62,7 +62,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	}
 	ringed(t, b, false)
 	if halfSaved != "" {
-		if r := b.Try("vm", "restore", halfSaved); r.Code == 0 || !strings.Contains(r.Stderr, "there is none that is whole") {
+		if r := b.Try("--sites", sites, "vm", "restore", halfSaved); r.Code == 0 || !strings.Contains(r.Stderr, "there is none that is whole") {
 			t.Errorf("bringing up machines that were half saved: %d %s", r.Code, r.Stderr)
 		}
 	}
