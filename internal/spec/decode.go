@@ -81,6 +81,8 @@ func mappingHint(path string) string {
 		return "such as {from: /work/*.dat, to: ./results}"
 	case "env":
 		return "such as {KEY: value}"
+	case arrayKey:
+		return "such as {cases: {i: {from: 1, to: 10}}}, with ${case.i} in `run:`"
 	}
 	return ""
 }

@@ -42,7 +42,7 @@ func TestFortyMistakes(t *testing.T) {
 		key("gres: gpu:1", "gpus:"),
 		key("job-name: md", "name:"),
 		key("walltime: 4:00:00", "time: 30m"),
-		key("array: 1-10", "bee run"),
+		key("array: 1-10", "cases: {i: {from: 1, to: 10}}"),
 		key("dependency: afterok:1", "bee wait"),
 		key("output: out.txt", "bee logs"),
 		typed("run --partition gpu debian:12", "--site"),
