@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 var buildOnce = sync.OnceValues(func() (string, error) {
@@ -173,6 +175,15 @@ func (b *Bee) Must(args ...string) string {
 		b.t.Fatalf("bee %q ended with %d\nstdout: %s\nstderr: %s", args, r.Code, r.Stdout, r.Stderr)
 	}
 	return r.Stdout
+}
+
+// Touch makes a file that a run's job waits for. The command may end with the job, by the
+// signal that ends what is left in its container.
+func (b *Bee) Touch(id, file string) {
+	b.t.Helper()
+	if r := b.Try("exec", id, "--", "touch", file); r.Code != 0 && r.Code != 128+int(unix.SIGTERM) && r.Code != 128+int(unix.SIGKILL) {
+		b.t.Fatalf("touch %s in run %s ended with %d\nstderr: %s", file, id, r.Code, r.Stderr)
+	}
 }
 
 // JSON runs bee, which has to end with code 0, and decodes what it writes.

@@ -158,7 +158,7 @@ func TestACheckpointWhileTheJobGoesOn(t *testing.T) {
 	if r := b.Try("--sites", sites, "move", "--site", "three", id); r.Code == 0 || !strings.Contains(r.Stderr, "runs on site three already") {
 		t.Errorf("moved to where it is: %+v", r)
 	}
-	b.Must("exec", id, "--", "touch", "/work/enough")
+	b.Touch(id, "/work/enough")
 	v := b.Await(id, time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "one" || v.Attempts[1].Site != "three" {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))

@@ -82,7 +82,7 @@ func blocked(t *testing.T, b *testkit.Bee, job, name string) string {
 		return nil
 	})
 	b.File(name, "in the way")
-	b.Must("exec", id, "--", "touch", "blocked")
+	b.Touch(id, "blocked")
 	return id
 }
 

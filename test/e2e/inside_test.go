@@ -45,7 +45,7 @@ func reachInto(t *testing.T, b *testkit.Bee, job, line string, node int) {
 	id := strings.TrimSpace(b.Must("run", "-d", "-q", waiting))
 	begun(t, b, id)
 	b.ReachInto(id, node, "httpd -p 127.0.0.1:PORT -h /tmp")
-	b.Must("exec", id, "touch", "end")
+	b.Touch(id, "end")
 	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
 		t.Errorf("the job that was reached into: %+v", v)
 	}
@@ -83,7 +83,7 @@ func TestFilesAreCopiedToAndFromARun(t *testing.T) {
 			t.Errorf("%s: %+v", line, r)
 		}
 	}
-	b.Must("exec", "md", "touch", "/work/end")
+	b.Touch("md", "/work/end")
 	b.Await(id, 60*time.Second)
 	if r := b.Try("cp", "md:d", "later"); r.Code != 202 {
 		t.Errorf("of a run that is over: %+v", r)
@@ -119,7 +119,7 @@ func TestAPortOfARunIsForwarded(t *testing.T) {
 			t.Errorf("%v: %q", err, body)
 		}
 	}
-	b.Must("exec", "md", "touch", "/work/end")
+	b.Touch("md", "/work/end")
 	b.Await(id, 60*time.Second)
 	if err := c.Wait(); err != nil || !strings.Contains(printed.String(), "nothing is forwarded any more") {
 		t.Errorf("at the end of the run: %v, %s", err, printed.String())
@@ -148,6 +148,6 @@ func TestWhatARunUsesIsShown(t *testing.T) {
 	if text := b.Must("stats", "--no-stream"); !strings.Contains(text, id) || !strings.Contains(text, "MEMORY") {
 		t.Errorf("got %s", text)
 	}
-	b.Must("exec", "md", "touch", "/work/end")
+	b.Touch("md", "/work/end")
 	b.Await(id, 60*time.Second)
 }

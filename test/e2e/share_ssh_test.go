@@ -27,7 +27,7 @@ func TestRunsShareARack(t *testing.T) {
 		if id == third {
 			inProgress(t, b, id)
 		}
-		b.Must("exec", id, "touch", "/data/go")
+		b.Touch(id, "/data/go")
 		v := b.Await(id, time.Minute)
 		if v.State != "succeeded" {
 			t.Errorf("run %s: %+v\n%s", id, v, b.Must("show", id))

@@ -37,7 +37,7 @@ func TestRunsWaitForEachOther(t *testing.T) {
 		t.Errorf("without a controller, its node holds nothing:\n%s", plan)
 	}
 	b.Must("supervise")
-	b.Must("exec", first, "touch", "/data/go")
+	b.Touch(first, "/data/go")
 	for _, id := range []string{first, second} {
 		if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
 			t.Errorf("run %s: %+v\n%s", id, v, b.Must("show", id))

@@ -80,7 +80,7 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 	b.Must("move", id)
 	counts("2")
 	carried = farm.Carried(t) - begun
-	b.Must("exec", id, "--", "touch", "/data/go")
+	b.Touch(id, "/data/go")
 	v, shown = b.Await(id, 2*time.Minute), b.Must("show", id)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)

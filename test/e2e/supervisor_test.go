@@ -59,7 +59,7 @@ func TestOneProcessCarriesAllDetachedRuns(t *testing.T) {
 		t.Error("it was not killed")
 	}
 	for _, id := range ids {
-		b.Must("exec", id, "--", "touch", "go")
+		b.Touch(id, "go")
 	}
 	for _, id := range ids {
 		if v := b.Await(id, 30*time.Second); v.State != "succeeded" || len(v.Attempts) != 1 {

@@ -103,7 +103,7 @@ func TestARunAndItsTerminal(t *testing.T) {
 	// finish has the job end, and looks that nothing of its output is lost.
 	finish := func(t *testing.T, id string) {
 		t.Helper()
-		b.Must("exec", id, "--", "touch", "/go")
+		b.Touch(id, "/go")
 		if v := b.Await(id, 30*time.Second); v.State != "succeeded" {
 			t.Errorf("the run: %+v", v)
 		}

@@ -44,7 +44,7 @@ func TestAnUpdateUnderLiveRuns(t *testing.T) {
 		t.Errorf("the runs are controlled by %s, and were launched by %s", again, launcher)
 	}
 	for _, id := range ids {
-		b.Must("exec", id, "--", "touch", "go")
+		b.Touch(id, "go")
 	}
 	for _, id := range ids {
 		if v := b.Await(id, 60*time.Second); v.State != "succeeded" || len(v.Attempts) != 1 {

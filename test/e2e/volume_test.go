@@ -689,7 +689,7 @@ func TestVolumeOfARunMoves(t *testing.T) {
 	b, job := busyboxJob(t, "volume: {kind: burst, remote: ./far, disk: 64M}", "workdir: /work",
 		"checkpoint: {grace: 30s, command: 'touch ask; while [ -e ask ]; do sleep 0.1; done', paths: [/work/count]}", `run: |
   n=$(cat count 2>/dev/null || echo 0); echo "from $n" >> log
-  until [ -e enough ]; do n=$((n+1)); echo $n > new; mv new count; [ ! -e ask ] || { sleep 2; rm ask; }; sleep 0.1; done`)
+  until [ -e enough ]; do n=$((n+1)); echo $n > new; mv new count; [ ! -e ask ] || { rm ask; until [ -e go ]; do sleep 0.1; done; rm go; }; sleep 0.1; done`)
 	b.File("far/kept", "kept")
 	far := filepath.Join(b.Work, "far")
 	sites := b.File("sites.yaml", "sites:\n  - {name: one, provider: local}\n  - {name: two, provider: local}\n")
@@ -729,10 +729,14 @@ func TestVolumeOfARunMoves(t *testing.T) {
 		}
 		return nil
 	})
-	kept, err := filepath.Glob(filepath.Join(far, ".bee", "generations", "2", "*.data"))
-	if err != nil || len(kept) == 0 {
-		t.Fatalf("nothing is kept of checkpoint 2: %v, %v", kept, err)
-	}
+	b.Touch(id, "/work/go") // it stood still: its files have to be the same while they are copied
+	var kept []string
+	testkit.Eventually(t, time.Minute, func() (err error) {
+		if kept, err = filepath.Glob(filepath.Join(far, ".bee", "generations", "2", "*.data")); err != nil || len(kept) == 0 {
+			return b.Explained(id, fmt.Sprintf("nothing is kept of checkpoint 2: %v, %v", kept, err))
+		}
+		return nil
+	})
 	saved := 1 << 30 // of what is kept, the next count is that of a file that was renamed to its name
 	for _, name := range kept {
 		n := 0
@@ -756,10 +760,10 @@ func TestVolumeOfARunMoves(t *testing.T) {
 	}
 	b.Must("--sites", sites, "move", "--site", "one", id) // the lost one was followed by another site
 	counted(3)
-	made := b.Try("exec", id, "--", "touch", "/work/enough") // the job may end first, and the command with it
+	b.Touch(id, "/work/enough")
 	v := b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 3 || v.Attempts[1].Site != "two" || v.Attempts[2].Site != "one" {
-		t.Fatalf("%+v, the run: %+v\n%s", made, v, b.Must("show", id))
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
 	var from [3]int
 	log, err := os.ReadFile(filepath.Join(far, "log"))

@@ -41,7 +41,7 @@ func TestAPoisonedRecordEndsOneRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.Must("supervise") // has both continued
-			b.Must("exec", good, "--", "touch", "go")
+			b.Touch(good, "go")
 			if v := b.Await(good, 30*time.Second); v.State != "succeeded" {
 				t.Errorf("the other run: %+v", v)
 			}

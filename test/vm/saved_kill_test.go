@@ -45,7 +45,7 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 	if testkit.Everything() {
 		halfSaved = killMachines(t, b, id)
 	}
-	b.Must("exec", id, "--", "touch", "enough")
+	b.Touch(id, "enough")
 	v := b.Await(id, savedTime)
 	attempts := 2
 	if testkit.Everything() {

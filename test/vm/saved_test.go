@@ -141,7 +141,7 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 		b.Must("move", id)
 		at = printed(t, b, id, attempt, at+100)
 	}
-	b.Must("exec", id, "--", "touch", "enough")
+	b.Touch(id, "enough")
 	v := b.Await(id, savedTime)
 	if v.State != "succeeded" || len(v.Attempts) != len(sitesOf) {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
@@ -166,7 +166,7 @@ func TestMachinesAreSavedAndGoOn(t *testing.T) {
 	}
 	again := strings.TrimSpace(b.Must("--sites", sites, "vm", "restore", "--detach", "--site", "two", saved))
 	printed(t, b, again, 1, 0)
-	b.Must("exec", again, "--", "touch", "enough")
+	b.Touch(again, "enough")
 	if v := b.Await(again, savedTime); v.State != "succeeded" {
 		t.Fatalf("the run that was brought up: %+v\n%s", v, b.Must("show", again))
 	}
@@ -183,7 +183,7 @@ func TestMachinesWithSocketsAreSavedAndGoOn(t *testing.T) {
 	at := printed(t, b, id, 1, 50)
 	b.Must("move", id)
 	printed(t, b, id, 2, at+100)
-	b.Must("exec", id, "--", "touch", "enough")
+	b.Touch(id, "enough")
 	if v := b.Await(id, savedTime); v.State != "succeeded" || len(v.Attempts) != 2 {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
