@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/generation"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -65,6 +66,9 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	}
 	if err == nil {
 		err = v.begins(ctx, c.Number)
+	}
+	if errors.Is(err, generation.ErrOther) {
+		err = errors.Join(err, Leave(v.tree, c))
 	}
 	if err != nil {
 		return errors.Join(err, v.Close())

@@ -43,6 +43,7 @@ const (
 	noteSuffix = ".json"
 	dataSuffix = ".data"
 	mostNote   = 1 << 20
+	mostOurs   = 8 // things in a note that the volume was about to put at a name
 )
 
 // marker is the record of a generation.
@@ -134,8 +135,8 @@ func inoOf(name string) uint64 {
 
 func dataOf(note string) string { return strings.TrimSuffix(note, noteSuffix) + dataSuffix }
 
-// Numbers lists the generations of the run that the remote has, oldest first. What is left of others, or
-// without a marker, is listed in garbage.
+// Numbers lists the generations of the run that the remote has, oldest first. What is left of some without
+// a marker is listed in garbage. Those of another run are an error. Names that are no numbers stay.
 func (g *Generations) Numbers() (numbers []int, garbage []string, err error) {
 	entries, err := g.remote.List(remote.Generations)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -146,11 +147,19 @@ func (g *Generations) Numbers() (numbers []int, garbage []string, err error) {
 	}
 	for _, e := range entries {
 		n, nerr := strconv.Atoi(e.Name)
+		if nerr != nil || n <= 0 || dirOf(n) != path.Join(remote.Generations, e.Name) || e.Kind != remote.Dir {
+			continue
+		}
 		var m marker
-		err := g.read(path.Join(remote.Generations, e.Name, markerName), &m)
+		err := g.read(path.Join(dirOf(n), markerName), &m)
 		switch {
-		case err == nil && nerr == nil && m.Number == n && n > 0 && m.Run == g.run:
+		case err == nil && m.Number == n && m.Run == g.run:
 			numbers = append(numbers, n)
+		case err == nil && m.Run != g.run && m.Run != "":
+			return nil, nil, &core.Error{
+				Kind: core.Busy, Op: "use remote", Object: path.Join(dirOf(n), markerName), Err: fmt.Errorf("%w: run %s has checkpoints there", ErrOther, core.Printable(m.Run, 40)),
+				Remedy: "Name another `remote:`. If that run is over, remove " + remote.Generations + " there.",
+			}
 		case err == nil || errors.Is(err, fs.ErrNotExist) || errors.Is(err, errUnread):
 			garbage = append(garbage, path.Join(remote.Generations, e.Name))
 		default:
@@ -160,6 +169,9 @@ func (g *Generations) Numbers() (numbers []int, garbage []string, err error) {
 	slices.Sort(numbers)
 	return numbers, garbage, nil
 }
+
+// ErrOther is the cause where the remote has checkpoints of another run.
+var ErrOther = errors.New("they are not those of this run")
 
 // errUnread is about a record that has no meaning.
 var errUnread = errors.New("it is no record of a checkpoint")
@@ -284,12 +296,11 @@ func (g *Generations) touch(ctx context.Context, t drain.Touch) error {
 	name := noteOf(g.now, t.Path)
 	next := note{Path: t.Path}
 	if n := g.notes[t.Path]; n != nil {
-		last := n.Ours[len(n.Ours)-1]
-		if last == t.Will {
+		if n.Ours[len(n.Ours)-1] == t.Will {
 			return nil
 		}
-		// The change before this one was carried out, or not: it is not known which.
-		next.Was, next.Ours, next.at = n.Was, []drain.Thing{last}, n.at
+		// The changes before this one were carried out, or not: a file that was sent may be sent again.
+		next.Was, next.Ours, next.at = n.Was, slices.Clone(n.Ours[max(0, len(n.Ours)-mostOurs+1):]), n.at
 	} else {
 		e, err := g.remote.Stat(t.Path)
 		switch {
@@ -410,7 +421,7 @@ func (g *Generations) RemoveAll() error {
 		}
 	}
 	g.now, g.notes = 0, nil
-	if err := g.remote.Rmdir(remote.Generations); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := g.remote.Rmdir(remote.Generations); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrForeign) {
 		return err
 	}
 	return nil

@@ -2,6 +2,7 @@ package generation
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"path"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -190,6 +192,13 @@ func (g *Generations) bringFile(number int, name string, n *note) (string, error
 	data := dataOf(noteOf(number, name))
 	k, err := g.remote.Stat(data)
 	if absent(err) { // it was restored before a crash
+		e, err := g.remote.Stat(name)
+		if now := drain.ThingOf(e); err == nil && !n.Was.Is(now) && n.ours(now) {
+			return name, &core.Error{
+				Kind: core.Permanent, Op: "restore", Object: name, Err: fmt.Errorf("checkpoint %d has lost %s, which is its content", number, data),
+				Remedy: "Restore that on the remote, or run the job again.",
+			}
+		}
 		return name, nil
 	}
 	v := k.Version
