@@ -42,6 +42,8 @@ type BurstEnd struct {
 	Also       []string
 	// Over is whether the run needs its checkpoints no more. They are removed from the remote.
 	Over bool
+	// Succeeded is whether that is so once the remote has everything.
+	Succeeded bool
 }
 
 // burstVolume is the run's volume, where that is a burst buffer.
@@ -262,9 +264,8 @@ func (v *burstVolume) dir() string {
 
 // unmount copies what patterns match from the burst buffer to VolumeDir, unmounts it, and waits until
 // it is drained: as long as nobody asks the attempt to end, and then for its grace. Where the job has
-// written its checkpoint, unmount leaves the record of that in VolumeDir instead. over is whether the run
-// needs no checkpoint any more.
-func (v *burstVolume) unmount(globs []string, saved, over bool) error {
+// written its checkpoint, unmount leaves the record of that in VolumeDir instead.
+func (v *burstVolume) unmount(globs []string, e BurstEnd) error {
 	if v.mounted == nil {
 		return nil
 	}
@@ -273,20 +274,21 @@ func (v *burstVolume) unmount(globs []string, saved, over bool) error {
 	defer context.AfterFunc(v.end.over, func() {
 		time.AfterFunc(v.plan.Grace, func() { cancel(context.Cause(v.end.over)) })
 	})()
-	e, files := BurstEnd{Checkpoint: saved, Over: over}, ""
+	files := ""
 	var cerr error
-	if saved {
+	if e.Checkpoint {
 		e.Also, files, cerr = v.files(ctx)
 	} else {
 		cerr = v.takeOutputs(ctx, globs)
 	}
+	e.Succeeded = e.Succeeded && cerr == nil
 	v.journal.Say(core.PhaseRun, "draining the volume to "+v.plan.Burst.Remote)
 	number, notes, err := v.mounted.End(ctx, e)
 	for _, note := range notes {
 		v.journal.Remark(core.PhaseRun, note)
 	}
 	v.mounted = nil
-	if err = errors.Join(err, cerr); err == nil && saved {
+	if err = errors.Join(err, cerr); err == nil && e.Checkpoint {
 		err = v.record(plan.VolumeDir(v.config.Host.Dir), number, files)
 	}
 	return err

@@ -185,7 +185,7 @@ func (h *Head) Refuse(err error) {
 func (h *Head) Run(ctx context.Context) {
 	started := time.Now()
 	stop := context.AfterFunc(ctx, func() {
-		h.end.stop(&core.Error{Kind: core.Stopped, Err: errors.New("the node was asked to end")}, h.plan.Grace)
+		h.end.stop(errNodeEnds, h.plan.Grace)
 	})
 	defer stop()
 	if d := h.plan.Deadline; !d.IsZero() {
@@ -250,6 +250,9 @@ var errSlotEnds = &core.Error{
 	Kind: core.Lost, Err: errors.New("the site's time slot has ended before the job"),
 	Remedy: "Raise the site's `slot`. With `checkpoint:` in the Beefile a run continues elsewhere, if the job answers its signal by writing one and ending, within `grace`: docs/how-to/checkpoints.md has recipes, also for programs that cannot save themselves.",
 }
+
+// errNodeEnds is why an attempt ends whose node was asked to end, by a signal.
+var errNodeEnds = &core.Error{Kind: core.Stopped, Err: errors.New("the node was asked to end")}
 
 // errTakenBack is the same for a site that takes its hosts back before.
 var errTakenBack = &core.Error{

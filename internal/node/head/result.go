@@ -38,8 +38,7 @@ func (h *Head) conclude(err error) *plan.Result {
 	defer cancel()
 	replies := h.endAll(ctx)
 	saved()
-	over := r.Exit != nil && (r.Exit.Code == 0 || !h.plan.BurstAgain()) || r.Kind == core.Stopped.String()
-	if berr := h.burst.unmount(globs, h.saver.saved, over); berr != nil {
+	if berr := h.burst.unmount(globs, h.burstEnd(r, err)); berr != nil {
 		if h.saver.saved { // the run continues from the checkpoint before, or from this one once it is drained
 			r.Exit, h.saver.saved = nil, false
 			r.Kind, r.Message, r.Remedy = core.Lost.String(), berr.Error(), core.Remedy(berr)
@@ -83,6 +82,17 @@ func (h *Head) conclude(err error) *plan.Result {
 	}
 	r.Ended, r.Phases = time.Now(), h.journal.Durations()
 	return r
+}
+
+// burstEnd is what becomes of a burst buffer at the end of an attempt with a result and its error. The run
+// continues where its node was asked to end, and not by the run's user.
+func (h *Head) burstEnd(r *plan.Result, err error) BurstEnd {
+	failed := r.Exit != nil && r.Exit.Code != 0
+	return BurstEnd{
+		Checkpoint: h.saver.saved,
+		Over:       failed && !h.plan.BurstAgain() || r.Kind == core.Stopped.String() && !errors.Is(err, errNodeEnds),
+		Succeeded:  r.Exit != nil && !failed,
+	}
 }
 
 // fullDisks is the warning of hosts whose virtual machines could not write any more, of

@@ -315,6 +315,9 @@ func newClaim(c Config, epoch int) claim {
 // again is a command that makes the record of a volume.
 func again(record string, c Config) string {
 	text := `echo '{"id":"` + c.ID + `"}'`
+	if c.Run != "" {
+		text = fmt.Sprintf(`echo '{"id":%q,"run":%q,"epoch":%d}'`, c.ID, c.Run, c.Epoch)
+	}
 	switch {
 	case c.At.Bucket != "":
 		return text + " | aws s3 cp - " + record

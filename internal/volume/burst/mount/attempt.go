@@ -82,6 +82,11 @@ func clearEarlier(ctx context.Context, o Options) error {
 		if at, err := mountedAt(c); err != nil || at != "" {
 			return errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Unmount it: `bee volume umount " + at + "`."})
 		}
+		if c.Run == o.Run { // it is not over, as it has another attempt
+			if err := setOver(c, false); err != nil {
+				return err
+			}
+		}
 		a := Attempt{config: c, binary: o.Binary}
 		s, err := a.drained(ctx)
 		if now, lerr := burst.Load(c.Dir); lerr == nil && now.Superseded {
@@ -147,31 +152,23 @@ type Ending struct {
 	Also       []string
 	// Over is whether the run needs its checkpoints no more. They are removed from the remote.
 	Over bool
+	// Succeeded is whether that is so once the remote has everything.
+	Succeeded bool
 }
 
 // End unmounts the volume, waits until it is drained, and removes what it has left on this host. When
 // ctx ends before, undrained data stay in the buffer, and draining continues in the background. The
 // status has the number of the newest checkpoint.
 func (a *Attempt) End(ctx context.Context, e Ending) (calls.Status, error) {
-	if e.Over && a.config.Run != "" {
-		a.config.Over = true
-		now, err := burst.Load(a.config.Dir)
-		now.Over = true
-		if err = errors.Join(err, now.Save()); err != nil {
+	if e.Over {
+		if err := setOver(a.config, true); err != nil {
 			return calls.Status{}, err
 		}
 	}
 	if err := a.unmount(ctx); err != nil {
 		return calls.Status{}, err
 	}
-	var s calls.Status
-	var err error
-	if e.Checkpoint {
-		_, s, err = a.barrier(ctx, calls.CheckpointRequest{Also: e.Also})
-	}
-	if err == nil {
-		s, err = a.drained(ctx)
-	}
+	s, err := a.settle(ctx, e)
 	if err != nil && ctx.Err() != nil {
 		err = undrained(a.config, s, err)
 	}
@@ -180,6 +177,40 @@ func (a *Attempt) End(ctx context.Context, e Ending) (calls.Status, error) {
 	}
 	_, err = Clean(ctx, a.config, true)
 	return s, err
+}
+
+// settle waits until the remote has everything, and the checkpoint that is wanted.
+func (a *Attempt) settle(ctx context.Context, e Ending) (s calls.Status, err error) {
+	if e.Succeeded { // the I/O process does not end before it can know
+		peer, err := a.config.Connect(ctx, a.binary)
+		if err != nil {
+			return s, err
+		}
+		defer peer.Close()
+	}
+	if e.Checkpoint {
+		_, s, err = a.barrier(ctx, calls.CheckpointRequest{Also: e.Also})
+	}
+	if err == nil {
+		s, err = a.drained(ctx)
+	}
+	if err == nil && e.Succeeded {
+		err = setOver(a.config, true)
+	}
+	return s, err
+}
+
+// setOver records whether the run of a volume needs its checkpoints no more.
+func setOver(c burst.Config, over bool) error {
+	if c.Run == "" {
+		return nil
+	}
+	now, err := burst.Load(c.Dir)
+	if err != nil || now.Over == over {
+		return err
+	}
+	now.Over = over
+	return now.Save()
 }
 
 func (a *Attempt) unmount(ctx context.Context) error {

@@ -139,6 +139,12 @@ func prepare(o Options) (c burst.Config, err error) {
 		}
 	}
 	isNew := c.ID == ""
+	if c.Run != "" && c.Run != o.Run {
+		return c, &core.Error{
+			Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("volume %s of run %s has it", c.ID, c.Run),
+			Remedy: "Wait until that run is over. `bee volume recover " + c.Remote + "` drains what is undrained.",
+		}
+	}
 	if isNew {
 		c.ID = burst.NewID()
 		c.Dir, c.Remote, c.At = filepath.Join(o.Volumes, c.ID), o.Remote, o.At
@@ -337,7 +343,8 @@ func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 }
 
 // Forget removes the record of a volume whose buffer is missing, as another installation has recovered
-// it, or its disk is lost. The remote then has no record of the volume, either.
+// it, or its disk is lost. The remote then has no record of the volume, either, unless a run has its
+// checkpoints there.
 func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
 	refused := func(why string) error {
 		return &core.Error{Kind: core.Busy, Op: "forget volume", Object: c.Remote, Err: errors.New(why), Remedy: "Drain it: `bee volume umount " + c.Remote + "`."}
@@ -359,6 +366,9 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
 		return err
 	} else if there {
 		return refused("its buffer is at " + c.Place)
+	}
+	if c.Run != "" && !c.Over { // its checkpoints are on the remote, and its next attempt takes the record over
+		return errors.Join(c.Forget(), fsutil.RemoveAll(c.Dir))
 	}
 	r, err := c.OpenRemote(far)
 	if err != nil {

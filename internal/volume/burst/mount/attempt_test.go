@@ -1,0 +1,92 @@
+package mount
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+// ofRun makes the record of a run's volume whose remote is a new directory.
+func ofRun(t *testing.T) burst.Config {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	far := filepath.Join(dir, "far")
+	c := burst.Config{ID: "1a2b3c4d", Remote: far, At: remote.Place{Dir: far}, Run: "run", Room: LeastRoom, Dir: filepath.Join(dir, "volumes", "1a2b3c4d"), Mount: filepath.Join(dir, "near")}
+	c.Place = filepath.Join(c.Dir, "buffer")
+	if err := errors.Join(os.Mkdir(far, 0o755), os.Mkdir(c.Mount, 0o755), fsutil.OwnDir(c.Dir), fsutil.OwnDir(c.Place), c.Save()); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func serveIO(t *testing.T, c burst.Config) (ended <-chan error) {
+	ready, end := make(chan struct{}), make(chan error, 1)
+	go func() {
+		end <- burst.Serve(context.Background(), c, nil, slog.New(slog.DiscardHandler), func() { close(ready) })
+	}()
+	select {
+	case <-ready:
+	case err := <-end:
+		t.Fatal(err)
+	}
+	return end
+}
+
+// TestTheEndOfARun: its checkpoints leave the remote once that has everything, and not before.
+func TestTheEndOfARun(t *testing.T) {
+	c := ofRun(t)
+	ended := serveIO(t, c)
+	a := &Attempt{config: c}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := a.End(over, Ending{Succeeded: true}); err == nil {
+		t.Error("nothing was waited for")
+	}
+	if now, err := burst.Load(c.Dir); err != nil || now.Over {
+		t.Errorf("before it is drained: %+v, %v", now, err)
+	}
+	if err := os.Mkdir(c.Mount, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a.End(t.Context(), Ending{Succeeded: true}); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if list, err := os.ReadDir(c.Remote); err != nil || len(list) > 0 {
+		t.Errorf("the remote has %v, %v", list, err)
+	}
+}
+
+// TestTheVolumeOfARunIsNoOthers: nobody mounts it as another one, and forgetting it leaves the run's record.
+func TestTheVolumeOfARunIsNoOthers(t *testing.T) {
+	c := ofRun(t)
+	record := filepath.Join(c.Remote, remote.RecordName)
+	if err := errors.Join(os.Mkdir(filepath.Dir(record), 0o755), os.WriteFile(record, []byte(`{"id":"1a2b3c4d","run":"run","epoch":1}`), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	o := Options{Volumes: filepath.Dir(c.Dir), Remote: c.Remote, At: c.At, Dir: c.Mount}
+	if _, err := prepare(o); !core.IsKind(err, core.Busy) {
+		t.Errorf("mounted without its run: %v", err)
+	}
+	if err := os.RemoveAll(c.Place); err != nil {
+		t.Fatal(err)
+	}
+	if err := Forget(t.Context(), c, nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(record); err != nil {
+		t.Error(err)
+	}
+}
