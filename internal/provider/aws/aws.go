@@ -161,14 +161,14 @@ func (i instance) machine() cloud.Machine {
 		m.State = cloud.Pending
 	case "running":
 		m.State = cloud.Running
-	case "stopping":
-		m.State = cloud.Stopping
+	case "stopped":
+		m.State = cloud.Stopped
 	case "shutting-down":
 		m.State = cloud.Ending
 	case "terminated":
 		m.State = cloud.Ended
-	default:
-		m.State = cloud.Stopped
+	default: // or a state that is not known, in which it may compute
+		m.State = cloud.Stopping
 	}
 	if ip, err := netip.ParseAddr(i.Public); err == nil && ip.Zone() == "" {
 		m.Address = ip.String()

@@ -31,7 +31,7 @@ type API interface {
 	// Launched returns the machines of a token, also those that have ended not long ago. The cloud may
 	// list new ones late.
 	Launched(ctx context.Context, token string) ([]Machine, error)
-	// Owned returns the machines with an owner's tags, as Launched.
+	// Owned returns the machines with an owner's tags, as Launched. Their addresses may be those in their network.
 	Owned(ctx context.Context, q core.Owner) ([]Machine, error)
 	// Console returns the end of what a machine wrote to its console, as far as the
 	// cloud has it.

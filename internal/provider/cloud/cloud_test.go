@@ -113,6 +113,7 @@ func (a *account) Owned(_ context.Context, q core.Owner) (machines []Machine, er
 		}()
 		for _, m := range values(a.machines) {
 			if m.Owner.Matches(q) && a.unlisted <= 0 {
+				m.Address = "10.0.0." + m.Address[strings.LastIndex(m.Address, ".")+1:] // that in its network
 				machines = append(machines, m)
 			}
 		}
@@ -397,6 +398,27 @@ func TestNewAddress(t *testing.T) {
 	}
 	if got := a.groups[l.(*lease).r.Group].From; len(got) != 2 || got[1] != now {
 		t.Errorf("ssh is admitted from %q", got)
+	}
+	if got := l.(*lease).r.Addresses; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}) {
+		t.Errorf("the machines are reached at %q", got)
+	}
+}
+
+// TestFenceWithoutAdmission stops no machine that may not have admitted this one.
+func TestFenceWithoutAdmission(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	a := newAccount()
+	p := newProvider(t, a, t.TempDir(), time.Minute)
+	l, err := p.Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.(*provider).s.From = func(context.Context) ([]string, error) { return nil, errors.New("the address cannot be found") }
+	if st, err := l.Status(t.Context()); err != nil || !st.Live {
+		t.Errorf("got %+v, %v", st, err)
+	}
+	if err := l.Fencer().Fence(t.Context()); !core.IsKind(err, core.Transient) || a.machines[0].State != Running {
+		t.Errorf("its state is %s, %v", a.machines[0].State, err)
 	}
 }
 

@@ -2,7 +2,10 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // fenceTime bounds how long the stop of machines is waited for.
@@ -12,7 +15,14 @@ const fenceTime = 10 * time.Minute
 type fencer struct{ l *lease }
 
 // Fence implements driver.Fencer. A machine that is about to stop, or to end, may still compute.
+// Where this machine may not be admitted, their silence shows nothing.
 func (f fencer) Fence(ctx context.Context) error {
+	if f.l.isBarred() {
+		return &core.Error{
+			Kind: core.Transient, Op: "stop the machines of", Object: f.l.owner.String(), Err: errors.New("this machine's address was not admitted"),
+			Remedy: "Write `network: {ssh_from: [ADDRESS/32]}` at the site.",
+		}
+	}
 	ctx, cancel := context.WithTimeout(ctx, fenceTime)
 	defer cancel()
 	for pause := looks(); ; {

@@ -24,9 +24,9 @@ type lease struct {
 	mu    sync.Mutex
 	inner driver.Lease
 
-	// admitted is when this machine's address was last looked for.
-	admitting sync.Mutex
-	admitted  time.Time
+	// admitted is when this machine's address was last looked for, and barred when it last could not be admitted.
+	admitting        sync.Mutex
+	admitted, barred time.Time
 }
 
 // reach returns the lease behind ssh.
@@ -155,9 +155,23 @@ func (l *lease) admit(ctx context.Context) {
 	if !due {
 		return
 	}
-	if from, err := l.p.s.From(ctx); err == nil {
-		_ = l.p.api.Admit(ctx, l.r.Group, from)
+	from, err := l.p.s.From(ctx)
+	if err == nil {
+		err = l.p.api.Admit(ctx, l.r.Group, from)
 	}
+	if err != nil {
+		l.admitting.Lock()
+		l.barred = time.Now()
+		l.admitting.Unlock()
+	}
+}
+
+// isBarred reports whether the machines may not have admitted this one a moment ago: that they do not answer it shows
+// nothing.
+func (l *lease) isBarred() bool {
+	l.admitting.Lock()
+	defer l.admitting.Unlock()
+	return !l.barred.IsZero() && time.Since(l.barred) < 2*admitPause
 }
 
 // listedLate bounds by default how long after their launch machines may be listed late. Such clouds list those that

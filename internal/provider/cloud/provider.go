@@ -221,7 +221,8 @@ func ended(machines []Machine) string {
 	return ""
 }
 
-// machines returns all machines of a lease that the cloud lists, by their tags and by the token.
+// machines returns all machines of a lease that the cloud lists, by their tags and by the token. Those of the token have
+// the addresses by which ssh reaches them.
 func (p *provider) machines(ctx context.Context, owner core.Owner, r *record) ([]Machine, error) {
 	all, err := p.api.Owned(ctx, owner)
 	if err != nil || r == nil || !r.Asked {
@@ -229,9 +230,7 @@ func (p *provider) machines(ctx context.Context, owner core.Owner, r *record) ([
 	}
 	launched, err := p.api.Launched(ctx, r.Token)
 	for _, m := range launched {
-		if !lists(all, m.ID) {
-			all = append(all, m)
-		}
+		all = append(slices.DeleteFunc(all, func(o Machine) bool { return o.ID == m.ID }), m)
 	}
 	if err == nil && len(all) == 0 {
 		err = p.inAccount(ctx, r)

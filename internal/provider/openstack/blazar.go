@@ -303,7 +303,11 @@ func (r reservations) intoLease(ctx context.Context, id string, server map[strin
 }
 
 // endLease ends the lease that was made for a group. Where no site has leases, a cloud need not have Blazar.
+// A group that was given another name may have that of another lease.
 func (r reservations) endLease(ctx context.Context, name string) error {
+	if !strings.HasPrefix(name, nameOf("")) {
+		return nil
+	}
 	there, err := r.leases(ctx, name)
 	if err != nil && r.a.s.Lease == nil && (errors.Is(err, errNoService) || statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound) {
 		return nil
