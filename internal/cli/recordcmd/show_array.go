@@ -106,9 +106,9 @@ func caseRow(ctx context.Context, s *workspace.Session, run state.Run, parameter
 	if err != nil {
 		return nil, err
 	}
-	row := []string{strconv.Itoa(run.Case.Number), run.ID, output.Printable(run.Name)}
+	row := []string{strconv.Itoa(run.Case.Number), run.ID, output.CSVText(run.Name)}
 	for _, name := range parameters {
-		row = append(row, output.Printable(values[name]))
+		row = append(row, output.CSVText(values[name]))
 	}
 	code, failure, site, ended, now := "", "", "", "", time.Now()
 	if run.ExitCode != nil {
@@ -118,7 +118,7 @@ func caseRow(ctx context.Context, s *workspace.Session, run state.Run, parameter
 		failure = v.Error.Kind
 	}
 	if n := len(attempts); n > 0 {
-		site = output.Printable(attempts[n-1].Site)
+		site = output.CSVText(attempts[n-1].Site)
 	}
 	took := now.Sub(run.Created)
 	if !run.Ended.IsZero() {
