@@ -58,6 +58,7 @@ func (c *Cases) ofFile(d *decoder, n ast.Node, path string) bool {
 	if !filepath.IsLocal(name) {
 		return refuse("copy it there, and write its name from there", "%q is not in the directory of the Beefile", name)
 	}
+	d.casesFile = filepath.Join(d.dir, name)
 	data, err := fsutil.ReadFile(d.dir, name, maxCasesFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -139,11 +140,13 @@ func (f *casesFile) csv() {
 		switch {
 		case names == nil:
 			names = cells
+			seen := map[string]bool{}
 			for i, name := range names {
-				if slices.Index(names, name) < i {
+				if seen[name] {
 					at, column := r.FieldPos(i)
 					f.wrong(at, column, "", "the parameter %q is there twice", name)
 				}
+				seen[name] = true
 			}
 			continue
 		case len(cells) != len(names):

@@ -25,6 +25,7 @@ type decoder struct {
 	variables map[string]string // what ${NAME} stands for; nil: nothing is replaced
 	used      map[string]bool   // the variables that were replaced
 	dir       string            // where paths start; "": the file names no other one
+	casesFile string            // the file that the cases of its array are in; "": none
 	ofCase    Case              // what ${case.NAME} stands for; nil: nothing is replaced
 }
 

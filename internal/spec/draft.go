@@ -26,6 +26,8 @@ type Draft struct {
 	data  []byte
 	dir   string
 	cases Cases
+	// casesFile is the file that the cases are in; "": none.
+	casesFile string
 }
 
 // ReadDraft reads a Beefile. Its error says that there is none to be read; what
@@ -66,6 +68,7 @@ func parseCase(file string, data []byte, dir string, of Case) *Draft {
 			d.ofCase = t.cases[0]
 		}
 		d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
+		t.casesFile = d.casesFile
 	}
 	return t
 }

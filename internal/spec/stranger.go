@@ -26,6 +26,20 @@ func Stranger(file string) (why string, err error) {
 	return "", nil
 }
 
+// Stranger returns why the Beefile, or the file of its array's cases, may have been written
+// by another user; "": nobody else. Values of cases are part of paths on this machine.
+func (t *Draft) Stranger() (why string, err error) {
+	for _, file := range []string{t.report.file, t.casesFile} {
+		if file == "" {
+			continue
+		}
+		if why, err = Stranger(file); why != "" || err != nil {
+			return why, err
+		}
+	}
+	return "", nil
+}
+
 // changeable looks at a path and at the directories that it is in.
 func changeable(path string) (string, error) {
 	for p := path; ; p = filepath.Dir(p) {

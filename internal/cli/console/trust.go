@@ -71,8 +71,12 @@ func ReachesOf(job *spec.Job, strange string) []spec.Reach {
 }
 
 // StrangerOf is why a Beefile may be another user's, or "".
-func StrangerOf(file string) string {
-	why, err := spec.Stranger(file)
+func StrangerOf(file string) string { return strangerText(spec.Stranger(file)) }
+
+// StrangerOfDraft is StrangerOf for a Beefile with the file of its cases.
+func StrangerOfDraft(draft *spec.Draft) string { return strangerText(draft.Stranger()) }
+
+func strangerText(why string, err error) string {
 	if err != nil {
 		return err.Error()
 	}

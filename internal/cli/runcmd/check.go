@@ -50,7 +50,7 @@ func (a *Commands) CheckCommand() *cobra.Command {
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, console.StrangerOf(args[0]))), launch)
+					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, console.StrangerOfDraft(draft))), launch)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
@@ -65,12 +65,12 @@ func (a *Commands) CheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.warn(c.Context(), job, sites, ownDir(job, console.StrangerOf(args[0])))
+			a.warn(c.Context(), job, sites, ownDir(job, console.StrangerOfDraft(draft)))
 			a.warnOf(launch)
 			if !named {
 				job.Store = "" // that of the sites file
 			}
-			core.BestEffort(a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOf(args[0])), console.Trust{}, false)) // nothing is done here, so nothing is refused
+			core.BestEffort(a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOfDraft(draft)), console.Trust{}, false)) // nothing is done here, so nothing is refused
 			cases := ""
 			if n := len(draft.Cases()); n > 0 {
 				cases = console.CountText(n, "case") + ", the first with "

@@ -62,7 +62,10 @@ func (a *Commands) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 		return jobSource{}, err
 	}
 	draft, err := spec.ReadDraft(first)
-	return jobSource{draft: draft, what: first, strange: console.StrangerOf(first), beefile: absolute(first)}, err
+	if err != nil {
+		return jobSource{}, err
+	}
+	return jobSource{draft: draft, what: first, strange: console.StrangerOfDraft(draft), beefile: absolute(first)}, nil
 }
 
 // isImage reports whether an argument is an image, and no Beefile: there is no such file,
