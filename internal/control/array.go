@@ -124,7 +124,11 @@ func SubmitArray(ctx context.Context, c *Controller, subs []Submission) ([]state
 		placed[i] = s
 		notified = notified || len(s.Notify)+len(s.Job.Notify) > 0
 	}
-	if err := apart(placed); err != nil {
+	places := make([]spec.Places, len(placed))
+	for i := range placed {
+		places[i] = placed[i].Job.Places()
+	}
+	if err := apart(placed, places); err != nil {
 		return nil, err
 	}
 	if len(runs) > 0 && notified { // of the whole
@@ -133,9 +137,9 @@ func SubmitArray(ctx context.Context, c *Controller, subs []Submission) ([]state
 		}
 	}
 	_, err := c.Store.Write(ctx, state.Change{Cases: runs, Admit: func(active []state.Run) error {
-		others := submissionsOf(active)
+		others := beside(active)
 		for i := range placed {
-			if err := placed[i].fits(opSubmit, active, others); err != nil {
+			if err := others.admit(opSubmit, &placed[i], places[i]); err != nil {
 				return err
 			}
 		}
@@ -150,11 +154,11 @@ func SubmitArray(ctx context.Context, c *Controller, subs []Submission) ([]state
 	return runs, nil
 }
 
-// apart refuses cases that would write the same outputs.
-func apart(cases []Submission) error {
+// apart refuses cases that would write the same outputs, of which the places are given.
+func apart(cases []Submission, places []spec.Places) error {
 	for i := range cases {
 		for k := range i {
-			to := cases[i].Job.Collision(&cases[k].Job)
+			to := places[i].Collision(places[k])
 			if to == "" {
 				continue
 			}

@@ -26,31 +26,36 @@ func (s *Submission) admits(op, id string) func(active []state.Run) error {
 	if len(own.Job.Outputs) == 0 {
 		return nil
 	}
-	return func(active []state.Run) error { return own.fits(op, active, submissionsOf(active)) }
+	return func(active []state.Run) error { return beside(active).admit(op, &own, own.Job.Places()) }
 }
 
-// submissionsOf returns the submissions of runs by id, but those that no bee of this version
-// carries out.
-func submissionsOf(runs []state.Run) map[string]Submission {
-	all := map[string]Submission{}
+// activeRuns are runs that are not over, with their submissions and the places of their
+// outputs by id, but those that no bee of this version carries out.
+type activeRuns struct {
+	runs        []state.Run
+	submissions map[string]Submission
+	places      map[string]spec.Places
+}
+
+// beside reads runs that are not over, beside which new ones are to begin.
+func beside(runs []state.Run) activeRuns {
+	a := activeRuns{runs, map[string]Submission{}, map[string]spec.Places{}}
 	for _, run := range runs {
 		if sub, err := SubmissionOf(run); err == nil {
-			all[run.ID] = sub
+			a.submissions[run.ID], a.places[run.ID] = sub, sub.Job.Places()
 		}
 	}
-	return all
+	return a
 }
 
-// fits refuses a new run beside active ones, whose submissions are given. Its outputs have
-// its id.
-func (s *Submission) fits(op string, active []state.Run, others map[string]Submission) error {
-	before := s.before(others)
-	for _, run := range active {
-		other, known := others[run.ID]
-		if !known || before[run.ID] {
+// admit refuses a new run. The places of its outputs have its id.
+func (a activeRuns) admit(op string, s *Submission, places spec.Places) error {
+	before := s.before(a.submissions)
+	for _, run := range a.runs {
+		if before[run.ID] {
 			continue
 		}
-		if to := s.Job.Collision(&other.Job); to != "" {
+		if to := places.Collision(a.places[run.ID]); to != "" {
 			return errSamePlace(op, s.Job.Name, to, run)
 		}
 	}

@@ -5,23 +5,43 @@ import (
 	"strings"
 )
 
+// Places are where outputs of a job may come. They are found once, as each look follows the
+// links on the way.
+type Places []outputPlace
+
+// outputPlace is one of them, element by element, of an output that goes to a directory.
+type outputPlace struct {
+	to       string
+	elements []string
+}
+
+// Places returns those of all outputs.
+func (j *Job) Places() Places {
+	var all Places
+	for _, o := range j.Outputs {
+		for _, elements := range j.placesOf(o) {
+			all = append(all, outputPlace{o.To, elements})
+		}
+	}
+	return all
+}
+
 // Collision returns a directory in which outputs of two jobs may have one name, or be one
 // within the other; "": there is none. It may report too much, as the names that patterns
 // match are not known, and never too little.
-func (j *Job) Collision(other *Job) string {
-	for _, a := range j.Outputs {
-		for _, b := range other.Outputs {
-			for _, p := range j.placesOf(a) {
-				for _, q := range other.placesOf(b) {
-					if overlap(p, q) {
-						return a.To
-					}
-				}
+func (p Places) Collision(others Places) string {
+	for _, own := range p {
+		for _, other := range others {
+			if overlap(own.elements, other.elements) {
+				return own.to
 			}
 		}
 	}
 	return ""
 }
+
+// Collision is that of the places of two jobs.
+func (j *Job) Collision(other *Job) string { return j.Places().Collision(other.Places()) }
 
 // placesOf returns where matches of an output may come, element by element: under their
 // own names, or where those are taken, with the directories before them.
@@ -67,6 +87,10 @@ func overlap(a, b []string) bool {
 
 // meet reports whether two patterns may match one name. A class counts as any character.
 func meet(a, b string) bool {
+	const special = `\*?[`
+	if a == b || !strings.ContainsAny(a, special) && !strings.ContainsAny(b, special) {
+		return a == b
+	}
 	p, q := signs(a), signs(b)
 	// can[k] reports whether what is left of p meets what is left of q from k on.
 	can := make([]bool, len(q)+1)
