@@ -69,8 +69,8 @@ type fakeSite struct {
 	alone func(what string, launchSpec []byte) error
 	// fence, if set, stops its hosts.
 	fence func() error
-	// silent, if set, is all that it answers. onFetch is told what is fetched.
-	silent error
+	// cut, if set, is all that its hosts answer, and silent all that it answers itself. onFetch is told what is fetched.
+	cut, silent error
 	// downloads, if set, fetches files of servers.
 	downloads func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
 	onFetch   func(remote string)
@@ -93,6 +93,13 @@ func (f *fakeSite) answer() error {
 	return f.silent
 }
 
+// hostsAnswer is the answer of its hosts where they do not answer.
+func (f *fakeSite) hostsAnswer() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return cmp.Or(f.silent, f.cut)
+}
+
 func (f *fakeSite) travels(remote string) error {
 	if f.line == nil {
 		return nil
@@ -110,6 +117,13 @@ func (f *fakeSite) silence(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.silent = err
+}
+
+// cutHosts has only its hosts not answer.
+func (f *fakeSite) cutHosts(err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.cut, f.silent = err, nil
 }
 
 func (f *fakeSite) Info() driver.Info {
@@ -302,7 +316,7 @@ func (l *fakeLease) Launch(_ context.Context, c driver.NodeCommand) error {
 }
 
 func (l *fakeLease) Dial(context.Context, int, string) (net.Conn, error) {
-	if err := l.f.answer(); err != nil {
+	if err := l.f.hostsAnswer(); err != nil {
 		return nil, err
 	}
 	l.f.mu.Lock()
@@ -343,7 +357,7 @@ func (l *fakeLease) Fetch(_ context.Context, t driver.Transfer) error {
 	if err := l.f.travels(t.Remote); err != nil {
 		return err
 	}
-	if err := l.f.answer(); err != nil {
+	if err := l.f.hostsAnswer(); err != nil {
 		return err
 	}
 	from, done, err := leasedir.Source(t)

@@ -141,7 +141,9 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 // It returns the result of the head where the hosts are gone and their files are not; errAway:
 // the site has not answered for too long.
 func (w *headWatch) unconnected(ctx context.Context, why error, after *int64) (*protocol.Result, error) {
-	if status, err := w.at.lease.Status(ctx); err == nil && !status.Live {
+	status, err := w.at.lease.Status(ctx)
+	w.reach.hostsSilent(err == nil && (status.Reason == "" || !status.Live)) // else they are suspended
+	if err == nil && !status.Live {
 		lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: w.at.site.Name, Err: errors.New(status.Reason)}
 		if result, err := w.lastResult(ctx, lost, after); result != nil || err != nil { // files may outlive their hosts
 			if w.rec.Ended.IsZero() { // since then no site has the run, however late this is seen

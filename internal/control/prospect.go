@@ -51,7 +51,7 @@ type Prospect struct {
 	PreemptedSeconds float64 `json:"preempted_seconds,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
-	// CostPerSlot is the same of a whole slot, the most that an attempt costs.
+	// CostPerSlot is the same of a whole slot. Rented machines also cost before it, and until they are released.
 	CostPerSlot float64 `json:"cost_per_slot,omitempty"`
 }
 

@@ -39,6 +39,9 @@ type silence struct {
 	reported         waitReport
 	// fenced is when the site was last asked to stop the hosts.
 	fenced time.Time
+	// deaf is for how long the site has answered without a break while its hosts have not, and looked when it last did.
+	deaf   time.Duration
+	looked time.Time
 }
 
 // waitReport is what the run's history says of a wait for a site.
@@ -53,6 +56,23 @@ const (
 
 // away reports whether the site does not answer.
 func (s *silence) away() bool { return !s.silent.IsZero() || !s.unneeded.IsZero() }
+
+// longestBetweenLooks bounds the time between two looks that counts. More has passed where this process was stopped.
+const longestBetweenLooks = 2 * time.Minute
+
+// hostsSilent notes a look at hosts that do not answer. answers is set where their site does: without it, the
+// connection of this machine may be broken.
+func (s *silence) hostsSilent(answers bool) {
+	now := time.Now()
+	switch {
+	case !answers:
+		s.deaf, s.looked = 0, time.Time{}
+		return
+	case !s.looked.IsZero():
+		s.deaf += min(now.Sub(s.looked), longestBetweenLooks)
+	}
+	s.looked = now
+}
 
 // news reports whether a wait for the site belongs into the history. over is set once the time
 // limit is over.

@@ -100,28 +100,17 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 		boots bool          // the controller's machine is switched off meanwhile
 		after time.Duration // the run continues, by itself; 0: never
 		event event.Fields
-		fence bool // the site can stop its hosts
 	}{
-		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, event.Unneeded{Site: "a"}, false},
-		{"in a slot, with controllers that die", 40 * time.Minute, true, 17 * time.Minute, false, 45 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}, false},
-		{"in a slot, with a machine that is switched off", 40 * time.Minute, true, 25 * time.Minute, true, 70 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}, false},
-		{"in a slot, without a checkpoint", 40 * time.Minute, false, 0, false, 0, event.Unreachable{Wait: event.WaitResult}, false},
-		{"without a slot", 0, true, 0, false, 0, event.Unreachable{Wait: event.WaitTask}, false},
-		{"without a slot, on hosts that can be stopped", 0, true, 0, false, 9*time.Minute + fenceLimit, event.Fenced{Site: "a"}, true},
-		{"the same, without a checkpoint", 0, false, 0, false, 0, event.Unreachable{Wait: event.WaitTask}, true},
+		{"in a slot", 40 * time.Minute, true, 0, false, 45 * time.Minute, event.Unneeded{Site: "a"}},
+		{"in a slot, with controllers that die", 40 * time.Minute, true, 17 * time.Minute, false, 45 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}},
+		{"in a slot, with a machine that is switched off", 40 * time.Minute, true, 25 * time.Minute, true, 70 * time.Minute, event.Unreachable{Wait: event.WaitTask, Until: slotEnd}},
+		{"in a slot, without a checkpoint", 40 * time.Minute, false, 0, false, 0, event.Unreachable{Wait: event.WaitResult}},
+		{"without a slot", 0, true, 0, false, 0, event.Unreachable{Wait: event.WaitTask}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w, run := vanishing(t, c.slot, c.kept)
 				began := time.Now()
-				if c.fence {
-					w.sites["a"].fence = func() error {
-						if !c.kept {
-							t.Error("it stops hosts without a checkpoint")
-						}
-						return nil
-					}
-				}
 				w.sites["b"].onAcquire = func() error {
 					if at := time.Since(began); c.after == 0 || at < c.after || at > c.after+2*time.Minute {
 						t.Errorf("it continues after %v", at)
@@ -154,6 +143,67 @@ func TestASiteThatVanishesInMidRun(t *testing.T) {
 					w.sites["a"].silence(nil)
 					w.drive(t, run, nil)
 					w.nothingHeld(t)
+				}
+				w.Store.Close()
+			})
+		})
+	}
+}
+
+// TestHostsThatAreStopped have not answered for as long as that takes, while their site has. A checkpoint is whole
+// at home then.
+func TestHostsThatAreStopped(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		kept bool
+		rots bool // the copy at home is damaged
+		// offline is for how long this machine reaches nothing, from the tenth minute on, and cut for how long after
+		// that the hosts do not answer.
+		offline, cut time.Duration
+		stopped      time.Duration // 0: never
+	}{
+		{"for good", true, false, 0, 5 * time.Hour, 9*time.Minute + fenceLimit},
+		{"without a checkpoint", false, false, 0, 5 * time.Hour, 0},
+		{"with a damaged checkpoint", true, true, 0, 5 * time.Hour, 0},
+		{"for a moment", true, false, 0, 14 * time.Minute, 0},
+		{"for a moment, after an hour offline", true, false, time.Hour, 5 * time.Minute, 0},
+		{"for good, after an hour offline", true, false, time.Hour, 5 * time.Hour, 69*time.Minute + fenceLimit},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w, run := vanishing(t, 0, c.kept)
+				began, a, stopped := time.Now(), w.sites["a"], false
+				a.fence = func() error {
+					if at := time.Since(began); c.stopped == 0 || at < c.stopped || at > c.stopped+2*time.Minute {
+						t.Errorf("the hosts are stopped after %v", at)
+					}
+					stopped = true
+					return nil
+				}
+				time.AfterFunc(9*time.Minute+c.offline+time.Nanosecond, func() { a.cutHosts(errSilent) })
+				time.AfterFunc(9*time.Minute+c.offline+c.cut, func() { a.cutHosts(nil) })
+				if c.rots {
+					time.AfterFunc(8*time.Minute, func() {
+						n := 0
+						err := filepath.WalkDir(w.kept().Dir(run.ID), func(path string, e os.DirEntry, err error) error {
+							if err == nil && e.Name() == "state" {
+								n++
+								err = os.WriteFile(path, []byte("rot"), 0o600)
+							}
+							return err
+						})
+						if err != nil || n != 1 {
+							t.Errorf("damaged are %d files, %v", n, err)
+						}
+					})
+				}
+				got, err := w.driveFor(t, run, 4*time.Hour)
+				ends := c.stopped > 0 || c.cut < 4*time.Hour
+				if stopped != (c.stopped > 0) || happened(t, w, run.ID, event.Fenced{Site: "a"}) != stopped || ends && (err != nil || got.State != state.Succeeded) || !ends && err == nil {
+					t.Errorf("got %+v, %v, after %+v\n%s", got, err, w.attempts(t, run), history(t, w, run.ID))
+				}
+				if list := w.attempts(t, run); stopped && (len(list) != 2 || !gaveUp(t, w, list[0]) || !list[0].Released()) || !stopped && len(list) != 1 {
+					t.Errorf("attempts are %+v", list)
 				}
 				w.Store.Close()
 			})

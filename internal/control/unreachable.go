@@ -111,10 +111,10 @@ const (
 	fencePause = time.Minute // between two tries
 )
 
-// fence has the site stop the hosts of an attempt that has not answered for fenceLimit, where the run can continue from
-// a checkpoint. It reports whether nothing computes there any more.
+// fence has the site stop the hosts of an attempt that have not answered for fenceLimit, though the site has, where the
+// run can continue from a checkpoint. It reports whether nothing computes there any more.
 func (r *reachability) fence(ctx context.Context) bool {
-	if r.at.lease == nil || time.Since(r.silent) < fenceLimit || !r.fenced.IsZero() && time.Since(r.fenced) < fencePause {
+	if r.at.lease == nil || r.deaf < fenceLimit || !r.fenced.IsZero() && time.Since(r.fenced) < fencePause {
 		return false
 	}
 	fencer := r.at.lease.Fencer()
@@ -125,7 +125,10 @@ func (r *reachability) fence(ctx context.Context) bool {
 	if list, err := r.rec.of.checkpoints().Whole(ctx); err != nil || len(list) == 0 {
 		return false
 	}
-	err := fencer.Fence(ctx)
+	err := r.checkLocalCopy(ctx)
+	if err == nil {
+		err = fencer.Fence(ctx)
+	}
 	if err == nil {
 		r.rec.Fenced = time.Now()
 		if err = r.rec.put(context.WithoutCancel(ctx)); err != nil {

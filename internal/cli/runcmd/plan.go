@@ -174,7 +174,7 @@ func explain(out io.Writer, list []control.Prospect) error {
 			fmt.Fprintf(&below, "\n%s\n", attendedText("The", p.Site))
 		}
 		if p.CostPerSlot > 0 && p.Usable {
-			fmt.Fprintf(&below, "\nAn attempt on %s costs %s at most (slot %s).\n", p.Site, console.CostText(p.CostPerSlot), spec.ShortDuration(console.Seconds(p.SlotSeconds)))
+			fmt.Fprintf(&below, "\nA whole slot on %s costs %s (%s).\n", p.Site, console.CostText(p.CostPerSlot), spec.ShortDuration(console.Seconds(p.SlotSeconds)))
 		}
 		if p.NoticeSeconds > 0 && p.Usable {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
