@@ -60,7 +60,7 @@ end() {
     umount "$kept/docker/exec/netns/default" 2>/dev/null || true # dockerd leaves it mounted
   fi
   if [ -n "$watch" ]; then
-    kill "$watch" && wait "$watch" || true
+    { kill "$watch" && wait "$watch"; } 2>/dev/null || true
     echo "== the tests took $((room - $(sort -n "$kept/free" | sed -n 1p))) MB of disk at most, of $room MB that were free"
   fi
   if [ -s "$kept/figures" ]; then

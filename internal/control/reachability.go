@@ -39,9 +39,9 @@ type silence struct {
 	reported         waitReport
 	// fenced is when the site was last asked to stop the hosts.
 	fenced time.Time
-	// deaf is for how long the site has answered without a break while its hosts have not, and looked when it last did.
-	deaf   time.Duration
-	looked time.Time
+	// unanswered is for how long the site has answered without a break while its hosts have not, and looked when it last did.
+	unanswered time.Duration
+	looked     time.Time
 }
 
 // waitReport is what the run's history says of a wait for a site.
@@ -66,10 +66,10 @@ func (s *silence) hostsSilent(answers bool) {
 	now := time.Now()
 	switch {
 	case !answers:
-		s.deaf, s.looked = 0, time.Time{}
+		s.unanswered, s.looked = 0, time.Time{}
 		return
 	case !s.looked.IsZero():
-		s.deaf += min(now.Sub(s.looked), longestBetweenLooks)
+		s.unanswered += min(now.Sub(s.looked), longestBetweenLooks)
 	}
 	s.looked = now
 }

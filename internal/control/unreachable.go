@@ -114,7 +114,7 @@ const (
 // fence has the site stop the hosts of an attempt that have not answered for fenceLimit, though the site has, where the
 // run can continue from a checkpoint. It reports whether nothing computes there any more.
 func (r *reachability) fence(ctx context.Context) bool {
-	if r.at.lease == nil || r.deaf < fenceLimit || !r.fenced.IsZero() && time.Since(r.fenced) < fencePause {
+	if r.at.lease == nil || r.unanswered < fenceLimit || !r.fenced.IsZero() && time.Since(r.fenced) < fencePause {
 		return false
 	}
 	fencer := r.at.lease.Fencer()

@@ -43,7 +43,7 @@ func TestFortyMistakes(t *testing.T) {
 		key("job-name: md", "name:"),
 		key("walltime: 4:00:00", "time: 30m"),
 		key("array: 1-10", "cases: {i: {from: 1, to: 10}}"),
-		key("dependency: afterok:1", "bee wait"),
+		key("dependency: afterok:1", "after: [RUN]"),
 		key("output: out.txt", "bee logs"),
 		typed("run --partition gpu debian:12", "--site"),
 		typed("run -N 2 debian:12", "-n"),
