@@ -21,7 +21,7 @@ func (a *Commands) newVolumeExportCommand() *cobra.Command {
 		Long: `Write the files of which a volume has undrained changes into the directory DIR, which
 must be empty or new. The buffer stays as it is. This saves what a superseded volume
 has: one of an attempt that was lost, whose run has continued elsewhere. Afterwards
-` + "`bee volume forget VOLUME`" + ` removes its buffer. No process may use the volume.
+` + "`bee volume forget --force VOLUME`" + ` removes its buffer. No process may use the volume.
 VOLUME is its id, its remote, or where it was mounted.`,
 		Example: "  bee volume export 1a2b3c4d saved",
 		RunE: func(c *cobra.Command, args []string) error {

@@ -95,7 +95,8 @@ that was moved to this host. Everything that is needed is on that disk.`,
 }
 
 func (a *Commands) newVolumeForgetCommand() *cobra.Command {
-	return &cobra.Command{
+	force := false
+	cmd := &cobra.Command{
 		Use: "forget VOLUME", Short: "Remove the record of a volume whose buffer is missing or superseded", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
 		Long: `Remove the record of a volume whose buffer is missing: another installation has
 recovered it, or its disk is lost. What the disk has that was not drained is then
@@ -109,7 +110,9 @@ continued elsewhere, the buffer is removed, too. VOLUME is its id or its remote.
 			}
 			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
-			return mount.Forget(ctx, v, catalog.FarVolume)
+			return mount.Forget(ctx, v, catalog.FarVolume, force)
 		},
 	}
+	cmd.Flags().BoolVarP(&force, "force", "f", false, "delete what a superseded volume has not drained")
+	return cmd
 }

@@ -329,7 +329,17 @@ func (a *Commands) volumeDrain(ctx context.Context, v burst.Config, all bool) (c
 		if err == nil {
 			died = 0
 		}
-		if err == nil && !drained(s) {
+		switch {
+		case err != nil:
+		case drained(s):
+			line.Clear()
+			return s, nil
+		case s.Superseded:
+			err = &core.Error{
+				Kind: core.Permanent, Op: "drain", Object: v.Remote, Err: errors.New("a later attempt of its run has the remote"),
+				Remedy: "`bee volume export " + v.ID + " DIRECTORY` saves what is undrained.",
+			}
+		default:
 			if inPlace {
 				line.Show(fmt.Sprintf("%s in %d changes undrained %s", console.BytesText(s.Undrained), s.Changes, s.Waits))
 			} else if s.Waits != waits && s.Waits != "" {
@@ -337,9 +347,6 @@ func (a *Commands) volumeDrain(ctx context.Context, v burst.Config, all bool) (c
 			}
 			waits = s.Waits
 			err = core.Sleep(ctx, drainLook)
-		} else if err == nil {
-			line.Clear()
-			return s, nil
 		}
 		if core.IsKind(err, core.Lost) && ctx.Err() == nil && peer != nil && died < mostDied { // it has died, and is started again
 			died++

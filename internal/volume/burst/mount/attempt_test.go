@@ -3,6 +3,7 @@ package mount
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -11,6 +12,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
@@ -83,10 +86,49 @@ func TestTheVolumeOfARunIsNoOthers(t *testing.T) {
 	if err := os.RemoveAll(c.Place); err != nil {
 		t.Fatal(err)
 	}
-	if err := Forget(t.Context(), c, nil); err != nil {
+	if err := Forget(t.Context(), c, nil, false); err != nil {
 		t.Error(err)
 	}
 	if _, err := os.Stat(record); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestForgettingASupersededVolume: what its buffer alone has, or may have, is deleted only by force.
+func TestForgettingASupersededVolume(t *testing.T) {
+	mode, at := uint32(0o644), int64(1)
+	made, err := meta.Change{Do: meta.DoCreate, Ino: meta.Root + 1, Dir: meta.Root, Name: "f", Kind: remote.File, Mode: &mode, Mtime: &at, Time: at}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, fill := range map[string]func(c burst.Config) error{
+		"undrained": func(c burst.Config) error {
+			log, err := buffer.Open(c.Place, buffer.Options{})
+			if err != nil {
+				return err
+			}
+			return errors.Join(log.Append(&buffer.Record{Kind: buffer.Change, Payload: made}), log.Close())
+		},
+		"damaged": func(c burst.Config) error { return os.WriteFile(filepath.Join(c.Place, "segment-x"), nil, 0o600) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := ofRun(t)
+			c.Superseded = true
+			if err := errors.Join(fill(c), c.Save()); err != nil {
+				t.Fatal(err)
+			}
+			if err := Forget(t.Context(), c, nil, false); !core.IsKind(err, core.Busy) {
+				t.Errorf("without force: %v", err)
+			}
+			if _, err := os.Stat(c.Place); err != nil {
+				t.Fatal(err)
+			}
+			if err := Forget(t.Context(), c, nil, true); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(c.Dir); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("its buffer is left: %v", err)
+			}
+		})
 	}
 }

@@ -344,8 +344,9 @@ func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 
 // Forget removes the record of a volume whose buffer is missing, as another installation has recovered
 // it, or its disk is lost. The remote then has no record of the volume, either, unless a run has its
-// checkpoints there.
-func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
+// checkpoints there. Of a superseded volume, the buffer is removed, too; where that has the only copy of
+// something, only by force.
+func Forget(ctx context.Context, c burst.Config, far remote.Opener, force bool) error {
 	refused := func(why string) error {
 		return &core.Error{Kind: core.Busy, Op: "forget volume", Object: c.Remote, Err: errors.New(why), Remedy: "Drain it: `bee volume umount " + c.Remote + "`."}
 	}
@@ -360,6 +361,20 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener) error {
 	}
 	defer lock.Unlock()
 	if c.Superseded { // the remote is another volume's
+		if there, err := fsutil.Exists(c.Place); err != nil {
+			return err
+		} else if there && !force {
+			s, err := burst.Inspect(c.Place)
+			if err == nil && !s.Drained {
+				err = fmt.Errorf("%d changes in its buffer are nowhere else", s.Changes)
+			}
+			if err != nil {
+				return &core.Error{
+					Kind: core.Busy, Op: "forget volume", Object: c.ID, Err: err,
+					Remedy: "`bee volume export " + c.ID + " DIRECTORY` saves its files. `bee volume forget --force " + c.ID + "` deletes them.",
+				}
+			}
+		}
 		return errors.Join(c.Forget(), fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
 	}
 	if there, err := fsutil.Exists(c.Place); err != nil {
