@@ -5,10 +5,14 @@ GO      ?= go
 VERSION ?= $(or $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null)),0.1.0)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
-.PHONY: build demo test test-long quick histories race bench lint release clean
+.PHONY: build verbs demo test test-long quick histories race bench lint release clean
 
-build:                    ## the static binary, bin/bee
+build: verbs              ## the static binary, bin/bee
 	CGO_ENABLED=0 $(GO) build $(FLAGS) -o bin/bee ./cmd/bee
+
+verbs:                    ## the library for BEE's own verbs device, which bin/bee embeds; takes a C compiler
+	! command -v dpkg-query >/dev/null || hack/deps.sh build
+	hack/verbs.sh $(shell $(GO) env GOARCH)
 
 demo: build               ## GROMACS on two emulated hosts of this machine
 	hack/deps.sh demo
@@ -24,12 +28,12 @@ test-long: build          ## the same with the long forms of tests, before a rel
 	BEE_TEST_LONG=1 hack/test.sh
 
 quick: build              ## unit tests and one run from end to end, within 3 minutes
-	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -short -p 4 -vet=off ./internal/node ./internal/vm ./internal/control ./cmd/... ./internal/... ./test/docs
+	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -short -p 4 -vet=off ./internal/node ./internal/vm ./internal/control/runner ./cmd/... ./internal/... ./test/docs
 	BEE_TEST_BINARY=$(CURDIR)/bin/bee CGO_ENABLED=0 $(GO) test -count=1 -vet=off -run 'TestRunShowsOutputAndBringsResultsHome$$' ./test/e2e
 
 N ?= 100000
 histories:                ## N new random histories of runs, in virtual time
-	BEE_TEST_HISTORIES=$(N) CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 -run 'TestRandomHistories$$' ./internal/control
+	BEE_TEST_HISTORIES=$(N) CGO_ENABLED=0 $(GO) test -count=1 -v -timeout 0 -run 'TestRandomHistories$$' ./internal/control/runner
 
 race: build               ## data races, where much happens at once; takes a C compiler
 	hack/deps.sh race
@@ -45,8 +49,9 @@ lint:                     ## golangci-lint with .golangci.yml: formatting, vet, 
 	CGO_ENABLED=0 golangci-lint run
 	mypy --strict --python-version 3.9 --cache-dir /dev/null clients/python/bee
 
-release: build            ## archives, packages, wheels, sums and SBOM in dist/, the same bytes for the same commit
+release:                  ## archives, packages, wheels, sums and SBOM in dist/, the same bytes for the same commit
 	hack/deps.sh release
+	hack/verbs.sh $(shell $(GO) env GOARCH)
 	VERSION=$(VERSION) hack/release.sh
 
 clean:

@@ -9,15 +9,12 @@
 set -eu
 umask 022
 
+key= # the public key of minisign that the sums of this release are signed with
 from=https://github.com/bee-hpc/bee/releases/latest/download
-prefix=
-uninstall=
+prefix= uninstall=
 
-fail() {
-  echo "install.sh: $1" >&2
-  [ -z "${2:-}" ] || echo "            $2" >&2
-  exit 1
-}
+fail() { printf 'install.sh: %s\n            %s\n' "$1" "$2" >&2 && exit 1; }
+has() { command -v "$1" >/dev/null 2>&1; }
 
 while [ $# -gt 0 ]; do
   case $1 in
@@ -58,32 +55,41 @@ x86_64) arch=amd64 ;;
 aarch64) arch=arm64 ;;
 *) fail "there is no release for $(uname -m)." "Releases are for x86_64 and aarch64; 'make build' builds others." ;;
 esac
-for tool in tar gzip sha256sum mktemp; do
-  command -v $tool >/dev/null 2>&1 || fail "$tool is missing." "Install it, then run install.sh again."
-done
+for tool in tar gzip sha256sum mktemp; do has $tool || fail "$tool is missing." "Install it, then run install.sh again."; done
 
 mkdir -p "$prefix/bin"
 work=$(mktemp -d "$prefix/.bee-install.XXXXXX")
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM HUP
+trap 'rm -rf "$work"' EXIT && trap 'exit 130' INT TERM HUP
 
 # get NAME: a file of the release.
 get() {
   case $from in
   http://* | https://*)
-    if command -v curl >/dev/null 2>&1; then
-      curl -fsSL --retry 3 -o "$work/$1" "$from/$1" || fail "download $from/$1: curl failed." "Check the address and your network, then run install.sh again."
-    elif command -v wget >/dev/null 2>&1; then
-      wget -q -O "$work/$1" "$from/$1" || fail "download $from/$1: wget failed." "Check the address and your network, then run install.sh again."
-    else
+    if has curl; then tool='curl -fsSL --retry 3 -o'; elif has wget; then tool='wget -q -O'; else
       fail "neither curl nor wget is there." "Install one, or copy a release here and name its directory by --from."
     fi
+    $tool "$work/$1" "$from/$1" || fail "download $from/$1: ${tool%% *} failed." "Check the address and your network, then run install.sh again."
     ;;
   *) cp "$from/$1" "$work/$1" || fail "no file $1 in $from." "Name the directory of a release by --from." ;;
   esac
 }
 
+# verified: SHA256SUMS has a signature by the key. OpenSSL gets the parts that minisign has in one file.
+verified() {
+  if has minisign; then minisign -qVm SHA256SUMS -P "$key"; return; fi
+  { printf '0*0\005\006\003+ep\003!\000' && printf %s "$key" | base64 -d | tail -c 32; } > key.der
+  sed -n 2p SHA256SUMS.minisig | base64 -d | tail -c 64 > signature
+  openssl dgst -blake2b512 -binary -out digest SHA256SUMS
+  openssl pkeyutl -verify -pubin -keyform DER -inkey key.der -rawin -in digest -sigfile signature
+}
+
 get SHA256SUMS
+if [ -z "$key" ]; then echo "The sum is checked, and no signature: the release is not signed."; elif has minisign || openssl version 2>/dev/null | grep -q '^OpenSSL [3-9]'; then
+  get SHA256SUMS.minisig
+  (cd "$work" && verified >/dev/null 2>&1) || fail "SHA256SUMS of $from has no signature by the key of bee." "Do not use these files. Get the release from another place."
+else
+  echo "The sum is checked, and no signature: neither minisign nor OpenSSL 3 is here."
+fi
 archive=$(sed -n "s/^[0-9a-f]\{64\}  \(bee-[0-9A-Za-z.+~-]*-linux-$arch\.tar\.gz\)\$/\1/p" "$work/SHA256SUMS")
 [ "$(printf '%s\n' "$archive" | grep -c .)" = 1 ] || fail "SHA256SUMS of $from does not name one archive for $arch." "Check the address of the release."
 echo "Getting $archive"
@@ -105,13 +111,8 @@ place() {
 place completions/bee.bash share/bash-completion/completions/bee
 place completions/_bee share/zsh/site-functions/_bee
 place completions/bee.fish share/fish/vendor_completions.d/bee.fish
-for page in "$work"/release/man/man*/*; do
-  name=${page#"$work/release/"}
-  place "$name" "share/$name"
-done
+for page in $(cd "$work/release" && echo man/man*/*); do place "$page" "share/$page"; done
 place bee bin/bee
 echo "Installed $("$prefix/bin/bee" version) as $prefix/bin/bee"
-case :$PATH: in
-*":$prefix/bin:"*) echo "Next: bee doctor" ;;
-*) printf 'Add it to your PATH:\n  export PATH="%s/bin:$PATH"\nNext: bee doctor\n' "$prefix" ;;
-esac
+case :$PATH: in *":$prefix/bin:"*) ;; *) printf 'Add it to your PATH:\n  export PATH="%s/bin:$PATH"\n' "$prefix" ;; esac
+echo "Next: bee doctor"

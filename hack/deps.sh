@@ -3,15 +3,18 @@
 # ordinary user is told exactly what is missing instead.
 set -euo pipefail
 
+# libibverbs-dev and librdmacm-dev have the public structures of verbs, for any processor.
 declare -A packages=(
+  [build]="gcc libc6-dev libibverbs-dev librdmacm-dev"
   [demo]="mmdebstrap uidmap"
-  [test]="mmdebstrap uidmap e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud docker.io docker-registry apache2-utils gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm"
-  [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
+  [test]="mmdebstrap uidmap ibverbs-utils perftest e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
+  [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud lxc docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
   [lint]="mypy"
-  [release]=""
+  [release]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 )
 packages[race]="${packages[test]} gcc libc6-dev" # the detector is in C
-task=${1:?usage: deps.sh demo|test|race|bench|lint|release}
+packages[release]+=" ${packages[build]}"
+task=${1:?usage: deps.sh build|demo|test|race|bench|lint|release}
 missing=()
 for p in ${packages[$task]}; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
@@ -20,7 +23,7 @@ done
 # of `go test` as they come, the linter.
 release="github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 declare -A programs=(
-  [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0 gotest.tools/gotestsum@v1.13.0 $release"
+  [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0 github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 gotest.tools/gotestsum@v1.13.0 $release"
   [lint]="github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"
   [release]="$release"
 )
@@ -36,7 +39,55 @@ for source in ${programs[$task]:-}; do
     exit 1
   fi
 done
-((${#missing[@]} == 0)) && exit 0
+# The runner of GitLab's files is a program of npm, whose Debian package is needed only
+# where there is none.
+gitlab=gitlab-ci-local@4.61.1
+needs_gitlab() { [ "$task" = test ] && [ "$(gitlab-ci-local --version 2>/dev/null)" != "${gitlab#*@}" ]; }
+install_gitlab() { echo "installing $gitlab" && npm install --global --ignore-scripts --no-audit --no-fund --loglevel=error "$gitlab" >/dev/null; }
+if needs_gitlab && ((EUID != 0)); then
+  echo "This program is missing: $gitlab" >&2
+  echo "Get it: npm install --global --ignore-scripts $gitlab" >&2
+  exit 1
+fi
+if needs_gitlab; then
+  command -v npm >/dev/null || missing+=(npm)
+fi
+# axe: rules for pages that screen readers can use, as a script for a browser. Debian has no
+# package of it.
+axe() {
+  local to=/usr/local/share/bee-test
+  [ "$task" = test ] && [ ! -e "$to/axe_core_python/axe.min.js" ] || return 0
+  if ((EUID != 0)); then
+    echo "This package of Python is missing: axe-core-python 0.1.0" >&2
+    echo "Ask for: python3 -m pip install --no-deps --target $to axe-core-python==0.1.0" >&2
+    exit 1
+  fi
+  echo "installing axe-core-python"
+  python3 -m pip install -q --root-user-action ignore --no-deps --no-compile --target "$to" axe-core-python==0.1.0
+  chmod -R a+rX "$to"
+}
+# Workflow engines, in an environment of their own for the python3 of Debian, which all users have.
+engines() {
+  local to=/usr/local/share/bee-test/engines wanted=(snakemake==9.27.1 parsl==2026.10.26 psij-python==0.9.11)
+  [ "$task" = test ] && [ "$(cat "$to/wanted" 2>/dev/null)" != "${wanted[*]}" ] || return 0
+  if ((EUID != 0)); then
+    echo "These packages of Python are missing: ${wanted[*]}" >&2
+    echo "Ask for: /usr/bin/python3 -m venv --without-pip $to; /usr/bin/python3 -m pip --python $to/bin/python install ${wanted[*]}; echo ${wanted[*]} > $to/wanted" >&2
+    exit 1
+  fi
+  echo "installing ${wanted[*]}"
+  rm -rf "$to"
+  /usr/bin/python3 -m venv --without-pip "$to"
+  /usr/bin/python3 -m pip --python "$to/bin/python" install -q --root-user-action ignore --no-compile --disable-pip-version-check "${wanted[@]}"
+  echo "${wanted[*]}" > "$to/wanted"
+  chmod -R a+rX "$to"
+}
+if ((${#missing[@]} == 0)); then
+  ! needs_gitlab || install_gitlab
+  axe
+  engines
+  exit 0
+fi
 if ((EUID != 0)); then
   echo "These Debian packages are missing: ${missing[*]}" >&2
   echo "Ask for: apt-get install --no-install-recommends ${missing[*]}" >&2
@@ -49,3 +100,6 @@ apt-get update -qq
 printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d.bee && chmod +x /usr/sbin/policy-rc.d.bee
 [ -e /usr/sbin/policy-rc.d ] || { ln -s policy-rc.d.bee /usr/sbin/policy-rc.d; trap 'rm -f /usr/sbin/policy-rc.d /usr/sbin/policy-rc.d.bee' EXIT; }
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+! needs_gitlab || install_gitlab
+axe
+engines

@@ -17,10 +17,11 @@ events() {
 }
 
 # Several packages, and tests, at a time, as many wait more than they compute; those
-# that take longest first. `make lint` has vetted them.
+# that take longest first. More at a time take longer: what waits looks again and again,
+# and guests without KVM miss their own timers. `make lint` has vetted them.
 all_tests() {
-  events user go test -json -count=1 -p 4 -parallel 4 -timeout "$limit" -vet=off "$@" ./test/vm ./test/e2e ./internal/vm \
-    ./test/hostile ./internal/control ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
+  events user go test -json -count=1 -p 3 -parallel 4 -timeout "$limit" -vet=off "$@" ./test/vm ./test/e2e ./internal/vm \
+    ./test/hostile ./internal/control/runner ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
 }
 
 # The tests that a call in them has run as root: PACKAGE NAME.
@@ -35,7 +36,7 @@ tests_of_root() {
 # free: what can still be written where tests write, in MB.
 free() { df --output=avail -BM "$kept" | tr -dc '0-9\n' | sed -n 2p; }
 
-# The tests that failed, with their last lines, at the end of the output: CI shows no
+# The tests that failed, with their first and last lines, at the end of the output: CI shows no
 # more of it.
 failures() {
   for who in user root; do
@@ -43,7 +44,7 @@ failures() {
     sed -nE 's|.*"Action":"fail","Package":"([^"]*)","Test":"([^"]*)".*|\1 \2|p' "$kept/$who.json" | sed -n 1,40p | while read -r package test; do
       echo "== failed: $who ${package#github.com/bee-hpc/bee/} $test"
       grep -F "\"Package\":\"$package\",\"Test\":\"$test\",\"Output\":" "$kept/$who.json" |
-        sed -E 's/.*"Output":"(.*)(\\n)?"\}$/\1/; s/\\n$//; s/\\t/  /g; s/\\u003c/</g; s/\\u003e/>/g; s/\\"/"/g' | grep -vE '^ *(---|===) ' | tail -n 8 || true
+        sed -E 's/.*"Output":"(.*)(\\n)?"\}$/\1/; s/\\n$//; s/\\t/  /g; s/\\u003c/</g; s/\\u003e/>/g; s/\\"/"/g' | grep -vE '^ *(---|===) ' | awk 'NR <= 4; { line[NR] = $0 } END { for (i = NR > 12 ? NR - 7 : 5; i <= NR; i++) print line[i] }' || true
     done
     sed -nE 's|.*"Action":"fail","Package":"([^"]*)","Elapsed".*|== failed: '$who' package \1|p' "$kept/$who.json"
   done
@@ -109,13 +110,17 @@ daemon=$!
 # Where no udev runs, root alone may open it; users mount volumes through it.
 [ ! -c /dev/fuse ] || chmod 666 /dev/fuse
 
+# Linux may share the processors among sessions, and each node of a run is a session. This one
+# has all tests, and the builds of images, which got no more than a single node.
+[ ! -w /proc/self/autogroup ] || echo -5 > /proc/self/autogroup || true
+
 # as-user COMMAND ARG...: in the working directory's place in the copy of the tree.
 cat > "$kept/as-user" <<END
 #!/bin/bash
 set -e
 cd "$kept/src/\${PWD#"$PWD"}"
 niceness=0
-[[ \$PWD != */internal/control ]] || niceness=10 # it only computes: virtual machines go first
+[[ \$PWD != */internal/control/runner ]] || niceness=10 # it only computes: virtual machines go first
 exec nice -n \$niceness setpriv --reuid "$user" --regid "$user" --init-groups env -i HOME="$kept/home-user" USER="$user" PATH="$PATH" TMPDIR="$kept/tmp" \\
   CI="${CI:-}" BEE_REQUIRE_ALL=1 BEE_TEST_LONG="$BEE_TEST_LONG" BEE_TEST_HISTORIES="${BEE_TEST_HISTORIES:-}" BEE_TEST_SEED="${BEE_TEST_SEED:-}" \\
   BEE_TEST_AS_ROOT='$as_root' BEE_TEST_DOCKER_HOST="unix://$kept/docker.sock" BEE_TEST_CACHE="$kept/cache-user" BEE_TEST_BINARY="$kept/bee" BEE_TEST_FIGURES="$kept/figures" "\$@"
@@ -128,7 +133,9 @@ for test in "$kept"/tests/*; do # each is named after its process, and has some 
   [ ! -e "\$test" ] || kill -0 "\${test##*/}" 2>/dev/null || rm -f "\$test"
 done
 install -m 755 "\$1" "$kept/tests/\$\$"
-exec "$kept/as-user" "$kept/tests/\$\$" "\${@:2}"
+several=()
+[[ \$PWD != */vm ]] || several=(-test.parallel=2) # guests compute all the time
+exec "$kept/as-user" "$kept/tests/\$\$" "\${@:2}" "\${several[@]}"
 END
 chmod 755 "$kept/as-user" "$kept/test-as-user"
 
@@ -136,21 +143,24 @@ set -m # each part is a group of processes, which ends as one
 all_tests -exec "$kept/test-as-user" &
 parts+=($!)
 
-# The image that virtual machines boot takes minutes to build: it is built once, by the
-# user whose tests wait for it meanwhile, and root gets a copy.
-if "$kept/as-user" env BEE_CACHE="$kept/cache-user" BEE_STATE="$kept/tmp/state" "$kept/bee" vm image build > "$kept/image" 2>&1; then
+# The images that virtual machines boot and that the examples have take minutes to build: each
+# is built once, by the user whose tests wait for it meanwhile, and root gets a copy.
+prebuild() { "$kept/as-user" env BEE_CACHE="$kept/cache-user" BEE_STATE="$kept/tmp/state" "$kept/bee" "$@" > "$kept/image" 2>&1; }
+if prebuild vm image build && prebuild image build --trust "$kept/src/examples/mpi4py/job.yaml"; then
   (
     cd "$kept/cache-user"
-    for record in $(grep -l BEE_GUEST_IMAGE images/*.json); do
+    for record in $(grep -lE 'BEE_GUEST_IMAGE|bookworm[+]gromacs' images/*.json); do
       id=$(basename "$record" .json)
-      cp --archive --parents "$record" "images/$id.odd" "trees/$id" $(grep -l "$id" refs/*) "$kept/cache-root"
+      odd=images/$id.odd
+      [ -e "$odd" ] || odd=
+      cp --archive --parents "$record" $odd "trees/$id" $(grep -l "$id" refs/*) "$kept/cache-root"
     done
   )
   chown -R root: "$kept/cache-root"
 else
-  echo "The image for virtual machines was not built beforehand:" && cat "$kept/image"
+  echo "An image for the tests was not built beforehand:" && cat "$kept/image"
 fi
-BEE_TEST_CACHE=$kept/cache-root events root go test -json -count=1 -p 2 -parallel 2 -timeout "$limit" -vet=off \
+BEE_TEST_CACHE=$kept/cache-root events root go test -json -count=1 -p 1 -parallel 2 -timeout "$limit" -vet=off \
   -exec "env HOME=$kept/home-root GOCACHE=$(go env GOCACHE) GOPATH=$(go env GOPATH)" -run "$as_root" $(cut -d ' ' -f 1 "$kept/root" | sort -u) &
 parts+=($!)
 failed=0

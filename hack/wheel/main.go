@@ -1,7 +1,7 @@
 // Command wheel writes the Python client with the program bee as a wheel (PEP 427): equal
 // files give equal bytes, with the time of SOURCE_DATE_EPOCH.
 //
-//	go run ./hack/wheel VERSION ARCH BINARY SBOM DIRECTORY
+//	go run ./hack/wheel VERSION ARCH BINARY SBOM LICENCES DIRECTORY
 package main
 
 import (
@@ -36,10 +36,10 @@ func main() {
 }
 
 func run(args []string) error {
-	if len(args) != 5 {
-		return errors.New("usage: wheel VERSION ARCH BINARY SBOM DIRECTORY")
+	if len(args) != 6 {
+		return errors.New("usage: wheel VERSION ARCH BINARY SBOM LICENCES DIRECTORY")
 	}
-	version, machine, into := pythonVersion(args[0]), machines[args[1]], args[4]
+	version, machine, into := pythonVersion(args[0]), machines[args[1]], args[5]
 	if machine == "" {
 		return fmt.Errorf("architecture %q: Python has no name for it here", args[1])
 	}
@@ -47,7 +47,7 @@ func run(args []string) error {
 	if err != nil {
 		return fmt.Errorf("SOURCE_DATE_EPOCH: %w", err)
 	}
-	files, err := content(version, machine, args[2], args[3])
+	files, err := content(version, machine, args[2], args[3], args[4])
 	if err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func platforms(machine string) []string {
 }
 
 // content returns the files of the wheel by their paths in it.
-func content(version, machine, binary, sbom string) (map[string][]byte, error) {
+func content(version, machine, binary, sbom, licences string) (map[string][]byte, error) {
 	info := "bee_hpc-" + version + ".dist-info/"
 	wheel := "Wheel-Version: 1.0\nGenerator: bee\nRoot-Is-Purelib: false\n"
 	for _, p := range platforms(machine) {
@@ -74,19 +74,26 @@ func content(version, machine, binary, sbom string) (map[string][]byte, error) {
 	files := map[string][]byte{info + "WHEEL": []byte(wheel)}
 	sources := map[string]string{
 		"bee_hpc-" + version + ".data/scripts/bee": binary, info + "sboms/bee.cdx.json": sbom, // PEP 770
-		info + "LICENSE": "LICENSE", info + "METADATA": filepath.Join(client, "METADATA"),
+		info + "LICENSE": "LICENSE", info + "LICENSES-OF-PARTS.txt": licences, info + "METADATA": filepath.Join(client, "METADATA"),
 	}
-	modules, err := filepath.Glob(filepath.Join(client, "bee", "*.py"))
-	if err != nil {
-		return nil, err
-	}
-	for _, m := range append(modules, filepath.Join(client, "bee", "py.typed")) {
-		sources["bee/"+filepath.Base(m)] = m
-	}
-	for path, source := range sources {
-		if files[path], err = os.ReadFile(source); err != nil {
+	for _, root := range []string{client, filepath.Join(client, "engines")} { // packages of which have their names at the top of a wheel
+		modules, err := filepath.Glob(filepath.Join(root, "*", "*.py"))
+		if err != nil {
 			return nil, err
 		}
+		for _, m := range modules {
+			if name, err := filepath.Rel(root, m); err == nil && !strings.HasPrefix(name, "tests/") {
+				sources[name] = m
+			}
+		}
+	}
+	sources["bee/py.typed"] = filepath.Join(client, "bee", "py.typed")
+	for path, source := range sources {
+		raw, err := os.ReadFile(source)
+		if err != nil {
+			return nil, err
+		}
+		files[path] = raw
 	}
 	files[info+"METADATA"] = bytes.Replace(files[info+"METADATA"], []byte("${VERSION}"), []byte(version), 1)
 	return files, nil

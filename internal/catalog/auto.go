@@ -63,7 +63,7 @@ func firstWorking(ctx context.Context, all []driver.Runtime) (driver.Runtime, er
 // workingRuntime tries a runtime on this host, or for auto all of them, and names the
 // one that works. It keeps no verdict.
 func workingRuntime(ctx context.Context, name string) (string, error) {
-	all := Runtimes()
+	all := preferred()
 	if name != "" && name != "auto" {
 		rt, _, err := Runtime(ctx, name)
 		if err != nil {

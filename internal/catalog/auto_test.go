@@ -51,7 +51,7 @@ type probed struct {
 func (p probed) Info() driver.Info { return driver.Info{Name: p.name} }
 func (p probed) Probe(context.Context) (driver.Facts, error) {
 	*p.probes++
-	return driver.Facts{Usable: p.usable, Reason: "no " + p.name, Remedy: "Ask for " + p.name + "."}, nil
+	return driver.Facts{Usable: p.usable, Reason: "no " + p.name, Remedy: "Name " + p.name + "."}, nil
 }
 
 func TestVerdictIsKept(t *testing.T) {
@@ -67,7 +67,7 @@ func TestVerdictIsKept(t *testing.T) {
 		t.Errorf("%d probes, want those of a and b, once", probes)
 	}
 	_, _, err := firstUsable(t.Context(), all[:1], t.TempDir())
-	if !core.IsKind(err, core.Unsupported) || core.Remedy(err) != "Ask for a." {
+	if !core.IsKind(err, core.Unsupported) || core.Remedy(err) != "Name a." {
 		t.Errorf("none usable: %v, remedy %q", err, core.Remedy(err))
 	}
 }

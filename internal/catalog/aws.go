@@ -15,9 +15,11 @@ func awsSite(s spec.Site, o Options) (driver.Provider, error) {
 	if a == nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `aws:`"), Remedy: "Add `aws: {types: […], image: …}` to the site."}
 	}
+	rented := rentedBy(s, o, a.Boot, a.Keep)
+	rented.Priced, rented.Capped = a.AskPrice, a.AskPrice && s.MaxCost > 0
 	return aws.New(aws.Settings{
-		Profile: a.Profile, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,
+		Market: a.Market, MaxPrice: a.MaxPrice, Profile: a.Profile, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,
 		Subnets: a.Network.Subnets, SSHFrom: a.Network.SSHFrom, Disk: int64(a.Disk), Tags: a.Tags,
-		Cloud: rentedBy(s, o, a.Boot, a.Keep),
+		Cloud: rented,
 	})
 }

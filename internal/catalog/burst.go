@@ -3,14 +3,17 @@ package catalog
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/head"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
@@ -27,7 +30,7 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 	}
 	o := mount.Options{
 		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(run)),
-		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Binary: binary,
+		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Shared: b.Shared, Binary: binary, Of: run,
 	}
 	if b.Checkpoints {
 		o.Run, o.Globs, o.Number = run, b.Globs, b.Number
@@ -39,8 +42,39 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 	return attemptVolume{a}, nil
 }
 
+// burstAfar mounts on this host the burst buffer of a run whose I/O process is on the head's.
+func burstAfar(ctx context.Context, b plan.Burst, run string, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (node.BurstClient, error) {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	base, name := filepath.Dir(b.Records), fmt.Sprintf("%s-%d", url.PathEscape(run), rank) // hosts may share it
+	a, err := mount.BeginAfar(ctx, mount.AfarOptions{
+		ID: id, Remote: b.Remote, Record: filepath.Join(base, "clients", name), Dir: filepath.Join(base, "mounts", name), Everyone: os.Geteuid() == 0, Binary: binary, Dial: dial,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
 // attemptVolume is the burst buffer of an attempt, as its node uses it.
 type attemptVolume struct{ *mount.Attempt }
+
+// Prefetch implements head.Burst.
+func (a attemptVolume) Prefetch(ctx context.Context, globs []string) (head.BurstPrefetched, error) {
+	p, err := a.Attempt.Prefetch(ctx, globs)
+	return head.BurstPrefetched(p), err
+}
+
+// Refused implements head.Burst.
+func (a attemptVolume) Refused(ctx context.Context) (r head.BurstRefusal, err error) {
+	s, err := a.Status(ctx)
+	if err == nil && s.Refused != nil {
+		r = head.BurstRefusal{Reason: string(s.Refused.Reason), Err: burst.Refusal(s)}
+	}
+	return r, err
+}
 
 // End implements head.Burst.
 func (a attemptVolume) End(ctx context.Context, e head.BurstEnd) (checkpoint int, notes []string, err error) {

@@ -13,6 +13,7 @@ import (
 	"path"
 	"path/filepath"
 	goruntime "runtime"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/control"
@@ -29,12 +30,14 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/openstack"
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/provider/ssh/agent"
 	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/runtime/apptainer"
 	"github.com/bee-hpc/bee/internal/runtime/charliecloud"
 	"github.com/bee-hpc/bee/internal/runtime/command"
 	"github.com/bee-hpc/bee/internal/runtime/docker"
+	"github.com/bee-hpc/bee/internal/runtime/lxc"
 	"github.com/bee-hpc/bee/internal/runtime/podman"
 	"github.com/bee-hpc/bee/internal/runtime/rootless"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -80,7 +83,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine,
 			HasImage: hasImage, TryRuntime: workingRuntime, Variable: o.Variable,
-			Ledger: reservation.Own(), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus, RDMA: usableRDMA,
+			Ledger: reservation.Own(), Studies: reservation.Ledger(os.Getenv("BEE_STUDY_LOCKS")), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus, RDMA: usableRDMA,
 		})
 	case "slurm":
 		return slurmSite(s, o)
@@ -114,8 +117,13 @@ func gpus(number int) error {
 }
 
 // usableRDMA returns an error where this host has no usable RDMA device, whatever the runtime
-// and the image.
-func usableRDMA() error { return rdma.Unusable(rdma.Host{}.Look().Check(nil, true)) }
+// and the image; or no usable PCI function of an address, whatever the guest's memory.
+func usableRDMA(pci string) error {
+	if pci != "" {
+		return rdma.Unusable(rdma.Host{}.CheckFunction(pci, 0))
+	}
+	return rdma.Unusable(rdma.Host{}.Look().Check(nil, true))
+}
 
 // behind are the settings for speaking by ssh to the hosts of a site.
 func (o Options) behind(s spec.Site, hosts []string) ssh.Settings {
@@ -173,25 +181,36 @@ func hasImage(cache, id string) bool {
 	return err == nil && s.Has(id)
 }
 
-// Runtimes gives every runtime, in the order in which auto prefers them.
-func Runtimes() []driver.Runtime {
+// Runtimes gives every runtime: first those of auto, in its order of preference, then those
+// that are to be asked for.
+func Runtimes() []driver.Runtime { return append(preferred(), lxc.New(command.Options{})) }
+
+// preferred gives the runtimes of which auto takes one.
+func preferred() []driver.Runtime {
 	return []driver.Runtime{
 		rootless.New(rootless.Options{}), podman.New(command.Options{}), docker.New(docker.Options{}),
 		charliecloud.New(command.Options{}), apptainer.New(command.Options{}),
 	}
 }
 
+// Preferred reports whether auto may take the runtime of a name.
+func Preferred(name string) bool {
+	return slices.ContainsFunc(preferred(), func(rt driver.Runtime) bool { return rt.Info().Name == name })
+}
+
 // Runtime chooses a runtime by name; auto takes the first that works here.
 // The reason is for people.
 func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
-	all := Runtimes()
 	if name == "auto" || name == "" {
-		return automatic(ctx, all, verdictDir())
+		return automatic(ctx, preferred(), verdictDir())
 	}
 	if name == rootless.NativeName { // auto never chooses it
 		return rootless.Native(rootless.Options{}), "the study asks for it", nil
 	}
-	for _, rt := range all {
+	if name == rootless.HostName {
+		return rootless.HostPrograms(rootless.Options{}), "the study asks for it", nil
+	}
+	for _, rt := range Runtimes() {
 		if name == rt.Info().Name {
 			return rt, "the job or the site asks for it", nil
 		}
@@ -202,7 +221,7 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 // NodeOptions are what `bee node` is built with.
 func NodeOptions() node.Options {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return node.Options{Runtime: Runtime, Machine: machine, Burst: burstVolume, FreeMemory: vm.FreeMemory, NoRings: qemu.NoRings, Log: log, OpenImages: func(dir string) (node.Images, error) {
+	return node.Options{Runtime: Runtime, Machine: machine, Burst: burstVolume, BurstAfar: burstAfar, FreeMemory: vm.FreeMemory, NoRings: qemu.NoRings, Log: log, OpenImages: func(dir string) (node.Images, error) {
 		s, err := image.Open(dir, log)
 		if err != nil {
 			return nil, err
@@ -240,7 +259,7 @@ func (o Options) binaryFor(arch string) (string, error) {
 }
 
 // Agent is what `bee remote` is built with.
-func Agent() ssh.Agent {
+func Agent() agent.Agent {
 	cache := func() string {
 		if dir := os.Getenv("BEE_CACHE"); filepath.IsAbs(dir) {
 			return dir
@@ -252,7 +271,7 @@ func Agent() ssh.Agent {
 		return filepath.Join(dir, "bee")
 	}
 	clusters := &Clusters{}
-	return ssh.Agent{
+	return agent.Agent{
 		Download: downloadHere,
 		Volumes:  far.Register,
 		Store:    func(dir string) driver.Store { return dirstore.Store(dir) },

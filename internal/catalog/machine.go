@@ -6,11 +6,13 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fabric"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
@@ -38,7 +40,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
 	o := vm.Options{
 		Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, Bare: m.Bare, Emulated: m.VM.Emulated, SocketName: plan.SocketName, Peers: m.Peers, Inputs: m.Inputs, Report: m.Report,
+		Bridge: m.Bridge, Bare: m.Bare, Emulated: m.VM.Emulated, SocketName: plan.SocketName, SoftRDMA: m.SoftRDMA, PCI: m.PCI, Peers: m.Peers, Inputs: m.Inputs, Report: m.Report,
 	}
 	if o.CPU == "" {
 		o.CPU = "max"
@@ -56,6 +58,11 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 			step = max(step, 1<<bits.Len64(uint64(o.Memory))/32)
 		}
 		o.Memory -= o.Memory % step
+	}
+	if m.PCI != "" {
+		if err := rdma.Unusable(rdma.Host{}.CheckFunction(m.PCI, o.Memory)); err != nil {
+			return nil, &core.Error{Kind: core.Unsupported, Op: "pass to a guest the PCI function", Object: m.PCI, Err: err, Remedy: core.Remedy(err)}
+		}
 	}
 	if m.Share == plan.ShareVirtiofs && m.Peers == nil {
 		if o.ShareServer, err = qemu.ChooseShareServer(self, m.Tree); err != nil {

@@ -16,7 +16,7 @@ import (
 // Remote fetches remote inputs and sends remote outputs.
 type Remote struct{}
 
-// Fetch implements control.Remote.
+// Fetch implements runner.Remote.
 func (Remote) Fetch(ctx context.Context, in spec.Input, to string, progress func(done int64)) error {
 	r, _, err := spec.ParseRemote(in.From)
 	if err != nil {
@@ -34,7 +34,7 @@ func fileOf(r spec.Remote, in spec.Input, to string) remote.File {
 	return file
 }
 
-// Away implements control.Remote.
+// Away implements runner.Remote.
 func (Remote) Away(ctx context.Context, in spec.Input, to string) (driver.Download, error) {
 	r, _, err := spec.ParseRemote(in.From)
 	if err != nil {
@@ -47,7 +47,7 @@ func (Remote) Away(ctx context.Context, in spec.Input, to string) (driver.Downlo
 	return driver.Download{URL: file.URL, Name: file.Name, Signed: file.Signed, SHA256: file.SHA256, Tag: file.Tag}, remote.Want(to, file.Tag)
 }
 
-// Arrived implements control.Remote.
+// Arrived implements runner.Remote.
 func (Remote) Arrived(d driver.Download, got driver.Downloaded, to string) error {
 	switch {
 	case d.SHA256 != "": // which the site has compared
@@ -73,7 +73,7 @@ func downloadHere(ctx context.Context, d driver.Download) (driver.Downloaded, er
 	return driver.Downloaded{Size: got.Size, Tag: got.Tag}, err
 }
 
-// Place implements control.Remote.
+// Place implements runner.Remote.
 func (Remote) Place(ctx context.Context, place string, by control.Writer) (control.RemotePlace, error) {
 	r, _, err := spec.ParseRemoteDir(place)
 	if err != nil {
@@ -92,12 +92,12 @@ type remotePlace struct {
 	by remote.Stored
 }
 
-// Send implements control.RemotePlace.
+// Send implements outputs.Place.
 func (p remotePlace) Send(ctx context.Context, name string, file *os.File, replace bool) error {
 	return p.to.Send(ctx, name, file, p.by, replace)
 }
 
-// Uploads implements control.Remote.
+// Uploads implements runner.Remote.
 func (Remote) Uploads(dir string) ([]string, error) {
 	list, err := remote.Uploads(dir)
 	var names []string
@@ -107,5 +107,5 @@ func (Remote) Uploads(dir string) ([]string, error) {
 	return names, err
 }
 
-// AbortUploads implements control.Remote.
+// AbortUploads implements runner.Remote.
 func (Remote) AbortUploads(ctx context.Context, dir string) error { return remote.Abort(ctx, dir) }

@@ -22,11 +22,11 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"ps --limit x", "`bee ps --help`"},
 		{"run -n job.yaml", "`bee run --help`"},
 		{"run --wait 5 job.yaml", "`bee run --help`"},
-		{"status", "Did you mean ps or show?"},
-		{"top", "Did you mean stats?"},
+		{"status", " ps or show?"},
+		{"top", " stats?"},
 		{"sh", "`bee --help`"},
-		{"kill pi", "Did you mean stop?"},
-		{"sbatch job.yaml", "Did you mean run?"},
+		{"kill pi", " stop?"},
+		{"sbatch job.yaml", " run?"},
 		{"help nosuch", "`bee --help`"},
 		{"help image nosuch", "`bee image --help`"},
 		{"image nosuch", "`bee image --help`"},
@@ -41,7 +41,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"vm console pi x", "bee vm console lysozyme 1"},
 		{"vm image build --no-proxy localhost", "--proxy"},
 		{"vm shell pi 1 dmesg", "bee vm shell lysozyme 1 -- dmesg"},
-		{"vm image build --arch mips", "amd64 or arm64"},
+		{"vm image build --arch mips", "arm64"},
 		{"ps pi x", "`bee ps --help`"},
 		{"completion bash x", "`bee completion bash --help`"},
 		{"schema nosuch", "beefile"},
@@ -97,7 +97,7 @@ func TestEveryCommandThatTellsFactsHasJSON(t *testing.T) {
 	without := map[string]string{
 		"bee emulate link": acts, "bee emulate kill": acts, "bee vm bundle": acts, "bee drive": acts, "bee volume mount": acts, "bee volume umount": acts, "bee volume drain": acts, "bee volume forget": acts, "bee volume recover": acts,
 		"bee exec": others, "bee cp": acts, "bee forward": acts, "bee ssh": others, "bee vm shell": others, "bee vm console": others, "bee emulate exec": others, "bee emulate dial": others,
-		"bee convert": file, "bee init": file, "bee schema": file, "bee image save": file, "bee metrics": file, "bee report": file,
+		"bee convert": file, "bee init": file, "bee schema": file, "bee image save": file, "bee report": file,
 		"bee completion bash": file, "bee completion zsh": file, "bee completion fish": file, "bee completion powershell": file,
 	}
 	var visit func(c *cobra.Command)

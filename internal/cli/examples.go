@@ -43,6 +43,7 @@ var examples = map[string]string{
 	"emulate kill":          "bee emulate kill pi lab-1",
 	"emulate link":          "bee emulate link pi lab-1 down",
 	"fabric stats":          "bee fabric stats melt",
+	"rdma stats":            "bee rdma stats exchange",
 	"vm image ls":           "bee vm image ls",
 	"vm image pull":         "bee vm image pull registry.example.org/you/guest:1",
 	"vm image push":         "bee vm image push lab-guest:1 registry.example.org/you/guest:1",

@@ -21,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/setupcmd"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -74,13 +75,14 @@ func goldenLines() map[string][]string {
 			"ps", "ps -a", "ps -q", "ps --limit 1", "ps -a --state failed", "ps -a --json --limit 1", "ps -a --format {{.id}}/{{.state}}/{{.why}}", "ps --format {{.id", "ps --state nosuch", "ps pi", "ps nosuch",
 			"ps --limit x", "ps -q --json",
 		},
-		"bee show": {"show pi", "show md", "show cfd", "show done", "show later", "show --json pi", "show --beefile done", "show", "show a b", "show nosuch", "show two", "show aa", "show --json --beefile done"},
+		"bee compare": {"compare done pi", "compare done done", "compare done", "compare done nosuch"},
+		"bee show":    {"show pi", "show md", "show cfd", "show done", "show later", "show --json pi", "show --beefile done", "show", "show a b", "show nosuch", "show two", "show aa", "show --json --beefile done"},
 		"bee logs": {
 			"logs done", "logs --json done", "logs -f done", "logs --attempt 1 done", "logs --attempt 4 done", "logs --node 0 done", "logs --node 5 done", "logs --controller done", "logs later", "logs cfd", "logs done cfd",
 			"logs --node 0 done cfd", "logs nosuch", "logs",
 		},
 		"bee events":            {"events md", "events", "events nosuch", "events --since x"},
-		"bee wait":              {"wait done", "wait cfd", "wait --json cfd done", "wait --timeout 1s pi", "wait nosuch", "wait"},
+		"bee wait":              {"wait done", "wait cfd", "wait --json cfd done", "wait --timeout 1s pi", "wait nosuch", "wait --ticket run.ticket", "wait --ticket run.ticket pi", "wait"},
 		"bee stats":             {"stats done", "stats later", "stats nosuch"},
 		"bee report":            {"report nosuch", "report"},
 		"bee exec":              {"exec pi", "exec done -- true", "exec later -- true", "exec two -- true", "exec nosuch -- true"},
@@ -94,11 +96,11 @@ func goldenLines() map[string][]string {
 		"bee checkpoint":        {"checkpoint done", "checkpoint later", "checkpoint two", "checkpoint nosuch", "checkpoint"},
 		"bee checkpoint export": {"checkpoint export done out", "checkpoint export nosuch out", "checkpoint export done"},
 		"bee move":              {"move done", "move --site nope pi", "move nosuch", "move"},
-		"bee resume":            {"resume done", "resume pi", "resume two", "resume nosuch", "resume --site nope md", "resume"},
+		"bee resume":            {"resume done", "resume pi", "resume two", "resume nosuch", "resume --site nope md", "resume --ticket run.ticket", "resume"},
 		"bee retry":             {"retry nosuch", "retry done", "retry"},
 		"bee run": {
 			"run -n job.yaml", "run --wait 5 job.yaml", "run nosuch.yaml", "run broken.yaml", "run --json broken.yaml", "run .", "run -n 0 job.yaml", "run --memory lots job.yaml", "run -e =x -e A-B=c job.yaml",
-			"run --site nope job.yaml", "run --pull no job.yaml", "run --time 30 job.yaml", "run job.yaml echo hello", "run --again nosuch", "run --again done job.yaml", "run",
+			"run --site nope job.yaml", "run --pull no job.yaml", "run --time 30 job.yaml", "run job.yaml echo hello", "run --again nosuch", "run --again done job.yaml", "run --ticket run.ticket job.yaml", "run -d --ticket run.ticket job.yaml", "run",
 		},
 		"bee plan":            {"plan job.yaml", "plan --json job.yaml", "plan nosuch.yaml", "plan broken.yaml", "plan"},
 		"bee check":           {"check job.yaml", "check forgetful.yaml", "check broken.yaml", "check --json broken.yaml", "check sites.yaml", "check nosuch.yaml", "check .", "check"},
@@ -107,7 +109,7 @@ func goldenLines() map[string][]string {
 		"bee init":            {"init", "init", "init --from run.sbatch -o sbatch.yaml", "init --from nosuch -o other.yaml", "init --sites", "init x"},
 		"bee doctor":          {"doctor x"},
 		"bee info":            {"info", "info x"},
-		"bee metrics":         {"metrics", "metrics x"},
+		"bee metrics":         {"metrics", "metrics x", "metrics --json"},
 		"bee version":         {"version", "version x"},
 		"bee completion":      {"completion nosuch"},
 		"bee completion bash": {"completion bash x"},
@@ -115,7 +117,7 @@ func goldenLines() map[string][]string {
 		"bee bench":           {"bench nosuch"},
 		"bee bench check":     {"bench check bench/good.yaml", "bench check bench/broken.yaml", "bench check --json bench/broken.yaml", "bench check nosuch.yaml", "bench check"},
 		"bee bench ls":        {"bench ls", "bench ls x"},
-		"bee bench show":      {"bench show nosuch", "bench show"},
+		"bee bench show":      {"bench show bench/good.yaml", "bench show --yaml bench/good.yaml", "bench show nosuch", "bench show"},
 		"bee bench plan":      {"bench plan bench/broken.yaml", "bench plan nosuch"},
 		"bee bench run":       {"bench run bench/broken.yaml", "bench run nosuch"},
 		"bee bench resume":    {"bench resume nosuch", "bench resume"},
@@ -239,7 +241,7 @@ func goldenDesk(t *testing.T, home string) *desk {
 		Why: "it is free", Hosts: []core.Host{{Name: "n2"}, {Name: "n3"}}, Runtime: "podman", Span: time.Hour, Margin: 90 * time.Second, MarginWhy: "as the last checkpoint took 30.0s",
 		Phases: map[core.Phase]time.Duration{core.PhaseAcquire: 2 * time.Second, core.PhaseImage: 40 * time.Second},
 	}
-	whole := runrecords.Succeeded(t, runrecords.PiBeefile, func(s *control.Submission) { s.Sites = []spec.Site{{Name: "lab", Provider: "local"}} })
+	whole := runrecords.Succeeded(t, runrecords.PiBeefile, func(s *submission.Submission) { s.Sites = []spec.Site{{Name: "lab", Provider: "local"}} })
 	runs := []state.Run{
 		{ID: "aaaa1111", Name: "pi", State: state.Running, Submission: whole.Submission, Image: "sha256:0123"},
 		{ID: "bbbb1111", Name: "md", State: state.Suspended, Suspended: state.ReasonNoSite, Message: "no site can take the run now: cluster: maintenance", Remedy: "Add a site, or resume it later."},

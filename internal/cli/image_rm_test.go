@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/image/build"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -27,7 +27,7 @@ func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {
 		}
 		ids[name] = strings.TrimSpace(d.out.String())
 	}
-	raw, err := json.Marshal(control.Submission{Version: 1, Job: spec.Job{VM: &spec.VM{Image: guest}}})
+	raw, err := json.Marshal(submission.Submission{Version: 1, Job: spec.Job{VM: &spec.VM{Image: guest}}})
 	if err != nil {
 		t.Fatal(err)
 	}

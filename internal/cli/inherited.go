@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepInherited keeps the files that a shell had open when it started this
-// process from those that we start: one in the background would hold them, and
-// the locks on them, for as long as a run takes.
+// keepInherited closes the files that a shell had open when it started this process in all
+// programs that this process starts. One in the background would keep them open, and the
+// locks on them, for as long as a run takes.
 func keepInherited() {
 	if unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC) == nil {
 		return

@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestMain keeps a background controller that a command starts from running the
@@ -188,7 +189,7 @@ func TestStopAndRemoveWhatIsMeantOnly(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		kind core.Kind // 0: it works
-		says string    // all that it prints; of an error, the runs that it names
+		says string    // of an error, the runs that it names
 		left string
 	}{
 		{"stop ''", core.Invalid, "", all},
@@ -212,13 +213,13 @@ func TestStopAndRemoveWhatIsMeantOnly(t *testing.T) {
 		{"exec two -- true", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
 		{"logs -f two", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
 		{"resume two", core.Invalid, "eeee1111 (suspended), dddd1111 (suspended)", all},
-		{"stop pi", 0, "bee: run aaaa1111: stopped\n", "aaaa1111+ bbbb1111 cccc1111 dddd1111 eeee1111"},
-		{"stop md", 0, "bee: run cccc1111 is over already (failed)\n", all},
+		{"stop pi", 0, "", "aaaa1111+ bbbb1111 cccc1111 dddd1111 eeee1111"},
+		{"stop md", 0, "", all},
 		{"stop --all --no-wait", 0, "", "aaaa1111+ bbbb1111 cccc1111 dddd1111+ eeee1111+"},
-		{"rm cccc md", 0, "cccc1111\n", "aaaa1111 bbbb1111 dddd1111 eeee1111"},
-		{"rm -f eeee", 0, "eeee1111\nbee: run eeee1111: stopped\n", "aaaa1111 bbbb1111 cccc1111 dddd1111"},
-		{"rm --finished", 0, "cccc1111\nbbbb1111\n", "aaaa1111 dddd1111 eeee1111"},
-		{"rm -f --finished", 0, "cccc1111\nbbbb1111\n", "aaaa1111 dddd1111 eeee1111"},
+		{"rm cccc md", 0, "", "aaaa1111 bbbb1111 dddd1111 eeee1111"},
+		{"rm -f eeee", 0, "", "aaaa1111 bbbb1111 cccc1111 dddd1111"},
+		{"rm --finished", 0, "", "aaaa1111 dddd1111 eeee1111"},
+		{"rm -f --finished", 0, "", "aaaa1111 dddd1111 eeee1111"},
 	} {
 		t.Run(c.line, func(t *testing.T) {
 			d := newDesk(t, runs...)
@@ -229,9 +230,10 @@ func TestStopAndRemoveWhatIsMeantOnly(t *testing.T) {
 			}
 			err := d.bee(args...)
 			if c.kind == 0 {
-				if printed := d.out.String() + d.err.String(); err != nil || printed != c.says {
-					t.Errorf("got %q, %v; want %q", printed, err, c.says)
+				if err != nil {
+					t.Error(err)
 				}
+				testkit.Wording(t, "printed", d.out.String()+d.err.String())
 			} else if !core.IsKind(err, c.kind) || core.Remedy(err) == "" || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("got %v; want kind %v, %q and a remedy", err, c.kind, c.says)
 			}

@@ -98,17 +98,20 @@ A Beefile describes the job, a sites file your machines:
 	records := recordcmd.New(a.Workspace)
 	setup := setupcmd.New(a.Workspace)
 	images := imagecmd.New(a.Workspace)
-	running := runcmd.New(a.Workspace, func(ctx context.Context, s *workspace.Session, run string) error {
-		return records.TaskOutput(ctx, s, run, recordcmd.LogsOptions{Node: -1, Follow: true})
+	running := runcmd.New(a.Workspace, runcmd.Records{
+		Follow: func(ctx context.Context, s *workspace.Session, run string) error {
+			return records.TaskOutput(ctx, s, run, recordcmd.LogsOptions{Node: -1, Follow: true})
+		},
+		Results: records.WriteResults,
 	})
 	resuming := runcmd.NewResume(a.Workspace)
 	stopping := stopcmd.New(a.Workspace, showRun)
 	vm := newVMCommand(images.VMBuildCommand(), images.VMBundleCommand(), images.VMImageCommand(), nodes.VMShellCommand(), nodes.VMConsoleCommand(),
 		nodes.VMSnapshotCommand(), running.VMRestoreCommand())
-	group("runs", running.RunCommand(), running.RetryCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
+	group("runs", running.RunCommand(), running.RetryCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.CompareCommand(), records.WebCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
 		stopping.StopCommand(), records.WaitCommand(), records.EventsCommand(), resuming.CheckpointCommand(), resuming.MoveCommand(), running.PlanCommand(), resuming.ResumeCommand(), stopping.SuperviseCommand(), stopping.RmCommand(), stopping.SweepCommand())
 	group("files", setup.InitCommand(), running.CheckCommand(), setup.ConvertCommand(), setup.SchemaCommand(), benchcmd.New(a.Workspace).Command(), volumes.BurstCommand(), images.Command(), volumes.DataCommand(), volumes.VolumeCommand())
-	group("machine", setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.EmulateCommand())
+	group("machine", setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.RDMACommand(), nodes.EmulateCommand())
 	root.AddCommand(stopping.DriveCommand(), setup.VersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	root.SetHelpCommand(usage.NewHelpCommand(root))

@@ -44,7 +44,7 @@ func TestShowSaysEachThingOnce(t *testing.T) {
 // TestShowTellsHowFarMachinesAre, as long as the attempt is not over.
 func TestShowTellsHowFarMachinesAre(t *testing.T) {
 	d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Running})
-	const far = "starting virtual machines: 1 of 2 ready"
+	const far = "1 of 2 are up"
 	at := state.Attempt{Run: "aaaa1111", N: 1, Site: "rack", Started: time.Now(), Record: state.Record{Starting: far}}
 	for want, ended := range []time.Time{1: {}, 0: time.Now()} {
 		at.Ended = ended

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -127,7 +128,7 @@ func TestResumeInAnAllocation(t *testing.T) {
 	for allocation, want := range map[string]string{"8": "cluster 8, rack", "": "rack, cluster"} {
 		t.Run("allocation "+allocation, func(t *testing.T) {
 			t.Setenv("SLURM_JOB_ID", allocation)
-			submission, err := json.Marshal(control.Submission{
+			raw, err := json.Marshal(submission.Submission{
 				Version: 1,
 				Job:     spec.Job{Sites: []string{"rack", "cluster"}}, SitesFile: file,
 				Sites: []spec.Site{{Name: "rack", Provider: "local"}, {Name: "cluster", Provider: "slurm", Slurm: &spec.Slurm{Job: "7"}}},
@@ -135,7 +136,7 @@ func TestResumeInAnAllocation(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Submission: submission})
+			d := newDesk(t, state.Run{ID: "aaaa1111", Name: "pi", State: state.Suspended, Submission: raw})
 			other, err := d.store.Locks().Acquire("aaaa1111")
 			if err != nil {
 				t.Fatal(err)
@@ -152,12 +153,12 @@ func TestResumeInAnAllocation(t *testing.T) {
 			})
 			run, err := d.store.Run(t.Context(), "aaaa1111")
 			if err == nil {
-				run, err = (&control.Controller{Store: d.store}).ApplyResume(t.Context(), run)
+				run, err = (&control.Controller{Runner: control.Runner{Store: d.store}}).ApplyResume(t.Context(), run)
 			}
 			if err := errors.Join(err, <-resumed); err != nil {
 				t.Fatal(err)
 			}
-			sub, err := control.SubmissionOf(run)
+			sub, err := submission.Of(run)
 			if err != nil {
 				t.Fatal(err)
 			}

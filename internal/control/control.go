@@ -1,102 +1,24 @@
-// Package control carries runs out: it uses a run's sites in order, acquires a lease, sends
-// image and inputs there, starts the nodes, watches them, collects the outputs and releases
-// the lease. It continues what another controller left when that died.
+// Package control is what commands call: it looks at runs and sites, dials nodes, keeps hosts
+// for several runs, takes runs over from other installations and saves virtual machines.
 //
-// It knows drivers by their interfaces only, and nothing of terminals.
+// Package runner below it carries runs out, submission has their records, and request what
+// users ask of them. None of these knows a driver but by its interface, or a terminal.
 package control
 
 import (
 	"context"
-	"log/slog"
 	"net"
-	"time"
 
-	machinery "github.com/bee-hpc/bee/internal/control/attempt"
+	"github.com/bee-hpc/bee/internal/control/gc"
 	"github.com/bee-hpc/bee/internal/control/headlink"
-	"github.com/bee-hpc/bee/internal/control/inputs"
 	"github.com/bee-hpc/bee/internal/control/launch"
 	"github.com/bee-hpc/bee/internal/control/outputs"
+	"github.com/bee-hpc/bee/internal/control/request"
+	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/control/runner"
 	"github.com/bee-hpc/bee/internal/control/transfer"
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/input"
-	protocol "github.com/bee-hpc/bee/internal/plan"
-	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/state"
-	"github.com/bee-hpc/bee/internal/tasklog"
 )
-
-// Controller carries out the runs of one state directory.
-type Controller struct {
-	Store *state.Store
-	// Provider makes the provider of a site.
-	Provider func(spec.Site) (driver.Provider, error)
-	// OpenStore opens the store that a `store:` names.
-	OpenStore func(store string) (driver.Store, error)
-	// Remote fetches remote inputs.
-	Remote Remote
-	// LocalStore opens the checkpoints in a directory of this machine, and calls between
-	// after each thing that it writes.
-	LocalStore func(dir string, between func()) driver.Checkpoints
-	// Images gets and sends images.
-	Images Images
-	// Secure makes sure that at the other end of a connection that Lease.Dial gave is the
-	// node of that rank, as one that has the attempt's key: see SecureByKey.
-	Secure func(ctx context.Context, conn net.Conn, key []byte, rank int) (net.Conn, error)
-	// Connect speaks with a head over such a connection.
-	Connect func(net.Conn) (Head, error)
-	// Binary is the path of the bee binary on this machine.
-	Binary string
-	// Digest is that of the binary, as in state.Binaries; "": not known.
-	Digest string
-	Log    *slog.Logger
-	// Report receives the events, for people; it must not block for long.
-	Report func(protocol.Event)
-	// Output gets the task's output as it comes, or is nil.
-	Output func(tasklog.Frame) error
-	// Input is what the commands of runs with Submission.Input read; nil: it was passed to
-	// another controller, and what that has not passed on is lost.
-	Input *input.Input
-	// Routes are those between machines, for all controllers of this process.
-	Routes *transfer.Routes
-	// between, if set, is called between things that are written one after the
-	// other: tests die there.
-	between func()
-	// reached, if set, gets the pairs of a state and an event that occur.
-	reached func(s state.AttemptState, autostart state.Autostart, e machinery.Event)
-	// clock, if set, is the machine's clock that nobody sets.
-	clock func() state.Moment
-	// requestLook, if set, is in place of that constant and declaredLostLook: tests wait for days.
-	requestLook time.Duration
-	// reuseFrom, if set, is in place of that constant: tests have small volumes.
-	reuseFrom int64
-	// maxMoves, if set, is in place of that constant: tests make few attempts.
-	maxMoves int
-}
-
-func (c *Controller) pause() {
-	if c.between != nil {
-		c.between()
-	}
-}
-
-// Images is what control needs of the image cache.
-type Images interface {
-	launch.Images
-	// Has reports whether the cache has an image.
-	Has(id string) bool
-	inputs.Images
-}
-
-// Remote is what control needs to reach files that are neither here nor on a site.
-type Remote interface {
-	inputs.Source
-	outputs.Places
-	// Uploads names the objects of which parts were sent, and no more, as is noted in a
-	// directory; AbortUploads removes the parts, and the notes.
-	Uploads(dir string) ([]string, error)
-	AbortUploads(ctx context.Context, dir string) error
-}
 
 // RemotePlace is a place of outputs that is neither here nor on a site, and Writer who stores
 // outputs there.
@@ -104,6 +26,12 @@ type (
 	RemotePlace = outputs.Place
 	Writer      = outputs.Writer
 )
+
+// Runner has what a controller uses.
+type Runner = runner.Runner
+
+// Routes is what is known of how machines reach each other. The zero value is ready for use.
+type Routes = transfer.Routes
 
 // Head is a connection to the head of an attempt.
 type Head = headlink.Head
@@ -116,35 +44,18 @@ func SecureByKey(ctx context.Context, conn net.Conn, key []byte, rank int) (net.
 // Starter executes the launch spec of an attempt on its own hosts, in the controller's stead.
 func Starter(connect func(net.Conn) (Head, error)) driver.Starter { return launch.Starter(connect) }
 
-// Times that no user sets.
-const (
-	releaseTimeout = 60 * time.Second
-	// releaseTries: what is just ending may still write where we remove.
-	releaseTries = 3
-	// releaseLimit bounds these tries before the run continues on another site.
-	releaseLimit = 2 * time.Minute
+// Controller carries out the runs of one state directory, and what users ask of them.
+type Controller struct{ Runner }
+
+// Requests records what users ask of runs.
+func (c *Controller) Requests() request.Requests { return request.Requests{Store: c.Store} }
+
+// What Garbage removes and reports.
+type (
+	Leaving  = gc.Leaving
+	Sweeping = gc.Sweeping
+	Swept    = gc.Swept
 )
 
-// Progress returns a function that reports how far something of a phase is: of what, how
-// much is done, and of how much in all, 0 where that is not known.
-func (c *Controller) Progress(p core.Phase) func(what string, done, total int64) {
-	return func(what string, done, total int64) {
-		c.Report(protocol.Event{Time: time.Now(), Phase: p, Rank: -1, Message: what, Done: done, Total: total})
-	}
-}
-
-// toward returns a function that reports how much of something is done, of total bytes; 0:
-// not known.
-func (c *Controller) toward(p core.Phase, what string, total int64) func(done int64) {
-	return func(done int64) {
-		of := total
-		if done > of { // a part has travelled twice
-			of = 0
-		}
-		c.Progress(p)(what, done, of)
-	}
-}
-
-func (c *Controller) say(phase core.Phase, message string) {
-	c.Report(protocol.Event{Time: time.Now(), Phase: phase, Rank: -1, Message: message})
-}
+// Checkpoint is one of a run, for people.
+type Checkpoint = retention.Checkpoint

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/candidate"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -33,6 +34,7 @@ type Held struct {
 // Pauses of a hold. A site releases hosts that nobody seems to use, which takes minutes.
 const (
 	heldBeat    = 2 * time.Minute
+	heldRelease = time.Minute
 	heldLook    = 200 * time.Millisecond
 	heldLookMax = 5 * time.Second
 	heldFile    = "held"
@@ -59,9 +61,9 @@ func (o Holds) Acquire(ctx context.Context, site spec.Site, r driver.Request, re
 		err = h.await(ctx, report)
 	}
 	if err != nil {
-		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
+		undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), heldRelease)
 		defer cancel()
-		return nil, errors.Join(err, driver.ReleaseOwned(undo, p, h.Owner), h.forget())
+		return nil, errors.Join(err, driver.ReleaseOwned(undo, p, h.Owner, h.Owner.User), h.forget())
 	}
 	h.keep(o.c.Log)
 	return h, nil
@@ -95,7 +97,7 @@ func (o Holds) Recover(ctx context.Context, site spec.Site, id string) (*Held, e
 		err = h.await(ctx, func(string) {})
 	}
 	if err != nil {
-		return nil, errors.Join(err, driver.ReleaseOwned(ctx, p, h.Owner), h.forget())
+		return nil, errors.Join(err, driver.ReleaseOwned(ctx, p, h.Owner, h.Owner.User), h.forget())
 	}
 	h.keep(o.c.Log)
 	return h, nil
@@ -123,7 +125,7 @@ func (h *Held) await(ctx context.Context, report func(reason string)) error {
 	}
 	pause := fsutil.Backoff{First: heldLook, Longest: heldLookMax}
 	for last := ""; ; {
-		w, err := ready(ctx, q)
+		w, err := candidate.Ready(ctx, q)
 		switch {
 		case err != nil && !core.IsKind(err, core.Transient):
 			return err

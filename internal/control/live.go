@@ -6,6 +6,8 @@ import (
 	"net"
 
 	"github.com/bee-hpc/bee/internal/control/launch"
+	"github.com/bee-hpc/bee/internal/control/request"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -15,7 +17,7 @@ import (
 // Live gives the lease of a run's present attempt, for looking in from
 // outside its controller. NotFound when the run holds no hosts now.
 func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, state.Attempt, error) {
-	none := noHosts(run)
+	none := request.NoHosts(run)
 	attempts, err := c.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return nil, state.Attempt{}, err
@@ -27,11 +29,11 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 	if last.Lease == nil || last.Released() {
 		return nil, last, none
 	}
-	sub, err := SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return nil, last, err
 	}
-	site, err := sub.site(last.Site)
+	site, err := sub.Site(last.Site)
 	if err != nil {
 		return nil, last, err
 	}
@@ -41,23 +43,6 @@ func (c *Controller) Live(ctx context.Context, run state.Run) (driver.Lease, sta
 	}
 	lease, err := provider.Recover(ctx, *last.Lease)
 	return lease, last, err
-}
-
-// noHosts is the error of a run that has no hosts to look into; its remedy names what to
-// look at.
-func noHosts(run state.Run) error {
-	e := &core.Error{
-		Kind: core.NotFound, Op: "reach run", Object: run.ID, Err: errors.New("it holds no hosts now"),
-		Remedy: "`bee show " + run.ID + "` shows what it waits for, `bee logs -f " + run.ID + "` follows it once it runs, and `bee resume --site NAME " + run.ID + "` sends it to another site.",
-	}
-	switch {
-	case run.State.Final():
-		e.Err = errors.New("it is over (" + string(run.State) + ")")
-		e.Remedy = "`bee logs " + run.ID + "` shows what it has printed, and `bee show " + run.ID + "` how it ended."
-	case run.State == state.Suspended:
-		e.Err, e.Remedy = errors.New("it is suspended"), "`bee resume "+run.ID+"` continues it from its checkpoint."
-	}
-	return e
 }
 
 // dialled is a connection to a node, for which alone its lease was recovered.
@@ -109,9 +94,9 @@ func (c *Controller) dialPresent(ctx context.Context, run state.Run, rank int) (
 
 func dialNode(ctx context.Context, run state.Run, lease driver.Lease, rank int) (net.Conn, error) {
 	if given := lease.Hosts(); len(given) == 0 || given[0].Name == "" { // it waits in a queue
-		return nil, noHosts(run)
+		return nil, request.NoHosts(run)
 	}
-	sub, err := SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/control/controltest"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -13,8 +14,8 @@ import (
 // are still to come.
 func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 	w := newWorld(t, "a")
-	aloneSite(w, time.Hour, always)
-	queued := w.submit(t)
+	controltest.StartsAlone(w.sites["a"], time.Hour, controltest.Always)
+	queued := w.submitJob(t, controltest.Movable())
 	for _, c := range []struct {
 		name   string
 		state  state.RunState
@@ -30,7 +31,7 @@ func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 			run := queued
 			run.State = c.state
 			o := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
-			w.sites["a"].held[o] = true
+			w.sites["a"].Held[o] = true
 			at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), State: map[bool]state.AttemptState{true: state.InQueue, false: state.Closed}[c.leased], Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
 			if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
 				t.Fatal(err)
@@ -46,12 +47,12 @@ func TestARunWithoutHostsSaysWhatToDo(t *testing.T) {
 // TestANodeThatDoesNotListenIsNotThereYet: its hosts are held, but nothing was started on
 // them, or not when its record was read, which has no key.
 func TestANodeThatDoesNotListenIsNotThereYet(t *testing.T) {
-	for name, head := range map[string]*fakeHead{"nothing was started": nil, "started meanwhile": succeeding()} {
+	for name, head := range map[string]*controltest.Head{"nothing was started": nil, "started meanwhile": controltest.Succeeding()} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, "a")
-			run := w.submit(t)
+			run := w.submitJob(t, controltest.Movable())
 			o := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
-			w.sites["a"].held[o], w.sites["a"].head = true, head
+			w.sites["a"].Held[o], w.sites["a"].Head = true, head
 			at := state.Attempt{Run: run.ID, N: 1, Site: "a", Started: time.Now(), Lease: &core.Handle{Driver: "fake", Version: 1, Owner: o, Data: []byte("{}")}}
 			if err := w.Store.PutAttempt(t.Context(), at, false); err != nil {
 				t.Fatal(err)

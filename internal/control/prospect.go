@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control/placement"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -49,27 +51,40 @@ type Prospect struct {
 	NoticeSeconds float64 `json:"notice_seconds,omitempty"`
 	// PreemptedSeconds is the same where it does so as other jobs come first.
 	PreemptedSeconds float64 `json:"preempted_seconds,omitempty"`
+	// SpotLosses is how many attempts on spot machines are lost in a row without progress until the next one uses
+	// machines on demand; 0: none does.
+	SpotLosses int `json:"spot_losses,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
 	// CostPerSlot is the same of a whole slot. Rented machines also cost before it, and until they are released.
 	CostPerSlot float64 `json:"cost_per_slot,omitempty"`
+	// Currency is that of both; "": that of the sites file.
+	Currency string `json:"currency,omitempty"`
+	// PriceSource is where the price comes from, and PriceAsked when the cloud was asked; zero: the price is the user's.
+	PriceSource driver.PriceSource `json:"price_source,omitempty"`
+	PriceAsked  time.Time          `json:"price_asked,omitzero"`
+	// NoPrice is why a price is not known that the site has.
+	NoPrice string `json:"no_price,omitempty"`
 }
 
 // Prospects asks every site what it would do with a job, in the order in which
 // a run would try them. It changes nothing.
-func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
-	sub.Sites = sub.within()
-	starts := forecasts{c, sub, "plan"}.all(ctx)
-	list := make([]Prospect, 0, len(sub.Sites))
-	for _, i := range sub.order(starts) {
-		site, f := sub.Sites[i], starts[i]
+func (c *Controller) Prospects(ctx context.Context, sub submission.Submission) []Prospect {
+	sub.Sites = sub.BoundedSites()
+	starts := c.Forecasts(ctx, &sub, "plan")
+	list, sites := make([]Prospect, 0, len(sub.Sites)), sub.Priced(starts)
+	for _, i := range sub.Order(starts) {
+		site, f := sites[i], starts[i]
 		p := Prospect{
-			Site: site.Name, Provider: site.Provider, Summary: f.Info.Summary, Usable: f.Err == nil, Start: f.At, StartReason: f.Why, Slots: f.Facts.Slots, Attended: attended(&sub.Job, f.Info),
-			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price * float64(sub.Job.Hosts()),
+			Site: site.Name, Provider: site.Provider, Summary: f.Info.Summary, Start: f.At, StartReason: f.Why, Slots: f.Facts.Slots, Attended: attended(&sub.Job, f.Info),
+			WaitSeconds: site.Wait.Seconds(), CostPerHour: site.Price.Amount * float64(sub.Job.Hosts()), Currency: site.Price.Currency,
 		}
-		if f.Err != nil {
+		p.price(site, f.Facts)
+		site, err := placement.Afford(site, &sub.Job, 0, f.Info.Billing)
+		if f.Err = cmp.Or(f.Err, err); f.Err != nil {
 			p.Reason, p.Remedy = f.Err.Error(), core.Remedy(f.Err)
 		}
+		p.Usable = f.Err == nil
 		if slot := placement.SlotTime(site, f.Facts); slot > 0 {
 			m := placement.FirstMargin(&sub.Job)
 			p.NoCheckpoint = sub.Job.Checkpoint == nil
@@ -77,9 +92,24 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 			p.CostPerSlot = p.CostPerHour * slot.Hours()
 		}
 		p.NoticeSeconds, p.PreemptedSeconds = placement.ShortNotice(&sub.Job, f.Facts.Notice).Seconds(), placement.ShortNotice(&sub.Job, f.Facts.Preempted).Seconds()
+		if sub.Job.Interruptible() && site.SpotWithOnDemand() {
+			p.SpotLosses = placement.MostSpotLosses
+		}
 		list = append(list, p)
 	}
 	return list
+}
+
+// price sets where the price of a site comes from.
+func (p *Prospect) price(site spec.Site, f driver.Facts) {
+	switch {
+	case !site.AsksPrice() && site.Price.Amount > 0:
+		p.PriceSource = driver.PriceOfUser
+	case site.AsksPrice() && f.Price != nil:
+		p.PriceSource, p.PriceAsked = f.Price.Source, f.Price.Asked
+	case site.AsksPrice():
+		p.NoPrice = f.NoPrice
+	}
 }
 
 // attended reports whether a site that could start runs by itself cannot do so with the
@@ -87,7 +117,7 @@ func (c *Controller) Prospects(ctx context.Context, sub Submission) []Prospect {
 func attended(job *spec.Job, info driver.Info) bool { return info.Unattended && len(job.Secrets) > 0 }
 
 // Attended returns the sites of which that is so.
-func (c *Controller) Attended(sub *Submission) (sites []spec.Site) {
+func (c *Controller) Attended(sub *submission.Submission) (sites []spec.Site) {
 	for _, site := range sub.Sites {
 		if p, err := c.Provider(site); err == nil && attended(&sub.Job, p.Info()) { // an error of a site is reported when it is tried
 			sites = append(sites, site)

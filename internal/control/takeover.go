@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -63,14 +64,7 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		}
 	}
 	sub.Job.Store, sub.StoreName, sub.SitesFile = "", name, "" // that was another machine's
-	if err := placesFree(ctx, c.Store, opTakeOver, &sub, run.ID); err != nil {
-		return run, err
-	}
-	reaches := sub.Job.Reaches(f.Dir)
-	if err := f.Allow(reaches); err != nil {
-		return run, err
-	}
-	if err := sub.Confine(f.Dir, reaches); err != nil {
+	if err := c.allowed(ctx, opTakeOver, run.ID, &sub, f); err != nil {
 		return run, err
 	}
 	sub.Job.Store = store
@@ -81,13 +75,26 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		return run, err
 	}
 	run.Message = "taken over from " + store
-	d := control(c, run, sub)
-	d.checkpoints().Use(place)
-	made, err := c.enter(ctx, d, attempts, list)
+	kept := c.Kept().Of(&run, sub.Job.Store, sub.StoreName)
+	kept.Use(place)
+	made, err := c.enter(ctx, run, &sub, kept, attempts, list)
 	if err != nil {
 		return run, errors.Join(err, made.remove(), c.Store.RemoveRun(context.WithoutCancel(ctx), run.ID))
 	}
 	return run, nil
+}
+
+// allowed confines the job of another installation's record to the directory of f, unless the user
+// allows what leaves that. Busy: a run that is not over may write the same outputs.
+func (c *Controller) allowed(ctx context.Context, op, run string, sub *submission.Submission, f Foreign) error {
+	if err := submission.PlacesFree(ctx, c.Store, op, sub, run); err != nil {
+		return err
+	}
+	reaches := sub.Job.Reaches(f.Dir)
+	if err := f.Allow(reaches); err != nil {
+		return err
+	}
+	return sub.Confine(f.Dir, reaches)
 }
 
 // madeDir is a directory that this process has made, and that nothing else may be
@@ -121,15 +128,15 @@ const mostLeft = 20
 // enter records a run that is adopted, here and then in its store, which makes
 // it this installation's. Its directory comes after the attempts: with it, each change
 // writes all of them once more beside its files.
-func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.Attempt, list []driver.Checkpoint) (made madeDir, err error) {
-	if _, err := c.Store.Write(ctx, state.Change{Run: &d.run, Admit: d.sub.admits(opTakeOver, d.run.ID)}); err != nil {
+func (c *Controller) enter(ctx context.Context, run state.Run, sub *submission.Submission, kept *retention.Checkpoints, attempts []state.Attempt, list []driver.Checkpoint) (made madeDir, err error) {
+	if _, err := c.Store.Write(ctx, state.Change{Run: &run, Admit: sub.Admits(opTakeOver, run.ID)}); err != nil {
 		return "", err
 	}
 	left := 0
 	for _, a := range attempts {
 		if !a.Released() {
 			if left++; left <= mostLeft {
-				d.recordOf(ctx, a.N, leftByOther(a))
+				c.Record(ctx, run.ID, a.N, leftByOther(a))
 			}
 		}
 		// What it may still hold somewhere is not ours to release.
@@ -145,30 +152,30 @@ func (c *Controller) enter(ctx context.Context, d *controlled, attempts []state.
 		}
 	}
 	if more := left - mostLeft; more > 0 {
-		d.record(ctx, event.ForeignAttempts{Count: more})
+		c.Record(ctx, run.ID, 0, event.ForeignAttempts{Count: more})
 	}
-	if made, err = makeRunDir(c.Store, d.run.ID); err != nil {
+	if made, err = makeRunDir(c.Store, run.ID); err != nil {
 		return "", err
 	}
-	if len(d.sub.Job.Notify) > 0 {
-		if err := notify.Prepare(c.Store, d.run.ID); err != nil {
+	if len(sub.Job.Notify) > 0 {
+		if err := notify.Prepare(c.Store, run.ID); err != nil {
 			return made, err
 		}
 	}
-	if err := c.Store.PutRun(ctx, d.run); err != nil {
+	if err := c.Store.PutRun(ctx, run); err != nil {
 		return made, err
 	}
-	if err := d.checkpoints().Believe(list); err != nil {
+	if err := kept.Believe(list); err != nil {
 		return made, err
 	}
-	if err := d.checkpoints().Remember(list); err != nil {
+	if err := kept.Remember(list); err != nil {
 		return made, err
 	}
-	store, err := d.checkpoints().Store()
+	store, err := kept.Store()
 	if err != nil {
 		return made, err
 	}
-	return made, d.checkpoints().Note(ctx, store)
+	return made, kept.Note(ctx, store)
 }
 
 // leftByOther is the event of an attempt that another installation has made, and had not
@@ -180,3 +187,6 @@ func leftByOther(a state.Attempt) event.ForeignAttempt {
 	}
 	return f
 }
+
+// opTakeOver is the operation of TakeOver in its errors.
+const opTakeOver = "take over run"

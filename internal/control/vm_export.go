@@ -7,13 +7,12 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 
-	"github.com/bee-hpc/bee/internal/control/headlink"
-	"github.com/bee-hpc/bee/internal/control/launch"
+	"github.com/bee-hpc/bee/internal/control/checkpoint"
 	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
@@ -23,62 +22,8 @@ import (
 	"github.com/bee-hpc/bee/internal/store"
 )
 
-// readSaved reads what a checkpoint, which has been brought to the head, says of
-// its virtual machines.
-func (st *staging) readSaved(ctx context.Context, k driver.Checkpoint, remote string) (*protocol.Saved, error) {
-	var dir string
-	if st.rec.of.sub.Job.Store == "" {
-		dir = k.Dir
-	} else {
-		dir = st.rec.of.c.Store.RunDir(st.rec.of.run.ID)
-		t := driver.Transfer{Remote: path.Join(remote, protocol.SavedFile), Local: filepath.Join(dir, protocol.SavedFile)}
-		if err := headlink.FetchFile(ctx, st.at.lease, t, mostSaved); err != nil {
-			return nil, st.at.headFiles().Invalid(err)
-		}
-	}
-	s, err := parseSaved(dir)
-	if err == nil && s.Nodes != len(st.at.lease.Hosts()) {
-		err = fmt.Errorf("it has %d virtual machines, and there are %d hosts", s.Nodes, len(st.at.lease.Hosts()))
-	}
-	if err != nil {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read checkpoint of run", Object: st.rec.of.run.ID, Err: err}
-	}
-	return s, nil
-}
-
-// mostSaved is the largest file that says something of saved machines, in bytes.
-const mostSaved = 16 << 20
-
-// parseSaved reads, in a directory, what a site has written of saved machines.
-func parseSaved(dir string) (*protocol.Saved, error) {
-	s := &protocol.Saved{}
-	raw, err := fsutil.ReadFile(dir, protocol.SavedFile, mostSaved)
-	if err == nil {
-		err = core.DecodeJSON(raw, s)
-	}
-	return s, err
-}
-
-// savedImage is the image of the run's saved machines, where the cache has it:
-// what the Beefile names may mean another one by now, or be gone.
-func (d *drive) savedImage(ctx context.Context) (core.Image, bool) {
-	if !d.sub.Job.SavesVM() {
-		return core.Image{}, false
-	}
-	dir := d.c.Store.RunDir(d.run.ID) // of the one that was brought from a store last
-	if d.sub.Job.Store == "" {
-		list, err := d.c.kept().OpenDir(d.c.kept().Dir(d.run.ID)).List(ctx)
-		if err != nil || len(list) == 0 {
-			return core.Image{}, false
-		}
-		dir = list[len(list)-1].Dir
-	}
-	s, err := parseSaved(dir)
-	if err != nil {
-		return core.Image{}, false
-	}
-	return s.Image, d.c.Images.Has(s.Image.ID)
-}
+// opRestore is the operation of Import in its errors.
+const opRestore = "bring up virtual machines of"
 
 // exportName is the file that names the run of a directory of saved machines; the
 // checkpoints are beside it.
@@ -86,8 +31,8 @@ const exportName = "run.json"
 
 // export is that file.
 type export struct {
-	Run        string     `json:"run"`
-	Submission Submission `json:"submission"`
+	Run        string                `json:"run"`
+	Submission submission.Submission `json:"submission"`
 	// Restored are the runs that were made of it, by any installation.
 	Restored []string `json:"restored,omitempty"`
 }
@@ -109,7 +54,7 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 		return Checkpoint{}, err
 	}
 	lease.Disconnect()
-	sub, err := SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -121,7 +66,7 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 		return Checkpoint{}, err
 	}
 	g := driver.Generation{Attempt: rec.N, Snapshot: 1}
-	list, err := c.kept().OpenDir(dir).List(ctx)
+	list, err := c.Kept().OpenDir(dir).List(ctx)
 	if err != nil {
 		return Checkpoint{}, err
 	}
@@ -135,10 +80,10 @@ func (c *Controller) Export(ctx context.Context, run state.Run, dir string, fetc
 	if err != nil {
 		return Checkpoint{}, noExport(dir, err)
 	}
-	m, _, err := c.kept().OpenDir(dir).Keep(ctx, g, rec.Site,
+	m, _, err := c.Kept().OpenDir(dir).Keep(ctx, g, rec.Site,
 		store.FetchFunc(func(volume, _ string) error { return fetch(volume) }))
 	if err == nil {
-		err = c.kept().NoteExport(run.ID, m)
+		err = c.Kept().NoteExport(run.ID, m)
 	}
 	return retention.Describe(driver.Checkpoint{Manifest: m, Place: dir}), err
 }
@@ -182,9 +127,9 @@ func readExport(dir string) (export, error) {
 
 // readForeign reads an export that anybody may have written, and what its submission is
 // once it is checked.
-func readForeign(dir string, f Foreign) (export, Submission, error) {
+func readForeign(dir string, f Foreign) (export, submission.Submission, error) {
 	const op = opRestore
-	fail := func(err error) (export, Submission, error) { return export{}, Submission{}, err }
+	fail := func(err error) (export, submission.Submission, error) { return export{}, submission.Submission{}, err }
 	e, err := readExport(dir)
 	if err != nil {
 		return fail(&core.Error{Kind: core.NotFound, Op: op, Object: dir, Err: err, Remedy: "Name a directory that `bee vm snapshot` has written."})
@@ -192,7 +137,7 @@ func readForeign(dir string, f Foreign) (export, Submission, error) {
 	if !state.IsID(e.Run) || len(e.Restored) > retention.MostAttempts || slices.ContainsFunc(e.Restored, func(id string) bool { return !state.IsID(id) }) {
 		return fail(retention.ForeignError(retention.Plain(e.Run), errors.New("what names its runs are no ids")))
 	}
-	sub, err := e.Submission.foreign(e.Run, f.Dir)
+	sub, err := e.Submission.Foreign(e.Run, f.Dir)
 	if err != nil {
 		return fail(err)
 	}
@@ -221,11 +166,11 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 	if err != nil {
 		return fail(err)
 	}
-	sub.Machines = sub.machines(e.Run)
-	if err := alone(ctx, c.Store, sub.Machines, ""); err != nil {
+	sub.Machines = sub.FirstRun(e.Run)
+	if err := submission.Alone(ctx, c.Store, sub.Machines, ""); err != nil {
 		return fail(&core.Error{Kind: core.Busy, Op: opRestore, Object: dir, Err: err})
 	}
-	if err := placesFree(ctx, c.Store, opRestore, &sub, state.NewID()); err != nil {
+	if err := submission.PlacesFree(ctx, c.Store, opRestore, &sub, state.NewID()); err != nil {
 		return fail(err)
 	}
 	names := make([]string, len(sub.Sites))
@@ -236,15 +181,15 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 		return fail(err)
 	}
 	for _, id := range unknown(ctx, c.Store, append([]string{e.Run}, e.Restored...)) {
-		c.say(core.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
+		c.ReportText(core.PhaseStage, "warning: run "+id+", which had these machines, is not known here; make sure that it is over wherever it was, for the same machines must not run twice")
 	}
-	list, err := c.kept().OpenDir(dir).List(ctx)
+	list, err := c.Kept().OpenDir(dir).List(ctx)
 	if err != nil {
 		return fail(err)
 	}
 	for _, k := range slices.Backward(list) {
-		if c.kept().OpenDir(dir).Check(ctx, k) != nil {
-			c.say(core.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
+		if c.Kept().OpenDir(dir).Check(ctx, k) != nil {
+			c.ReportText(core.PhaseStage, "warning: what was saved at "+k.Manifest.Taken.Local().Format("2006-01-02 15:04:05")+" is damaged; what was saved before it is used")
 			continue
 		}
 		if err := checkMachines(k.Dir); err != nil {
@@ -257,14 +202,14 @@ func (c *Controller) Import(ctx context.Context, dir string, f Foreign) (state.R
 				return fail(err)
 			}
 		}
-		if !c.kept().Exported(e.Run, k) {
+		if !c.Kept().Exported(e.Run, k) {
 			reaches = append(reaches, spec.Reach{Key: "vm", Does: "loads into QEMU what this installation has not saved:", What: k.Place})
 		}
 		if err := f.Allow(reaches); err != nil {
 			return fail(err)
 		}
-		return c.submit(ctx, opRestore, sub, func(id string) error {
-			kept, _, err := c.kept().OpenDir(c.kept().Dir(id)).Keep(ctx, driver.Generation{Snapshot: 1}, retention.Plain(k.Manifest.Site), store.Tree(k.Dir))
+		return submission.Record(ctx, c.Store, opRestore, sub, func(id string) error {
+			kept, _, err := c.Kept().OpenDir(c.Kept().Dir(id)).Keep(ctx, driver.Generation{Snapshot: 1}, retention.Plain(k.Manifest.Site), store.Tree(k.Dir))
 			if err != nil {
 				return err
 			}
@@ -284,7 +229,7 @@ const mostMachines = 100000
 // checkMachines refuses saved machines with disks that none has. What else is wrong with
 // them, their node finds.
 func checkMachines(dir string) error {
-	s, err := parseSaved(dir)
+	s, err := checkpoint.ReadSaved(dir)
 	if err != nil || s.Nodes < 1 || s.Nodes > mostMachines {
 		return errors.Join(&core.Error{Kind: core.Invalid, Err: errors.New("it is not known whose machines these are"), Remedy: "Name a directory that `bee vm snapshot` has written."}, err)
 	}
@@ -312,27 +257,6 @@ func checkMachines(dir string) error {
 	return nil
 }
 
-// machines names the run that had the machines of a run with this submission first.
-func (s *Submission) machines(run string) string { return launch.First(s.Machines, run) }
-
-// alone makes sure that no run but one has machines: the same ones must not run
-// twice, for they would do the same things.
-func alone(ctx context.Context, store *state.Store, machines, but string) error {
-	active, err := store.Runs(ctx, state.Filter{Active: true})
-	if err != nil {
-		return err
-	}
-	for _, run := range active {
-		if sub, err := SubmissionOf(run); err == nil && run.ID != but && sub.machines(run.ID) == machines {
-			return &core.Error{
-				Kind: core.Busy, Err: fmt.Errorf("run %s, which has the same machines, is %s", run.ID, run.State),
-				Remedy: "End it first: `bee stop " + run.ID + "`.",
-			}
-		}
-	}
-	return nil
-}
-
 // unknown returns the runs of which this installation does not know whether they are over.
 func unknown(ctx context.Context, store *state.Store, runs []string) (list []string) {
 	for _, id := range runs {
@@ -350,11 +274,11 @@ func submitted(ctx context.Context, store *state.Store, run string, job spec.Job
 	if err != nil {
 		return false
 	}
-	sub, err := SubmissionOf(known)
+	sub, err := submission.Of(known)
 	if err != nil {
 		return false
 	}
-	if sub, err = sub.foreign(run, dir); err != nil {
+	if sub, err = sub.Foreign(run, dir); err != nil {
 		return false
 	}
 	a, aerr := json.Marshal(sub.Job)

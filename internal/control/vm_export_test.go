@@ -1,7 +1,6 @@
 package control
 
 import (
-	"encoding/json"
 	"errors"
 	"io/fs"
 	"os"
@@ -10,82 +9,18 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/control/controltest"
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-func inMachines() spec.Job {
-	j := movable()
-	j.VM, j.Checkpoint.Mode = &spec.VM{When: spec.VMAlways}, spec.CheckpointVM
-	return j
-}
-
-// leaveMachines makes what a head has saved.
-func leaveMachines(t *testing.T, dir, text string) {
-	t.Helper()
-	raw, err := json.Marshal(protocol.Saved{Run: "r", Nodes: 1, Guest: core.Image{ID: "guest"}, NIC: "as it was", Image: core.Image{ID: "image", Config: core.ImageConfig{Cmd: []string{"run"}}}})
-	if err == nil {
-		err = errors.Join(os.MkdirAll(protocol.SavedPart(dir, 0), 0o755), os.WriteFile(filepath.Join(dir, protocol.SavedFile), raw, 0o644),
-			os.WriteFile(filepath.Join(protocol.SavedPart(dir, 0), "memory"), []byte(text), 0o644))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestMachinesGoOnOnTheNextSite: they are brought to where the head looks for
-// them, with the images that they had, and the inputs are not brought again.
-func TestMachinesGoOnOnTheNextSite(t *testing.T) {
-	w := newWorld(t, "a", "b")
-	w.sites["a"].head = events(protocol.Result{Kind: core.Lost.String(), Continue: true, Snapshot: 3, Outputs: []protocol.OutputMatch{}})
-	leaveMachines(t, protocol.SnapshotDir(w.sites["a"].dir, 3), "memory of a")
-	leaveVolume(t, w.sites["a"].dir, "of no use")
-	run := w.submitJob(t, inMachines())
-	if got := w.drive(t, run, nil); got.State != state.Succeeded {
-		t.Fatalf("got %+v", got)
-	}
-	b := w.sites["b"]
-	raw, err := os.ReadFile(filepath.Join(protocol.SavedPart(b.staged.Local, 0), "memory"))
-	if err != nil || string(raw) != "memory of a" || b.staged.Remote != protocol.RestoreDir(b.dir) {
-		t.Errorf("site b got %q in %s, %v", raw, b.staged.Remote, err)
-	}
-	var c protocol.Config
-	if err := json.Unmarshal(b.launched.Config, &c); err != nil || !c.Plan.Restore || c.Plan.Image.ID != "image" || c.Plan.VM.Guest.ID != "guest" || c.Plan.VM.NIC != "as it was" || !c.Plan.SavesVM() {
-		t.Errorf("its head was told %+v, %v", c.Plan, err)
-	}
-	if attempts, err := w.Store.Attempts(t.Context(), run.ID); err != nil || len(attempts) != 2 || attempts[1].Guest != "guest" {
-		t.Errorf("the image that the machines boot is not on record: %+v, %v", attempts, err)
-	}
-	w.nothingHeld(t)
-}
-
-// TestMachinesKeepTheirDevice: what was saved continues with what it had, not with
-// what is the default now.
-func TestMachinesKeepTheirDevice(t *testing.T) {
-	for _, c := range []struct {
-		saved     *protocol.Saved
-		has, want string
-	}{
-		{&protocol.Saved{NIC: "vhost"}, "", "vhost"},
-		{&protocol.Saved{NIC: "socket"}, "socket", "socket"},
-		{&protocol.Saved{}, "", "socket"}, // before it was noted
-		{&protocol.Saved{}, "vhost", "vhost"},
-	} {
-		a := attemptOf(control(&Controller{}, state.Run{}, Submission{Job: spec.Job{VM: &spec.VM{NIC: c.has}}}), &drive{}, spec.Site{}, nil, state.Attempt{})
-		a.staging.saved = c.saved
-		if p, err := a.staging.guests().Plan(t.Context()); err != nil || p.NIC != c.want {
-			t.Errorf("saved with %q, the Beefile says %q: %+v, %v", c.saved.NIC, c.has, p, err)
-		}
-	}
-}
-
 // TestSavedMachinesMakeARun: once their own run is over, from the newest that
 // is whole, which becomes the new run's first checkpoint.
 func TestSavedMachinesMakeARun(t *testing.T) {
 	w := newWorld(t, "a")
-	job := inMachines()
+	job := controltest.InMachines()
 	job.Image, job.Run = "debian:12", &spec.Command{Shell: "true"}
 	anywhere := Foreign{Dir: t.TempDir(), Sites: func(names []string) ([]spec.Site, error) { return []spec.Site{{Name: names[0]}}, nil }, Allow: func([]spec.Reach) error { return nil }}
 	job.Inputs = []spec.Input{{From: filepath.Join(t.TempDir(), "gone"), To: "/v"}}
@@ -93,7 +28,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	live := func(run state.Run) {
 		t.Helper()
 		owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
-		w.sites["a"].held[owner] = true
+		w.sites["a"].Held[owner] = true
 		rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
 		if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
 			t.Fatal(err)
@@ -102,11 +37,11 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	live(run)
 	dir := filepath.Join(t.TempDir(), "saved")
 	for i := range 3 {
-		if _, err := w.Export(t.Context(), run, dir, func(into string) error { leaveMachines(t, into, strconv.Itoa(i)); return nil }); err != nil {
+		if _, err := w.Export(t.Context(), run, dir, func(into string) error { controltest.LeaveMachines(t, into, strconv.Itoa(i)); return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
-	other := w.submitJob(t, inMachines())
+	other := w.submitJob(t, controltest.InMachines())
 	live(other)
 	if _, err := w.Export(t.Context(), other, dir, nil); !core.IsKind(err, core.Invalid) {
 		t.Errorf("another run's machines in the same place: %v", err)
@@ -142,7 +77,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Fatal(err)
 	}
 	memory := func(volume string) string { return filepath.Join(protocol.SavedPart(volume, 0), "memory") }
-	list, err := w.kept().OpenDir(dir).List(t.Context())
+	list, err := w.Kept().OpenDir(dir).List(t.Context())
 	if err != nil || len(list) != 2 {
 		t.Fatalf("kept are %+v, %v", list, err)
 	}
@@ -172,7 +107,7 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 	if _, err := w.Resume(t.Context(), source, nil); !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), again.ID) {
 		t.Errorf("their first run, beside them: %v", err)
 	}
-	own, err := w.kept().OpenDir(w.kept().Dir(again.ID)).List(t.Context())
+	own, err := w.Kept().OpenDir(w.Kept().Dir(again.ID)).List(t.Context())
 	if err != nil || len(own) != 1 || own[0].Attempt != 0 {
 		t.Fatalf("the new run has %+v, %v", own, err)
 	}
@@ -180,8 +115,8 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 		t.Errorf("the new run continues from %q, %v", raw, err)
 	}
 	// What the first run was made of may be gone: it is in the machines.
-	w.Images = fakeImages{err: errors.New("the tag means nothing any more")}
-	if got := w.drive(t, again, nil); got.State != state.Succeeded || got.Image != "image" {
+	w.Images = controltest.Images{Err: errors.New("the tag means nothing any more")}
+	if got, err := w.Drive(t.Context(), again.ID, nil); err != nil || got.State != state.Succeeded || got.Image != "image" {
 		t.Errorf("the new run: %s, %s", got.State, got.Message)
 	}
 	if source, err = w.Resume(t.Context(), source, nil); err != nil || source.State != state.Queued {
@@ -210,24 +145,24 @@ func TestSavedMachinesMakeARun(t *testing.T) {
 // TestSavedMachinesThatChangeWhileTheyAreCopied are none that the user has agreed to.
 func TestSavedMachinesThatChangeWhileTheyAreCopied(t *testing.T) {
 	w := newWorld(t, "a")
-	job := inMachines()
+	job := controltest.InMachines()
 	job.Image, job.Run = "debian:12", &spec.Command{Shell: "true"}
 	run := w.submitJob(t, job)
 	owner := core.Owner{User: w.Store.User(), Run: run.ID, Attempt: 1}
-	w.sites["a"].held[owner] = true
+	w.sites["a"].Held[owner] = true
 	rec := state.Attempt{Run: run.ID, N: 1, Site: "a", Provider: "fake", Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}
 	if err := w.Store.PutAttempt(t.Context(), rec, false); err != nil {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "saved")
-	if _, err := w.Export(t.Context(), run, dir, func(into string) error { leaveMachines(t, into, "memory"); return nil }); err != nil {
+	if _, err := w.Export(t.Context(), run, dir, func(into string) error { controltest.LeaveMachines(t, into, "memory"); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	run.State = state.Stopped
 	if err := w.Store.PutRun(t.Context(), run); err != nil {
 		t.Fatal(err)
 	}
-	list, err := w.kept().OpenDir(dir).List(t.Context())
+	list, err := w.Kept().OpenDir(dir).List(t.Context())
 	if err != nil || len(list) != 1 {
 		t.Fatalf("%v, %v", list, err)
 	}

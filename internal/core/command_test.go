@@ -22,10 +22,10 @@ func TestCommand(t *testing.T) {
 		{"one of an empty word, of the image", ImageConfig{Entrypoint: []string{""}, Cmd: []string{"cmd"}}, nil, nil, []string{"cmd"}, ""},
 		{"one of an empty word, of the image, with arguments", ImageConfig{Entrypoint: []string{""}, Cmd: []string{"cmd"}}, nil, []string{"arg"}, []string{"arg"}, ""},
 		{"one of an empty word, of the Beefile", image, []string{""}, []string{"arg"}, []string{"arg"}, ""},
-		{"one of an empty word, of the Beefile, without arguments", image, []string{""}, nil, nil, "its empty `entrypoint:` sets aside"},
+		{"one of an empty word, of the Beefile, without arguments", image, []string{""}, nil, nil, "`entrypoint:`"},
 		{"one of two words, of which one is empty", ImageConfig{Entrypoint: []string{"", "x"}}, nil, nil, []string{"", "x"}, ""},
-		{"of an image that has none", bare, nil, nil, nil, "the image neither ENTRYPOINT nor CMD"},
-		{"of one whose own are set aside", image, []string{}, nil, nil, "its empty `entrypoint:` sets aside"},
+		{"of an image that has none", bare, nil, nil, nil, "ENTRYPOINT"},
+		{"of one whose own are set aside", image, []string{}, nil, nil, "`entrypoint:`"},
 	} {
 		got, err := Command(c.image, c.entrypoint, c.args)
 		switch {

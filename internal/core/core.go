@@ -29,6 +29,8 @@ type Host struct {
 	Dir string `json:"dir"`
 	// Cache is the absolute path, on this host, of BEE's image cache.
 	Cache string `json:"cache"`
+	// Spot means that a cloud rents it out only until it takes it back.
+	Spot bool `json:"spot,omitempty"`
 }
 
 // Owner marks who and what an external thing (lease, container, network)

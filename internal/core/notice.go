@@ -6,3 +6,13 @@ package core
 // itself, and nothing else of ours may end before that is done. A node is ended
 // by INT instead.
 const NoticeVariable = "BEE_TERM_IS_NOTICE"
+
+// RentedDir is there on a machine that BEE rents. Its guard writes there what the cloud announces, as a time in seconds
+// since 1970: in NoticeFile when the cloud takes the machine back, in MaintenanceFile when it stops the machine for
+// maintenance, and in RebalanceFile since when it has recommended to leave the machine. All are root's.
+const (
+	RentedDir       = "/etc/bee"
+	NoticeFile      = RentedDir + "/notice"
+	MaintenanceFile = RentedDir + "/maintenance"
+	RebalanceFile   = RentedDir + "/rebalance"
+)

@@ -16,6 +16,7 @@ const (
 	PhaseSetup      Phase = "setup"
 	PhaseRun        Phase = "run"
 	PhasePost       Phase = "post"
+	PhaseDrain      Phase = "drain"      // the burst buffer, at the end of the job
 	PhaseCheckpoint Phase = "checkpoint" // the job writes it
 	PhaseUnattended Phase = "unattended" // the attempt is over, and no controller runs
 	PhaseCollect    Phase = "collect"
@@ -24,7 +25,7 @@ const (
 
 // Phases returns all phases in their usual order.
 func Phases() []Phase {
-	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseCheckpoint, PhaseUnattended, PhaseCollect, PhaseRelease}
+	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseDrain, PhaseCheckpoint, PhaseUnattended, PhaseCollect, PhaseRelease}
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler. Records and results older than 0.1.0

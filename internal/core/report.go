@@ -36,6 +36,44 @@ type NodeReport struct {
 	Full bool `json:"full,omitempty"`
 	// RDMA are the RDMA devices of its host that its container had.
 	RDMA []RDMADevice `json:"rdma,omitempty"`
+	// Energy is that of its host from the start of its container to the end.
+	Energy Energy `json:"energy,omitzero"`
+	// VMCommand is the command line of QEMU for its guest. Of the nodes of an attempt, rank 0 alone
+	// has one, as the others are alike.
+	VMCommand string `json:"vm_command,omitempty"`
+}
+
+// MostVMCommand bounds the command line of QEMU in reports, in bytes.
+const MostVMCommand = 8 << 10
+
+// Energy is what the processors of a host have used.
+type Energy struct {
+	// Joules are more than 0 where Unknown is empty.
+	Joules float64 `json:"joules,omitempty"`
+	// Unknown is why nothing is known, and Remedy what would help.
+	Unknown string `json:"unknown,omitempty"`
+	Remedy  string `json:"remedy,omitempty"`
+	// Boot names the running kernel, as several hosts of a run may be one machine.
+	Boot string `json:"boot,omitempty"`
+}
+
+// Bounds of what a host may report of its energy.
+const (
+	maxJoules     = 1e15
+	maxEnergyText = 1000
+)
+
+// Check refuses what no host uses.
+func (e Energy) Check() error {
+	if !(e.Joules >= 0 && e.Joules <= maxJoules) {
+		return fmt.Errorf("it is %g J, expected 0 to %g", e.Joules, float64(maxJoules))
+	}
+	for _, text := range []string{e.Unknown, e.Remedy, e.Boot} {
+		if Printable(text, maxEnergyText) != text {
+			return fmt.Errorf("a text is %q, expected a printable one of %d bytes at most", Printable(text, maxEnergyText), maxEnergyText)
+		}
+	}
+	return nil
 }
 
 // RDMADevice is an RDMA device of a host.

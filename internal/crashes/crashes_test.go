@@ -76,7 +76,7 @@ func TestOnlyAFaultOfTheProgramIsACrash(t *testing.T) {
 		reason string // of the crash; "": none
 	}{
 		"a panic":                    {how: "panic", reason: "panic: runtime error: index out of range"},
-		"a fault of maps":            {how: "fatal", reason: "fatal error of the Go runtime"},
+		"a fault of maps":            {how: "fatal", reason: unnamedFatal},
 		"no memory":                  {how: "memory"},
 		"an exit code":               {how: "exit"},
 		"the end":                    {how: "end"},
@@ -144,10 +144,11 @@ func TestReason(t *testing.T) {
 		"after a line":              {"unexpected fault address 0x0\nfatal error: fault\n", "fatal error: fault"},
 		"no memory":                 {"fatal error: runtime: out of memory\n\nruntime stack:\n", ""},
 		"no memory for a map":       {"fatal error: runtime: cannot allocate memory\n", ""},
-		"a fatal error, as it is":   {"\ngoroutine 25 [running]:\ninternal/runtime/maps.fatal({0x5f3561?, 0x0?})\n", "fatal error of the Go runtime"},
-		"a stack without end":       {"runtime stack:\nruntime.throw({0x5f3561?, 0x0?})\nruntime.newstack()\n\ngoroutine 1 [running]:\nruntime.mallocgc()\n", "fatal error of the Go runtime"},
+		"a fatal error, as it is":   {"\ngoroutine 25 [running]:\ninternal/runtime/maps.fatal({0x5f3561?, 0x0?})\n", unnamedFatal},
+		"a stack without end":       {"runtime stack:\nruntime.throw({0x5f3561?, 0x0?})\nruntime.newstack()\n\ngoroutine 1 [running]:\nruntime.mallocgc()\n", unnamedFatal},
 		"no threads, as it is":      {"\nruntime stack:\nruntime.throw({0x5f3561?, 0x0?})\nruntime.newosproc(0x1)\n", ""},
 		"no threads":                {"fatal error: newosproc\n", ""},
+		"a dump without its head":   {"\ngoroutine 1 [select (no cases)]:\nmain.main()\n", ""},
 		"a dump":                    {"SIGQUIT: quit\nPC=0x1 m=0\n\ngoroutine 1 [running]:\nmain.panic: x\n", ""},
 	} {
 		if got := Reason(c.text); got != c.want {

@@ -5,6 +5,9 @@ import (
 	"strings"
 )
 
+// unnamedFatal is the reason of a fatal error that left no line of its own.
+const unnamedFatal = "fatal error of the Go runtime"
+
 // Reason returns the line of the runtime that names the fault, or "" where the text is of no
 // fault of the program, as for signals of others and a machine without memory or threads.
 func Reason(text string) string {
@@ -20,12 +23,16 @@ func Reason(text string) string {
 			return line
 		}
 	}
-	// The runtime writes the line of a fatal error to standard error alone.
+	// The runtime writes the line of a fatal error to standard error alone. The goroutine with
+	// the error runs, and comes first. A dump by a signal was seen without its first lines, where
+	// the runtime hung in it.
 	first, _, _ := strings.Cut(text, "\n\n")
-	if !strings.HasPrefix(text, "goroutine ") && !strings.HasPrefix(text, "runtime stack:") || withoutResources(first) {
+	head, _, _ := strings.Cut(text, "\n")
+	running := strings.HasPrefix(head, "goroutine ") && strings.Contains(head, " [running")
+	if !running && !strings.HasPrefix(head, "runtime stack:") || withoutResources(first) {
 		return ""
 	}
-	return "fatal error of the Go runtime"
+	return unnamedFatal
 }
 
 // withoutResources reports whether a stack is of a process that got no memory or threads.

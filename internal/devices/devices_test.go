@@ -81,25 +81,30 @@ func TestFind(t *testing.T) {
 		files map[string]string
 		n     int
 		want  Set
-		says  string
+		fails bool
 	}{
-		{"none asked", nil, 0, Set{}, ""},
-		{"none there", nil, 1, Set{}, "has none"},
-		{"CDI, one", map[string]string{"etc/cdi/nvidia.yaml": cdi, "dev/nvidia0": ""}, 1, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0"}, Files: named, Env: void}, ""},
-		{"CDI, all", map[string]string{"var/run/cdi/nvidia.yaml": cdi}, All, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: named, Env: void}, ""},
-		{"CDI, in both places", map[string]string{"etc/cdi/nvidia.yaml": cdi, "var/run/cdi/nvidia.yaml": cdi}, 2, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: named, Env: append(void, void...)}, ""},
-		{"CDI, too many in both", map[string]string{"etc/cdi/nvidia.yaml": cdi, "var/run/cdi/nvidia.yaml": cdi}, 3, Set{}, "this one has 2"},
-		{"CDI, too many", map[string]string{"etc/cdi/nvidia.yaml": cdi}, 3, Set{}, "this one has 2"},
-		{"CDI, damaged", map[string]string{"etc/cdi/nvidia.json": "{"}, 1, Set{}, "CDI"},
-		{"CDI of something else", map[string]string{"etc/cdi/nic.json": `{"kind":"v.com/net"}`}, 1, Set{}, "has none"},
-		{"device nodes, one", nvidia, 1, Set{Devices: []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}, Files: libraries, Env: void}, ""},
-		{"AMD", map[string]string{"dev/kfd": "", "dev/dri/renderD128": "", "dev/dri/renderD129": ""}, 1, Set{Devices: []string{"/dev/kfd", "/dev/dri/renderD128"}}, ""},
+		{"none asked", nil, 0, Set{}, false},
+		{"none there", nil, 1, Set{}, true},
+		{"CDI, one", map[string]string{"etc/cdi/nvidia.yaml": cdi, "dev/nvidia0": ""}, 1, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0"}, Files: named, Env: void}, false},
+		{"CDI, all", map[string]string{"var/run/cdi/nvidia.yaml": cdi}, All, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: named, Env: void}, false},
+		{"CDI, in both places", map[string]string{"etc/cdi/nvidia.yaml": cdi, "var/run/cdi/nvidia.yaml": cdi}, 2, Set{Devices: []string{"/dev/nvidiactl", "/dev/nvidia0", "/dev/nvidia7"}, Files: named, Env: append(void, void...)}, false},
+		{"CDI, too many in both", map[string]string{"etc/cdi/nvidia.yaml": cdi, "var/run/cdi/nvidia.yaml": cdi}, 3, Set{}, true},
+		{"CDI, too many", map[string]string{"etc/cdi/nvidia.yaml": cdi}, 3, Set{}, true},
+		{"CDI, damaged", map[string]string{"etc/cdi/nvidia.json": "{"}, 1, Set{}, true},
+		{"CDI of something else", map[string]string{"etc/cdi/nic.json": `{"kind":"v.com/net"}`}, 1, Set{}, true},
+		{"device nodes, one", nvidia, 1, Set{Devices: []string{"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}, Files: libraries, Env: void}, false},
+		{"AMD", map[string]string{"dev/kfd": "", "dev/dri/renderD128": "", "dev/dri/renderD129": ""}, 1, Set{Devices: []string{"/dev/kfd", "/dev/dri/renderD128"}}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got, err := host(t, c.files).Find(c.n)
-			if c.says != "" {
-				if err == nil || !strings.Contains(err.Error(), c.says) || core.Remedy(err) == "" {
-					t.Errorf("got %v, want %q and a remedy", err, c.says)
+			if c.fails {
+				if err == nil || core.Remedy(err) == "" {
+					t.Errorf("got %v, want a remedy", err)
+				}
+				if file := "etc/cdi/nvidia.json"; c.files[file] == "" {
+					testkit.Wording(t, "error", testkit.ErrorText(err))
+				} else if !strings.Contains(err.Error(), file) {
+					t.Errorf("the damaged file is not named: %v", err)
 				}
 				return
 			}

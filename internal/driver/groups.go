@@ -38,6 +38,8 @@ type Waiting struct {
 	// Since is when the hosts that are Ready were granted, by the site's clock;
 	// zero: just now.
 	Since time.Time `json:"since,omitzero"`
+	// Billed is since when the hosts cost, ready or not, by the site's clock; zero: not yet, or from when they are Ready.
+	Billed time.Time `json:"billed,omitzero"`
 	// Missed means that the hosts were there, and were released as nobody used them.
 	Missed bool `json:"missed,omitempty"`
 	// Allocation, of hosts that are Ready, is the number by which further leases use them as

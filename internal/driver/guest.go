@@ -2,6 +2,8 @@ package driver
 
 import (
 	"context"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // VMRuntime is what a runtime of virtual machines can beyond Runtime.
@@ -21,6 +23,10 @@ type Guest interface {
 	// InGuest returns where the target of one of the container's mounts lies as
 	// ExecInGuest's commands see it; "": there is no such mount.
 	InGuest(target string) string
+	// RDMA returns the RDMA devices of the container that are the machine's own.
+	RDMA() []core.RDMADevice
+	// CommandLine returns the program that emulates the machine, with its arguments.
+	CommandLine() []string
 	// Console returns the last output of the machine's kernel.
 	Console() (string, error)
 	// Login is the account in the machine of the user outside.

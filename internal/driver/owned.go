@@ -9,8 +9,9 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// ReleaseOwned releases everything on a site that carries an owner's tag.
-func ReleaseOwned(ctx context.Context, p Provider, q core.Owner) error {
+// ReleaseOwned releases everything on a site that carries an owner's tag, but what another
+// installation than own controls.
+func ReleaseOwned(ctx context.Context, p Provider, q core.Owner, own string) error {
 	// Of a site that answers in part, what is found is released.
 	handles, err := Owned(ctx, p, q)
 	var errs []error
@@ -18,7 +19,8 @@ func ReleaseOwned(ctx context.Context, p Provider, q core.Owner) error {
 		errs = append(errs, fmt.Errorf("list what is left: %w", err))
 	}
 	for _, h := range handles {
-		errs = append(errs, ReleaseHandle(ctx, p, h))
+		_, err := ReleaseHandle(ctx, p, h, own)
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -30,14 +32,21 @@ func Owned(ctx context.Context, p Provider, q core.Owner) ([]core.Handle, error)
 	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || h.Owner.Attempt < 1 }), err
 }
 
-// ReleaseHandle releases what a handle names. That it is gone already is success.
-func ReleaseHandle(ctx context.Context, p Provider, h core.Handle) error {
+// ReleaseHandle releases what a handle names, unless another installation than own controls its
+// run: that one is returned. That it is gone already is success.
+func ReleaseHandle(ctx context.Context, p Provider, h core.Handle, own string) (Adopter, error) {
 	lease, err := p.Recover(ctx, h)
 	if core.IsKind(err, core.NotFound) {
-		return nil
+		return Adopter{}, nil
 	}
 	if err != nil {
-		return err
+		return Adopter{}, err
 	}
-	return lease.Release(ctx)
+	if p.Foreign() != nil {
+		if by, err := AdoptedElsewhere(ctx, lease, own); err != nil || by.Installation != "" {
+			lease.Disconnect()
+			return by, err
+		}
+	}
+	return Adopter{}, lease.Release(ctx)
 }

@@ -32,11 +32,16 @@ type Info struct {
 	// OwnLimits means of a runtime that limits of resources in its containers are not those of
 	// the caller.
 	OwnLimits bool `json:"-"`
+	// HostPrograms means of a runtime that it starts programs that the host has installed: the
+	// environment and the user of the image do not count.
+	HostPrograms bool `json:"-"`
 	// Unattended means of a provider that its hosts come later, and that the process that asked for
 	// them need not be there then: its leases have Autostart.
 	Unattended bool `json:"unattended,omitempty"`
 	// Downloads reports that the leases of this provider have Downloads.
 	Downloads bool `json:"-"`
+	// Billing is what the price of a host is counted for.
+	Billing core.Billing `json:"-"`
 }
 
 // Facts is what a probe found out.
@@ -63,6 +68,10 @@ type Facts struct {
 	// Preempted is the same where it does so as others come first; 0: they do not, or
 	// unknown.
 	Preempted time.Duration `json:"preempted,omitempty"`
+	// Price is that of a host by the site's price list; nil: there is no list, it is not to be asked, or NoPrice is why
+	// the price is not known.
+	Price   *Price `json:"-"`
+	NoPrice string `json:"-"`
 	// Left is for how much longer the site leaves its user the hosts, where they were
 	// granted before; 0: they are granted again to each run.
 	Left time.Duration `json:"left,omitempty"`
@@ -97,6 +106,11 @@ type Provider interface {
 	Directories(ctx context.Context, wanted []Directory) (paths []string, err error)
 	// Queue returns the site's queue; nil: its hosts are there at once.
 	Queue() SiteQueue
+	// Foreign returns what checks leases of other installations; nil: other machines cannot
+	// continue leases of this site.
+	Foreign() ForeignLeases
+	// HostLocks returns what locks the site's hosts for a study; nil: its hosts are others for each run.
+	HostLocks() HostLocks
 }
 
 // ErrNoHosts is what Echo of a site returns that has nothing before hosts are rented for a run.
@@ -121,8 +135,12 @@ type Request struct {
 	Memory int64
 	// GPUs wanted on each host; -1 means all that it has.
 	GPUs int
-	// RDMA means that each host needs a usable RDMA device.
+	// RDMA means that each host needs a usable RDMA device: the function PCI of a card for
+	// its guest or, where that is "", one for containers.
 	RDMA bool
+	PCI  string
+	// Interruptible means that the site may take the hosts back at any moment: the run continues from its checkpoint, or begins again.
+	Interruptible bool
 	// Binary is the path of the bee binary on this machine.
 	Binary string
 	// Submitted is when the run was, for its turn among the user's runs that wait for hosts
@@ -140,6 +158,8 @@ type Status struct {
 	// halted, where the site does so: they do not answer then, and continue
 	// later.
 	Reason string
+	// End is why the hosts of a lease are gone that is not live, where the site knows.
+	End core.HostsEnd
 	// Ending means that the site is about to take the hosts back, and may say only later why.
 	Ending bool
 	// Ends is when the site takes the hosts back, as it says now: later than Deadline where
@@ -155,6 +175,8 @@ type Lease interface {
 	Hosts() []core.Host
 	// Deadline is when the site takes the hosts back; zero means never.
 	Deadline() time.Time
+	// Price is that of each host by the site's price list, as in Facts; nil: not known.
+	Price() *Price
 	Status(ctx context.Context) (Status, error)
 	// Launch starts a `bee node` on a host, detached from this process, and
 	// returns when it has been started. A node that dies leaves nothing
@@ -189,8 +211,8 @@ type Lease interface {
 	// file system that these share with others.
 	KeepsFiles() bool
 
-	// Queue, Autostart, DirectTransfer, VolumeReuse, StoreAccess, Downloads and Fencer return
-	// a capability group of the lease, nil where it has none.
+	// Queue, Autostart, DirectTransfer, VolumeReuse, StoreAccess, Downloads, Fencer and Adopters
+	// return a capability group of the lease, nil where it has none.
 	Queue() LeaseQueue
 	Autostart() Autostart
 	DirectTransfer() DirectTransfer
@@ -198,6 +220,7 @@ type Lease interface {
 	StoreAccess() StoreAccess
 	Downloads() Downloader
 	Fencer() Fencer
+	Adopters() Adopters
 }
 
 // NodeCommand reports to a lease to start one node.

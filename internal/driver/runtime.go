@@ -98,6 +98,9 @@ type ContainerSpec struct {
 	// Seccomp asks for a filter that refuses system calls which no job needs.
 	// A runtime that has none says that it is Unsupported.
 	Seccomp bool
+	// Faults has that filter let programs serve their own page faults (userfaultfd), as
+	// bee_0 needs it. Runtimes may skip it.
+	Faults bool
 	// Unfiltered asks for no filter at all. Where neither is set, a runtime may have one
 	// that lets through all that MPI uses.
 	Unfiltered bool

@@ -14,6 +14,7 @@
 package emulate
 
 import (
+	"net/netip"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -54,6 +55,9 @@ type HostSpec struct {
 	// Mounts are directories that this host sees in the place of others, as on a disk of
 	// its own that has the same paths.
 	Mounts []Mount `json:"mounts,omitempty"`
+	// Service, if set, is a further address that only this host has, for a service beside it. All ports below 1024 are
+	// then open to its processes.
+	Service netip.Addr `json:"service,omitzero"`
 }
 
 // Mount has a host see the directory Source at the path Target, which exists.

@@ -6,6 +6,7 @@ import (
 	"hash/fnv"
 	"net"
 	"net/netip"
+	"os"
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -95,6 +96,18 @@ func upLoopback(nl *netlink.Handle) error {
 	return nil
 }
 
+// serviceAddress is called on the host's thread: it gives it the address of a service; none: nothing is done.
+func serviceAddress(nl *netlink.Handle, a netip.Addr) error {
+	if !a.IsValid() {
+		return nil
+	}
+	lo := &netlink.Dummy{LinkAttrs: netlink.LinkAttrs{Index: 1}}
+	if err := nl.AddrAdd(lo, &netlink.Addr{IPNet: &net.IPNet{IP: a.AsSlice(), Mask: net.CIDRMask(a.BitLen(), a.BitLen())}}); err != nil {
+		return fmt.Errorf("address of a service: %w", err)
+	}
+	return os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
+}
+
 // connect makes the host's link, with one end on the bridge.
 func (n *network) connect(h *host) error {
 	n.mu.Lock()
@@ -119,6 +132,9 @@ func (n *network) configure(h *host) error {
 	}
 	defer nl.Close()
 	if err := upLoopback(nl); err != nil {
+		return err
+	}
+	if err := serviceAddress(nl, h.spec.Service); err != nil {
 		return err
 	}
 	link, err := nl.LinkByName(linkName)

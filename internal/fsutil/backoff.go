@@ -10,10 +10,13 @@ import (
 
 // Backoff makes the pauses between tries: the first, then each twice as long as the one
 // before, up to the longest. Each is shortened by up to a fifth at random, so that many
-// who wait for the same thing do not all come back at once.
+// who wait for the same thing do not all come back at once. First and Longest may change
+// from one pause to the next.
 type Backoff struct {
 	First, Longest time.Duration
-	next           time.Duration
+	// Exact is set where no pause is shortened: what is simulated is played again alike.
+	Exact bool
+	last  time.Duration
 }
 
 // Wait pauses before the next try. The error is the cause of ctx, where that ended.
@@ -21,13 +24,15 @@ func (b *Backoff) Wait(ctx context.Context) error { return core.Sleep(ctx, b.Nex
 
 // Next returns the length of the next pause, for a caller which waits for more than its end.
 func (b *Backoff) Next() time.Duration {
-	if b.next == 0 {
-		b.next = b.First
+	b.last = min(max(2*b.last, b.First), b.Longest)
+	if b.Exact {
+		return b.last
 	}
-	pause := b.next - rand.N(b.next/5+1)
-	b.next = min(2*b.next, b.Longest)
-	return pause
+	return b.last - rand.N(b.last/5+1)
 }
 
+// Waited reports whether there was a pause since the last Reset.
+func (b *Backoff) Waited() bool { return b.last > 0 }
+
 // Reset makes the next pause the first again.
-func (b *Backoff) Reset() { b.next = 0 }
+func (b *Backoff) Reset() { b.last = 0 }

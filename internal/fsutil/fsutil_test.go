@@ -143,13 +143,28 @@ func TestBackoff(t *testing.T) {
 				t.Errorf("waited %s instead of %d s", took, most)
 			}
 		}
-		b.Reset()
+		if b.Reset(); b.Waited() {
+			t.Error("it has waited after a reset")
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 		defer cancel()
 		if err := b.Wait(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error %v", err)
 		}
 	})
+	exact := Backoff{First: time.Second, Longest: 2 * time.Second, Exact: true}
+	for i, want := range []time.Duration{1, 2, 2, 4, 7, 7} {
+		switch i {
+		case 3:
+			exact.Longest = 7 * time.Second
+		case 5:
+			exact.Reset()
+			exact.First = 7 * time.Second
+		}
+		if got := exact.Next(); got != want*time.Second || !exact.Waited() {
+			t.Errorf("pause %d is %s instead of %d s", i, got, want)
+		}
+	}
 }
 
 func TestCreate(t *testing.T) {

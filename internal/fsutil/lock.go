@@ -102,8 +102,9 @@ func Flock(ctx context.Context, fd, how int) error {
 	}
 	got := make(chan error, 1)
 	go func() {
-		defer unix.Close(own)
-		got <- flockFD(own, how)
+		err := flockFD(own, how)
+		unix.Close(own) // before the caller has the lock: else that outlives the caller's own descriptor
+		got <- err
 	}()
 	select {
 	case err := <-got:

@@ -39,15 +39,15 @@ func renameNewStepwise(dir int, base string, at int, as string) error {
 			}
 			return err
 		}
-		if !linkless(err) {
+		if !Linkless(err) {
 			return err
 		}
 	}
 	return renameLooking(dir, base, at, as)
 }
 
-// linkless reports whether an error of link(2) says that there are no links here.
-func linkless(err error) bool {
+// Linkless reports whether an error of link(2) says that there are no links here.
+func Linkless(err error) bool {
 	return errors.Is(err, unix.EPERM) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EMLINK)
 }
 

@@ -57,6 +57,7 @@ func (h *containerAgent) server() *rpc.Server {
 	rpc.Handle(s, api.CallWait, h.wait)
 	rpc.HandleStream(s, api.CallPut, put)
 	rpc.HandleStream(s, api.CallGet, get)
+	rpc.Handle(s, api.CallDevices, h.devices)
 	rpc.Handle(s, api.CallTask, h.startTask)
 	rpc.Handle(s, api.CallTaskOutput, h.taskOutput)
 	rpc.Handle(s, api.CallTaskSignal, h.taskSignal)
@@ -134,6 +135,9 @@ func (h *containerAgent) start(ctx context.Context, _ rpc.Caller, r api.StartReq
 		}
 	} else {
 		go h.relay(l)
+	}
+	if r.RDMA {
+		spec.Devices = rdmaNodes()
 	}
 	box, err := h.engine.Start(ctx, spec)
 	if err != nil {

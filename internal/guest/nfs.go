@@ -55,8 +55,9 @@ func hostOf(c api.Config) string {
 	return address
 }
 
-// exportTimeout is for the server's guest to boot: as long as any may take.
-const exportTimeout = 5 * time.Minute
+// exportTimeout is for the server's guest to boot. Its own limit counts only the time in which its
+// host lets it run, so that it may take longer by this clock. Where it fails, the head ends this one.
+const exportTimeout = 15 * time.Minute
 
 // mountExport mounts another guest's volume, once that is up. What one guest
 // has written and closed or synced, all others see from then on: attributes are

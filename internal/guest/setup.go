@@ -121,7 +121,14 @@ func setUp(c api.Config, v *volume) error {
 func personal(c api.Config, v *volume) []func() error {
 	online := make(chan struct{})
 	return []func() error{
-		func() error { defer close(online); return network(c) },
+		func() error {
+			over, err := network(c)
+			close(online)
+			if err != nil {
+				return err
+			}
+			return startRDMA(c, over)
+		},
 		func() error { return mountShares(c.Shares) },
 		func() error { return mountDisks(c) },
 		func() error { return v.mount(c, online) },
@@ -245,14 +252,14 @@ func groups() []uint32 {
 }
 
 // network gives the interfaces their addresses: the fabric's, which also gets its
-// name, by its MAC, any other that of QEMU's user network.
-func network(c api.Config) error {
+// name, by its MAC, any other that of QEMU's user network. The name of that which leads to
+// other guests is returned; there being none, of the other.
+func network(c api.Config) (over string, err error) {
 	lines := []string{"link set lo up"}
 	names, err := filepath.Glob("/sys/class/net/*/address")
 	if err != nil {
-		return err
+		return "", err
 	}
-	found := c.Fabric == nil
 	for _, file := range names {
 		name := filepath.Base(filepath.Dir(file))
 		raw, err := os.ReadFile(file)
@@ -263,25 +270,28 @@ func network(c api.Config) error {
 			continue // no hardware: a bridge of docker's
 		}
 		if c.Fabric != nil && strings.TrimSpace(string(raw)) == c.Fabric.MAC {
-			found = true
 			if to := c.Fabric.Name; to != "" {
 				lines = append(lines, "link set "+name+" name "+to)
 				name = to
 			}
+			over = name
 			lines = append(lines, fmt.Sprintf("link set %s mtu %d up", name, c.Fabric.MTU), fmt.Sprintf("addr add %s dev %s", c.Fabric.Address, name))
 			continue
 		}
+		if c.Fabric == nil {
+			over = name
+		}
 		lines = append(lines, "link set "+name+" up", "addr add "+outerAddress+" dev "+name, "route add default via "+outerGateway)
 	}
-	if !found {
-		return fmt.Errorf("no interface has the fabric's address %s", c.Fabric.MAC)
+	if c.Fabric != nil && over == "" {
+		return "", fmt.Errorf("no interface has the fabric's address %s", c.Fabric.MAC)
 	}
 	cmd := exec.Command("ip", "-batch", "-")
 	cmd.Stdin = strings.NewReader(strings.Join(lines, "\n") + "\n")
 	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("set the network up: %w: %s", err, out)
+		return "", fmt.Errorf("set the network up: %w: %s", err, out)
 	}
-	return nil
+	return over, nil
 }
 
 func mountShares(shares []api.Share) error {

@@ -8,9 +8,9 @@ import (
 	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	securejoin "github.com/cyphar/filepath-securejoin"
 	"github.com/moby/sys/user"
-	"golang.org/x/sys/unix"
 )
 
 // maxAccounts bounds what is read of an image's passwd and group, in bytes.
@@ -73,20 +73,12 @@ func openInside(tree, path string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(p, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO's other end may never come
-	if errors.Is(err, os.ErrNotExist) {
+	f, err := fsutil.OpenPlain(p)
+	switch {
+	case errors.Is(err, os.ErrNotExist):
 		return os.Open(os.DevNull)
-	}
-	if err != nil {
-		return nil, err
-	}
-	info, err := f.Stat()
-	if err == nil && !info.Mode().IsRegular() {
+	case errors.Is(err, fsutil.ErrNotPlain):
 		err = &core.Error{Kind: core.Invalid, Op: "find the image's USER in", Object: path, Err: errors.New("that is no file"), Remedy: "Build the image again, or set `user: caller` to have your own uid inside."}
 	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	return f, err
 }

@@ -86,7 +86,9 @@ func (b *build) debian(ctx context.Context) (core.Image, error) {
 // runDebian runs mmdebstrap for a build, and has its tar stream read.
 func runDebian(ctx context.Context, b spec.Build, d debian.Options, epoch int64, o PullOptions, read func(io.ReadCloser) error) error {
 	log := &tail{line: func(l string) { o.Progress(l, 0, 0) }, skip: debian.Chatter}
-	env := append(debian.Environment(b), "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
+	// Its helpers are of Debian's own Python: another one in PATH, as pyenv's, may not work in its namespace.
+	path := "PATH=/usr/sbin:/usr/bin:/sbin:/bin:" + os.Getenv("PATH")
+	env := append(debian.Environment(b), path, "SOURCE_DATE_EPOCH="+strconv.FormatInt(epoch, 10), "LC_ALL=C.UTF-8")
 	if err := pipeFrom(ctx, "", debian.Command(b, d), env, log, read); err != nil {
 		return debianError(ctx, err, log.String())
 	}

@@ -265,7 +265,7 @@ func TestBuildInAGuest(t *testing.T) {
 		return code, os.WriteFile(b.Archive, made, 0o644)
 	}
 	b := spec.Build{Context: dir, Builder: spec.BuilderVM}
-	if _, err := s.Build(t.Context(), b, PullOptions{}); !core.IsKind(err, core.Permanent) || !strings.HasSuffix(err.Error(), "docker ended with code 3\nstep\nfailed: "+file) {
+	if _, err := s.Build(t.Context(), b, PullOptions{}); !core.IsKind(err, core.Permanent) || !strings.HasSuffix(err.Error(), "3\nstep\nfailed: "+file) {
 		t.Errorf("a build that fails: %v", err)
 	}
 	if _, err := s.Build(t.Context(), b, PullOptions{Platform: "linux/s390x"}); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {

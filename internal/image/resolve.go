@@ -37,7 +37,7 @@ func (s *Store) Resolve(ctx context.Context, job *spec.Job, arch, policy string,
 func (s *Store) Known(ctx context.Context, job *spec.Job, arch string) (core.Image, bool) {
 	ref := spec.ImageFrom(job.Dir, job.Image)
 	switch {
-	case job.Build != nil, job.Image == "", strings.HasPrefix(ref, "docker-daemon:"), strings.HasPrefix(ref, "podman:"):
+	case job.Build != nil, job.Image == "", spec.IsEngineImage(ref):
 		return core.Image{}, false
 	case isID(job.Image):
 		i, err := s.byID(job.Image, job.Platform)

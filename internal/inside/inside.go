@@ -1,5 +1,6 @@
 // Package inside is what runs in a job's container for a command of the run's user: the far
-// ends of `bee cp`, `bee forward` and `bee stats`. It has the rights of the job, and no
+// ends of `bee cp`, `bee forward` and `bee stats`; and what a job of `bee bench` runs to drop
+// its files from memory, to compare clocks, and to print what computes. It has the rights of the job, and no
 // others: it knows no node and no site. Requests are arguments, data goes by the standard
 // streams.
 package inside
@@ -39,9 +40,20 @@ func Dial(port int) []string { return []string{Program, Command, "dial", strconv
 // it is ended.
 func Stats(count int) []string { return []string{Program, Command, "stats", strconv.Itoa(count)} }
 
+// ColdCommand is the second argument of bee, before files of the job, to drop them from memory.
+const ColdCommand = "cold"
+
 // Main runs one of these command lines. An error is written to standard error as a
 // rpc.Failure, see Error.
 func Main(args []string) int {
+	if len(args) > 2 && args[0] == ClockCommand && (args[1] == string(Names) || args[1] == string(Digests)) {
+		code, err := runWatched(os.Stdout, Detail(args[1]), args[2:])
+		if err != nil {
+			fmt.Fprintln(os.Stderr, "bee:", err)
+			return 127
+		}
+		return code
+	}
 	if err := run(context.Background(), args); err != nil {
 		core.BestEffort(json.NewEncoder(os.Stderr).Encode(rpc.Fail(err))) // the code reports it, too
 		return 1
@@ -75,6 +87,10 @@ func run(ctx context.Context, args []string) error {
 			return err
 		}
 		return writeStats(ctx, os.Stdout, count)
+	case len(args) > 0 && args[0] == ProgramsCommand:
+		return findPrograms(args[1:])
+	case len(args) > 1 && args[0] == ColdCommand:
+		return writeCold(os.Stdout, args[1:])
 	}
 	return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: errors.New("they are for bee itself")}
 }

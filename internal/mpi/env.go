@@ -50,6 +50,9 @@ func Environment(j Job) []string {
 		// MPICH and its relatives; Intel MPI.
 		"HYDRA_HOST_FILE=" + hydra, "HYDRA_LAUNCHER=ssh", "HYDRA_LAUNCHER_EXEC=" + j.Agent,
 		"I_MPI_HYDRA_HOST_FILE=" + hydra, "I_MPI_HYDRA_BOOTSTRAP=ssh", "I_MPI_HYDRA_BOOTSTRAP_EXEC=" + j.Agent,
+		// Open MPI up to 4 complains about devices, such as the kernel's software one, for
+		// which its openib has no parameters.
+		"OMPI_MCA_btl_openib_warn_no_device_params_found=0",
 		// PMIx: an image with a munge library but no munged must not try it,
 		// and a missing zlib is no one's concern on stderr.
 		"PMIX_MCA_psec=native", "PMIX_MCA_pcompress_base_silence_warning=1",

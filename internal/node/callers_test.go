@@ -94,6 +94,14 @@ func TestWhoMayCallAHead(t *testing.T) {
 			_, err := rpc.Call(ctx, node1, peercall.CallFailed, peercall.Failure{Rank: 1})
 			return err
 		},
+		"a launch agent reaches the volume's I/O process": func() error {
+			_, _, err := rpc.Open(ctx, agent, peercall.CallVolume, rpc.None{})
+			return err
+		},
+		"a node mounts a volume": func() error {
+			_, err := rpc.Call(ctx, node1, peercall.CallMount, peercall.MountRequest{ID: "1a2b3c4d"})
+			return err
+		},
 		"a node gives orders": func() error { _, err := rpc.Call(ctx, node1, peercall.CallEnd, peercall.EndRequest{}); return err },
 		"a node joins as another": func() error {
 			_, err := rpc.Call(ctx, node1, peercall.CallJoin, peercall.JoinRequest{Rank: 0, Reached: "1.2.3.4:5"})

@@ -55,6 +55,17 @@ func environment(plan *plan.Plan, c plan.Config, job mpi.Job, user *core.Account
 	return list
 }
 
+// hostVariables are those by which programs of the host find each other and their libraries.
+func hostVariables() []string {
+	var vars []string
+	for _, name := range []string{"PATH", "LD_LIBRARY_PATH"} {
+		if value, set := os.LookupEnv(name); set {
+			vars = append(vars, name+"="+value)
+		}
+	}
+	return vars
+}
+
 // public is an environment without secrets, for the container itself: docker and
 // podman write what they give a container to a disk, or show it to everybody in a
 // command line. What runs in it is given the whole by our init, through a socket.

@@ -34,6 +34,7 @@ func (n *node) newServer() *rpc.Server {
 		stats, err := n.links.stats()
 		return nodecall.Fabric{Stats: stats}, err
 	})
+	rpc.Handle(s, nodecall.CallVerbs, func(context.Context, rpc.Caller, rpc.None) (nodecall.Verbs, error) { return n.verbs.statistics() })
 	rpc.Handle(s, peercall.CallHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
 	rpc.HandleStream(s, spread.Call, n.spreads.Send)
 	rpc.HandleStream(s, peercall.CallPart, n.machine.SendPart)
@@ -53,6 +54,12 @@ func (n *node) obey(s *rpc.Server) {
 		return peercall.BeginReply{Group: n.group}, nil
 	})
 	rpc.Handle(s, peercall.CallStart, n.handleStart)
+	rpc.Handle(s, peercall.CallMount, func(ctx context.Context, _ rpc.Caller, r peercall.MountRequest) (rpc.None, error) {
+		if err := n.mountAfar(ctx, r.ID); err != nil {
+			return rpc.None{}, peercall.FailedOn(n.config.Host.Name, "mount the volume on", err)
+		}
+		return rpc.None{}, nil
+	})
 	rpc.Handle(s, peercall.CallSync, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (rpc.None, error) {
 		if err := n.spreads.HaveTree(ctx, spread.Volume, plan.VolumeDir(n.config.Host.Dir), n.group); err != nil {
 			return rpc.None{}, peercall.FailedOn(n.config.Host.Name, "copy the volume to", err)
@@ -65,7 +72,9 @@ func (n *node) obey(s *rpc.Server) {
 		return rpc.None{}, nil
 	})
 	rpc.Handle(s, peercall.CallEnd, func(_ context.Context, _ rpc.Caller, r peercall.EndRequest) (peercall.EndReply, error) {
-		return peercall.EndReply{Report: n.EndContainer(r.Grace)}, nil
+		report := n.EndContainer(r.Grace)
+		n.unmountAfar()
+		return peercall.EndReply{Report: report}, nil
 	})
 	rpc.Handle(s, peercall.CallSignal, func(ctx context.Context, _ rpc.Caller, r peercall.SignalRequest) (peercall.SignalReply, error) {
 		some, err := n.current.SignalRanks(ctx, r.Number)

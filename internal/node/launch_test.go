@@ -290,7 +290,7 @@ func TestAHostWithSeveralNodesDiesAsOne(t *testing.T) {
 	c.launch(1)
 	c.awaitPhase(core.PhaseRun)
 	c.signal(1, syscall.SIGKILL)
-	if r := c.result(30 * time.Second); r.Exit != nil || !strings.Contains(r.Message, "was lost") {
+	if r := c.result(30 * time.Second); r.Exit != nil || r.Kind != "lost" {
 		t.Errorf("it ended with %+v", r)
 	}
 	c.awaitEnd(20*time.Second, 0, 1)

@@ -30,6 +30,10 @@ type Machine struct {
 	// Group is where the guests' hypervisors meet by multicast, and Via this
 	// host's address for it; without Port.
 	Group, Via string
+	// SoftRDMA gives the guest the software device of its kernel for RDMA; PCI the function of
+	// a card by its address on the host, "" none.
+	SoftRDMA bool
+	PCI      string
 	// Peers has the machine hold all that its container uses, so that it can be
 	// saved; nil: it need not.
 	Peers *driver.Peers

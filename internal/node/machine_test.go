@@ -31,6 +31,23 @@ type bare struct{ driver.Container }
 func (bare) Guest() driver.Guest        { return nil }
 func (bare) Memory() driver.MemoryLimit { return nil }
 
+// controllerOf connects to a node as a controller does.
+func controllerOf(t *testing.T, n *node) *client.Client {
+	t.Helper()
+	here, there := net.Pipe()
+	peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
+	if err != nil {
+		t.Fatal(err)
+	}
+	go peer.Serve(t.Context(), n.newServer(), rpc.Caller{Role: rpc.Controller})
+	c, err := client.New(here)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // TestTheNodeTellsTheAccountInItsGuest, which only the site's host knows.
 func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	for _, c := range []struct {
@@ -44,19 +61,8 @@ func TestTheNodeTellsTheAccountInItsGuest(t *testing.T) {
 	} {
 		n := newNode(t.Context(), plan.Config{}, Options{Log: slog.New(slog.DiscardHandler)}, nil)
 		n.current.Set(c.container)
-		here, there := net.Pipe()
-		peer, err := rpc.NewPeer(there, false, "the client", wire.Prompt, nodecall.Protocol)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go peer.Serve(t.Context(), n.newServer(), rpc.Caller{Role: rpc.Controller})
-		node, err := client.New(here)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := node.Login(t.Context()); got != c.want || (err == nil) != (c.want != "") || err != nil && core.KindOf(err) != c.kind {
+		if got, err := controllerOf(t, n).Login(t.Context()); got != c.want || (err == nil) != (c.want != "") || err != nil && core.KindOf(err) != c.kind {
 			t.Errorf("%+v: %q, %v", c.container, got, err)
 		}
-		node.Close()
 	}
 }

@@ -29,6 +29,8 @@ import (
 type maker struct {
 	options Options
 	mounted string // where the run's volume is mounted; "": it is VolumeDir
+	dir     string // of the container's state and of what it sees of its node
+	suffix  string // of the container's name
 	config  plan.Config
 	plan    *plan.Plan
 	members []peercall.Member
@@ -38,6 +40,7 @@ type maker struct {
 	images   Images
 	memory   driver.Memory // of the host for virtual machines, at first
 	links    *links
+	verbs    *verbs
 	machine  *container.Machine
 	current  *container.Current
 	emulates *atomic.Bool      // whether the machine's processors are emulated
@@ -67,7 +70,12 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container.Conta
 		release()
 		return nil, err
 	}
-	b := &container.Container{Runtime: rt.Info().Name, Why: why, Release: release, Workdir: workdirOf(p)}
+	if rt.Info().HostPrograms {
+		host := *p
+		host.Image.Config = core.ImageConfig{Env: hostVariables()}
+		p = &host
+	}
+	b := &container.Container{Runtime: rt.Info().Name, Why: why, Release: release, Workdir: workdirOf(p), HostPrograms: rt.Info().HostPrograms}
 	user, err := k.imageUser(ctx, rt)
 	if err != nil {
 		release()
@@ -78,7 +86,7 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container.Conta
 		return nil, unusable(ctx, p, rt, err)
 	}
 	job := mpiJob(p, k.members, k.network)
-	if err := mpi.WriteHostFiles(plan.RunDir(k.config.Host.Dir, k.config.Rank), job); err != nil {
+	if err := mpi.WriteHostFiles(k.runDir(), job); err != nil {
 		release()
 		return nil, err
 	}
@@ -140,7 +148,7 @@ func unusable(ctx context.Context, plan *plan.Plan, rt driver.Runtime, err error
 
 // imageUser returns the user that the image names, if the job wants it.
 func (k *maker) imageUser(ctx context.Context, rt driver.Runtime) (*core.Account, error) {
-	if k.plan.Root || k.plan.CallerIDs {
+	if k.plan.Root || k.plan.CallerIDs || rt.Info().HostPrograms {
 		return nil, nil
 	}
 	user, err := k.images.Account(ctx, k.plan.Image)
@@ -198,7 +206,6 @@ func ownDirs(plan *plan.Plan, mounts []driver.Mount) []string {
 
 func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Mount) (driver.ContainerSpec, error) {
 	c, p := k.config, k.plan
-	dir := plan.NodeDir(c.Host.Dir, c.Rank)
 	binary := k.options.Binary
 	if binary == "" {
 		var err error
@@ -207,11 +214,11 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 		}
 	}
 	s := driver.ContainerSpec{
-		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d", c.Owner.Run, c.Owner.Attempt, c.Rank), Image: image,
+		Owner: c.Owner, Name: fmt.Sprintf("bee-%s-%d-%d%s", c.Owner.Run, c.Owner.Attempt, c.Rank, k.suffix), Image: image,
 		Hostname: c.Host.Name, Env: public(env, p.Secrets), Root: p.Root,
 		Mounts:   []driver.Mount{{Source: cmp.Or(k.mounted, plan.VolumeDir(c.Host.Dir)), Target: p.Volume}},
-		StateDir: filepath.Join(dir, "state"), DiskScratch: p.DiskScratch, Seccomp: p.Seccomp, Unfiltered: p.Unfiltered,
-		Binary: binary, RunDir: plan.RunDir(c.Host.Dir, c.Rank), GPUs: p.GPUs,
+		StateDir: filepath.Join(k.dir, "state"), DiskScratch: p.DiskScratch, Seccomp: p.Seccomp, Unfiltered: p.Unfiltered,
+		Binary: binary, RunDir: k.runDir(), GPUs: p.GPUs,
 	}
 	if p.HoldsVolume() && c.Rank > 0 { // what its guest holds is its own
 		s.Mounts[0].Source = k.machine.HeldVolume()
@@ -247,6 +254,9 @@ func (k *maker) spec(image driver.LocalImage, env []string, mounts []driver.Moun
 	return s, os.MkdirAll(s.StateDir, 0o700)
 }
 
+// runDir is the directory that the container sees as /.bee/run.
+func (k *maker) runDir() string { return filepath.Join(k.dir, plan.RunName) }
+
 // mpiJob describes the hosts to package mpi.
 func mpiJob(plan *plan.Plan, members []peercall.Member, network peercall.Network) mpi.Job {
 	job := mpi.Job{RunDir: container.InsideRun, Agent: "/.bee/rsh", Network: network.CIDR, Interface: network.Interface, Guests: plan.VM != nil, Limited: plan.Cores > 0, Root: plan.Root || os.Geteuid() == 0}
@@ -271,7 +281,7 @@ func (k *maker) runtime(ctx context.Context, name string) (rt driver.Runtime, wh
 	m := Machine{VM: *p.VM, Cores: cores(k.config), Free: k.memory.Free, Rank: k.config.Rank, Inputs: plan.InputsDir(k.config.Host.Dir), Report: func(text string) {
 		k.options.Log.Info("of the virtual machine", "report", text)
 		k.say(text) // those of the others take as long
-	}, Emulated: k.emulates.Store}
+	}, Emulated: k.emulates.Store, SoftRDMA: p.RDMA == plan.RDMASoft, PCI: p.PCI}
 	if p.SavesVM() {
 		m.Peers = k.peers()
 	}

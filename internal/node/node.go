@@ -27,6 +27,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/energy"
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/head"
 	"github.com/bee-hpc/bee/internal/node/spread"
@@ -54,8 +55,12 @@ type Options struct {
 	NoRings func(ctx context.Context) string
 	// Burst mounts a burst buffer for a run on this host; nil: there are none.
 	Burst func(ctx context.Context, b plan.Burst, run string) (head.Burst, error)
+	// BurstAfar mounts one here whose I/O process is on the head's host. dial connects with that.
+	BurstAfar func(ctx context.Context, b plan.Burst, run string, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (BurstClient, error)
 	// RDMA is where this host's RDMA devices are looked for.
 	RDMA rdma.Host
+	// Energy is the directory of the counters of this host's energy; empty: that of the kernel.
+	Energy string
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
 	// hostGroup is that of the nodes of this process.
@@ -127,6 +132,7 @@ type node struct {
 	known    *known
 	pool     *pool
 	links    *links
+	verbs    *verbs
 	accept   *acceptor
 	images   Images
 	head     *head.Head // on rank 0
@@ -136,9 +142,11 @@ type node struct {
 	emulates atomic.Bool   // whether its virtual machine's processors are emulated
 	memory   driver.Memory // of the host for virtual machines, at first
 	kills    memoryKills   // at first
-	group    int           // the lowest rank that sees this node's Host.Dir
+	meter    atomic.Pointer[energy.Meter]
+	group    int // the lowest rank that sees this node's Host.Dir
 	// mounted is where the run's volume is mounted; "": it is VolumeDir.
 	mounted string
+	afar    afar
 
 	serving sync.WaitGroup // of calls that are to see the end
 }
@@ -150,6 +158,7 @@ func newNode(life context.Context, c plan.Config, o Options, identity *wire.Iden
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
+	n.verbs = &verbs{config: c, log: o.Log, known: k}
 	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.Peer)
 	n.machine = container.NewMachine(c, n.current, k.job, n.pool.Peer)
 	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links}
@@ -202,6 +211,7 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 			return fmt.Errorf("make run directory: %s is no directory (%v)", dir, err) //nolint:errorlint // where it is a link, there is none
 		}
 	}
+	core.BestEffort(os.Remove(plan.VerbsSocket(c.Host.Dir, c.Rank))) // of an attempt before on this host; mostly there is none
 	local, err := wire.ListenUnix(plan.SocketPath(c.Host.Dir, c.Rank))
 	if err != nil {
 		return fmt.Errorf("listen for the controller: %w", err)
@@ -213,6 +223,8 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 	}
 	defer agents.Close()
 	defer n.links.leave()
+	defer n.verbs.close()
+	defer n.unmountAfar()
 	defer n.EndContainer(2 * time.Second)
 	if c.Rank == 0 {
 		if n.head, err = n.newHead(); err != nil {
@@ -241,11 +253,13 @@ func run(ctx context.Context, c plan.Config, o Options) error {
 		n.head.SetAddrs(addrs)
 		n.hostGroup.settle(addrs)
 		go n.head.WatchNotice(life)
+		go n.watchNotice(life)
 		go n.accept.acceptControl(life, local)
 		n.head.Run(ctx)
 		n.drain(3 * time.Second) // let those who watch see the end
 		return nil
 	}
+	go n.watchNotice(life)
 	go n.accept.acceptControl(life, local)
 	return n.follow(ctx, ports, err)
 }

@@ -1,29 +1,68 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/energy"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/shell"
 )
 
 // RunContainer starts this node's container and watches over it.
 func (n *node) RunContainer(ctx context.Context, runtimeName string) (*container.Container, error) {
+	meter := energy.Start(cmp.Or(n.Energy, energy.Counters))
 	b, err := n.maker().start(ctx, runtimeName)
 	if err != nil {
+		meter.Stop()
 		return nil, err
 	}
 	n.current.Set(b)
+	if before := n.meter.Swap(meter); before != nil {
+		before.Stop()
+	}
 	go n.watchContainer(n.life, b) // as long as the container, not the call
 	n.settle()
+	return b, nil
+}
+
+// StartCase starts the container of a case of a pack, with the volume in a directory of this
+// host. Its release ends what Start has begun.
+func (n *node) StartCase(ctx context.Context, runtimeName string, c plan.Case, volume string) (*container.Container, error) {
+	k := n.maker()
+	job := *k.plan
+	job.Env, job.Workdir, job.Cores, job.Memory = c.Env, c.Workdir, max(job.CaseCores, 1), job.CaseMemory
+	k.plan, k.mounted, k.suffix = &job, volume, fmt.Sprintf("-case%d", c.Number)
+	k.dir = filepath.Join(k.dir, plan.CaseDir(c.Number))
+	k.members = slices.DeleteFunc(slices.Clone(k.members), func(m peercall.Member) bool { return m.Rank != n.config.Rank })
+	for i := range k.members {
+		k.members[i].Slots = job.Cores
+	}
+	if err := fsutil.RemoveAll(k.dir); err != nil { // of an attempt before on this host
+		return nil, err
+	}
+	if err := os.MkdirAll(k.runDir(), 0o700); err != nil {
+		return nil, err
+	}
+	b, err := k.start(ctx, runtimeName)
+	if err != nil {
+		fsutil.TryRemoveAll(k.dir)
+		return nil, err
+	}
+	b.Release = both(b.Release, func() { fsutil.TryRemoveAll(k.dir) }) // the end of the attempt does else
 	return b, nil
 }
 
@@ -31,8 +70,8 @@ func (n *node) RunContainer(ctx context.Context, runtimeName string) (*container
 func (n *node) maker() *maker {
 	job, members, network := n.known.all()
 	return &maker{
-		options: n.Options, mounted: n.mounted, config: n.config, plan: &job, members: members, network: network, group: n.group,
-		images: n.images, memory: n.memory, links: n.links, machine: n.machine, current: n.current, emulates: &n.emulates,
+		options: n.Options, mounted: n.mounted, dir: plan.NodeDir(n.config.Host.Dir, n.config.Rank), config: n.config, plan: &job, members: members, network: network, group: n.group,
+		images: n.images, memory: n.memory, links: n.links, verbs: n.verbs, machine: n.machine, current: n.current, emulates: &n.emulates,
 		say: func(text string) {
 			if n.head != nil {
 				n.head.Journal().Say(core.PhaseStart, text)
@@ -81,6 +120,21 @@ func (n *node) watchContainer(ctx context.Context, b *container.Container) {
 	core.BestEffort(rpc.Call(ctx, n.pool.headConn(), peercall.CallFailed, peercall.Failure{Rank: n.config.Rank, Failed: rpc.Fail(&core.Error{Kind: core.Lost, Err: errors.New(why)})})) // a lost head ends us anyway
 }
 
+// metered ends the meter of this host.
+func (n *node) metered() core.Energy {
+	meter := n.meter.Swap(nil)
+	if meter == nil {
+		return core.Energy{}
+	}
+	used := meter.Stop()
+	boot, err := procid.Boot()
+	if err != nil {
+		return core.Energy{Unknown: err.Error(), Remedy: "Mount /proc there."}
+	}
+	used.Boot = boot
+	return used
+}
+
 // EndContainer stops the container, once, and reports what it used.
 func (n *node) EndContainer(grace time.Duration) core.NodeReport {
 	c := n.config
@@ -113,7 +167,13 @@ func (n *node) EndContainer(grace time.Duration) core.NodeReport {
 	if exit, err := b.Wait(ctx); err == nil {
 		r.UserTime, r.SystemTime, r.MaxRSS = exit.UserTime, exit.SystemTime, exit.MaxRSS
 	}
-	r.Runtime, r.RDMA = b.Runtime, b.RDMA
+	r.Runtime, r.RDMA, r.Energy = b.Runtime, b.RDMA, n.metered()
+	if g := b.Guest(); g != nil {
+		r.RDMA = g.RDMA()
+		if c.Rank == 0 {
+			r.VMCommand = core.Printable(shell.Words(g.CommandLine()), core.MostVMCommand)
+		}
+	}
 	b.Release()
 	return r
 }

@@ -134,7 +134,7 @@ func TestNamesInside(t *testing.T) {
 		"containers":  {nil, two, []string{"10.0.0.1 h0", "10.0.0.2 h1"}, "10.0.0.1,10.0.0.2"},
 	} {
 		p := &plan.Plan{VM: c.vm, Volume: "/work"}
-		k := &maker{options: Options{Binary: "/bee"}, config: plan.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p, members: c.members}
+		k := &maker{options: Options{Binary: "/bee"}, dir: t.TempDir(), config: plan.Config{Size: len(c.members), Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p, members: c.members}
 		env := environment(p, k.config, mpiJob(p, c.members, peercall.Network{}), nil)
 		spec, err := k.spec(driver.LocalImage{}, env, nil)
 		if err != nil || !slices.Equal(spec.Hosts, c.hosts) || !slices.Contains(env, "BEE_NODE_IPS="+c.ips) {
@@ -146,7 +146,7 @@ func TestNamesInside(t *testing.T) {
 // TestNoMountHidesAnother: inputs may lie within each other, and the volume in one.
 func TestNoMountHidesAnother(t *testing.T) {
 	p := &plan.Plan{Volume: "/data/work", Binds: map[string]string{"/data/a": "2/a", "/data": "0/data", "/etc/s.conf": "1/s.conf", "/data/x": "3/x"}}
-	k := &maker{options: Options{Binary: "/bee"}, config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p}
+	k := &maker{options: Options{Binary: "/bee"}, dir: t.TempDir(), config: plan.Config{Size: 1, Host: core.Host{Name: "h0", Dir: t.TempDir()}}, plan: p}
 	spec, err := k.spec(driver.LocalImage{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)

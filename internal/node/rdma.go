@@ -17,10 +17,10 @@ import (
 // keeps programs from them is an error where the job needs them, and a note otherwise.
 func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container.Container, s *driver.ContainerSpec) error {
 	if k.plan.VM != nil {
-		if k.plan.RDMA == plan.RDMAHost {
-			return k.noRDMA(errors.New("a virtual machine cannot use the host's devices"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")
-		}
-		return nil
+		return k.checkGuestRDMA(ctx)
+	}
+	if k.plan.RDMA == plan.RDMABee {
+		return k.verbs.addTo(ctx, rt, b, s)
 	}
 	host := k.options.RDMA.Look()
 	if k.plan.RDMA == plan.RDMANone {
@@ -42,6 +42,19 @@ func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container.Con
 	s.Devices = append(s.Devices, driver.SameDevices(host.Paths())...)
 	if b.RDMA = host.Report(); core.CheckRDMA(b.RDMA) != nil { // no record has room for that
 		b.RDMA = nil
+	}
+	return nil
+}
+
+// checkGuestRDMA refuses devices that this node's guest cannot have, or the image cannot use.
+func (k *maker) checkGuestRDMA(ctx context.Context) error {
+	switch {
+	case k.plan.RDMA == plan.RDMAHost && k.plan.PCI == "":
+		return k.noRDMA(errors.New("a virtual machine cannot use the host's devices as containers do"), "Leave `rdma:` or `vm:` out, or choose a site whose hosts run containers themselves.")
+	case k.plan.RDMA == plan.RDMASoft:
+		if problem := k.verbsLibraries(ctx).Lack(rdma.Soft()); problem != nil {
+			return k.noRDMA(errors.New(problem.Text), problem.Remedy)
+		}
 	}
 	return nil
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // ofTree is a cache with one image.
@@ -72,24 +73,27 @@ func TestRDMAOfAContainer(t *testing.T) {
 		rt      confined
 		tree    string
 		devices bool
-		note    string // in the one there is
-		err     string // in an error of kind Unsupported, with a remedy
+		note    bool
+		err     bool // of kind Unsupported, with a remedy
 	}{
 		"nothing there":              {rt: confined{devices: true}},
 		"a device":                   {host: card("ACTIVE"), rt: confined{devices: true}, devices: true},
 		"a device that is needed":    {plan: plan.Plan{RDMA: plan.RDMAHost}, host: card("ACTIVE"), rt: confined{devices: true}, devices: true},
 		"one that is not wanted":     {plan: plan.Plan{RDMA: plan.RDMANone}, host: card("ACTIVE"), rt: confined{devices: true}},
-		"which stays visible":        {plan: plan.Plan{RDMA: plan.RDMANone}, host: card("ACTIVE"), err: "with theirs"},
+		"which stays visible":        {plan: plan.Plan{RDMA: plan.RDMANone}, host: card("ACTIVE"), err: true},
 		"none, and none is wanted":   {plan: plan.Plan{RDMA: plan.RDMANone}},
-		"none, and one is needed":    {plan: plan.Plan{RDMA: plan.RDMAHost}, rt: confined{devices: true}, err: "no RDMA device"},
-		"no port":                    {host: card("DOWN"), rt: confined{devices: true}, devices: true, note: "port 1 is DOWN"},
-		"no port, and it is needed":  {plan: plan.Plan{RDMA: plan.RDMAHost}, host: card("DOWN"), rt: confined{devices: true}, err: "port 1 is DOWN"},
-		"an old image":               {host: card("ACTIVE"), rt: confined{devices: true}, tree: old, devices: true, note: "rdma-core 28 has no provider rxe"},
-		"an old image, needed":       {plan: plan.Plan{RDMA: plan.RDMAHost}, host: card("ACTIVE"), rt: confined{devices: true}, tree: old, err: "rdma-core 28 has no provider rxe"},
-		"little memory":              {host: little, rt: confined{devices: true}, devices: true, note: "64 KiB"},
+		"none, and one is needed":    {plan: plan.Plan{RDMA: plan.RDMAHost}, rt: confined{devices: true}, err: true},
+		"no port":                    {host: card("DOWN"), rt: confined{devices: true}, devices: true, note: true},
+		"no port, and it is needed":  {plan: plan.Plan{RDMA: plan.RDMAHost}, host: card("DOWN"), rt: confined{devices: true}, err: true},
+		"an old image":               {host: card("ACTIVE"), rt: confined{devices: true}, tree: old, devices: true, note: true},
+		"an old image, needed":       {plan: plan.Plan{RDMA: plan.RDMAHost}, host: card("ACTIVE"), rt: confined{devices: true}, tree: old, err: true},
+		"little memory":              {host: little, rt: confined{devices: true}, devices: true, note: true},
 		"the daemon's memory":        {host: little, rt: confined{devices: true, limits: true}, devices: true},
 		"in a guest":                 {plan: plan.Plan{VM: &plan.VM{}}, host: card("ACTIVE")},
-		"in a guest, needed":         {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMAHost}, host: card("ACTIVE"), err: "a virtual machine"},
+		"in a guest, needed":         {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMAHost}, host: card("ACTIVE"), err: true},
+		"in a guest, a function":     {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMAHost, PCI: "0000:81:00.1"}},
+		"in a guest, soft":           {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMASoft}, host: card("ACTIVE")},
+		"for which the image is old": {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMASoft}, tree: old, err: true},
 		"in a guest, and not wanted": {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMANone}, host: card("ACTIVE")},
 	} {
 		tree := c.tree
@@ -100,14 +104,18 @@ func TestRDMAOfAContainer(t *testing.T) {
 		k.config.Host.Name = "h0"
 		b, s := &container.Container{}, driver.ContainerSpec{}
 		err := k.addRDMA(t.Context(), c.rt, b, &s)
-		if c.err != "" {
-			if !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), c.err) || core.Remedy(err) == "" || len(s.Devices) > 0 {
+		if c.err {
+			if !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" || len(s.Devices) > 0 {
 				t.Errorf("%s: %v, %q", name, err, core.Remedy(err))
 			}
+			testkit.Wording(t, name, testkit.ErrorText(err))
 			continue
 		}
-		if err != nil || len(b.Notes) > 1 || c.note == "" && len(b.Notes) > 0 || c.note != "" && !strings.Contains(strings.Join(b.Notes, ""), c.note) {
+		if err != nil || len(b.Notes) > 1 || c.note != (len(b.Notes) == 1) {
 			t.Errorf("%s: %v, notes %q", name, err, b.Notes)
+		}
+		if c.note {
+			testkit.Wording(t, name, strings.Join(b.Notes, "\n"))
 		}
 		if c.devices != (len(b.RDMA) == 1 && b.RDMA[0].Name == device.Name) || c.devices && !slices.Equal(s.Devices, nodes) || !c.devices && len(s.Devices) > 0 {
 			t.Errorf("%s: devices %+v, nodes %+v", name, b.RDMA, s.Devices)

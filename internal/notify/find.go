@@ -66,14 +66,22 @@ func (n *Notifier) read(ctx context.Context) (found, error) {
 	return found{run: run, events: events}, err
 }
 
-// readArray reads the array of a run, with its events.
+// readArray reads the array of a run, with its events. Of a pack it is that of the cases.
 func (n *Notifier) readArray(ctx context.Context, run state.Run) (found, error) {
-	a, err := n.Store.Arrays().Array(ctx, run.Case.Array)
+	id, err := n.Store.Arrays().OfPack(ctx, run.ID)
+	if err != nil {
+		return found{}, err
+	}
+	if id == "" {
+		id = run.Case.Array
+	}
+	a, err := n.Store.Arrays().Array(ctx, id)
 	if err != nil {
 		return found{}, err
 	}
 	events, err := n.Store.History().Events(ctx, run.ID, event.KindArrayEnded, event.KindArraySuspended)
 	whole := state.Run{ID: a.ID, Name: a.Name, State: a.State(), Created: a.Created, Case: run.Case}
+	whole.Case.Array = a.ID
 	return found{run: whole, array: a, events: events}, err
 }
 
@@ -163,20 +171,12 @@ func wordOf(r *Receiver, e event.Event) string {
 	var words []string
 	switch f := e.Fields.(type) {
 	case event.Ended:
-		words = []string{spec.NotifyEnded}
-		if f.State == string(state.Failed) {
-			words = append(words, spec.NotifyFailed)
-		}
+		words = wordsOfEnd(f.State)
 	case event.ArrayEnded:
-		words = []string{spec.NotifyEnded}
-		if f.State == string(state.Failed) {
-			words = append(words, spec.NotifyFailed)
-		}
-	case event.ArraySuspended:
-		words = []string{spec.NotifySuspended}
+		words = wordsOfEnd(f.State)
 	case event.Moved:
 		words = []string{spec.NotifyMoved}
-	case event.Suspended, event.SetAside:
+	case event.Suspended, event.SetAside, event.ArraySuspended:
 		words = []string{spec.NotifySuspended}
 	case event.Waited:
 		for _, l := range r.Waiting() {
@@ -191,6 +191,14 @@ func wordOf(r *Receiver, e event.Event) string {
 		}
 	}
 	return ""
+}
+
+// wordsOfEnd returns the words that mean the end of a run or an array in a state.
+func wordsOfEnd(ended string) []string {
+	if ended == string(state.Failed) {
+		return []string{spec.NotifyEnded, spec.NotifyFailed}
+	}
+	return []string{spec.NotifyEnded}
 }
 
 // giveUp records that a notification is not sent any more.

@@ -337,7 +337,6 @@ func TestARunThatWasRemoved(t *testing.T) {
 	}
 }
 
-// TestDamagedProgress counts as none.
 // TestALockThatCameAtTheEndIsReleased: else this process would keep others from sending.
 func TestALockThatCameAtTheEndIsReleased(t *testing.T) {
 	n := notifierOf(t, state.Run{State: state.Running})
@@ -351,6 +350,7 @@ func TestALockThatCameAtTheEndIsReleased(t *testing.T) {
 	}
 }
 
+// TestDamagedProgress counts as none.
 func TestDamagedProgress(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, progressName), []byte(`{"receivers":[{"done":"x`), 0o600); err != nil {
@@ -361,8 +361,8 @@ func TestDamagedProgress(t *testing.T) {
 	}
 }
 
-// TestOneNotificationForAnArray: it is sent when all cases are over, and says how the array
-// ended, whichever case somebody notices first.
+// TestOneNotificationForAnArray: it is sent when all cases are over, with the state in which the
+// array ended, and does not depend on the order in which the ends of cases are found.
 func TestOneNotificationForAnArray(t *testing.T) {
 	var bodies []string
 	h := newHook(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
@@ -397,5 +397,36 @@ func TestOneNotificationForAnArray(t *testing.T) {
 	}
 	if Has(n.Store, run) {
 		t.Error("its directory is still there")
+	}
+}
+
+// TestTheCasesOfPacksAreMeant by the notification of their array: a pack has succeeded also where
+// cases have failed.
+func TestTheCasesOfPacksAreMeant(t *testing.T) {
+	var bodies []string
+	h := newHook(t, func(_ int, _ http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		bodies = append(bodies, string(body))
+	})
+	pack := state.Run{State: state.Running, Case: state.Case{Array: "ccccdddd.packs", Name: "model.packs", Number: 1}}
+	n := notifierOf(t, pack, spec.Notify{Webhook: h.URL, On: []string{"failed"}})
+	three := 3
+	packed := state.Run{ID: "bbbbcccc", Name: "model.1", State: state.Running, ExitCode: &three, Created: time.Now(), Submission: []byte("{}"), Case: state.Case{Array: "ccccdddd", Name: "model", Number: 1, Pack: run}}
+	pack.ID, pack.Name, pack.Created, pack.Submission = run, "model.packs.1", time.Now(), []byte("{}")
+	ended := pack
+	ended.State, ended.Ended = state.Succeeded, time.Now()
+	for _, r := range []state.Run{packed, ended} {
+		if err := n.Store.PutRun(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := n.Serve(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if len(h.all()) != 1 || !slices.Equal(bodies, []string{`{"state":"failed"}`}) {
+		t.Errorf("got %q with %q", h.all(), bodies)
 	}
 }

@@ -16,6 +16,11 @@ type Asked struct {
 	Outputs int // globs in Plan.Outputs
 	// Checkpoint means that the plan has one.
 	Checkpoint bool
+	// Cases are the numbers of those that the plan has.
+	Cases map[int]bool
+	// Progress means that it is read from the output, and Metrics which metrics are.
+	Progress bool
+	Metrics  map[string]bool
 }
 
 // Bounds of what a head may say. All are far beyond what any head of ours says.
@@ -92,20 +97,35 @@ func (e *Event) Check(asked Asked, before int64) error {
 	number(&r, "waited", e.Waited, 0, maxSpan)
 	r.runtimes(e.Runtimes, asked)
 	e.Message = core.Printable(e.Message, maxMessage)
+	if c := e.Case; c != nil {
+		r.unless(asked.Cases[c.Number], "case is %d, expected one of the pack", c.Number)
+		r.exit(c.Exit)
+		r.unless(c.Kind == "" || core.KindNamed(c.Kind).String() == c.Kind, "kind of a case is %q, expected a kind of error", core.Printable(c.Kind, 40))
+		c.Message = core.Printable(c.Message, maxMessage)
+	}
+	r.measured(e.Measured, asked)
 	if r.err == nil && e.Result != nil {
 		r.err = e.Result.Check(asked)
 	}
 	return r.refused("event")
 }
 
+// measured refuses numbers that no head of ours has read; JSON has no infinite ones.
+func (r *refusal) measured(m *Measured, asked Asked) {
+	if m == nil {
+		return
+	}
+	r.unless(asked.Progress || m.Done == 0 && m.Total == 0, "there is progress, and none was asked for")
+	r.unless(m.Done >= 0 && m.Done <= m.Total, "progress is %v of %v, expected 0 to the total", m.Done, m.Total)
+	for name := range m.Metrics {
+		r.unless(asked.Metrics[name], "metric is %q, expected one of the job", core.Printable(name, maxWord))
+	}
+}
+
 // Check refuses a result that no head of ours would report, and makes its texts printable.
 func (r *Result) Check(asked Asked) error {
 	var no refusal
-	if x := r.Exit; x != nil {
-		number(&no, "exit code", x.Code, 0, 255)
-		number(&no, "signal", x.Signal, 0, 64)
-		no.use(x.UserTime, x.SystemTime, x.MaxRSS)
-	}
+	no.exit(r.Exit)
 	no.unless(r.Kind == "" || core.KindNamed(r.Kind).String() == r.Kind, "kind is %q, expected a kind of error", core.Printable(r.Kind, 40))
 	no.unless(!r.InSetup || r.Exit != nil, "setup has ended without an exit code")
 	number(&no, "snapshot", r.Snapshot, 0, maxSnapshot)
@@ -135,6 +155,15 @@ func (r *Result) Check(asked Asked) error {
 	r.Message, r.Remedy = core.Printable(r.Message, maxMessage), core.Printable(r.Remedy, maxMessage)
 	no.unless(r.Host == "" || core.IsHost(r.Host), "host is %q, expected a name", core.Printable(r.Host, 80))
 	return no.refused("result")
+}
+
+// exit refuses what no process ends with; nil: it has not ended by itself.
+func (r *refusal) exit(x *core.Exit) {
+	if x != nil {
+		number(r, "exit code", x.Code, 0, 255)
+		number(r, "signal", x.Signal, 0, 64)
+		r.use(x.UserTime, x.SystemTime, x.MaxRSS)
+	}
 }
 
 // answer refuses what no job of ours has ended with.
@@ -167,6 +196,9 @@ func (r *refusal) node(n *core.NodeReport, asked Asked, seen map[int]bool) {
 	n.MemoryUnlimited = core.Printable(n.MemoryUnlimited, maxMessage)
 	err := core.CheckRDMA(n.RDMA)
 	r.unless(err == nil, "RDMA devices of node %d: %v", n.Rank, err)
+	err = n.Energy.Check()
+	r.unless(err == nil, "energy of node %d: %v", n.Rank, err)
+	n.VMCommand = core.Printable(n.VMCommand, core.MostVMCommand)
 	r.use(n.UserTime, n.SystemTime, n.MaxRSS)
 }
 

@@ -9,7 +9,9 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-func asked() Asked { return Asked{Nodes: 2, Outputs: 1, Checkpoint: true} }
+func asked() Asked {
+	return Asked{Nodes: 2, Outputs: 1, Checkpoint: true, Cases: map[int]bool{7: true}, Progress: true, Metrics: map[string]bool{"energy": true}}
+}
 
 func TestCheckEvent(t *testing.T) {
 	for name, c := range map[string]struct {
@@ -17,6 +19,10 @@ func TestCheckEvent(t *testing.T) {
 		ok    bool
 	}{
 		"a plain one":               {`{"seq":8,"phase":"run","begin":true,"rank":-1}`, true},
+		"a case of the pack":        {`{"seq":8,"rank":0,"case":{"number":7,"exit":{"code":0}}}`, true},
+		"a case of another pack":    {`{"seq":8,"rank":0,"case":{"number":8,"exit":{"code":0}}}`, false},
+		"a case with a huge code":   {`{"seq":8,"rank":0,"case":{"number":7,"exit":{"code":256}}}`, false},
+		"a case of an unknown kind": {`{"seq":8,"rank":0,"case":{"number":7,"kind":"joke"}}`, false},
 		"an old one":                {`{"seq":7,"rank":-1}`, false},
 		"a regressing one":          {`{"seq":-1,"rank":-1}`, false},
 		"a huge number":             {`{"seq":9223372036854775807,"rank":-1}`, false},
@@ -31,6 +37,10 @@ func TestCheckEvent(t *testing.T) {
 		"a time far ahead":          {`{"seq":8,"time":"9999-01-01T00:00:00Z"}`, false},
 		"too many runtimes":         {`{"seq":8,"runtimes":["a","b","c"]}`, false},
 		"a runtime with an escape":  {`{"seq":8,"runtimes":["a\u001b[2J"]}`, false},
+		"progress and a metric":     {`{"seq":8,"rank":-1,"measured":{"done":3,"total":4,"metrics":{"energy":-1e300}}}`, true},
+		"more progress than all":    {`{"seq":8,"rank":-1,"measured":{"done":5,"total":4}}`, false},
+		"negative progress":         {`{"seq":8,"rank":-1,"measured":{"done":-5,"total":4}}`, false},
+		"a metric of no job":        {`{"seq":8,"rank":-1,"measured":{"metrics":{"\u001b[2J":1}}}`, false},
 		"a result that is not good": {`{"seq":8,"result":{"outputs":[{"index":1,"path":"volume/x"}]}}`, false},
 	} {
 		var e Event

@@ -18,7 +18,17 @@ func SocketPath(dir string, rank int) string {
 }
 
 // RunDir is the directory that a node's container sees as /.bee/run.
-func RunDir(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "run") }
+func RunDir(dir string, rank int) string { return path.Join(NodeDir(dir, rank), RunName) }
+
+// RunName is the name of such a directory beside the container's state.
+const RunName = "run"
+
+// VerbsSocket is where programs of a node's container reach the broker of bee_0, and
+// VerbsLibrary their library.
+func VerbsSocket(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "rdma.sock") }
+
+// VerbsLibrary is the library for them.
+func VerbsLibrary(dir string, rank int) string { return path.Join(NodeDir(dir, rank), "verbs.so") }
 
 // NodeDir is what one node keeps: its log, its sockets, its container's state.
 // Several nodes may share one Dir.

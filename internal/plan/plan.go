@@ -94,6 +94,13 @@ type Plan struct {
 	Setup []string `json:"setup,omitempty"`
 	// Run is the whole argument vector, entrypoint included.
 	Run []string `json:"run"`
+	// Cases are those of a pack, which the head runs in place of Run: each in a container, and
+	// in a directory of the volume, of its own. Of those, so many run at the same time as
+	// CaseCores and CaseMemory allow.
+	Pack       bool   `json:"pack,omitempty"` // the task is that, also if no case is left
+	Cases      []Case `json:"cases,omitempty"`
+	CaseCores  int    `json:"case_cores,omitempty"`  // 0: one
+	CaseMemory int64  `json:"case_memory,omitempty"` // in bytes; 0: not limited
 	// Input has Run read what the controller passes. With Terminal it is on a terminal.
 	Input    bool      `json:"input,omitempty"`
 	Terminal *Terminal `json:"terminal,omitempty"`
@@ -109,6 +116,11 @@ type Plan struct {
 	Restore bool `json:"restore,omitempty"`
 	// Checkpoint is set where the run can continue in another attempt.
 	Checkpoint *Checkpoint `json:"checkpoint,omitempty"`
+	// Progress and Metrics are patterns that numbers in the output of the job match.
+	Progress string            `json:"progress,omitempty"`
+	Metrics  map[string]string `json:"metrics,omitempty"`
+	// ProgressFile is a path in the volume of a file that has the progress; "": none has.
+	ProgressFile string `json:"progress_file,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
 	Outputs []string `json:"outputs,omitempty"`
@@ -116,8 +128,15 @@ type Plan struct {
 	// CallerIDs has processes have the caller's ids inside, whatever USER of the image.
 	CallerIDs bool `json:"caller_ids,omitempty"`
 	GPUs      int  `json:"gpus,omitempty"`
-	// RDMA is RDMAHost or RDMANone; others: the host's devices, where it has some.
-	RDMA        string `json:"rdma,omitempty"`
+	// RDMA is RDMAHost, RDMABee, RDMASoft or RDMANone; others: the host's devices, where it
+	// has some.
+	RDMA string `json:"rdma,omitempty"`
+	// RDMAMemory and RDMAQPs bound bee_0 in each container, in bytes and queue pairs; 0: the
+	// default.
+	RDMAMemory int64 `json:"rdma_memory,omitempty"`
+	RDMAQPs    int   `json:"rdma_qps,omitempty"`
+	// PCI is the address of a function of a card on each host that its guest has; "": none.
+	PCI         string `json:"pci,omitempty"`
 	DiskScratch bool   `json:"disk_scratch,omitempty"`
 	Seccomp     bool   `json:"seccomp,omitempty"`
 	Unfiltered  bool   `json:"unfiltered,omitempty"`
@@ -134,6 +153,31 @@ type Plan struct {
 	JoinTimeout time.Duration `json:"join_timeout"`
 }
 
+// Case is one of a pack.
+type Case struct {
+	Number int `json:"number"` // in its array, from 1
+	// Env and Workdir are in place of the plan's.
+	Env     map[string]string `json:"env,omitempty"`
+	Workdir string            `json:"workdir,omitempty"`
+	// Steps are run one after the other, as long as each ends with code 0. The case has the
+	// exit code of the last one.
+	Steps [][]string `json:"steps"`
+	// Command is the index in Steps of the run command, which alone writes checkpoints. Resume
+	// begins with it.
+	Command int `json:"command,omitempty"`
+	// Saves means that the case writes a checkpoint of its own when it is asked to.
+	Saves bool `json:"saves,omitempty"`
+	// Resume is in place of Steps where the case continues from its own checkpoint.
+	Resume [][]string `json:"resume,omitempty"`
+}
+
+// CaseDir is the volume of a case, in the volume of its pack.
+func CaseDir(number int) string { return "case-" + strconv.Itoa(number) }
+
+// CasesFile, in the volume of a pack, has a CaseEnd in JSON in each line: what a further
+// attempt does not run again.
+const CasesFile = ".bee-cases.jsonl"
+
 // Burst is a burst buffer on the head's host.
 type Burst struct {
 	// Remote is where it is drained to, as in the Beefile.
@@ -143,13 +187,17 @@ type Burst struct {
 	Disk    int64  `json:"disk,omitempty"` // bytes; 0: as fits
 	Rate    int64  `json:"rate,omitempty"` // bytes per second; 0: no bound
 	Protect bool   `json:"protect,omitempty"`
+	// Prefetch are patterns of files in the volume to fetch while the job starts.
+	Prefetch []string `json:"prefetch,omitempty"`
 	// Again has the checkpoints of a run stay whose command has failed: it is tried again from there.
 	Again bool `json:"again,omitempty"`
 	// Checkpoints has the remote keep checkpoints of the run, to which the names belong that Globs match, in
 	// the volume. Number is the one from which it continues; 0: it begins. The head sets these.
-	Checkpoints bool     `json:"-"`
-	Globs       []string `json:"-"`
-	Number      int      `json:"-"`
+	Checkpoints bool `json:"-"`
+	// Shared has other hosts mount it, too. The head sets that.
+	Shared bool     `json:"-"`
+	Globs  []string `json:"-"`
+	Number int      `json:"-"`
 }
 
 // A checkpoint of a run with a burst buffer is the directory BurstDir, with these records.
@@ -325,6 +373,8 @@ const (
 // Words of Plan.RDMA, as in the Beefile.
 const (
 	RDMAHost = "host" // whose devices have to be usable
+	RDMABee  = "bee"  // BEE's own, bee_0
+	RDMASoft = "soft" // the software device of the guests' kernel
 	RDMANone = "none"
 )
 

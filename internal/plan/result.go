@@ -32,9 +32,35 @@ type Event struct {
 	SetupDone bool `json:"setup_done,omitempty"`
 	// Runtimes are those that have started the containers, by rank; set once all have.
 	Runtimes []string `json:"runtimes,omitempty"`
+	// Case reports that one of a pack has begun, or has ended.
+	Case *CaseEnd `json:"case,omitempty"`
+	// Measured are numbers that the job has printed.
+	Measured *Measured `json:"measured,omitempty"`
 	// Result is set on the last event.
 	Result *Result `json:"result,omitempty"`
 }
+
+// Measured are the newest numbers that a job has printed. Without a Total there is no
+// progress.
+type Measured struct {
+	Done    float64            `json:"done,omitempty"`
+	Total   float64            `json:"total,omitempty"`
+	Metrics map[string]float64 `json:"metrics,omitempty"`
+}
+
+// CaseEnd is how a case of a pack stands.
+type CaseEnd struct {
+	Number int `json:"number"` // in its array
+	// Exit is that of its last step; nil: it has begun, or Message is why it could not run.
+	Exit    *core.Exit `json:"exit,omitempty"`
+	Kind    string     `json:"kind,omitempty"`
+	Message string     `json:"message,omitempty"`
+	// Saved means that it has written its own checkpoint, and continues in another attempt.
+	Saved bool `json:"saved,omitempty"`
+}
+
+// Ended reports whether the case has a result.
+func (c CaseEnd) Ended() bool { return c.Exit != nil || c.Message != "" }
 
 // Result is how an attempt ended.
 type Result struct {
@@ -65,6 +91,8 @@ type Result struct {
 	// TakenBack means that the site has given notice that it takes its hosts back. It
 	// knows why, and nodes do not.
 	TakenBack bool `json:"taken_back,omitempty"`
+	// SlotEnded means that the time on the site was over.
+	SlotEnded bool `json:"slot_ended,omitempty"`
 	// Outputs are the files and directories that match Plan.Outputs.
 	Outputs []OutputMatch `json:"outputs,omitempty"`
 	// Left is what the outputs name and cannot leave the volume.

@@ -33,6 +33,9 @@ func Unusable(problems []Problem) error {
 // start. Distributions' own limits, 64 KiB and 8 MiB, are below.
 const leastLocked = 64 << 20
 
+// raiseLocked is the remedy for a low limit of locked memory.
+const raiseLocked = "Have the administrator raise memlock in limits.conf to unlimited; for batch jobs, in the unit of slurmd (LimitMEMLOCK), with PropagateResourceLimitsExcept=MEMLOCK in slurm.conf."
+
 // Check returns what keeps a container's programs from all devices; none: they can use one.
 // Of an image without rdma-core, libraries are nil. ownLimits means that the container's
 // limits are not those of this process.
@@ -41,7 +44,7 @@ func (i Inventory) Check(libraries *Libraries, ownLimits bool) []Problem {
 	if i.Locked != Unlimited && i.Locked < leastLocked && len(i.Devices) > 0 && !ownLimits {
 		problems = append(problems, Problem{
 			fmt.Sprintf("the limit of locked memory is %d KiB, and MPI libraries need at least %d KiB", i.Locked>>10, leastLocked>>10),
-			"Have the administrator raise memlock in limits.conf to unlimited; for batch jobs, in the unit of slurmd (LimitMEMLOCK), with PropagateResourceLimitsExcept=MEMLOCK in slurm.conf.",
+			raiseLocked,
 		})
 	}
 	return problems
@@ -100,7 +103,7 @@ func (i Inventory) problem(d Device, libraries *Libraries) *Problem {
 		p := i.Nodes[at].shut()
 		return &p
 	}
-	return libraries.lack(d)
+	return libraries.Lack(d)
 }
 
 // shut is the problem of a node that does not open.

@@ -148,9 +148,9 @@ func providers() map[string][]string {
 	}
 }
 
-// lack is the problem of libraries that cannot drive a device; nil: they can, or it is not
+// Lack returns the problem of libraries that cannot drive a device; nil: they can, or it is not
 // known. An image without rdma-core may have other libraries for the device.
-func (l *Libraries) lack(d Device) *Problem {
+func (l *Libraries) Lack(d Device) *Problem {
 	wanted := providers()[d.Driver]
 	if l == nil || len(wanted) == 0 {
 		return nil

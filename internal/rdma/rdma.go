@@ -49,6 +49,20 @@ type Device struct {
 	Ports []Port
 }
 
+// SoftDevice is the name of the kernel's software device (rdma_rxe) in guests.
+const SoftDevice = "rxe0"
+
+// Soft returns that device, as far as libraries go by it.
+func Soft() Device { return Device{Name: SoftDevice, Driver: softDriver} }
+
+// OwnDevice is BEE's own, as records have it.
+func OwnDevice() core.RDMADevice {
+	return core.RDMADevice{Name: "bee_0", Driver: "bee", Ports: []core.RDMAPort{{Number: 1, State: active, Link: "InfiniBand"}}}
+}
+
+// softDriver is the driver of the kernel's software device.
+const softDriver = "rdma_rxe"
+
 // Port is a port of a device, as sysfs shows it.
 type Port struct {
 	Number int
@@ -136,7 +150,7 @@ func (h Host) device(name string) Device {
 	if driver, err := os.Readlink(h.Root + at + "/device/driver"); err == nil {
 		d.Driver = filepath.Base(driver)
 	} else if h.value(at, "parent") != "" { // rxe's own attribute: it has no hardware
-		d.Driver = "rdma_rxe"
+		d.Driver = softDriver
 	}
 	for _, number := range h.names(at + "/ports") {
 		p := Port{Link: h.value(at, "ports", number, "link_layer"), Rate: rate(h.value(at, "ports", number, "rate"))}

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -55,6 +54,26 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// breaksTwice serves an object whose connection breaks twice. The third request has to continue the same version.
+func breaksTwice(n int, w http.ResponseWriter, r *http.Request) {
+	if n <= 2 {
+		cut(w, r, 50_000)
+	}
+	if r.Header.Get("Range") == "" || r.Header.Get("If-Match") != `"one"` {
+		w.WriteHeader(http.StatusTeapot)
+		return
+	}
+	whole(w, r)
+}
+
+// bucketServer returns the address of a server without TLS.
+func bucketServer(t *testing.T, serve func(n int, w http.ResponseWriter, r *http.Request)) string {
+	t.Helper()
+	s := httptest.NewServer(numbered(serve))
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
 // TestBucketsThatLie or break off, without a digest of the object.
 func TestBucketsThatLie(t *testing.T) {
 	for key, value := range map[string]string{"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_REGION": "us-east-1", "AWS_EC2_METADATA_DISABLED": "true"} {
@@ -65,16 +84,7 @@ func TestBucketsThatLie(t *testing.T) {
 		kind  core.Kind
 		comes bool
 	}{
-		"a connection that breaks": {serve: func(n int, w http.ResponseWriter, r *http.Request) {
-			if n <= 2 {
-				cut(w, r, 50_000)
-			}
-			if r.Header.Get("Range") == "" || r.Header.Get("If-Match") != `"one"` {
-				w.WriteHeader(http.StatusTeapot)
-				return
-			}
-			whole(w, r)
-		}, comes: true},
+		"a connection that breaks": {serve: breaksTwice, comes: true},
 		"another version meanwhile": {serve: func(n int, w http.ResponseWriter, r *http.Request) {
 			if n == 1 {
 				w.Header().Set("ETag", `"zero"`)
@@ -94,10 +104,7 @@ func TestBucketsThatLie(t *testing.T) {
 		}, kind: core.Permanent},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var n atomic.Int32
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(int(n.Add(1)), w, r) }))
-			defer s.Close()
-			raw, err := fetched(t, File{Bucket: "bucket", Key: "key", Endpoint: s.URL})
+			raw, err := fetched(t, File{Bucket: "bucket", Key: "key", Endpoint: bucketServer(t, c.serve)})
 			if c.comes && (err != nil || !bytes.Equal(raw, content)) || !c.comes && !core.IsKind(err, c.kind) {
 				t.Errorf("%d bytes, %v, kind %v", len(raw), err, core.KindOf(err))
 			}

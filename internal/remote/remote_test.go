@@ -48,11 +48,16 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// server serves with a handler, which gets the number of the request from 1 on.
+// numbered returns a handler by one that gets the number of the request from 1 on.
+func numbered(serve func(n int, w http.ResponseWriter, r *http.Request)) http.Handler {
+	var n atomic.Int32
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(int(n.Add(1)), w, r) })
+}
+
+// server serves with TLS.
 func server(t *testing.T, serve func(n int, w http.ResponseWriter, r *http.Request)) *httptest.Server {
 	t.Helper()
-	var n atomic.Int32
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(int(n.Add(1)), w, r) }))
+	s := httptest.NewTLSServer(numbered(serve))
 	s.Config.ErrorLog = nil
 	t.Cleanup(s.Close)
 	return s

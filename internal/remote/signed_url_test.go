@@ -3,12 +3,10 @@ package remote
 import (
 	"bytes"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -89,26 +87,14 @@ func TestBucketsOfSignedURLs(t *testing.T) {
 		most  int64
 		comes bool
 	}{
-		"a connection that breaks": {serve: func(n int, w http.ResponseWriter, r *http.Request) {
-			if n <= 2 {
-				cut(w, r, 50_000)
-			}
-			if r.Header.Get("Range") == "" || r.Header.Get("If-Match") != `"one"` {
-				w.WriteHeader(http.StatusTeapot)
-				return
-			}
-			whole(w, r)
-		}, comes: true},
+		"a connection that breaks": {serve: breaksTwice, comes: true},
 		"a way elsewhere": {serve: func(_ int, w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.org/", http.StatusTemporaryRedirect)
 		}},
 		"more than there is room for": {serve: func(_ int, w http.ResponseWriter, r *http.Request) { whole(w, r) }, most: 1000},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var n atomic.Int32
-			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.serve(int(n.Add(1)), w, r) }))
-			defer s.Close()
-			raw, err := fetched(t, File{URL: s.URL + "/b/k?X-Amz-Signature=s", Name: "s3://b/k", Signed: true, Most: c.most})
+			raw, err := fetched(t, File{URL: bucketServer(t, c.serve) + "/b/k?X-Amz-Signature=s", Name: "s3://b/k", Signed: true, Most: c.most})
 			if c.comes && (err != nil || !bytes.Equal(raw, content)) || !c.comes && (!core.IsKind(err, core.Permanent) || strings.Contains(err.Error(), "Amz")) {
 				t.Errorf("%d bytes, %v", len(raw), err)
 			}

@@ -25,8 +25,11 @@ type Metrics struct {
 type family struct {
 	name, unit, help string
 	labels           []string
-	values           map[string]float64
+	values           map[labels]float64
 }
+
+// labels are the values of the labels of a metric, of which there are two at most.
+type labels [2]string
 
 // The places of the metrics in families.
 const (
@@ -48,10 +51,10 @@ func NewMetrics(version string, sites []string, now time.Time) *Metrics {
 		{name: "bee_attempts_ended", help: "attempts on record that have ended, by site and verdict", labels: []string{"site", "verdict"}},
 		{name: "bee_run_time_seconds", unit: "seconds", help: "time of the runs on record, by use", labels: []string{"use"}},
 		{name: "bee_attempt_time_seconds", unit: "seconds", help: "time of the attempts on record, by site and use", labels: []string{"site", "use"}},
-		{name: "bee_cost", help: "cost of the attempts on record, by the prices in the sites file", labels: []string{"site"}},
+		{name: "bee_cost", help: "cost of the attempts on record, by site and currency", labels: []string{"site", "currency"}},
 	}}
 	for _, f := range m.families {
-		f.values = map[string]float64{}
+		f.values = map[labels]float64{}
 	}
 	m.add(metricBuild, 1, version)
 	for _, s := range state.RunStates() {
@@ -79,8 +82,8 @@ func (m *Metrics) site(name string) {
 	}
 }
 
-// Add adds a run. Prices are those of an hour of one host, by site.
-func (m *Metrics) Add(r state.Run, attempts []state.Attempt, prices map[string]float64) {
+// Add adds a run. The price of a site is for attempts that have none on record.
+func (m *Metrics) Add(r state.Run, attempts []state.Attempt, priceOf func(site string) state.Price) {
 	m.add(metricRuns, 1, string(r.State))
 	for use, took := range Spent(r, attempts, m.now) {
 		m.add(metricRunTime, took.Seconds(), string(use))
@@ -96,19 +99,33 @@ func (m *Metrics) Add(r state.Run, attempts []state.Attempt, prices map[string]f
 		for phase, took := range at.Phases {
 			m.add(metricAttemptTime, took.Seconds(), at.Site, string(phaseOf(phase)))
 		}
-		if price := prices[at.Site]; price > 0 {
-			m.add(metricCost, Cost(at, price, m.now), at.Site)
+		var price state.Price
+		if at.Price == nil {
+			price = priceOf(at.Site)
+		}
+		if at.Price != nil || price.Hour > 0 {
+			m.add(metricCost, at.Cost(price, m.now), at.Site, at.Currency(price))
 		}
 	}
 }
 
-func (m *Metrics) add(metric int, value float64, labels ...string) {
-	f := m.families[metric]
-	var texts []string
-	for i, name := range f.labels {
-		texts = append(texts, name+`="`+labelValue(labels[i])+`"`)
+func (m *Metrics) add(metric int, value float64, of ...string) {
+	var key labels
+	copy(key[:], of)
+	m.families[metric].values[key] += value
+}
+
+// texts are the values of a family by the text of their labels.
+func (f *family) texts() map[string]float64 {
+	all := map[string]float64{}
+	for key, value := range f.values {
+		var texts []string
+		for i, name := range f.labels {
+			texts = append(texts, name+`="`+labelValue(key[i])+`"`)
+		}
+		all["{"+strings.Join(texts, ",")+"}"] += value
 	}
-	f.values["{"+strings.Join(texts, ",")+"}"] += value
+	return all
 }
 
 // labelValue is a text as the value of a label. Names of records are another user's where
@@ -127,8 +144,9 @@ func (m *Metrics) WriteTo(w io.Writer) (int64, error) {
 			fmt.Fprintf(&b, "# UNIT %s %s\n", f.name, f.unit)
 		}
 		fmt.Fprintf(&b, "# HELP %s %s\n", f.name, f.help)
-		for _, labels := range slices.Sorted(maps.Keys(f.values)) {
-			b.WriteString(f.name + labels + " " + strconv.FormatFloat(f.values[labels], 'g', -1, 64) + "\n")
+		values := f.texts()
+		for _, labels := range slices.Sorted(maps.Keys(values)) {
+			b.WriteString(f.name + labels + " " + strconv.FormatFloat(values[labels], 'g', -1, 64) + "\n")
 		}
 	}
 	b.WriteString("# EOF\n")

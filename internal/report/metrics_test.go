@@ -19,7 +19,7 @@ func TestMetrics(t *testing.T) {
 			Granted: begun, Hosts: []core.Host{{}}, Nodes: []core.NodeReport{{}}, Phases: map[core.Phase]time.Duration{core.PhaseRun: 29 * time.Minute, core.PhaseQueue: time.Minute},
 		}},
 		{Site: "a\"\\\nname\xff", State: state.InQueue, Started: begun.Add(30 * time.Minute)},
-	}, map[string]float64{"rack": 2})
+	}, func(site string) state.Price { return map[string]state.Price{"rack": {Hour: 2}}[site] })
 	var b strings.Builder
 	if _, err := m.WriteTo(&b); err != nil {
 		t.Fatal(err)
@@ -30,7 +30,7 @@ func TestMetrics(t *testing.T) {
 		"bee_attempts{site=\"rack\",state=\"queued\"} 0\n", "bee_attempts{site=\"a\\\"\\\\\\nname\uFFFD\",state=\"queued\"} 1\n",
 		"bee_attempts_ended{site=\"rack\",verdict=\"checkpointed\"} 1\n",
 		"bee_run_time_seconds{use=\"compute\"} 1740\n", "bee_run_time_seconds{use=\"current\"} 1800\n", "bee_run_time_seconds{use=\"lost\"} 0\n",
-		"bee_attempt_time_seconds{site=\"rack\",use=\"queue\"} 60\n", "bee_cost{site=\"rack\"} ",
+		"bee_attempt_time_seconds{site=\"rack\",use=\"queue\"} 60\n", "bee_cost{site=\"rack\",currency=\"\"} ",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("there is no %q", want)
@@ -38,5 +38,18 @@ func TestMetrics(t *testing.T) {
 	}
 	if !strings.HasSuffix(b.String(), "\n# EOF\n") || t.Failed() {
 		t.Errorf("in all:\n%s", b.String())
+	}
+}
+
+// TestTimeOfPackedCases is that of their pack, and counted once.
+func TestTimeOfPackedCases(t *testing.T) {
+	now := time.Now()
+	r := state.Run{State: state.Running, Created: now.Add(-time.Hour)}
+	if got := Spent(r, nil, now); len(got) == 0 {
+		t.Error("a run without attempts has waited")
+	}
+	r.Case.Pack = "aaaa1111"
+	if got := Spent(r, nil, now); len(got) > 0 {
+		t.Errorf("it has spent %v", got)
 	}
 }

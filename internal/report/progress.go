@@ -57,6 +57,12 @@ func Why(r state.Run, attempts []state.Attempt, last event.Event) string {
 		return Sentence(last)
 	case (last.Is(event.KindDependency) || last.Is(event.KindArrayFull)) && len(attempts) == 0:
 		return Sentence(last)
+	case r.State == state.Queued && r.Case.Pack != "":
+		text = "its turn in run " + r.Case.Pack + " has not come"
+	case r.State == state.Running && r.Case.Pack != "" && r.ExitCode != nil:
+		text = "its outputs are collected when run " + r.Case.Pack + " ends"
+	case r.State == state.Queued && len(attempts) == 0 && r.Case.AtOnce > 0 && r.Case.Number > r.Case.AtOnce:
+		return Sentence(event.Event{Fields: event.ArrayFull{Array: r.Case.Array, Name: r.Case.Name, AtOnce: r.Case.AtOnce}})
 	case r.State == state.Queued && len(attempts) == 0:
 		text = "its first attempt has not begun"
 	case r.State == state.Queued:

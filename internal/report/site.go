@@ -27,6 +27,8 @@ func siteText(e event.Event) string {
 		return fmt.Sprintf("%s; expected to start at %s", f.Reason, f.Expected.Local().Format("2006-01-02 15:04"))
 	case event.Preemption:
 		return fmt.Sprintf("on site %s another job may come first (preemption): the job is killed %s after its notice, and a checkpoint may take longer (`grace: %s`); `checkpoint: {every: …}` keeps copies meanwhile", f.Site, f.Notice, f.Grace)
+	case event.OnDemand:
+		return fmt.Sprintf("site %s: %d attempts on spot machines left no progress, so this one uses machines on demand", f.Site, f.Lost)
 	case event.VMUsed:
 		return "using virtual machines, as containers cannot run here: " + f.Cause.Message
 	case event.VMImpossible:

@@ -58,7 +58,7 @@ func phaseOf(p core.Phase) Use {
 		return OnQueue
 	case core.PhaseImage:
 		return OnImage
-	case core.PhaseStage, core.PhaseCollect:
+	case core.PhaseStage, core.PhaseCollect, core.PhaseDrain:
 		return OnTransfer
 	case core.PhaseLaunch, core.PhaseJoin, core.PhaseStart, core.PhaseSetup:
 		return OnStart
@@ -74,9 +74,13 @@ func phaseOf(p core.Phase) Use {
 	return OnOther
 }
 
-// Spent adds up the uses of a run's time until its end, or now.
+// Spent adds up the uses of a run's time until its end, or now. That of a case which shares a
+// lease is its pack's.
 func Spent(r state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Duration {
 	sums := map[Use]time.Duration{}
+	if r.Case.Pack != "" {
+		return sums
+	}
 	end := now
 	if !r.Ended.IsZero() {
 		end = r.Ended
@@ -113,20 +117,4 @@ func Spent(r state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Du
 		}
 	}
 	return sums
-}
-
-// leastBilled is how long a machine of EC2 costs at least.
-const leastBilled = time.Minute
-
-// Cost returns the cost of an attempt until now, by the price of one of its hosts for an
-// hour. Machines that were rented cost while they boot, too.
-func Cost(at state.Attempt, price float64, now time.Time) float64 {
-	held := at.HostTime(now)
-	if held > 0 && (at.Provider == "aws" || at.Provider == "openstack") {
-		hosts := time.Duration(len(at.Hosts))
-		if held += at.Phases[core.PhaseAcquire] * hosts; at.Provider == "aws" {
-			held = max(held, leastBilled*hosts)
-		}
-	}
-	return held.Hours() * price
 }

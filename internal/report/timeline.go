@@ -75,6 +75,9 @@ func StateText(r state.Run) string {
 	case state.Running:
 		return "The run computes."
 	case state.Suspended:
+		if r.Suspended == state.ReasonTicket {
+			return "The run is suspended here: it continues on its site, and the machine that has its ticket fetches it."
+		}
 		return "The run is suspended: it has no site now, and continues from its checkpoint once it is resumed."
 	case state.SetAside:
 		return "The run is set aside: no controller continues it until its user resumes it."

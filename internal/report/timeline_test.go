@@ -7,6 +7,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestTimeLine: neighbours of one use are one part, an image that was looked for before the
@@ -45,7 +46,5 @@ func TestStateTexts(t *testing.T) {
 		seen[text] = s
 	}
 	code := 3
-	if text := StateText(state.Run{State: state.Failed, ExitCode: &code}); text != "The run failed: its command ended with exit code 3." {
-		t.Errorf("got %q", text)
-	}
+	testkit.Wording(t, "with an exit code", StateText(state.Run{State: state.Failed, ExitCode: &code}))
 }

@@ -18,9 +18,9 @@ func TestAnotherUserWasFirst(t *testing.T) {
 	const stranger, name = 54321, "bee-memory-0"
 	theirs := t.TempDir()
 	for what, make := range map[string]func(dir string) error{
-		"a directory":               func(dir string) error { return os.Mkdir(dir, 0o700) },
-		"a directory in each place": func(dir string) error { return os.Mkdir(dir, 0o700) },
-		"a directory for all": func(dir string) error {
+		"a directory":     func(dir string) error { return os.Mkdir(dir, 0o700) },
+		"own directories": func(dir string) error { return os.Mkdir(dir, 0o700) },
+		"one for all": func(dir string) error {
 			return errors.Join(os.Mkdir(dir, 0o777), os.Chmod(dir, 0o777))
 		},
 		"a file":           func(dir string) error { return os.WriteFile(dir, nil, 0o666) },
@@ -41,7 +41,7 @@ func TestAnotherUserWasFirst(t *testing.T) {
 			if err := errors.Join(make(dir), os.Lchown(dir, stranger, stranger)); err != nil {
 				t.Fatal(err)
 			}
-			if what == "a directory in each place" {
+			if what == "own directories" {
 				for _, place := range places[1:] {
 					if err := errors.Join(make(filepath.Join(place, name)), os.Lchown(filepath.Join(place, name), stranger, stranger)); err != nil {
 						t.Fatal(err)

@@ -16,7 +16,7 @@ func TestCluster(t *testing.T) {
 	var names []string
 	for _, c := range all {
 		names = append(names, c.Site.Name)
-		if c.Site.Slurm.Account != "phys0815" || !strings.Contains(c.About, "your accounts: phys0815, chem") {
+		if c.Site.Slurm.Account != "phys0815" || !strings.Contains(c.About, ": phys0815, chem") {
 			t.Errorf("%+v", c)
 		}
 	}
@@ -55,12 +55,12 @@ func TestAccounts(t *testing.T) {
 		{"geo", []ofAccount{{"chem", 30 * time.Minute}, {"geo", 20 * time.Minute}, {"chem", 30 * time.Minute}}},
 	} {
 		for i, s := range Cluster("", partitions, own, c.account) {
-			if got := (ofAccount{s.Site.Slurm.Account, s.Site.Slot}); got != c.want[i] || !strings.Contains(s.About, "your accounts: chem, phys, geo") {
+			if got := (ofAccount{s.Site.Slurm.Account, s.Site.Slot}); got != c.want[i] || !strings.Contains(s.About, ": chem, phys, geo") {
 				t.Errorf("account %q, %s: %+v, want %+v; %s", c.account, s.Site.Name, got, c.want[i], s.About)
 			}
 		}
 	}
-	if about := Cluster("", partitions, own, "phys")[0].About; !strings.Contains(about, "at most 2 nodes") {
+	if about := Cluster("", partitions, own, "phys")[0].About; !strings.Contains(about, " 2 nodes") {
 		t.Errorf("the limit of nodes: %s", about)
 	}
 	two := Accounts(text+"ann|chem|sea||||other\n", "ann")

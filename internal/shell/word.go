@@ -10,3 +10,12 @@ func Word(s string) string {
 	}
 	return Quote(s)
 }
+
+// Words is a command line as a person would type it: each of its words as Word.
+func Words(argv []string) string {
+	words := make([]string, len(argv))
+	for i, w := range argv {
+		words[i] = Word(w)
+	}
+	return strings.Join(words, " ")
+}

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/token"
 )
 
 // Array is a parameter study: each case is a run of its own, whose Beefile has values in
@@ -22,6 +21,8 @@ type Array struct {
 	Exclude []map[string]string `yaml:"exclude"`
 	// AtOnce is how many cases run at the same time, over all sites; 0: all.
 	AtOnce int `yaml:"at_once"`
+	// Pack is how many cases share one lease; 0: each has its own.
+	Pack int `yaml:"pack"`
 	// OnFailure is when the cases that have not begun are stopped.
 	OnFailure OnFailure `yaml:"on_failure"`
 }
@@ -41,8 +42,20 @@ func (c Case) String() string {
 	return strings.Join(words, " ")
 }
 
-// mostCases bounds an array.
-const mostCases = 1000
+// mostCases bounds an array, and mostTogether those cases of it that run at the same time:
+// each has a controller then, with connections of its own.
+const (
+	mostCases    = 100000
+	mostTogether = 1000
+)
+
+// Together returns how many cases run at the same time; 0: all.
+func (a *Array) Together() int {
+	if a.AtOnce > 0 || len(a.Cases) <= mostTogether {
+		return a.AtOnce
+	}
+	return mostTogether
+}
 
 // caseValue matches ${case.NAME}, and $${case.NAME}, which stands for itself with one dollar.
 var caseValue = regexp.MustCompile(`\$?\$\{case\.([^}]*)\}`)
@@ -203,23 +216,12 @@ func (d *decoder) withCase(n ast.Node, text, path string) ast.Node {
 		}
 		return m
 	})
-	at := *begins(n)
-	at.Value, at.Type = out, token.DoubleQuoteType
-	if whole {
-		return scalar(&at, out)
-	}
-	return &ast.StringNode{BaseNode: &ast.BaseNode{}, Token: &at, Value: out}
+	return inPlaceOf(n, out, whole)
 }
 
 // inCase returns a scalar with the values of the case in it.
 func (d *decoder) inCase(n ast.Node, path string) ast.Node {
-	text := ""
-	switch x := n.(type) {
-	case *ast.StringNode:
-		text = x.Value
-	case *ast.LiteralNode:
-		text = x.Value.Value
-	}
+	text := writtenText(n)
 	if d.ofCase == nil || !strings.Contains(text, "${case.") {
 		return n
 	}
@@ -255,11 +257,15 @@ func topFields(root ast.Node) []*ast.MappingValueNode {
 	return nil
 }
 
-// withoutArray removes the array from a file's mapping.
-func withoutArray(root ast.Node) {
-	if x, is := root.(*ast.MappingNode); is {
-		x.Values = slices.DeleteFunc(x.Values, func(f *ast.MappingValueNode) bool { return f.Key.GetToken().Value == arrayKey })
+// withoutArray returns a file's mapping without the array.
+func withoutArray(root ast.Node) ast.Node {
+	x, is := root.(*ast.MappingNode)
+	if !is {
+		return root
 	}
+	rest := *x
+	rest.Values = slices.DeleteFunc(slices.Clone(x.Values), func(f *ast.MappingValueNode) bool { return f.Key.GetToken().Value == arrayKey })
+	return &rest
 }
 
 // array finds arrays that have no case, or exclude none, and what bee sets itself.
@@ -272,6 +278,8 @@ func (jc *jobCheck) array() {
 		jc.report.at(arrayKey, "such as `cases: {seed: {from: 1, to: 50}}`", "array: it has no case")
 	}
 	within(jc.report, "array.at_once", a.AtOnce)
+	within(jc.report, "array.pack", a.Pack)
+	jc.pack()
 	for i, values := range a.Exclude {
 		one := Array{Cases: a.Cases, Exclude: []map[string]string{values}}
 		if at := fmt.Sprintf("array.exclude[%d]", i); jc.report.allRead(arrayKey) && len(one.kept()) == len(a.Cases) {
@@ -297,7 +305,7 @@ func (t *Draft) Cases() Cases { return t.cases }
 
 // Case reads the Beefile of a case, by its number from 1: a job without an array.
 func (t *Draft) Case(number int) *Draft {
-	one := parseCase(t.report.file, t.data, t.dir, t.cases[number-1])
+	one := t.decodeCase(t.cases[number-1])
 	job := one.Job
 	if job.Env == nil {
 		job.Env = map[string]string{}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,15 +22,15 @@ func TestCases(t *testing.T) {
 		"{cases: {t: [300, 310], s: {from: 1, to: 3}}}":                                     "[s=1 t=300 s=2 t=300 s=3 t=300 s=1 t=310 s=2 t=310 s=3 t=310]",
 		"{cases: {t: [300, 310], s: {from: 1, to: 3, step: 2}}, exclude: [{t: 300, s: 3}]}": "[s=1 t=300 s=1 t=310 s=3 t=310]",
 		"{cases: [{a: x}, {a: y, b: z}]}":                                                   "[a=x a=y b=z]",
-		"{cases: {s: {from: 1, to: 1000}}, exclude: [{s: 1}]}":                              "999",
+		"{cases: {s: {from: 1, to: 100000}}, exclude: [{s: 1}]}":                            "99999",
 		"{cases: [{a: x}, {a: x}]}":                                                         "",
 		"{cases: {s: {from: -9223372036854775808, to: 9223372036854775807}}}":               "",
 		"{cases: {s: [1]}, exclude: [{s: 2}]}":                                              "",
 		"{cases: {s: [\"${case.s}\"]}}":                                                     "",
 		"{cases: {}}":                                                                       "",
 		"{cases: [{a: 'x b:y'}, {a: x, b: y}]}":                                             "[a=x b:y a=x b=y]",
-		"{cases: {s: {from: 1, to: 1001}}}":                                                 "",
-		"{cases: {s: {from: 1, to: 100}, t: {from: 1, to: 100}}}":                           "",
+		"{cases: {s: {from: 1, to: 100001}}}":                                               "",
+		"{cases: {s: {from: 1, to: 1000}, t: {from: 1, to: 101}}}":                          "",
 		"{cases: {s: {from: 3, to: 1}}}":                                                    "",
 		"{cases: {s: 3}}":                                                                   "",
 		"{cases: many}":                                                                     "",
@@ -61,6 +62,45 @@ func TestCases(t *testing.T) {
 		}
 	}
 	refused.Compare(t, "array")
+}
+
+// TestNotInPacks: what packed cases cannot have is refused where it is.
+func TestNotInPacks(t *testing.T) {
+	for rest, refused := range map[string]bool{
+		"run: x\ncores: 2\nmemory: 1G\nsetup: y\npost: z\nlabels: {a: b}\ncheckpoint: {signal: USR1, grace: 1m}\nresume: y": false,
+		"run: x\ninputs: [{from: ./a, to: /data}]\noutputs: [{from: a, to: ./a}, {from: /work/b, to: ./b}]":                 false,
+		"run: x\noutputs: [{from: \"out-${case.s}\", to: ./a}]":                                                             false,
+		"run: x\nnodes: 2": true,
+		"run: x\nvm: {}":   true,
+		"run: x\nvolume: {kind: burst, remote: ./r}":           true,
+		"run: x\ntimeout: 1m":                                  true,
+		"run: x\nprogress: {match: (x)}":                       true,
+		"run: x\nmetrics: {e: (x)}":                            true,
+		"run: x\nretry: 1":                                     true,
+		"run: x\ncheckpoint: {file: STOP}":                     true,
+		"run: x\ncheckpoint: {command: x}":                     true,
+		"run: x\ncheckpoint: {signal: TERM, every: 1h}":        true,
+		"run: x\ncheckpoint: {signal: TERM, paths: [a]}":       true,
+		"run: x\ninputs: [{from: ./a, to: /work/a}]":           true,
+		"run: x\noutputs: [{from: ../a, to: ./a}]":             true,
+		"run: x\noutputs: [{from: /etc/a, to: ./a}]":           true,
+		"run: x\nworkdir: /tmp\noutputs: [{from: a, to: ./a}]": true,
+	} {
+		_, err := arrayDraft("{cases: {s: [1]}, pack: 2}", rest).Finish()
+		all, is := errors.AsType[*Errors](err)
+		switch {
+		case !refused && err != nil:
+			t.Errorf("%q: %v", rest, err)
+		case refused && !is:
+			t.Errorf("%q: %v", rest, err)
+		case refused:
+			for _, p := range all.Problems {
+				if p.Line < 4 || p.Column == 0 {
+					t.Errorf("%q: it is at %d:%d", rest, p.Line, p.Column)
+				}
+			}
+		}
+	}
 }
 
 // TestValuesOfCases are replaced where a job says what it does, and none becomes a command.

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,6 +15,10 @@ type AWS struct {
 	Zones   []string `yaml:"zones"`
 	// Types of machines in order of preference.
 	Types []string `yaml:"types"`
+	// Market are kinds of rent in order of preference; none: MarketOnDemand. A spot machine may cost MaxPrice an hour,
+	// in US dollars; 0: as much as one on demand.
+	Market   []string `yaml:"market" json:",omitempty"`
+	MaxPrice float64  `yaml:"max_price" json:",omitempty"`
 	// Image is a name of a distribution, such as debian-12, or an id, whose login user is
 	// User.
 	Image   string     `yaml:"image"`
@@ -26,6 +31,50 @@ type AWS struct {
 	// than the slot it lives; 0: the provider's own.
 	Boot time.Duration `yaml:"boot"`
 	Keep time.Duration `yaml:"keep"`
+	// AskPrice reports that AWS is asked for its prices, as the site has no `price`. Rate is what a unit of their currency
+	// is in that of the sites file, by its `exchange`; 0: not known.
+	AskPrice bool    `yaml:"-" json:",omitempty"`
+	Rate     float64 `yaml:"-" json:",omitempty"`
+}
+
+// Currency returns the currency of AWS's own prices.
+func (a *AWS) Currency() string {
+	if strings.HasPrefix(a.Region, "cn-") {
+		return "CNY"
+	}
+	return "USD"
+}
+
+// AsksPrice reports whether the site's provider is asked for its prices.
+func (s Site) AsksPrice() bool { return s.AWS != nil && s.AWS.AskPrice }
+
+// WithPrice returns the site with a price that its provider has reported, and the rate of its currency.
+func (s Site) WithPrice(p Price) Site {
+	if s.Price = p; s.AWS != nil && p.Currency == s.AWS.Currency() {
+		s.Price.Rate = s.AWS.Rate
+	}
+	return s
+}
+
+// Words of AWS.Market.
+const (
+	MarketOnDemand = "on-demand"
+	MarketSpot     = "spot"
+)
+
+func markets() []string { return []string{MarketSpot, MarketOnDemand} }
+
+// SpotWithOnDemand reports whether the site rents spot machines, and others where these cannot be had.
+func (s Site) SpotWithOnDemand() bool {
+	return s.AWS != nil && slices.Contains(s.AWS.Market, MarketSpot) && slices.Contains(s.AWS.Market, MarketOnDemand)
+}
+
+// OnDemand returns the site without its spot machines.
+func (s Site) OnDemand() Site {
+	own := *s.AWS
+	own.Market, own.MaxPrice = []string{MarketOnDemand}, 0
+	s.AWS = &own
+	return s
 }
 
 // AWSNetwork is where rented machines are.
@@ -55,6 +104,18 @@ func (sc *siteCheck) aws() {
 	}
 	sc.rented(&rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep})
 	at += ".aws"
+	for i, word := range a.Market {
+		switch {
+		case !fits("sites[].aws.market", word):
+			sc.report.at(fmt.Sprintf("%s.market[%d]", at, i), didYouMean(word, markets()), "%s.market: %q is not known", at, word)
+		case slices.Contains(a.Market[:i], word):
+			sc.report.at(fmt.Sprintf("%s.market[%d]", at, i), "", "%s.market: %s is given twice", at, word)
+		}
+	}
+	within(sc.report, at+".max_price", a.MaxPrice)
+	if a.MaxPrice > 0 && !slices.Contains(a.Market, MarketSpot) && sc.report.wasRead(at+".market") {
+		sc.report.atKey(at+".max_price", "such as `market: [spot, on-demand]`", "%s.max_price: it is for spot machines, which `market` has none of", at)
+	}
 	if a.Image != "" && !fits("sites[].aws.image", a.Image) {
 		sc.report.at(at+".image", "debian-12, ubuntu-24.04, al2023 or ami-…", "%s.image: %q is no image", at, a.Image)
 	}

@@ -110,12 +110,11 @@ func (f *casesFile) wrong(line, column int, hint, format string, args ...any) {
 	}
 }
 
-// value checks a value of a case.
-func (f *casesFile) value(line, column int, name, value string) string {
+// checkValue finds a value of a case that no text of a Beefile may have.
+func (f *casesFile) checkValue(line, column int, name, value string) {
 	if strings.Contains(value, "\x00") {
 		f.wrong(line, column, "", "the value of %q has a NUL", name)
 	}
-	return value
 }
 
 // csv reads names from the first line, and a case from each other one.
@@ -159,7 +158,8 @@ func (f *casesFile) csv() {
 			if cell == "" {
 				f.wrong(at, column, "write a value", "the value of %q is missing", names[i])
 			}
-			one[names[i]] = f.value(at, column, names[i], cell)
+			f.checkValue(at, column, names[i], cell)
+			one[names[i]] = cell
 		}
 		if f.cases = append(f.cases, one); len(f.cases) > mostCases {
 			break // which is reported
@@ -190,7 +190,7 @@ func (f *casesFile) jsonl() {
 			continue
 		}
 		for name, v := range one {
-			f.value(line, 1, name, v)
+			f.checkValue(line, 1, name, v)
 		}
 		if f.cases = append(f.cases, one); len(f.cases) > mostCases {
 			break // which is reported

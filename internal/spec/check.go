@@ -80,6 +80,9 @@ func (jc *jobCheck) all() {
 	}
 	jc.long()
 	jc.checkpoint()
+	if j.Restarts && j.Checkpoint != nil {
+		jc.report.atKey("restarts", "leave it out", "restarts: it is for jobs without `checkpoint:`, from which this run continues")
+	}
 	if j.Post != nil && jc.report.allRead("post", "vm", "checkpoint") && j.SavesVM() {
 		jc.report.atKey("post", "let `run:` do it", "post: in mode vm the machines' volumes are not brought together while they run")
 	}
@@ -87,6 +90,7 @@ func (jc *jobCheck) all() {
 	jc.report.checkNotify(j.Notify)
 	jc.after()
 	jc.array()
+	jc.measured()
 }
 
 // checkImage finds what names no image, and files and directories without the

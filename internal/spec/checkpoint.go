@@ -10,8 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Checkpoint says how a job is brought to write its checkpoint, so that it can continue
-// elsewhere.
+// Checkpoint describes how a job writes its checkpoint, so that it can continue elsewhere.
 type Checkpoint struct {
 	// Mode is who saves the job: app (default), the job itself; vm, the virtual
 	// machines around it, as they are; or auto: vm where there are machines and
@@ -19,9 +18,9 @@ type Checkpoint struct {
 	Mode string `yaml:"mode"`
 	// Signal that asks the job to write its checkpoint and end; default TERM.
 	Signal string `yaml:"signal"`
-	// Command, in place of a signal, has it write its checkpoint; the job is
-	// then ended by TERM. File is a stop file, in the volume, on which it does
-	// so and ends by itself; in the Beefile it may be relative to the workdir.
+	// Command, in place of a signal, makes the job write its checkpoint; TERM ends the job
+	// afterwards. File is a stop file in the volume: once it exists, the job writes its
+	// checkpoint and ends. In the Beefile it may be relative to the workdir.
 	Command *Command `yaml:"command"`
 	File    string   `yaml:"file"`
 	// Every is how often a copy of the volume is also kept while the job runs;
@@ -36,7 +35,7 @@ type Checkpoint struct {
 	Keep bool `yaml:"keep" json:",omitempty"`
 }
 
-// What jobs get that do not say, by mode.
+// Defaults of Checkpoint.Grace: of any mode but vm, and of vm.
 const (
 	DefaultCheckpointGrace   = 60 * time.Second
 	DefaultVMCheckpointGrace = 3 * time.Minute
@@ -57,6 +56,13 @@ func (j *Job) SavesVM() bool {
 		return false
 	}
 	return c.Mode == CheckpointVM || c.Mode == CheckpointAuto && !c.asks() && j.Resume == nil && len(c.Paths) == 0
+}
+
+// ContinuesAfterCheckpoint reports whether the job continues once its checkpoint is taken, as it
+// is not asked to end for it.
+func (j *Job) ContinuesAfterCheckpoint() bool {
+	c := j.Checkpoint
+	return c != nil && (c.Every > 0 || c.Command != nil || j.SavesVM())
 }
 
 // asks reports whether the Beefile says how the job is asked to write its checkpoint.

@@ -12,8 +12,8 @@ import (
 
 // words of the keys that have a choice of them.
 func words() map[string][]string {
-	runtimes := []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud"}
-	rdma := []string{RDMAAuto, RDMAHost, RDMANone}
+	runtimes := []string{"auto", "rootless", "docker", "podman", "apptainer", "charliecloud", "lxc"}
+	rdma := []string{RDMAAuto, RDMAHost, RDMABee, RDMASoft, RDMANone}
 	return map[string][]string{
 		"runtime":                            runtimes,
 		"rdma":                               rdma,
@@ -57,39 +57,50 @@ func (l limits) String() string {
 func numbers() map[string]limits {
 	natural := limits{0, math.Inf(1)}
 	return map[string]limits{
-		"nodes":          {1, 100000},
-		"ranks_per_node": {0, 100000}, // more than any host has processors
-		"cores":          {0, 100000},
-		"retry":          natural,
-		"array.at_once":  natural,
-		"vm.per_host":    {0, 256},
-		"vm.cpus":        natural,
-		"vm.sockets":     natural,
-		"vm.threads":     natural,
-		"vm.mtu":         {1280, 65521},
-		"sites[].hosts":  {0, 1000}, // that can be emulated
-		"sites[].slots":  natural,
-		"sites[].runs":   natural,
-		"sites[].price":  natural,
+		"nodes":                 {1, 100000},
+		"ranks_per_node":        {0, 100000}, // more than any host has processors
+		"cores":                 {0, 100000},
+		"retry":                 natural,
+		"array.at_once":         {0, mostTogether},
+		"array.pack":            {0, 10000},
+		"rdma.qps":              {1, 65536},
+		"vm.per_host":           {0, 256},
+		"vm.cpus":               natural,
+		"vm.sockets":            natural,
+		"vm.threads":            natural,
+		"vm.mtu":                {1280, 65521},
+		"sites[].hosts":         {0, 1000}, // that can be emulated
+		"sites[].slots":         natural,
+		"sites[].runs":          natural,
+		"sites[].price":         natural,
+		"sites[].price.amount":  natural,
+		"sites[].max_cost":      natural,
+		"sites[].aws.max_price": natural,
 	}
 }
 
 // patterns of the keys that have text of a fixed form; of a mapping's, that of its
 // keys.
 func patterns() map[string]string {
+	const currencyName = `^[A-Za-z]{1,12}$`
 	const variable = `^[A-Za-z_][A-Za-z0-9_]*$`
 	return map[string]string{
 		"name":                               `^[^/\n]*$`,
 		"labels":                             `^[A-Za-z0-9]([A-Za-z0-9._/-]{0,61}[A-Za-z0-9])?$`,
+		"metrics":                            `^[A-Za-z]([A-Za-z0-9._-]{0,38}[A-Za-z0-9])?$`,
 		"workdir":                            `^(/|$)`,
 		"platform":                           `^linux/(` + strings.Join(architectures(), "|") + `)(/[^/]+)?$`,
 		"env":                                variable,
 		"secrets":                            variable,
 		"build.env":                          variable,
+		"sites[].aws.market":                 `^(` + strings.Join(markets(), "|") + `)$`,
 		"inputs[].sha256":                    `^[0-9A-Fa-f]{64}$`,
+		"rdma.pci":                           `^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`,
 		"mounts[].from":                      `^(/|\$|[A-Za-z0-9])`,
 		"mounts[].to":                        `^/`,
 		"sites[].paths":                      pathName,
+		"sites[].price.currency":             currencyName,
+		"exchange":                           currencyName,
 		"sites[].aws.image":                  imageName,
 		"sites[].aws.tags":                   tagName,
 		"sites[].openstack.tags":             metadataName,

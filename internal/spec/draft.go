@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/token"
 )
 
@@ -22,10 +23,12 @@ type Draft struct {
 
 	report *report
 	read   bool // false: there is no mapping in the file
-	// data is the file's text, dir where its paths start, and cases those of its array.
-	data  []byte
-	dir   string
-	cases Cases
+	// dir is where the file's paths start, and cases are those of its array. Each of them is
+	// read of ofCases, which is the file without the array, with these anchors.
+	dir     string
+	cases   Cases
+	ofCases ast.Node
+	anchors map[string][]anchor
 	// casesFile is the file that the cases are in; "": none.
 	casesFile string
 }
@@ -49,28 +52,34 @@ func ReadDraft(file string) (*Draft, error) {
 	return parseDraft(file, data, filepath.Dir(abs)), nil
 }
 
+// parseDraft reads a Beefile. Where it has an array, its job is that of the first case.
 func parseDraft(file string, data []byte, dir string) *Draft {
-	return parseCase(file, data, dir, nil)
-}
-
-// parseCase reads the Beefile of a case. Of a whole file, with nil, it reads what the first
-// case has.
-func parseCase(file string, data []byte, dir string, of Case) *Draft {
 	d := newDecoder(file, data)
 	d.dir = dir
-	t := &Draft{Job: &Job{Dir: dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report, data: data, dir: dir}
+	t := newDraft(d)
 	if root := d.root(data); root != nil {
 		t.read = true
-		if of != nil {
-			d.ofCase = of
-			withoutArray(root)
-		} else if t.cases = d.casesOf(root); len(t.cases) > 0 {
+		if t.cases = d.casesOf(root); len(t.cases) > 0 {
 			d.ofCase = t.cases[0]
+			t.ofCases, t.anchors = withoutArray(root), d.anchors
 		}
 		d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
 		t.casesFile = d.casesFile
 	}
 	return t
+}
+
+func newDraft(d *decoder) *Draft {
+	return &Draft{Job: &Job{Dir: d.dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report, dir: d.dir}
+}
+
+// decodeCase reads a case. The file's text is parsed once for all.
+func (t *Draft) decodeCase(of Case) *Draft {
+	d := &decoder{report: t.report.fresh(), anchors: t.anchors, dir: t.dir, ofCase: of}
+	one := newDraft(d)
+	one.read = true
+	d.decode(t.ofCases, reflect.ValueOf(one.Job).Elem(), "")
+	return one
 }
 
 // DraftOf reads the text of a Beefile that is in no file. Its relative paths start at dir;

@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// TestWhatIsNotHereIsToldAtOnce: nothing of a run is worth beginning before.
+// TestWhatIsNotHereIsToldAtOnce, before anything of a run begins.
 func TestWhatIsNotHereIsToldAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"there", "part-1", "image:1.tar", "build/x"} {

@@ -62,7 +62,7 @@ type Job struct {
 	GPUs GPUs `yaml:"gpus"`
 	// RDMA is which RDMA devices the containers have.
 	RDMA RDMA `yaml:"rdma" json:",omitzero"`
-	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud.
+	// Runtime: auto (default), rootless, docker, podman, apptainer, charliecloud, lxc.
 	Runtime string `yaml:"runtime"`
 	// VM puts a virtual machine between each host and its container.
 	VM *VM `yaml:"vm"`
@@ -89,13 +89,22 @@ type Job struct {
 	Wait time.Duration `yaml:"wait"`
 	// Retry is how often the run is tried again when its command fails.
 	Retry int `yaml:"retry"`
+	// Restarts has a run without Checkpoint begin again that has lost its hosts.
+	Restarts bool `yaml:"restarts" json:",omitempty"`
 	// Array makes a run of each of its cases; nil: the job is one run. No record has it, as
 	// a case has none.
 	Array *Array `yaml:"array" json:"-"`
+	// Pack are the cases of an array that share the lease of this run, which has no command
+	// of its own; none: it is no pack.
+	Pack []PackedCase `yaml:"-" json:",omitempty"`
 	// After are the runs that have to end before this one begins.
 	After []After `yaml:"after" json:",omitempty"`
 	// Notify are the receivers of notifications about the run.
 	Notify []Notify `yaml:"notify" json:",omitempty"`
+	// Progress is where the job's progress is read from, and Metrics are patterns of numbers
+	// in its output, by name.
+	Progress *Progress         `yaml:"progress" json:",omitempty"`
+	Metrics  map[string]string `yaml:"metrics" json:",omitempty"`
 
 	// Dir is the absolute directory of the Beefile, against which its
 	// relative paths were resolved.
@@ -167,6 +176,10 @@ func (c *Command) Words() []string {
 	return c.Argv
 }
 
+// Interruptible reports whether the run survives the loss of an attempt's hosts: it continues from a checkpoint, or
+// begins again.
+func (j *Job) Interruptible() bool { return j.Checkpoint != nil || j.Restarts }
+
 // EntrypointWords is the entrypoint as an argument vector; nil: the image's own.
 func (j *Job) EntrypointWords() []string {
 	if j.Entrypoint == nil {
@@ -199,8 +212,10 @@ type Site struct {
 	// Wait is how long to stay in the site's queue before the next site is
 	// tried; 0: as long as it takes.
 	Wait time.Duration `yaml:"wait"`
-	// Price of one host for one hour, in whatever unit the user counts.
-	Price float64 `yaml:"price"`
+	// Price of one host for one hour.
+	Price Price `yaml:"price"`
+	// MaxCost is what all attempts of one run may cost here together, in the currency of Price; 0: no limit.
+	MaxCost float64 `yaml:"max_cost" json:",omitempty"`
 	// Login is the login node of a slurm site, as ssh understands it; "": this
 	// machine is one.
 	Login string `yaml:"login"`

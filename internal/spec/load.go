@@ -32,8 +32,8 @@ func FileError(what, file string, err error) error {
 	return e
 }
 
-// ReadText reads a file of its user's, of which no more than a Beefile may have counts: of one
-// that is too large comes only as much as shows that, and parsing refuses it.
+// ReadText reads a file of the user's. Of one that is larger than a Beefile may be, it returns
+// only as much as shows that, and parsing refuses it.
 func ReadText(file string) ([]byte, error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -59,6 +59,12 @@ func (j *Job) complete(file string) {
 		for i, p := range c.Paths {
 			c.Paths[i] = j.inWorkdir(p)
 		}
+	}
+	if p := j.Progress; p != nil && p.File != "" {
+		p.File = j.inWorkdir(p.File)
+	}
+	for i, p := range j.Volume.Prefetch {
+		j.Volume.Prefetch[i] = j.inWorkdir(p)
 	}
 	j.Store = localStore(j.Store, j.local)
 	j.Volume.Remote = localStore(j.Volume.Remote, j.local)
@@ -122,6 +128,8 @@ type SitesFile struct {
 	Store string `yaml:"store"`
 	// Notify are the receivers of notifications about all runs.
 	Notify []Notify `yaml:"notify"`
+	// Exchange is what a unit of each currency is worth in that of prices without one.
+	Exchange map[string]float64 `yaml:"exchange"`
 	// Path of the file; "" where there is none.
 	Path string `yaml:"-"`
 }
@@ -160,6 +168,7 @@ func parseSites(file string, data []byte) (SitesFile, error) {
 	if root := d.root(data); root != nil {
 		d.decode(root, reflect.ValueOf(&f).Elem(), "")
 		d.report.checkSites(f.Sites)
+		d.report.exchange(&f)
 		d.report.checkStore(f.Store)
 		d.report.checkNotify(f.Notify)
 	}

@@ -1,7 +1,9 @@
 package spec
 
 import (
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -39,6 +41,106 @@ func (p Places) Collision(others Places) string {
 	}
 	return ""
 }
+
+// PlaceIndex finds which of many jobs has outputs that may collide with those of another,
+// without a look at each of them. The zero value is empty.
+type PlaceIndex struct{ root placeNode }
+
+// placeNode has what is known of the places that begin with the elements up to it.
+type placeNode struct {
+	ends     bool // a place ends here, of the job
+	job      int
+	to       string
+	plain    map[string]*placeNode // by elements that match just one name
+	patterns map[string]*placeNode // by others
+}
+
+// Empty reports whether no place was added.
+func (x *PlaceIndex) Empty() bool { return !x.root.ends && len(x.root.plain)+len(x.root.patterns) == 0 }
+
+// Add adds the places of a job.
+func (x *PlaceIndex) Add(p Places, job int) {
+	for _, o := range p {
+		n := &x.root
+		for _, element := range o.elements {
+			n = n.below(element)
+		}
+		n.ends, n.job, n.to = true, job, o.to
+	}
+}
+
+func (n *placeNode) below(element string) *placeNode {
+	at := &n.plain
+	if isPattern(element) {
+		at = &n.patterns
+	}
+	if *at == nil {
+		*at = map[string]*placeNode{}
+	}
+	if (*at)[element] == nil {
+		(*at)[element] = &placeNode{}
+	}
+	return (*at)[element]
+}
+
+// Find returns a job that was added whose outputs may collide with those at some places, and
+// the directory of the latter, as Places.Collision; -1 and "": there is none.
+func (x *PlaceIndex) Find(p Places) (job int, to string) {
+	for _, o := range p {
+		if n := x.root.collision(o.elements); n != nil {
+			return n.job, o.to
+		}
+	}
+	return -1, ""
+}
+
+// collision returns the end of a place below a node that elements may collide with.
+func (n *placeNode) collision(elements []string) *placeNode {
+	if n.ends {
+		return n
+	}
+	if len(elements) == 0 { // what is below is within it
+		for _, next := range n.all() {
+			if end := next.collision(nil); end != nil {
+				return end
+			}
+		}
+		return nil
+	}
+	if !isPattern(elements[0]) {
+		if next := n.plain[elements[0]]; next != nil {
+			if end := next.collision(elements[1:]); end != nil {
+				return end
+			}
+		}
+		return firstCollision(n.patterns, elements)
+	}
+	if end := firstCollision(n.plain, elements); end != nil {
+		return end
+	}
+	return firstCollision(n.patterns, elements)
+}
+
+func firstCollision(nodes map[string]*placeNode, elements []string) *placeNode {
+	for name, next := range nodes {
+		if !meet(name, elements[0]) {
+			continue
+		}
+		if end := next.collision(elements[1:]); end != nil {
+			return end
+		}
+	}
+	return nil
+}
+
+func (n *placeNode) all() []*placeNode {
+	return slices.AppendSeq(slices.Collect(maps.Values(n.plain)), maps.Values(n.patterns))
+}
+
+// patternSigns are those of an element that may match several names, or one that it is not.
+const patternSigns = `\*?[`
+
+func isPattern(element string) bool { return strings.ContainsAny(element, patternSigns) }
 
 // Collision is that of the places of two jobs.
 func (j *Job) Collision(other *Job) string { return j.Places().Collision(other.Places()) }
@@ -87,8 +189,7 @@ func overlap(a, b []string) bool {
 
 // meet reports whether two patterns may match one name. A class counts as any character.
 func meet(a, b string) bool {
-	const special = `\*?[`
-	if a == b || !strings.ContainsAny(a, special) && !strings.ContainsAny(b, special) {
+	if a == b || !isPattern(a) && !isPattern(b) {
 		return a == b
 	}
 	p, q := signs(a), signs(b)

@@ -18,6 +18,12 @@ func IsLocalImage(ref string) bool {
 	return is && slices.Contains([]string{"oci", "docker-archive", "oci-archive", sifScheme}, scheme)
 }
 
+// IsEngineImage reports an image that docker or podman of this machine has.
+func IsEngineImage(ref string) bool {
+	scheme, _, is := strings.Cut(ref, ":")
+	return is && (scheme == "docker-daemon" || scheme == "podman")
+}
+
 // sifScheme is that of image files of Apptainer.
 const sifScheme = "sif"
 

@@ -53,12 +53,18 @@ func (sc *siteCheck) rented(r *rented) {
 
 // later are keys of rented machines that this bee does not know yet.
 var later = []string{
-	"market", "max_price", "reservation", "placement", "shared", "max_cost", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
+	"reservation", "placement", "shared", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
 	"infiniband", "disk",
 }
 
 // laterHint is the hint for a key of rented machines that this bee does not know yet, or "".
 func laterHint(into reflect.Type, key string) string {
+	switch into {
+	case reflect.TypeFor[AWS](), reflect.TypeFor[OpenStack]():
+		if key == "max_cost" {
+			return "write it at the site, beside `price`"
+		}
+	}
 	if !slices.Contains(later, key) {
 		return ""
 	}

@@ -21,7 +21,13 @@ type report struct {
 
 // newReport begins the report of a file.
 func newReport(file string, data []byte) *report {
-	return &report{file: file, lines: strings.Split(string(unmarked(data)), "\n"), places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
+	r := &report{file: file, lines: strings.Split(string(unmarked(data)), "\n")}
+	return r.fresh()
+}
+
+// fresh returns an empty report about the same file.
+func (r *report) fresh() *report {
+	return &report{file: r.file, lines: r.lines, places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
 }
 
 // problem adds a problem at a place of the file; nil: at its beginning.
@@ -36,8 +42,8 @@ func (r *report) problem(at *token.Token, hint, format string, args ...any) {
 	r.problems = append(r.problems, p)
 }
 
-// at adds a problem at the value of a path such as "outputs[0].from", unless
-// there is one already because of which it has none.
+// at adds a problem at the value of a path such as "outputs[0].from", unless that value could
+// not be read, which is reported already.
 func (r *report) at(path, hint, format string, args ...any) {
 	if t, ok := r.values[path]; ok && r.wasRead(path) && r.flags[path] == "" {
 		r.problem(t, hint, format, args...)

@@ -77,6 +77,8 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, m.objectSchema(t, at))
 	case reflect.TypeFor[RDMA]():
 		return oneOf(map[string]any{"enum": words()[at]}, m.objectSchema(t, at))
+	case reflect.TypeFor[Price]():
+		return oneOf(numberSchema("number", at), m.objectSchema(t, at))
 	case reflect.TypeFor[Volume]():
 		return oneOf(map[string]any{"enum": words()[at+".kind"]}, map[string]any{"type": "string", "pattern": "^/"}, m.objectSchema(t, at))
 	case reflect.TypeFor[Size]():

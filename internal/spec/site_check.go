@@ -48,7 +48,7 @@ func (r *report) checkSites(sites []Site) {
 		sc.openStack()
 		sc.paths()
 		sc.use()
-		within(r, at+".price", s.Price)
+		sc.price()
 		within(r, at+".slots", s.Slots)
 		within(r, at+".runs", s.Runs)
 	}

@@ -134,6 +134,7 @@ func bad() map[string]string {
 		"no false error on outputs":       "image: a\nvolume: v\noutputs: [{from: /v/x, to: .}]\n",
 		"no false error on secrets":       "image: a\nsecrets: {T: {file: [x]}, U: {}}\n",
 		"no false error on inputs":        "image: a\ninputs: [{form: x, to: /work}, {from: x}]\n",
+		"a restart beside a checkpoint":   "image: a\ncheckpoint: {grace: 1s}\nrestarts: true\n",
 		"no false error on checkpoint":    "image: a\nresume: x\ncheckpont: {grace: 1s}\nnodes: 0\n",
 		"value beside an unknown key":     "image: a\ninputs: [{frm: x, to: work}, {frm: x, to: /proc}]\noutputs: [{from: /y, too: z}]\n",
 		"no such anchor":                  "image: *none\nnodes: 0\n",
@@ -180,9 +181,20 @@ func bad() map[string]string {
 		"disk on the volume":              "image: a\nvm: {disks: [{size: 1G, to: /a/../work}]}\n",
 		"disk on a disk":                  "image: a\nvm: {disks: [{size: 1G, to: /a}, {size: 1G, to: /a/}]}\n",
 		"disk on an input":                "image: a\nvm: {disks: [{size: 1G, to: /in}]}\ninputs: [{from: x, to: /in}]\n",
-		"RDMA devices of later":           "image: a\nrdma: bee\n",
+		"RDMA of BEE in guests":           "image: a\nvm: true\nrdma: bee\n",
+		"RDMA of BEE, keys of later":      "image: a\nrdma: {device: bee, path: forward, domain: lab}\n",
+		"RDMA of BEE, limits":             "image: a\nrdma: {device: bee, qps: 65537}\n",
+		"RDMA of BEE, memory":             "image: a\nrdma: {device: bee, memory: much}\n",
+		"RDMA of others, limits":          "image: a\nrdma: {device: host, qps: 10}\n",
 		"RDMA, long":                      "image: a\nrdma: {device: soft}\n",
-		"RDMA keys of later":              "image: a\nrdma: {device: host, pci: '0000:81:00.1', memory: 4G}\n",
+		"RDMA of guests, perhaps":         "image: a\nvm: auto\nrdma: soft\n",
+		"RDMA of guests without a net":    "image: a\nnodes: 2\nvm: {fabric: none}\nrdma: soft\n",
+		"RDMA keys of later":              "image: a\nvm: true\nrdma: {device: host, pci: '0000:81:00.1', memory: 4G}\n",
+		"function of no card":             "image: a\nvm: true\nrdma: {device: host, pci: 81:00.1}\n",
+		"function of no host":             "image: a\nvm: true\nrdma: {device: soft, pci: '0000:81:00.1'}\n",
+		"function without a guest":        "image: a\nrdma: {device: host, pci: '0000:81:00.1'}\n",
+		"function of two guests":          "image: a\nvm: {per_host: 2}\nrdma: {device: host, pci: '0000:81:00.1'}\n",
+		"function that is saved":          "image: a\nvm: true\ncheckpoint: {mode: vm}\nrdma: {device: host, pci: '0000:81:00.1'}\n",
 		"RDMA of a list":                  "image: a\nrdma: [host]\n",
 		"empty RDMA":                      "image: a\nrdma: ''\n",
 		"RDMA of the host in a guest":     "image: a\nvm: true\nrdma: host\n",
@@ -395,16 +407,19 @@ func TestVolume(t *testing.T) {
 			Path: "/work", Kind: VolumeBurst, Remote: "/far", Disk: 1 << 30, Rate: 8000, Protect: true,
 			Expect: Expect{Write: 1 << 30, Every: 10 * time.Minute, Read: 2 << 30, Reuse: 0.5},
 		},
+		"workdir: /work/case\nvolume: {kind: burst, remote: ./far, prefetch: [/work/input/*.nc, grid, ../table, /work]}": {
+			Path: "/work", Kind: VolumeBurst, Remote: "/far", Prefetch: []string{"/work/input/*.nc", "/work/case/grid", "/work/table", "/work"},
+		},
 		"volume: {kind: burst, remote: s3://bucket/run7}": {Path: "/work", Kind: VolumeBurst, Remote: "s3://bucket/run7"},
 	} {
 		j, err := ParseJob("job.yaml", []byte("image: x\n"+text+"\n"), "/")
-		if err != nil || j.Volume != want {
+		if err != nil || !reflect.DeepEqual(j.Volume, want) {
 			t.Errorf("%q: %+v, %v", text, j, err)
 			continue
 		}
 		raw, err := json.Marshal(j.Volume)
 		var again Volume
-		if err = errors.Join(err, json.Unmarshal(raw, &again)); err != nil || again != want {
+		if err = errors.Join(err, json.Unmarshal(raw, &again)); err != nil || !reflect.DeepEqual(again, want) {
 			t.Errorf("%s: %+v, %v", raw, again, err)
 		}
 	}
@@ -427,7 +442,8 @@ func TestVolume(t *testing.T) {
 		"volume: {kind: burst, remote: ./far, disk: 1M}",
 		"volume: {kind: burst, remote: ./far, size: 1G}",
 		"volume: {kind: burst, remote: ./far, expect: {reuse: 2}}",
-		"nodes: 2\nvolume: {kind: burst, remote: ./far}",
+		"volume: {prefetch: [/work/a]}",
+		"volume: {kind: burst, remote: ./far, prefetch: [/data/a, input, '/work/[a']}",
 		"vm: true\nvolume: {kind: burst, remote: ./far}",
 		"checkpoint: {}\nvolume: {kind: burst, remote: s3://climate/run7}",
 		"vm: {devices: emulated, nic: vhost}",

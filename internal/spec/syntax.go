@@ -34,15 +34,7 @@ func (d *decoder) root(data []byte) ast.Node {
 		return nil
 	}
 	if !utf8.Valid(data) {
-		good := 0
-		for len(data) > good {
-			r, size := utf8.DecodeRune(data[good:])
-			if r == utf8.RuneError && size == 1 {
-				break
-			}
-			good += size
-		}
-		at := place(data, int64(good+1)).Position
+		at := place(data, int64(invalidAt(data)+1)).Position
 		d.report.problems = append(d.report.problems, Problem{File: d.report.file, Line: at.Line, Column: at.Column, Message: "this is not text in UTF-8, as YAML has to be"})
 		return nil
 	}

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -9,12 +10,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/goccy/go-yaml"
 )
 
 // Beefile returns the text of a Beefile that describes a complete job. Its local paths are
 // absolute, so that it means the same in any directory.
 func (j *Job) Beefile() ([]byte, error) {
+	if len(j.Pack) > 0 { // no Beefile has them
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "write the Beefile of", Object: j.Name, Err: errors.New("its task is cases of an array"),
+			Remedy: "Name the array, as in `bee retry ARRAY`, or one of its cases.",
+		}
+	}
 	job := *j
 	job.Image = ImageFrom(j.Dir, j.Image)
 	if j.VM != nil {
@@ -32,7 +40,7 @@ func (j *Job) Text() ([]byte, error) {
 	if job.Nodes == 1 {
 		job.Nodes = 0
 	}
-	if job.Volume == (Volume{Path: defaultVolume}) {
+	if reflect.DeepEqual(job.Volume, Volume{Path: defaultVolume}) {
 		job.Volume = Volume{}
 	}
 	form, _ := mappingOf(reflect.ValueOf(job))
@@ -45,6 +53,23 @@ func (j *Job) Text() ([]byte, error) {
 		return nil, fmt.Errorf("write the Beefile of %q: %w", j.Name, err)
 	}
 	return text, nil
+}
+
+// Key is a key of a Beefile with its value in one line.
+type Key struct{ Name, Value string }
+
+// Keys returns the keys of a Beefile that describes a job, without those that are not set.
+func (j *Job) Keys() ([]Key, error) {
+	form, _ := mappingOf(reflect.ValueOf(*j))
+	keys := make([]Key, 0, len(form))
+	for _, item := range form {
+		value, err := yaml.MarshalWithOptions(item.Value, yaml.JSON())
+		if err != nil {
+			return nil, fmt.Errorf("write key %v of %q: %w", item.Key, j.Name, err)
+		}
+		keys = append(keys, Key{fmt.Sprint(item.Key), strings.TrimSpace(string(value))})
+	}
+	return keys, nil
 }
 
 // reads reports whether a Beefile's text describes the job.
@@ -108,7 +133,9 @@ func formOf(v reflect.Value) (form any, set bool) {
 			return "all", true
 		}
 	case RDMA:
-		return x.Device, set
+		if x == (RDMA{Device: x.Device}) {
+			return x.Device, set
+		}
 	case Size:
 		return sizeText(x), set
 	case BitRate:

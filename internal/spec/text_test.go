@@ -11,13 +11,15 @@ import (
 // described are Beefiles with every key there is.
 var described = []string{ // cases
 	"image: debian:12\n",
-	"image: debian:12\nvolume: {kind: burst, remote: 'ann@archive:run7', disk: 50G, rate: 400mbit, protect: true, expect: {write: 40G, every: 10m, read: 200G, reuse: 0.5}}\n",
+	"image: debian:12\nvolume: {kind: burst, remote: 'ann@archive:run7', disk: 50G, rate: 400mbit, protect: true, prefetch: ['/work/input/*.nc'], expect: {write: 40G, every: 10m, read: 200G, reuse: 0.5}}\n",
 	"image: oci:./app:1.0\nname: n\nlabels: {project: cfd, tier/a: \"1\"}\nplatform: linux/amd64\nnodes: 3\nranks_per_node: 4\ncores: 8\nmemory: 1536M\ntime: 36h\nenv: {A: \"1\", B: 'a: \"b\"', C: \"\", D: \"null\", E: \"~\", F: \" x\\ty \", G: \"l1\\nl2\\n\"}\n" +
 		"secrets: {T: {env: T}, U: {file: ./u}, V: {exec: 'pass show x'}}\ninputs: [{from: ./in, to: /work}, {from: 'https://x.org/y', to: /work/y, sha256: 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a}]\nmounts: [{from: /p, to: /data, write: true}]\nvolume: /v\nworkdir: /v/w\n" +
 		"entrypoint: []\nsetup: [a, b c]\nrun: |\n  set -e\n  echo \"$A\"  \n\n  \tx\npost: \"  y\"\noutputs: [x.dat, {from: /v/*.dat, to: './r/${run.name}', optional: true, replace: true}]\n" +
 		"checkpoint: {mode: app, signal: USR1, every: 90m, grace: 1h, paths: [a, /v/b], keep: true}\nstore: ./kept\nresume: go on\ngpus: all\nrdma: host\nruntime: docker\nseccomp: false\nuser: root\nnetwork: eth0\n" +
 		"scratch: disk\ntimeout: 36h\nsites: [a, b]\norder: soonest\nwait: 1m30s\nretry: 2\n",
 	"image: x\ncheckpoint: {command: [kill, \"1\"]}\ngpus: 2\nrdma: {device: none}\nvm: false\n",
+	"image: x\nvm: true\nrdma: {device: host, pci: '0000:81:00.1'}\n",
+	"image: x\nrdma: {device: bee, memory: 4G, qps: 100}\n",
 	"image: x\ncheckpoint: {file: /work/stop}\nvm: auto\nseccomp: true\n",
 	"image: x\nvm: true\nvolume: {path: /v, kind: dataimage, size: 1.5G, from: ./v.img, shared: required}\n",
 	"image: x\nvm: {}\n",
@@ -25,9 +27,12 @@ var described = []string{ // cases
 	"image: x\nvm: {image: oci:./guest}\n",
 	"image: x\ninputs: [{from: 'https://example.org/a?v=2', sha256: 5feceb66ffc86f38d952786c6d696c79c2dbc239dd4e91b46729d73a27fb57e9, to: /in/}, {from: 's3://bucket/k?region=r', to: /k}]\noutputs: [{from: /work/x, to: 's3://bucket/${run.id}'}]\n",
 	"image: x\nnotify: [{on: [failed, waiting>2h], webhook: 'https://example.org/hook', key: {file: k}}, {webhook: 'https://example.org/x', key: {env: K}}, {command: 'beep  \"$BEE_NAME\"'}, {mail: ann@example.org, smtp: {server: 'mail.example.org:587', user: ann, password: {file: k}, from: b@example.org}}]\n",
+	"image: x\nprogress: {match: 'step (\\d+) of (\\d+)'}\nmetrics: {energy: 'E = (\\S+)'}\n",
+	"image: x\nworkdir: /work/run\nprogress: {file: progress}\n",
 	"image: x\nafter: [prep, {run: mesh, on: failure}]\n",
+	"image: x\narray: {cases: {s: [a, b]}, pack: 2}\nrun: echo hello\n",
 	"image: x\narray: {cases: {s: [a, b]}, exclude: [{s: b}], at_once: 2, on_failure: {at: 5%}}\nrun: echo hello\n",
-	"image: x\ntime: 30m\ncores: 8\nmemory: 16G\n",
+	"image: x\ntime: 30m\ncores: 8\nmemory: 16G\nrestarts: true\n",
 	"build: ./src\n",
 	"build: {context: ., dockerfile: D, args: {A: b}, builder: podman}\n",
 	"build: {debian: bookworm, packages: [a], slim: true, snapshot: 20250520T000000Z, mirror: 'https://x/y', copy: [{from: a, to: /a}], run: ['a\n  b'], env: {A: x}, workdir: /w, entrypoint: [e], cmd: c}\n",

@@ -15,13 +15,7 @@ var placeholder = regexp.MustCompile(`\$?\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 // replaced returns a scalar with its variables replaced. A scalar that is nothing but a
 // variable becomes a number or a boolean, where the variable's value is one.
 func (d *decoder) replaced(n ast.Node) ast.Node {
-	var text string
-	switch x := n.(type) {
-	case *ast.StringNode:
-		text = x.Value
-	case *ast.LiteralNode:
-		text = x.Value.Value
-	}
+	text := writtenText(n)
 	if d.variables == nil || !strings.Contains(text, "${") {
 		return n
 	}
@@ -48,12 +42,29 @@ func (d *decoder) replaced(n ast.Node) ast.Node {
 		whole = m == text
 		return value
 	})
-	at := *begins(n)
-	at.Value, at.Type = out, token.DoubleQuoteType // a text, whatever it is like
-	if whole {
-		return scalar(&at, out)
+	return inPlaceOf(n, out, whole)
+}
+
+// writtenText is the text of a scalar in which something may be replaced; "": it has none.
+func writtenText(n ast.Node) string {
+	switch x := n.(type) {
+	case *ast.StringNode:
+		return x.Value
+	case *ast.LiteralNode:
+		return x.Value.Value
 	}
-	return &ast.StringNode{BaseNode: &ast.BaseNode{}, Token: &at, Value: out}
+	return ""
+}
+
+// inPlaceOf is the scalar with a text in place of that of n. whole: it is nothing but the
+// value of a variable, which may be a number or a boolean.
+func inPlaceOf(n ast.Node, text string, whole bool) ast.Node {
+	at := *begins(n)
+	at.Value, at.Type = text, token.DoubleQuoteType // a text, whatever it is like
+	if whole {
+		return scalar(&at, text)
+	}
+	return &ast.StringNode{BaseNode: &ast.BaseNode{}, Token: &at, Value: text}
 }
 
 // scalar is the node of a variable's value.

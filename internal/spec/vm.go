@@ -114,6 +114,10 @@ const (
 // virtual machines, in the guest. Only studies have it.
 const NativeRuntime = "native"
 
+// HostRuntime starts programs that the host has installed, without a container. Only studies
+// have it.
+const HostRuntime = "native-host"
+
 // Words of VM.Devices.
 const (
 	DevicesVirtio   = "virtio"

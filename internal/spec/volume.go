@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/json"
+	"fmt"
 	"path"
 	"reflect"
 	"strings"
@@ -36,6 +37,8 @@ type Volume struct {
 	Rate BitRate `yaml:"rate" json:",omitempty"`
 	// Protect has nothing changed that was on the remote before.
 	Protect bool `yaml:"protect" json:",omitempty"`
+	// Prefetch are patterns of files in the volume that a burst buffer fetches while the job starts.
+	Prefetch []string `yaml:"prefetch" json:",omitempty"`
 	// Expect is what the job reads and writes, for predictions.
 	Expect Expect `yaml:"expect" json:",omitzero"`
 }
@@ -95,7 +98,7 @@ func (v *Volume) decode(d *decoder, n ast.Node, where string) {
 
 // MarshalJSON has a volume that is only a path be one in records.
 func (v Volume) MarshalJSON() ([]byte, error) {
-	if v == (Volume{Path: v.Path}) {
+	if reflect.DeepEqual(v, Volume{Path: v.Path}) {
 		return json.Marshal(v.Path)
 	}
 	return json.Marshal(volumeForm(v))
@@ -160,7 +163,7 @@ func (jc *jobCheck) burst() {
 		r.at("volume.expect.reuse", "from 0 to 1", "volume.expect.reuse: %v cannot be", v.Expect.Reuse)
 	}
 	if v.Kind != VolumeBurst {
-		for key, given := range map[string]bool{"remote": v.Remote != "", "disk": v.Disk != 0, "rate": v.Rate != 0, "protect": v.Protect, "expect": v.Expect != Expect{}} {
+		for key, given := range map[string]bool{"remote": v.Remote != "", "disk": v.Disk != 0, "rate": v.Rate != 0, "protect": v.Protect, "prefetch": len(v.Prefetch) > 0, "expect": v.Expect != Expect{}} {
 			if given {
 				r.atKey("volume."+key, "add `kind: burst`", "volume.%s is for burst buffers", key)
 			}
@@ -177,15 +180,31 @@ func (jc *jobCheck) burst() {
 	case err != nil:
 		r.at("volume.remote", "such as ./results, ann@archive:run7 or s3://bucket/run7", "volume.remote: %v", err)
 	}
+	jc.prefetch()
 	if v.Disk != 0 && v.Disk < leastBuffer {
 		r.at("volume.disk", "at least 16M", "volume.disk: a buffer has no room for files in so little")
 	}
 	switch {
-	case jc.job.Nodes > 1:
-		r.at("volume", "`nodes: 1`, or another kind", "volume: a burst buffer is for one host, and the job has %d nodes", jc.job.Nodes)
 	case jc.job.VM != nil && jc.job.VM.When != VMNever:
 		r.at("volume", "leave `vm:` out, or use another kind", "volume: virtual machines cannot have a burst buffer yet")
 	case jc.job.Checkpoint != nil && strings.HasPrefix(v.Remote, "s3://"):
 		r.at("volume.remote", "a directory, or one of a host behind ssh", "volume.remote: checkpoints of a burst buffer in a bucket do not exist yet")
+	}
+}
+
+// prefetch finds patterns that match nothing in the volume.
+func (jc *jobCheck) prefetch() {
+	j := jc.job
+	if !jc.report.allRead("workdir") {
+		return
+	}
+	for i, p := range j.Volume.Prefetch {
+		at := fmt.Sprintf("volume.prefetch[%d]", i)
+		if in := j.inWorkdir(p); !path.IsAbs(in) || !below(in, j.Volume.Path) {
+			jc.report.at(at, "such as "+path.Join(j.Volume.Path, "input/*.nc"), "%s: %q does not lie in the volume %s", at, p, j.Volume.Path)
+		}
+		if _, err := path.Match(p, ""); err != nil {
+			jc.report.at(at, "", "%s: %q is no valid pattern", at, p)
+		}
 	}
 }

@@ -61,7 +61,7 @@ func (t *Draft) CheckHosts(f SitesFile) {
 // be run.
 func (j *Job) Warnings(sites []Site) []string {
 	var list []string
-	if len(j.Outputs) == 0 && (j.Workdir != "" || len(j.Inputs) > 0 || j.Checkpoint != nil) {
+	if len(j.Outputs) == 0 && j.Volume.Kind != VolumeBurst && (j.Workdir != "" || len(j.Inputs) > 0 || j.Checkpoint != nil) {
 		list = append(list, "what the job writes is gone when it ends: it has no `outputs:`, which name what to collect")
 	}
 	if c := j.Checkpoint; c != nil && !j.SavesVM() && len(c.Paths) == 0 {

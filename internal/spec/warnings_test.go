@@ -18,6 +18,7 @@ func TestWarnings(t *testing.T) {
 	}{
 		"nothing":              {Job{Nodes: 2, Outputs: outputs}, []Site{small, rack, queue}, 0},
 		"no outputs":           {Job{Nodes: 1, Workdir: "/work"}, []Site{small}, 1},
+		"drained anyway":       {Job{Nodes: 1, Workdir: "/work", Volume: Volume{Kind: VolumeBurst}}, []Site{small}, 0},
 		"no paths":             {Job{Nodes: 1, Outputs: outputs, Checkpoint: &Checkpoint{}}, []Site{small}, 1},
 		"paths":                {Job{Nodes: 1, Outputs: outputs, Checkpoint: &Checkpoint{Paths: []string{"/work/a"}}}, []Site{small}, 0},
 		"machines are saved":   {Job{Nodes: 1, Outputs: outputs, VM: &VM{}, Checkpoint: &Checkpoint{Mode: CheckpointVM}}, []Site{small}, 0},

@@ -16,6 +16,11 @@ type Case struct {
 	Array  string // its id
 	Name   string // the array's
 	Number int    // from 1
+	// AtOnce is how many cases of the array run at the same time; 0: all.
+	AtOnce int `json:",omitempty"`
+	// Pack is the run whose lease the case shares, and whose controller records its state;
+	// "": it has its own.
+	Pack string `json:",omitempty"`
 }
 
 // Array is a set of runs that were submitted together, its cases. A case that was removed
@@ -73,8 +78,95 @@ CREATE INDEX runs_alone ON runs(created) WHERE array_id='';
 CREATE INDEX runs_alone_by_state ON runs(state) WHERE array_id='';
 `
 
+// addTurns has the cases of an array found whose turn has come, and no other case read.
+const addTurns = `
+ALTER TABLE runs ADD COLUMN case_at_once INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX runs_in_turn ON runs(array_id, case_number, state) WHERE array_id<>'' AND ` + notOver + `;
+CREATE INDEX runs_of_arrays_by_end ON runs(array_id, ended) WHERE array_id<>'';
+`
+
+// lastEnd is when a case of an array has ended last.
+const lastEnd = "SELECT CAST(COALESCE(MAX(ended), 0) AS INTEGER) FROM runs WHERE array_id=? AND array_id<>''"
+
+// liveCases are the cases of an array that are not over.
+const liveCases = "array_id=?1 AND array_id<>'' AND " + notOver
+
+// inTurn is the number of the last case of an array whose turn has come: of the cases before
+// it, fewer are not over than run at once. NULL: the turn of all has come.
+const inTurn = "(SELECT case_number FROM runs WHERE " + liveCases + ` ORDER BY case_number
+LIMIT CASE (SELECT case_at_once FROM runs WHERE ` + liveCases + ` LIMIT 1) WHEN 0 THEN 0 ELSE 1 END
+OFFSET IFNULL((SELECT case_at_once FROM runs WHERE ` + liveCases + ` LIMIT 1), 1)-1)`
+
+// addPacks has the cases found that share the lease of a run.
+const addPacks = `
+ALTER TABLE runs ADD COLUMN pack_run TEXT NOT NULL DEFAULT '';
+DROP INDEX runs_in_turn;
+CREATE INDEX runs_in_turn ON runs(array_id, case_number, state, pack_run) WHERE array_id<>'' AND ` + notOver + `;
+CREATE INDEX runs_of_packs ON runs(pack_run, state) WHERE pack_run<>'';
+`
+
+// Packed returns the ids of the cases that share the lease of a run, and are not over.
+func (a Arrays) Packed(ctx context.Context, run string) ([]string, error) {
+	return ids(ctx, a.s.db, "SELECT id FROM runs WHERE pack_run=? AND pack_run<>'' AND "+notOver, run)
+}
+
+// Packs returns the runs whose leases the cases of an array share, in their order.
+func (a Arrays) Packs(ctx context.Context, array string) ([]Run, error) {
+	return a.s.runs(ctx, "WHERE id IN (SELECT pack_run FROM runs WHERE array_id=? AND array_id<>'' AND pack_run<>'') ORDER BY case_number", array)
+}
+
+// OfPack returns the array whose cases share the lease of a run; "": there are none.
+func (a Arrays) OfPack(ctx context.Context, run string) (string, error) {
+	list, err := ids(ctx, a.s.db, "SELECT array_id FROM runs WHERE pack_run=? AND pack_run<>'' LIMIT 1", run)
+	if err != nil || len(list) == 0 {
+		return "", err
+	}
+	return list[0], nil
+}
+
+// ownEnd is the condition of cases that end by what they have ended with, and not as their pack:
+// they have no outputs that the pack may have failed to collect.
+const ownEnd = "(exit_code<>0 OR exit_code=0 AND ?2<>'failed' OR message<>'')"
+
+// carry has the cases of a pack follow its state: they are suspended or set aside with it, and end with it.
+func (t *tx) carry(ctx context.Context, run Run) error {
+	var err error
+	switch {
+	case run.State.Final():
+		err = t.endPack(ctx, run)
+	case run.State.Resumable():
+		err = t.exec(ctx, "UPDATE runs SET state=?3, suspended=?2 WHERE pack_run=?1 AND pack_run<>'' AND "+notOver, run.ID, run.Suspended, run.State)
+	default:
+		err = t.exec(ctx, "UPDATE runs SET state=CASE WHEN exit_code IS NULL AND message='' THEN 'queued' ELSE 'running' END, suspended='' WHERE pack_run=? AND pack_run<>'' AND state IN ('suspended','set aside')", run.ID)
+	}
+	if err != nil {
+		return fmt.Errorf("record the cases of run %s: %w", run.ID, err)
+	}
+	return nil
+}
+
+// endPack ends the cases of a run that has ended.
+func (t *tx) endPack(ctx context.Context, run Run) error {
+	return t.exec(ctx, `UPDATE runs SET ended=?3, state=CASE WHEN `+ownEnd+` THEN CASE exit_code WHEN 0 THEN 'succeeded' ELSE 'failed' END ELSE ?2 END,
+  kind=CASE WHEN `+ownEnd+` THEN kind ELSE ?4 END, message=CASE WHEN `+ownEnd+` THEN message ELSE ?5 END, remedy=CASE WHEN `+ownEnd+` THEN remedy ELSE ?6 END,
+  exit_code=CASE WHEN `+ownEnd+` THEN exit_code END
+WHERE pack_run=?1 AND pack_run<>'' AND `+notOver, run.ID, run.State, run.Ended.UnixNano(), run.Kind, run.Message, run.Remedy)
+}
+
+// PausePack records that no case of a run computes, as an attempt has ended: those without a
+// result wait for the next one.
+func (a Arrays) PausePack(ctx context.Context, run string) error {
+	return a.s.db.exec(ctx, "UPDATE runs SET state='queued' WHERE pack_run=? AND pack_run<>'' AND state='running' AND exit_code IS NULL AND message=''", run)
+}
+
+// dueCases are those whose turn has come, and that need a controller. Of the others none is read.
+const dueCases = "SELECT id FROM runs WHERE " + liveCases + " AND case_number<=IFNULL(" + inTurn + ", 1<<40) AND pack_run='' AND " + needsController + " ORDER BY case_number"
+
+// liveArrays are the arrays that are not over and whose cases have controllers. Only the index is read.
+const liveArrays = "SELECT DISTINCT array_id FROM runs INDEXED BY runs_in_turn WHERE array_id<>'' AND pack_run='' AND " + notOver
+
 // live are the cases of an array that are not over, before a number.
-const live = "array_id=? AND array_id<>'' AND case_number<? AND state IN ('queued','running','suspended','set aside')"
+const live = "array_id=? AND array_id<>'' AND case_number<? AND " + notOver
 
 // countCases begins the query of arrays. It reads the index alone.
 const countCases = "SELECT array_id, array_name, state, COUNT(*), CAST(MIN(created) AS INTEGER), CAST(MAX(COALESCE(ended, 0)) AS INTEGER) FROM runs WHERE array_id<>'' AND "
@@ -146,6 +238,9 @@ func (a Arrays) Find(ctx context.Context, word string, why Meaning) (Array, erro
 	if err != nil || found.ID != "" || word == "" {
 		return found, err
 	}
+	if run, err := ids(ctx, a.s.db, "SELECT id FROM runs WHERE id=?", word); err != nil || len(run) > 0 {
+		return Array{}, err
+	}
 	arrays, err := a.list(ctx, "array_name=?", word)
 	if err != nil || len(arrays) == 0 {
 		return Array{}, err
@@ -182,8 +277,14 @@ func (a Arrays) Runs(ctx context.Context, id string) ([]Run, error) {
 	return a.s.runs(ctx, "WHERE array_id=? AND array_id<>'' ORDER BY case_number", id)
 }
 
+// Page returns so many cases of an array, in their order, after one with a number; 0: the first.
+func (a Arrays) Page(ctx context.Context, id string, after, limit int) ([]Run, error) {
+	return a.s.runs(ctx, "WHERE array_id=? AND array_id<>'' AND case_number>? ORDER BY case_number LIMIT ?", id, after, limit)
+}
+
 // Turn reports whether a case may begin, of an array of which only so many run at once: of
-// the cases before it, fewer than that are not over. It has been so since the time returned.
+// the cases before it, fewer than that are not over. It has been so since the time returned, or
+// for longer.
 func (a Arrays) Turn(ctx context.Context, c Case, atOnce int) (is bool, since time.Time, err error) {
 	before, err := ids(ctx, a.s.db, "SELECT id FROM runs WHERE "+live+" LIMIT ?", c.Array, c.Number, atOnce)
 	if err != nil || len(before) >= atOnce {
@@ -192,18 +293,60 @@ func (a Arrays) Turn(ctx context.Context, c Case, atOnce int) (is bool, since ti
 	ends, err := rows(ctx, a.s.db, func(scan func(...any) error) (at int64, err error) {
 		err = scan(&at)
 		return at, err
-	}, "SELECT CAST(COALESCE(MAX(ended), 0) AS INTEGER) FROM runs WHERE array_id=? AND array_id<>'' AND case_number<?", c.Array, c.Number)
+	}, lastEnd, c.Array)
 	if err != nil || len(ends) == 0 {
 		return err == nil, time.Time{}, err
 	}
 	return true, time.Unix(0, ends[0]), nil
 }
 
+// Due returns the ids of those cases of an array whose turn has come, and that need a
+// controller, in their order.
+func (a Arrays) Due(ctx context.Context, id string) ([]string, error) {
+	list, err := ids(ctx, a.s.db, dueCases, id)
+	if err != nil {
+		return nil, fmt.Errorf("find the cases of array %s whose turn has come: %w", id, err)
+	}
+	return list, nil
+}
+
+// StopWaiting ends those cases of an array whose turn has not come, with the reason, and
+// returns their ids. They have no attempt, and their turn never comes: no controller
+// begins one.
+func (a Arrays) StopWaiting(ctx context.Context, id string, why Stop) (list []string, err error) {
+	err = a.s.db.change(ctx, func(ctx context.Context, t *tx) error {
+		list, err = t.stopWaiting(ctx, id, why)
+		return err
+	})
+	return list, err
+}
+
+// Stop is why cases are stopped that have not begun.
+type Stop struct{ Kind, Message, Remedy string }
+
+func (t *tx) stopWaiting(ctx context.Context, array string, why Stop) ([]string, error) {
+	list, err := txRows(ctx, t, func(scan func(...any) error) (id string, err error) {
+		err = scan(&id)
+		return id, err
+	}, `UPDATE runs SET state='stopped', ended=?2, kind=?3, message=?4, remedy=?5
+WHERE `+liveCases+` AND state='queued' AND case_number>`+inTurn+` AND NOT EXISTS (SELECT 1 FROM attempts WHERE run=runs.id) RETURNING id`,
+		array, time.Now().UnixNano(), why.Kind, core.Printable(why.Message, maxText), core.Printable(why.Remedy, maxText))
+	for i := 0; i < len(list) && err == nil; i++ {
+		if err = t.exec(ctx, answerAtEnd, Stopped, list[i]); err == nil { // of packs, the cases end as well
+			err = t.endPack(ctx, Run{ID: list[i], State: Stopped, Ended: time.Now(), Kind: why.Kind, Message: core.Printable(why.Message, maxText), Remedy: core.Printable(why.Remedy, maxText)})
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("stop the cases of array %s that wait for their turn: %w", array, err)
+	}
+	return list, nil
+}
+
 // Beside returns the ids of the cases of a run's array, in their order; none: it is in none.
 func (a Arrays) Beside(ctx context.Context, run string, onlyLive bool) ([]string, error) {
 	query := "SELECT id FROM runs WHERE array_id=(SELECT array_id FROM runs WHERE id=?) AND array_id<>''"
 	if onlyLive {
-		query += " AND state IN ('queued','running','suspended','set aside')"
+		query += " AND " + notOver
 	}
 	return ids(ctx, a.s.db, query+" ORDER BY case_number", run)
 }
@@ -227,14 +370,27 @@ const authorArray = "array:"
 func (r Request) OfArray() bool { return strings.HasPrefix(r.Author, authorArray) }
 
 // stopCases asks those cases of an array to stop that have not begun, if so many cases have
-// failed. A case that waits for its next attempt has begun.
-func (t *tx) stopCases(ctx context.Context, array string, failed int) error {
-	err := t.exec(ctx, `INSERT INTO requests (run, attempt, kind, author, asked)
+// failed. A case that waits for its next attempt has begun. One whose turn has not come ends
+// at once: no controller would read the request.
+func (t *tx) stopCases(ctx context.Context, array string, failed int, why Stop) error {
+	count, err := txRows(ctx, t, func(scan func(...any) error) (n int, err error) {
+		err = scan(&n)
+		return n, err
+	}, "SELECT COUNT(*) FROM runs WHERE array_id=? AND array_id<>'' AND state='failed'", array)
+	if err != nil {
+		return fmt.Errorf("count the failed cases of array %s: %w", array, err)
+	}
+	if count[0] < failed {
+		return nil
+	}
+	if _, err := t.stopWaiting(ctx, array, why); err != nil {
+		return err
+	}
+	err = t.exec(ctx, `INSERT INTO requests (run, attempt, kind, author, asked)
 SELECT id, (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=runs.id), 'stop', ?2, ?3 FROM runs
-WHERE array_id=?1 AND array_id<>'' AND state='queued' AND NOT EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result='')
-  AND NOT EXISTS (SELECT 1 FROM attempts WHERE run=runs.id AND result<>'')
-  AND (SELECT COUNT(*) FROM runs WHERE array_id=?1 AND array_id<>'' AND state='failed')>=?4`,
-		array, authorArray+array, time.Now().UnixNano(), failed)
+WHERE `+liveCases+` AND state='queued' AND NOT EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result='')
+  AND NOT EXISTS (SELECT 1 FROM attempts WHERE run=runs.id AND result<>'')`,
+		array, authorArray+array, time.Now().UnixNano())
 	if err != nil {
 		return fmt.Errorf("stop the cases of array %s: %w", array, err)
 	}

@@ -12,9 +12,15 @@ import (
 // putArray records an array of runs in the given states, whose ids begin with a letter.
 func putArray(t *testing.T, s *Store, id, name string, created time.Time, states ...RunState) {
 	t.Helper()
+	putLimited(t, s, id, name, 0, created, states...)
+}
+
+// putLimited is putArray for an array of which only so many cases run at once.
+func putLimited(t *testing.T, s *Store, id, name string, atOnce int, created time.Time, states ...RunState) {
+	t.Helper()
 	var cases []Run
 	for i, in := range states {
-		r := Run{ID: fmt.Sprintf("%s%d", id, i+1), Name: fmt.Sprintf("%s.%d", name, i+1), State: in, Created: created.Add(time.Duration(i)), Submission: []byte("{}"), Case: Case{id, name, i + 1}}
+		r := Run{ID: fmt.Sprintf("%s%d", id, i+1), Name: fmt.Sprintf("%s.%d", name, i+1), State: in, Created: created.Add(time.Duration(i)), Submission: []byte("{}"), Case: Case{Array: id, Name: name, Number: i + 1, AtOnce: atOnce}}
 		if in.Final() {
 			r.Ended = created.Add(time.Hour + time.Duration(i)*time.Second)
 		}
@@ -37,7 +43,7 @@ func TestTurn(t *testing.T) {
 	}{
 		{1, 1, true}, {2, 1, false}, {5, 2, false}, {5, 3, true}, {6, 3, false}, {6, 4, true},
 	} {
-		got, since, err := s.Arrays().Turn(t.Context(), Case{"b", "model", c.number}, c.atOnce)
+		got, since, err := s.Arrays().Turn(t.Context(), Case{Array: "b", Name: "model", Number: c.number}, c.atOnce)
 		if err != nil || got != c.want {
 			t.Errorf("case %d of %d at once: %v, %v", c.number, c.atOnce, got, err)
 		}
@@ -53,6 +59,7 @@ func TestArraysAreFound(t *testing.T) {
 	putArray(t, s, "a", "model", begun, Succeeded, Failed)
 	putArray(t, s, "b", "model", begun.Add(time.Second), Running, Queued, Succeeded)
 	putArray(t, s, "c", "done", begun, Succeeded, Stopped)
+	putArray(t, s, "d", "rrun", begun, Succeeded)
 	for word, created := range map[string]time.Time{"run": begun, "done": begun.Add(time.Minute)} {
 		if err := s.PutRun(t.Context(), Run{ID: "r" + word, Name: word, State: Succeeded, Created: created, Submission: []byte("{}")}); err != nil {
 			t.Fatal(err)
@@ -64,6 +71,7 @@ func TestArraysAreFound(t *testing.T) {
 		want string // "-": an error
 	}{
 		{"a", ToSee, "a"},
+		{"rrun", ToSee, ""}, // it is the id of a run
 		{"model", ToSee, "b"},
 		{"model", ToEnd, "b"},
 		{"model", ToForget, "-"},
@@ -84,7 +92,7 @@ func TestArraysAreFound(t *testing.T) {
 	if a, err := s.Arrays().Array(t.Context(), "a"); err != nil || a.State() != Failed || !a.Ended.Equal(begun.Add(time.Hour+time.Second)) {
 		t.Errorf("%+v, %v", a, err)
 	}
-	if runs, err := s.Arrays().Runs(t.Context(), "b"); err != nil || len(runs) != 3 || runs[2].Name != "model.3" || runs[2].Case != (Case{"b", "model", 3}) {
+	if runs, err := s.Arrays().Runs(t.Context(), "b"); err != nil || len(runs) != 3 || runs[2].Name != "model.3" || runs[2].Case != (Case{Array: "b", Name: "model", Number: 3}) {
 		t.Errorf("%+v, %v", runs, err)
 	}
 	if live, err := s.Arrays().Beside(t.Context(), "b3", true); err != nil || fmt.Sprint(live) != "[b1 b2]" {
@@ -129,5 +137,168 @@ func TestAnArrayStopsItsCases(t *testing.T) {
 		if asked, err := s.Requests().Of(t.Context(), run); err != nil || len(asked) != 1 || asked[0].OfArray() != want {
 			t.Errorf("%s: %v, %+v", run, err, asked)
 		}
+	}
+}
+
+// TestCasesInTurn: those cases of an array need a controller whose turn has come, and others
+// when they are to stop. Without one, the others end with their array.
+func TestCasesInTurn(t *testing.T) {
+	s, begun := open(t, t.TempDir()), time.Now()
+	putLimited(t, s, "a", "other", 2, begun, Succeeded, Queued)
+	putLimited(t, s, "b", "model", 3, begun, Running, Succeeded, Suspended, Queued, Queued, Queued, Suspended, Queued)
+	if err := s.Requests().AskStop(t.Context(), "b5"); err != nil {
+		t.Fatal(err)
+	}
+	due := func(want string) {
+		t.Helper()
+		got, err := s.Arrays().Due(t.Context(), "b")
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%v: in turn are %v, want %s", err, got, want)
+		}
+	}
+	due("[b1 b4]")
+	if all, err := s.Unfinished(t.Context()); err != nil || fmt.Sprint(all) != "[a2 b1 b4 b5]" {
+		t.Errorf("%v, %v", all, err)
+	}
+	run, err := s.Run(t.Context(), "b1")
+	if err != nil || run.Case.AtOnce != 3 {
+		t.Fatalf("%v: %+v", err, run.Case)
+	}
+	run.State, run.Ended = Succeeded, begun
+	if err := s.PutRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	due("[b4 b5]")
+	why := Stop{Kind: "stopped", Message: "enough"}
+	for array, want := range map[string]string{"a": "[]", "b": "[b6 b8]"} {
+		got, err := s.Arrays().StopWaiting(t.Context(), array, why)
+		if slices.Sort(got); err != nil || fmt.Sprint(got) != want {
+			t.Errorf("%v: %v are stopped, want %s", err, got, want)
+		}
+	}
+	if due, err := s.Arrays().Due(t.Context(), "over"); err != nil || len(due) > 0 {
+		t.Errorf("of an array that is over: %v, %v", due, err)
+	}
+	if run, err = s.Run(t.Context(), "b8"); err != nil || run.State != Stopped || run.Message != "enough" || run.Ended.IsZero() {
+		t.Errorf("%v: %+v", err, run)
+	}
+	if live, err := Live(t.Context(), s); err != nil || len(live) != 5 || live["b7"] != Suspended {
+		t.Errorf("%v, %v", live, err)
+	}
+}
+
+// TestPackedCases have no controller: they follow their pack, and end with it as far as they
+// have no result of their own. A pack that has failed may lack their outputs.
+func TestPackedCases(t *testing.T) {
+	for _, c := range []struct {
+		ends RunState
+		want string
+	}{
+		{Succeeded, "succeeded/0 failed/3 failed/- succeeded/- queued/-"},
+		{Stopped, "succeeded/0 failed/3 failed/- stopped/- queued/-"},
+		{Failed, "failed/- failed/3 failed/- failed/- queued/-"},
+	} {
+		s, zero, three := open(t, t.TempDir()), 0, 3
+		var cases []Run
+		for i, r := range []Run{{ExitCode: &zero}, {ExitCode: &three}, {Message: "no such user"}, {}, {}} {
+			r.ID, r.State, r.Submission = fmt.Sprintf("c%d", i+1), Running, []byte("{}")
+			r.Case = Case{Array: "a", Name: "model", Number: i + 1, Pack: "pack"}
+			cases = append(cases, r)
+		}
+		cases[4].State, cases[4].Case.Pack = Queued, "other"
+		pack := Run{ID: "pack", State: Running, Submission: []byte("{}"), Case: Case{Array: "a.packs", Name: "model.packs", Number: 1}}
+		if _, err := s.Write(t.Context(), Change{Cases: append(cases, pack)}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err := s.Unfinished(t.Context()); err != nil || fmt.Sprint(all) != "[pack]" {
+			t.Errorf("%v: these need a controller: %v", err, all)
+		}
+		show := func() (text []string) {
+			runs, err := s.Arrays().Runs(t.Context(), "a")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range runs {
+				code := "-"
+				if r.ExitCode != nil {
+					code = fmt.Sprint(*r.ExitCode)
+				}
+				text = append(text, string(r.State)+"/"+code)
+			}
+			return text
+		}
+		if err := s.Arrays().PausePack(t.Context(), "pack"); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(show()); got != "[running/0 running/3 running/- queued/- queued/-]" {
+			t.Errorf("between two attempts they are %s", got)
+		}
+		for _, follows := range []struct {
+			state RunState
+			want  string
+		}{
+			{Suspended, "[suspended/0 suspended/3 suspended/- suspended/- queued/-]"},
+			{Running, "[running/0 running/3 running/- queued/- queued/-]"},
+			{SetAside, "[set aside/0 set aside/3 set aside/- set aside/- queued/-]"},
+			{Queued, "[running/0 running/3 running/- queued/- queued/-]"},
+		} {
+			state, want := follows.state, follows.want
+			pack.State, pack.Suspended = state, ReasonNoSite
+			if err := s.PutRun(t.Context(), pack); err != nil {
+				t.Fatal(err)
+			}
+			if got := fmt.Sprint(show()); got != want {
+				t.Errorf("as it is %s, they are %s", state, got)
+			}
+		}
+		pack.State, pack.Ended, pack.Message = c.ends, time.Now(), "why"
+		if err := s.PutRun(t.Context(), pack); err != nil {
+			t.Fatal(err)
+		}
+		if got := fmt.Sprint(show()); got != "["+c.want+"]" {
+			t.Errorf("as it has %s, they have %s, want %s", c.ends, got, c.want)
+		}
+	}
+}
+
+// TestPacksThatWaitEndWithTheirCases, which no controller would end.
+func TestPacksThatWaitEndWithTheirCases(t *testing.T) {
+	s := open(t, t.TempDir())
+	putLimited(t, s, "b", "model.packs", 1, time.Now(), Running, Queued)
+	for i, pack := range []string{"b1", "b2"} {
+		r := Run{ID: fmt.Sprintf("c%d", i+1), State: Queued, Submission: []byte("{}"), Case: Case{Array: "c", Name: "model", Number: i + 1, Pack: pack}}
+		if err := s.PutRun(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Arrays().StopWaiting(t.Context(), "b", Stop{Kind: "stopped", Message: "why"}); err != nil {
+		t.Fatal(err)
+	}
+	for id, want := range map[string]RunState{"c1": Queued, "c2": Stopped} {
+		if r, err := s.Run(t.Context(), id); err != nil || r.State != want || (r.Message == "why") != want.Final() || r.Ended.IsZero() == want.Final() {
+			t.Errorf("%s: %v, %+v", id, err, r)
+		}
+	}
+}
+
+// TestAnArrayStopsWhatWaits: cases whose turn has not come end in the transaction of the
+// failure, and the others are asked.
+func TestAnArrayStopsWhatWaits(t *testing.T) {
+	s, begun := open(t, t.TempDir()), time.Now()
+	putLimited(t, s, "b", "model", 2, begun, Running, Queued, Queued, Queued)
+	run, err := s.Run(t.Context(), "b1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run.State, run.Ended = Failed, begun
+	if _, err := s.Write(t.Context(), Change{Run: &run, StopArrayAt: 1, StopWhy: Stop{Kind: "stopped", Message: "others failed"}}); err != nil {
+		t.Fatal(err)
+	}
+	array, err := s.Arrays().Array(t.Context(), "b")
+	if err != nil || array.States[Stopped] != 1 || array.States[Queued] != 2 {
+		t.Errorf("%v: %+v", err, array)
+	}
+	if asked, err := s.Requests().Stopping(t.Context()); err != nil || fmt.Sprint(asked) != "[b2 b3]" {
+		t.Errorf("%v: %v", err, asked)
 	}
 }

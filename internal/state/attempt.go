@@ -54,7 +54,9 @@ func (a Attempt) Nameless(until time.Time) time.Duration {
 
 // Record is the part of an attempt that only people read.
 type Record struct {
-	Why     string      `json:"why,omitempty"` // why this site
+	Why string `json:"why,omitempty"` // why this site
+	// Price is that of its hosts; nil: it is not on record, or they cost nothing.
+	Price   *Price      `json:"price,omitempty"`
 	Hosts   []core.Host `json:"hosts,omitempty"`
 	Runtime string      `json:"runtime,omitempty"`
 	// Guest is the id of the image that its virtual machines boot.
@@ -78,6 +80,8 @@ type Record struct {
 	// zero: not known.
 	Granted     time.Time `json:"granted,omitzero"`
 	SiteGranted time.Time `json:"site_granted,omitzero"`
+	// Billed is since when hosts have cost that the site had reserved, also those that never came; zero: from Granted.
+	Billed time.Time `json:"billed,omitzero"`
 	// TaskBegan is set once the user's command may have done something that is not simply
 	// begun again elsewhere.
 	TaskBegan bool `json:"task_began,omitempty"`
@@ -116,6 +120,8 @@ type Record struct {
 	// version in which that speaks with nodes; "" and 0: not known.
 	Binary   string `json:"binary,omitempty"`
 	Protocol int    `json:"protocol,omitempty"`
+	// HostsEnd is why its hosts were gone before it had ended there; "": they were not, or it is not known.
+	HostsEnd core.HostsEnd `json:"hosts_end,omitempty"`
 	// Fenced is when the site was seen to have stopped its hosts, which had not answered: nothing computes there since.
 	Fenced time.Time `json:"fenced,omitzero"`
 }
@@ -134,17 +140,58 @@ type Moment struct {
 	Up   time.Duration `json:"up"` // since then
 }
 
+// Price is what a host of an attempt costs.
+type Price struct {
+	// Hour is the price of an hour, in Currency; "": that of the sites file.
+	Hour     float64 `json:"hour"`
+	Currency string  `json:"currency,omitempty"`
+	// Hosts is how many were asked for; 0: not on record.
+	Hosts int `json:"hosts,omitempty"`
+	core.Billing
+}
+
+// Cost is what the attempt's hosts have cost until now, by the price on record, or else by the given one.
+func (a *Attempt) Cost(price Price, now time.Time) float64 {
+	if a.Price != nil {
+		price = *a.Price
+	}
+	held, hosts := a.HostTime(now), time.Duration(len(a.Hosts))
+	if !a.Billed.IsZero() {
+		hosts = max(hosts, time.Duration(price.Hosts))
+		held = a.since(a.Billed, now) * hosts
+	}
+	if held == 0 {
+		return 0
+	}
+	if price.Boot > 0 && a.Billed.IsZero() {
+		held += a.Phases[core.PhaseAcquire] * hosts
+	}
+	return max(held, price.Least*hosts).Hours() * price.Hour
+}
+
+// Currency is that of Cost.
+func (a *Attempt) Currency(price Price) string {
+	if a.Price != nil {
+		price = *a.Price
+	}
+	return price.Currency
+}
+
 // HostTime is how long the attempt's hosts were held, added up; none where the
 // clock was put back in the meantime.
 func (a *Attempt) HostTime(now time.Time) time.Duration {
 	if a.Granted.IsZero() || len(a.Hosts) == 0 {
 		return 0
 	}
-	end := a.Ended
-	if end.IsZero() {
-		end = now
+	return a.since(a.Granted, now) * time.Duration(len(a.Hosts))
+}
+
+// since is the time from a moment to the attempt's end, or until now.
+func (a *Attempt) since(from, now time.Time) time.Duration {
+	if !a.Ended.IsZero() {
+		now = a.Ended
 	}
-	return max(end.Sub(a.Granted), 0) * time.Duration(len(a.Hosts))
+	return max(now.Sub(from), 0)
 }
 
 // PutAttempt inserts or replaces an attempt. durable makes it survive a power
@@ -182,19 +229,6 @@ VALUES (?,?,?,?,?,?,?,?,?,?,?,?)`, a.Run, a.N, a.Site, a.Provider, lease, cmp.Or
 // Attempts gives a run's attempts in order.
 func (s *Store) Attempts(ctx context.Context, run string) ([]Attempt, error) {
 	return s.attempts(ctx, "WHERE run=? ORDER BY n", run)
-}
-
-// AllAttempts returns the attempts of every run, in their order, by the run's id.
-func (s *Store) AllAttempts(ctx context.Context) (map[string][]Attempt, error) {
-	list, err := s.attempts(ctx, "ORDER BY run, n")
-	if err != nil {
-		return nil, err
-	}
-	of := map[string][]Attempt{}
-	for _, a := range list {
-		of[a.Run] = append(of[a.Run], a)
-	}
-	return of, nil
 }
 
 // unreleased are the attempts that Unreleased gives. They are found by their index and then
@@ -242,10 +276,15 @@ func scanAttempt(scan func(...any) error) (Attempt, error) {
 			a.Lease = nil
 		}
 	}
+	a.read(record)
+	return a, nil
+}
+
+// read sets what the record of an attempt has.
+func (a *Attempt) read(record []byte) {
 	var k kept
 	if err := json.Unmarshal(record, &k); err != nil {
 		k, a.Unreadable = kept{}, fmt.Errorf("attempt %d of run %s: record: %w", a.N, a.Run, err)
 	}
 	a.Record, a.Key = k.Record, k.Key
-	return a, nil
 }

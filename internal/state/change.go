@@ -10,6 +10,9 @@ import (
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
+// openStop finds the requests of a run's user that its controller end it.
+const openStop = "SELECT id FROM requests WHERE run=? AND kind='stop' AND result=''"
+
 // Change is a set of records that are written in one transaction: a run, an attempt, or
 // both, with the events that report the change.
 type Change struct {
@@ -17,19 +20,29 @@ type Change struct {
 	// Cases are the runs of a new array.
 	Cases   []Run
 	Attempt *Attempt
-	Events  []event.Event
+	// Attempts are those of a run that another installation has begun.
+	Attempts []Attempt
+	Events   []event.Event
 	// StopArrayAt, if set, asks those cases of Run's array to stop that have not begun, if so
 	// many cases have failed.
 	StopArrayAt int
+	// StopWhy is their reason.
+	StopWhy Stop
 	// Answers are requests whose result the change is.
 	Answers []Request
 	// Admit, if set, gets the runs but Run that are not over, in the transaction. Its error
 	// is that of Write, and nothing is written.
 	Admit func(active []Run) error
+	// UnlessStopped has nothing be written where a stop of Attempt's run is an open request. The
+	// error of Write is then ErrStopAsked.
+	UnlessStopped bool
 	// Durable makes the change survive a power failure: set it when something outside
 	// of this machine is about to be made.
 	Durable bool
 }
+
+// ErrStopAsked is the error of a change that a stop has overtaken: see Change.UnlessStopped.
+var ErrStopAsked = errors.New("a stop of the run is on record")
 
 // Write writes a change, all of it or nothing. It returns the events as they are stored.
 func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
@@ -44,9 +57,18 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 			if c.Run != nil {
 				own = c.Run.ID
 			}
-			active, err := txRows(ctx, t, scanRun, "SELECT "+runValues+" FROM runs WHERE state IN ('queued','running','suspended','set aside') AND id<>?", own)
+			active, err := txRows(ctx, t, scanRun, "SELECT "+runValues+" FROM runs WHERE "+notOver+" AND id<>?", own)
 			if err == nil {
 				err = c.Admit(active)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		if c.UnlessStopped {
+			asked, err := txRows(ctx, t, func(scan func(...any) error) (id int64, err error) { return id, scan(&id) }, openStop, c.Attempt.Run)
+			if err == nil && len(asked) > 0 {
+				err = ErrStopAsked
 			}
 			if err != nil {
 				return err
@@ -57,8 +79,13 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 				return fmt.Errorf("record run %s: %w", c.Run.ID, err)
 			}
 		}
+		if c.Run != nil {
+			if err := t.carry(ctx, *c.Run); err != nil {
+				return err
+			}
+		}
 		if c.StopArrayAt > 0 {
-			if err := t.stopCases(ctx, c.Run.Case.Array, c.StopArrayAt); err != nil {
+			if err := t.stopCases(ctx, c.Run.Case.Array, c.StopArrayAt, c.StopWhy); err != nil {
 				return err
 			}
 		}
@@ -70,6 +97,11 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 		if c.Attempt != nil {
 			if err := t.attempt(ctx, *c.Attempt); err != nil {
 				return fmt.Errorf("record attempt %d of run %s: %w", c.Attempt.N, c.Attempt.Run, err)
+			}
+		}
+		for _, a := range c.Attempts {
+			if err := t.attempt(ctx, a); err != nil {
+				return fmt.Errorf("record attempt %d of run %s: %w", a.N, a.Run, err)
 			}
 		}
 		for i, e := range c.Events {

@@ -52,6 +52,32 @@ func (h History) Events(ctx context.Context, run string, kinds ...event.Kind) ([
 	return of, nil
 }
 
+// After returns the events of a run that follow the one with a number, oldest first.
+func (h History) After(ctx context.Context, run string, seq int64) ([]event.Event, error) {
+	list, err := rows(ctx, h.db, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? AND seq>? ORDER BY seq", run, seq)
+	if err != nil {
+		return nil, fmt.Errorf("read the history of run %s: %w", run, err)
+	}
+	return list, nil
+}
+
+// Newest returns the numbers of the newest events of all runs that are not over, by run. A
+// run without events has 0.
+func (h History) Newest(ctx context.Context) (map[string]int64, error) {
+	newest := map[string]int64{}
+	_, err := rows(ctx, h.db, func(scan func(...any) error) (none struct{}, err error) {
+		var run string
+		var seq int64
+		err = scan(&run, &seq)
+		newest[run] = seq
+		return none, err
+	}, "SELECT id, COALESCE((SELECT seq FROM events WHERE run=id ORDER BY seq DESC LIMIT 1), 0) FROM runs WHERE "+notOver)
+	if err != nil {
+		return nil, fmt.Errorf("look for new events: %w", err)
+	}
+	return newest, nil
+}
+
 // Last returns the newest event of a run but for changes of an attempt's state, and
 // whether there is one.
 func (h History) Last(ctx context.Context, run string) (event.Event, bool, error) {

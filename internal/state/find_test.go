@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 func TestFindRun(t *testing.T) {
@@ -33,11 +34,11 @@ func TestFindRun(t *testing.T) {
 		{"beginning", "abcd", ToForget, "abcd1234", 0},
 		{"short beginning to look", "z", ToSee, "zbcd1234", 0},
 		{"short beginning to reach", "z", ToReach, "zbcd1234", 0},
-		{"short beginning to end", "zbc", ToEnd, "too short", core.Invalid},
-		{"short beginning to forget", "zbc", ToForget, "too short", core.Invalid},
+		{"short beginning to end", "zbc", ToEnd, "zbc", core.Invalid},
+		{"short beginning to forget", "zbc", ToForget, "zbc", core.Invalid},
 		{"short name to forget", "old", ToForget, "abcd1234", 0},
 		{"ambiguous beginning", "abc", ToSee, "abcd1234, abce1234", core.Invalid},
-		{"unknown", "q", ToEnd, "no such run", core.NotFound},
+		{"unknown", "q", ToEnd, "q", core.NotFound},
 		{"empty, to look", "", ToSee, "empty", core.Invalid},
 		{"empty, to end", "", ToEnd, "empty", core.Invalid},
 		{"newest of a name to look", "job", ToSee, "zbcd1234", 0},
@@ -55,6 +56,7 @@ func TestFindRun(t *testing.T) {
 				if !core.IsKind(err, c.kind) || core.Remedy(err) == "" || !strings.Contains(err.Error(), c.want) {
 					t.Errorf("got %s, %v; want kind %v, %q and a remedy", got.ID, err, c.kind, c.want)
 				}
+				testkit.Wording(t, "error", testkit.ErrorText(err))
 				return
 			}
 			if err != nil || got.ID != c.want {

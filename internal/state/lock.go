@@ -92,12 +92,16 @@ func take(path, op, object, held string) (*Lock, error) {
 		}
 		return fail(err)
 	}
+	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) { // its last holder has removed it
+		f.Close()
+		return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held)}
+	}
 	return &Lock{f}, nil
 }
 
-// flock waits up to a second for those that only look: Controlled holds a shared lock
-// while it does, for as long as it gets no processor. Who has the file locked for itself
-// is waited for a moment, as it may be about to end.
+// flock waits up to a second for processes in Controlled: they hold a shared lock for a
+// moment, or for longer where they get no processor. For the holder of an exclusive lock it
+// waits a moment only, as that one may be about to end.
 func flock(f *os.File) error {
 	fd, begun := int(f.Fd()), time.Now()
 	for {
@@ -179,13 +183,16 @@ func (l Locks) Taken(id string) time.Time {
 	return info.ModTime()
 }
 
-// Who says which other process controls a run, as far as it is known.
+// Who names the other process that controls a run, as far as it is known.
 func (l Locks) Who(id string) string {
 	if host := l.Elsewhere(id); host != "" {
 		return "a bee process on host " + host
 	}
 	return "another bee process"
 }
+
+// Alone reports whether the directory of a run is known to hold nothing but its lock.
+func (l Locks) Alone(id string) bool { return onlyLock(runDir(l.dir, id)) }
 
 func (l Locks) path(id string) string { return filepath.Join(runDir(l.dir, id), lockName) }
 

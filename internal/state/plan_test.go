@@ -10,6 +10,7 @@ import (
 // attempts that are over, which may be 100,000.
 func TestWhatIsNotOverIsFoundByItsIndex(t *testing.T) {
 	s := open(t, t.TempDir())
+	active, _ := Filter{Active: true}.query()
 	for table, where := range map[string]string{"runs": active, "attempts": unreleased} {
 		plan, err := rows(t.Context(), s.db, func(scan func(...any) error) (step string, err error) {
 			err = scan(new(int), new(int), new(int), &step)
@@ -28,11 +29,17 @@ func TestWhatIsNotOverIsFoundByItsIndex(t *testing.T) {
 // their cases.
 func TestListsReadNoCase(t *testing.T) {
 	s := open(t, t.TempDir())
+	allAlone, _ := Filter{Alone: true}.query()
+	activeAlone, _ := Filter{Alone: true, Active: true}.query()
 	for query, index := range map[string]string{
-		countCases + "TRUE GROUP BY array_id, state":       "COVERING INDEX runs_of_arrays",
-		countCases + "array_id=? GROUP BY array_id, state": "COVERING INDEX runs_of_arrays",
-		"SELECT * FROM runs " + allAlone:                   "INDEX runs_alone",
-		"SELECT * FROM runs " + activeAlone:                "INDEX runs_alone_by_state",
+		countCases + "TRUE GROUP BY array_id, state":                                "COVERING INDEX runs_of_arrays",
+		countCases + "array_id=? GROUP BY array_id, state":                          "COVERING INDEX runs_of_arrays",
+		"SELECT * FROM runs " + allAlone:                                            "INDEX runs_alone",
+		"SELECT case_number FROM runs WHERE " + liveCases + " ORDER BY case_number": "COVERING INDEX runs_in_turn",
+		dueCases:                            "COVERING INDEX runs_in_turn (array_id=? AND case_number<?)",
+		liveArrays:                          "COVERING INDEX runs_in_turn",
+		lastEnd:                             "COVERING INDEX runs_of_arrays_by_end",
+		"SELECT * FROM runs " + activeAlone: "INDEX runs_alone_by_state",
 	} {
 		plan, err := rows(t.Context(), s.db, func(scan func(...any) error) (step string, err error) {
 			err = scan(new(int), new(int), new(int), &step)

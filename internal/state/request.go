@@ -39,9 +39,12 @@ type Request struct {
 	ID      int64
 	Run     string
 	Attempt int // 0: the run has had none
-	Kind    RequestKind
-	Author  string
-	Asked   time.Time
+	// IfLast is set where the request is for Attempt only if that is the run's last one. Else it
+	// is overtaken at once.
+	IfLast bool
+	Kind   RequestKind
+	Author string
+	Asked  time.Time
 	// Sites are those on which the run continues; opaque here.
 	Sites  json.RawMessage
 	Result RequestResult
@@ -78,26 +81,30 @@ type Requests struct{ db *conn }
 // Requests returns those of all runs.
 func (s *Store) Requests() Requests { return Requests{s.db} }
 
+// isLast is the condition that attempt 5 of run 1 is its last one.
+const isLast = "?5=(SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=?1)"
+
 // Ask records a request. It overtakes the open ones of its kind; one that names sites, also
-// those of an open move. One of a run that is over is overtaken itself. A stop is recorded
-// with the run's last attempt.
+// those of an open move. One of a run that is over is overtaken itself, and one of an attempt
+// after which there is another, where that counts. A stop is recorded with the run's last attempt.
 func (q Requests) Ask(ctx context.Context, r Request) (Request, error) {
 	r.Asked = time.Now()
 	if u, err := user.Current(); err == nil && r.Author == "" {
 		r.Author = u.Username
 	}
 	err := q.db.change(ctx, func(ctx context.Context, t *tx) error {
-		overtake := "UPDATE requests SET result='overtaken' WHERE run=? AND result='' AND (kind=? OR ? AND kind='move')"
-		if err := t.exec(ctx, overtake, r.Run, r.Kind, len(r.Sites) > 0); err != nil {
+		overtake := "UPDATE requests SET result='overtaken' WHERE run=?1 AND result='' AND (kind=?2 OR ?3 AND kind='move') AND (NOT ?4 OR " + isLast + ")"
+		if err := t.exec(ctx, overtake, r.Run, r.Kind, len(r.Sites) > 0, r.IfLast, r.Attempt); err != nil {
 			return err
 		}
 		_, err := txRows(ctx, t, func(scan func(...any) error) (struct{}, error) {
 			return struct{}{}, scan(&r.ID, &r.Attempt, &r.Result)
 		}, `INSERT INTO requests (run, attempt, kind, author, asked, sites, result)
-VALUES (?1, CASE WHEN ?3='stop' THEN (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=?1) ELSE ?2 END, ?3, ?4, ?5, ?6,
-  CASE WHEN EXISTS (SELECT 1 FROM runs WHERE id=?1 AND state IN ('succeeded','failed','stopped')) THEN 'overtaken' ELSE '' END)
+VALUES (?1, CASE WHEN ?3='stop' AND NOT ?7 THEN (SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=?1) ELSE ?2 END, ?3, ?4, ?5, ?6,
+  CASE WHEN EXISTS (SELECT 1 FROM runs WHERE id=?1 AND state IN ('succeeded','failed','stopped'))
+    OR ?7 AND ?2<>(SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=?1) THEN 'overtaken' ELSE '' END)
 RETURNING id, attempt, result`,
-			r.Run, r.Attempt, r.Kind, r.Author, r.Asked.UnixNano(), []byte(r.Sites))
+			r.Run, r.Attempt, r.Kind, r.Author, r.Asked.UnixNano(), []byte(r.Sites), r.IfLast)
 		return err
 	})
 	if err != nil {

@@ -6,16 +6,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// RunState is where a run stands.
+// RunState is the state of a run.
 type RunState string
 
 // The states of a run. The last three are final. SetAside is one whose controller has
-// panicked, or cannot read its records: none takes it before its user says so.
+// panicked, or cannot read its records: no other one takes it until its user resumes or
+// ends it.
 const (
 	Queued    RunState = "queued"
 	Running   RunState = "running"
@@ -48,6 +51,7 @@ const (
 	ReasonTooShort     SuspendReason = "too_short"      // attempts ended soon after they began
 	ReasonLostTooOften SuspendReason = "lost_too_often" // attempts were lost without a new checkpoint
 	ReasonAdopted      SuspendReason = "adopted"        // it comes from another installation
+	ReasonTicket       SuspendReason = "ticket"         // a machine that has its ticket continues it
 )
 
 // Run is the record of one execution of a Beefile.
@@ -79,11 +83,11 @@ type Run struct {
 // maxText bounds the texts of a record, which may be another user's.
 const maxText = 16 << 10
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended, array_id, array_name, case_number"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended, array_id, array_name, case_number, case_at_once, pack_run"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
 // is 0: one bad record must not hide the others.
-const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended, array_id, array_name, CAST(case_number AS INTEGER)"
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended, array_id, array_name, CAST(case_number AS INTEGER), CAST(case_at_once AS INTEGER), pack_run"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -93,7 +97,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 		code    sql.NullInt64
 		sub     []byte
 	)
-	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended, &r.Case.Array, &r.Case.Name, &r.Case.Number)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended, &r.Case.Array, &r.Case.Name, &r.Case.Number, &r.Case.AtOnce, &r.Case.Pack)
 	if err != nil {
 		return r, err
 	}
@@ -127,11 +131,11 @@ func (t *tx) run(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission,
 suspended=excluded.suspended`,
-		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended, r.Case.Array, r.Case.Name, r.Case.Number)
+		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended, r.Case.Array, r.Case.Name, r.Case.Number, r.Case.AtOnce, r.Case.Pack)
 }
 
 // Run gives one run by its whole id.
@@ -161,33 +165,68 @@ type Filter struct {
 	Alone bool
 	// Limit is the largest number of runs, newest first; 0 means all.
 	Limit int
+	// States, if there are any, leaves out runs in other states.
+	States []RunState
+	// Text, if not empty, leaves out runs in whose name or id it does not occur.
+	Text string
+	// Until, if set, leaves out runs that were created later.
+	Until time.Time
 }
 
-// active are the runs that are not over. They are found by their index and then sorted (+): in
-// the order of creation, all runs would be read.
-const active = "WHERE state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
-
-// Of runs that are no cases of an array, all and those that are not over.
-const (
-	allAlone    = "WHERE array_id='' ORDER BY created DESC"
-	activeAlone = "WHERE array_id='' AND state IN ('queued','running','suspended','set aside') ORDER BY +created DESC"
-)
-
-// Runs lists runs, newest first.
-func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
-	where := "ORDER BY created DESC"
-	switch {
-	case f.Active && f.Alone:
-		where = activeAlone
-	case f.Alone:
-		where = allAlone
-	case f.Active:
-		where = active
+// where returns the condition of a filter and its arguments.
+func (f Filter) where() (conditions []string, args []any) {
+	if f.Alone {
+		conditions = append(conditions, "array_id=''")
 	}
+	if f.Active {
+		conditions = append(conditions, notOver)
+	}
+	if len(f.States) > 0 {
+		marks := strings.TrimPrefix(strings.Repeat(",?", len(f.States)), ",")
+		if slices.ContainsFunc(f.States, RunState.Final) { // so many have it that the order of creation is quicker than their index (+)
+			conditions = append(conditions, "+state IN ("+marks+")")
+		} else {
+			conditions = append(conditions, "state IN ("+marks+")")
+		}
+		for _, s := range f.States {
+			args = append(args, s)
+		}
+	}
+	if f.Text != "" {
+		conditions = append(conditions, "(instr(lower(name), lower(?))>0 OR id=?)")
+		args = append(args, f.Text, f.Text)
+	}
+	if !f.Until.IsZero() {
+		conditions = append(conditions, "created<=?")
+		args = append(args, f.Until.UnixNano())
+	}
+	return conditions, args
+}
+
+// notOver is the condition of runs that are not over.
+const notOver = "state IN ('queued','running','suspended','set aside')"
+
+// query is what follows the table in a query of the runs, with its arguments.
+func (f Filter) query() (string, []any) {
+	conditions, args := f.where()
+	where := "ORDER BY "
+	if len(conditions) > 0 {
+		where = "WHERE " + strings.Join(conditions, " AND ") + " " + where
+	}
+	if f.Active {
+		where += "+" // they are found by their index and then sorted: in the order of creation, all runs would be read
+	}
+	where += "created DESC"
 	if f.Limit > 0 {
 		where += fmt.Sprintf(" LIMIT %d", f.Limit)
 	}
-	return s.runs(ctx, where)
+	return where, args
+}
+
+// Runs lists runs, newest first.
+func (s *Store) Runs(ctx context.Context, f Filter) ([]Run, error) {
+	where, args := f.query()
+	return s.runs(ctx, where, args...)
 }
 
 func (s *Store) runs(ctx context.Context, where string, args ...any) ([]Run, error) {
@@ -218,16 +257,52 @@ func (s *Store) CountRuns(ctx context.Context) (map[RunState]int, error) {
 	return counts, nil
 }
 
+// Live returns the states of the runs that are not over, by id.
+func Live(ctx context.Context, s *Store) (map[string]RunState, error) {
+	live := map[string]RunState{}
+	_, err := rows(ctx, s.db, func(scan func(...any) error) (none struct{}, err error) {
+		var id string
+		var in RunState
+		err = scan(&id, &in)
+		live[id] = in
+		return none, err
+	}, "SELECT id, state FROM runs WHERE "+notOver)
+	if err != nil {
+		return nil, fmt.Errorf("list the runs that are not over: %w", err)
+	}
+	return live, nil
+}
+
 // Suspended lists the runs that wait for a site, or for their user, oldest first.
 func (s *Store) Suspended(ctx context.Context) ([]Run, error) {
 	return s.runs(ctx, "WHERE state='suspended' ORDER BY created")
 }
 
+// needsController is the condition of runs that are not over and that a controller has to
+// continue: also those that their user wants to continue or to end.
+const needsController = "(state IN ('queued','running') OR EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result=''))"
+
 // Unfinished gives the ids of all runs that a controller has to continue, also of those that
-// their user wants to continue or to end.
+// their user wants to continue or to end. A case of an array is one once its turn has come.
 func (s *Store) Unfinished(ctx context.Context) ([]string, error) {
-	return ids(ctx, s.db, `SELECT id FROM runs WHERE state IN ('queued','running','suspended','set aside')
-AND (state IN ('queued','running') OR EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind IN ('stop','resume') AND result=''))`)
+	list, err := ids(ctx, s.db, "SELECT id FROM runs WHERE array_id='' AND "+notOver+" AND "+needsController+`
+UNION SELECT run FROM requests WHERE result='' AND kind IN ('stop','resume') AND EXISTS (SELECT 1 FROM runs WHERE id=run AND array_id<>'' AND pack_run='' AND `+notOver+")")
+	if err != nil {
+		return nil, err
+	}
+	arrays, err := ids(ctx, s.db, liveArrays)
+	if err != nil {
+		return nil, err
+	}
+	for _, array := range arrays {
+		due, err := s.Arrays().Due(ctx, array)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, due...)
+	}
+	slices.Sort(list)
+	return slices.Compact(list), nil
 }
 
 // RemoveRun forgets a run that is over. What it has not released belongs to no run from

@@ -31,8 +31,8 @@ import (
 type Store struct {
 	dir string
 	db  *conn
-	// durable is the same file, for what must outlive a power failure: many
-	// runs may write at once, and each connection has but one way to.
+	// durable is a connection to the same file for what must survive a power failure:
+	// synchronous is a setting of a connection.
 	durable *conn
 	journal journal
 	user    string
@@ -42,7 +42,7 @@ type Store struct {
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 13
+const schemaVersion = 15
 
 // readableFrom is the oldest version whose bee may use a file of schemaVersion: it follows
 // runs that it has launched to their end, after a newer one has brought the file further. A
@@ -86,7 +86,7 @@ INSERT INTO events (run, seq, time, kind, fields)
   SELECT run, ROW_NUMBER() OVER (PARTITION BY run ORDER BY rowid), time, 'note', json_object('text', text) FROM history;
 DROP TABLE history;
 ALTER TABLE runs ADD COLUMN suspended TEXT NOT NULL DEFAULT '';
-` + setSuspended, addStates, addRequests, addWritten, requestStops, addPartial, addCases, addArrayIndexes}
+` + setSuspended, addStates, addRequests, addWritten, requestStops, addPartial, addCases, addArrayIndexes, addTurns, addPacks}
 }
 
 // Open opens, and on first use makes, the state in dir.
@@ -131,6 +131,21 @@ func unopened(dir string, err error) error {
 	}
 }
 
+// A newerError is of a file that a newer bee wrote.
+type newerError struct{ version int }
+
+func (e newerError) Error() string {
+	return fmt.Sprintf("%s has version %d, written by a newer bee; this one knows %d", databaseName, e.version, schemaVersion)
+}
+
+// newer is about a state directory that a newer bee has written.
+func newer(dir string, err error) error {
+	return &core.Error{
+		Kind: core.Unsupported, Op: "open state", Object: dir, Err: err,
+		Remedy: "Use the newer bee, or choose another directory with --state-dir or BEE_STATE.",
+	}
+}
+
 func openWith(ctx context.Context, dir string, j journal) (*Store, error) {
 	// The name is a URI: a directory's #, ? or % must not end or change it.
 	name := url.URL{Path: filepath.Join(dir, databaseName)}
@@ -166,6 +181,9 @@ func openWith(ctx context.Context, dir string, j journal) (*Store, error) {
 		if waited && j == rollback && usesMemory(dir) {
 			return nil, inMemory(dir)
 		}
+		if _, is := errors.AsType[newerError](err); is {
+			return nil, newer(dir, err)
+		}
 		return nil, unopened(dir, err)
 	}
 }
@@ -176,7 +194,7 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
 		return err
 	}
 	if version > schemaVersion && !readableByThis(ctx, db) {
-		return fmt.Errorf("state.db has version %d, written by a newer bee; this one knows %d", version, schemaVersion)
+		return newerError{version}
 	}
 	if version < schemaVersion {
 		if err := s.migrate(ctx, db); err != nil {
@@ -187,7 +205,10 @@ func (s *Store) prepare(ctx context.Context, db *sql.DB) error {
 }
 
 // readableByThis reports whether a newer bee has recorded that this one may use its file.
-func readableByThis(ctx context.Context, db *sql.DB) bool {
+func readableByThis(ctx context.Context, db interface {
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+},
+) bool {
 	var from int
 	err := db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='readable_from'").Scan(&from)
 	return err == nil && from <= schemaVersion
@@ -207,6 +228,12 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 	var version int // another process may have migrated meanwhile
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version); err != nil {
 		return err
+	}
+	switch {
+	case version > schemaVersion && !readableByThis(ctx, tx):
+		return newerError{version}
+	case version >= schemaVersion: // what it wrote stays, a newer version above all
+		return nil
 	}
 	fresh := version == 0
 	for ; version < schemaVersion; version++ {
@@ -244,7 +271,7 @@ func (s *Store) migrate(ctx context.Context, db *sql.DB) error {
 // Close closes the store.
 func (s *Store) Close() error { return errors.Join(s.db.close(), s.durable.close()) }
 
-// Exec does to the records, for a test, what no bee does.
+// Exec runs an SQL statement, for tests with records that no bee writes.
 func (s *Store) Exec(ctx context.Context, statement string, args ...any) error {
 	return s.db.exec(ctx, statement, args...)
 }

@@ -2,11 +2,13 @@ package state
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -201,6 +203,9 @@ func TestNewerState(t *testing.T) {
 		if fits := err == nil; fits != c.fits {
 			t.Errorf("after %s: got %v", c.meta, err)
 		}
+		if remedy := core.Remedy(err); !c.fits && (!core.IsKind(err, core.Unsupported) || strings.Contains(remedy, "writable") || !strings.Contains(remedy, "newer")) {
+			t.Errorf("after %s, %v with the remedy %q", c.meta, err, remedy)
+		}
 		if err == nil {
 			s.Close()
 		}
@@ -210,6 +215,35 @@ func TestNewerState(t *testing.T) {
 		}
 		if err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// TestANewerBeeMigratesMeanwhile: an older bee that was about to do so leaves the version as
+// it is.
+func TestANewerBeeMigratesMeanwhile(t *testing.T) {
+	s := open(t, t.TempDir())
+	for _, c := range []struct {
+		from int
+		fits bool
+	}{{99, false}, {schemaVersion, true}} {
+		err := errors.Join(
+			s.Exec(t.Context(), "UPDATE meta SET value=? WHERE key='readable_from'", c.from),
+			s.Exec(t.Context(), "PRAGMA user_version=99"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.db.do(t.Context(), s.migrate); (err == nil) != c.fits {
+			t.Errorf("readable from %d: got %v", c.from, err)
+		}
+		var version, from int
+		err = s.db.do(t.Context(), func(ctx context.Context, db *sql.DB) error {
+			return errors.Join(
+				db.QueryRowContext(ctx, "PRAGMA user_version").Scan(&version),
+				db.QueryRowContext(ctx, "SELECT value FROM meta WHERE key='readable_from'").Scan(&from))
+		})
+		if err != nil || version != 99 || from != c.from {
+			t.Errorf("version %d, readable from %d, %v; expected 99 and %d", version, from, err, c.from)
 		}
 	}
 }
@@ -227,7 +261,7 @@ func TestLockEndsWithItsHolder(t *testing.T) {
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if raw, _ := os.ReadFile(filepath.Join(s.RunDir("run1"), "lock")); string(raw) == "" || !s.Locks().Controlled("run1") {
-			return errors.New("it is not held, or does not say by whom")
+			return errors.New("nobody holds it, or its file does not name the holder")
 		}
 		return nil
 	})

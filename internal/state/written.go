@@ -46,17 +46,29 @@ func (s *Store) PutWritten(ctx context.Context, run Run, files []Written) error 
 	return nil
 }
 
+func scanWritten(scan func(...any) error) (w Written, err error) {
+	var modified int64
+	err = scan(&w.Path, &w.Size, &modified, &w.Partial)
+	w.Modified = time.Unix(0, modified)
+	return w, err
+}
+
 // Written returns the files at a path and below it that runs of a name have written. A run
 // that is removed has none.
 func (s *Store) Written(ctx context.Context, name, path string) ([]Written, error) {
-	list, err := rows(ctx, s.db, func(scan func(...any) error) (w Written, err error) {
-		var modified int64
-		err = scan(&w.Path, &w.Size, &modified, &w.Partial)
-		w.Modified = time.Unix(0, modified)
-		return w, err
-	}, "SELECT path, CAST(size AS INTEGER), CAST(modified AS INTEGER), CAST(partial AS INTEGER) FROM written WHERE name=?1 AND (path=?2 OR path>?2||'/' AND path<?2||'0')", name, path)
+	list, err := rows(ctx, s.db, scanWritten, "SELECT path, CAST(size AS INTEGER), CAST(modified AS INTEGER), CAST(partial AS INTEGER) FROM written WHERE name=?1 AND (path=?2 OR path>?2||'/' AND path<?2||'0')", name, path)
 	if err != nil {
 		return nil, fmt.Errorf("list outputs of runs named %q: %w", name, err)
+	}
+	return list, nil
+}
+
+// WrittenBy returns files at and below a path that a run has written, in the order of their
+// paths, and at most so many.
+func WrittenBy(ctx context.Context, s *Store, run, path string, most int) ([]Written, error) {
+	list, err := rows(ctx, s.db, scanWritten, "SELECT path, CAST(size AS INTEGER), CAST(modified AS INTEGER), CAST(partial AS INTEGER) FROM written WHERE run=?1 AND (path=?2 OR path>?2||'/' AND path<?2||'0') ORDER BY path LIMIT ?3", run, path, most)
+	if err != nil {
+		return nil, fmt.Errorf("list outputs of run %s: %w", run, err)
 	}
 	return list, nil
 }

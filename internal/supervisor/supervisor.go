@@ -141,6 +141,11 @@ func (v *Supervisor) take(ctx context.Context, id string) {
 	defer os.Remove(filepath.Join(v.Inbox, id)) // a process that waits for this may end now
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.takeLocked(ctx, id)
+}
+
+// takeLocked is take for callers that hold the lock.
+func (v *Supervisor) takeLocked(ctx context.Context, id string) {
 	if r := v.runs[id]; r != nil {
 		v.startNotifying(ctx, id)
 		select {
@@ -214,9 +219,29 @@ func (v *Supervisor) forget(ctx context.Context, id string) *state.Lock {
 			return lock
 		}
 	}
+	if err == nil {
+		v.takeNext(ctx, run.Case.Array)
+	}
 	delete(v.runs, id)
 	v.Mark.remove(id)
 	return nil
+}
+
+// takeNext starts the controllers of those cases of an array whose turn has come by the end
+// of another one. Until then they have none. Callers hold the lock.
+func (v *Supervisor) takeNext(ctx context.Context, array string) {
+	if array == "" {
+		return
+	}
+	due, err := v.Store.Arrays().Due(ctx, array)
+	if err != nil {
+		v.Log.Warn("continue array", "array", array, "err", err)
+	}
+	for _, id := range due {
+		if v.runs[id] == nil {
+			v.takeLocked(ctx, id)
+		}
+	}
 }
 
 // controlToEnd makes controllers of a run until it has ended. What fails may pass: a disk

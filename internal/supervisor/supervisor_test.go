@@ -3,8 +3,10 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,5 +128,41 @@ func TestRunsOfAnInboxAreControlledToTheirEnd(t *testing.T) {
 	}
 	if run, err := store.Run(t.Context(), "fails111"); err != nil || run.State != state.Succeeded {
 		t.Errorf("got %s, %v", run.State, err)
+	}
+}
+
+// TestCasesAreTakenInTurn: of an array, no case has a controller before its turn, and each
+// has one then.
+func TestCasesAreTakenInTurn(t *testing.T) {
+	var runs []state.Run
+	for i := range 5 {
+		runs = append(runs, state.Run{ID: fmt.Sprintf("case000%d", i+1), State: state.Queued, Case: state.Case{Array: "array", Name: "model", Number: i + 1, AtOnce: 2}})
+	}
+	store := storeOf(t, runs...)
+	inbox := store.Supervisors().Dir("key")
+	due, err := store.Arrays().Due(t.Context(), "array")
+	if err != nil || len(due) != 2 {
+		t.Fatalf("%v: %v", err, due)
+	}
+	if err := Leave(inbox, due); err != nil {
+		t.Fatal(err)
+	}
+	var now, most, all atomic.Int32
+	err = ServeOrLeave(t.Context(), store, "key", due, func(ctx context.Context, inbox string) error {
+		v := newSupervisor(store, inbox)
+		v.Control = func(ctx context.Context, id string, _ *Stop, _ time.Duration) error {
+			all.Add(1)
+			defer now.Add(-1)
+			if n := now.Add(1); n > most.Load() {
+				most.Store(n)
+			}
+			run, err := store.Run(ctx, id)
+			run.State = state.Succeeded
+			return errors.Join(err, store.PutRun(ctx, run))
+		}
+		return v.Serve(ctx)
+	})
+	if live, lerr := state.Live(t.Context(), store); err != nil || lerr != nil || len(live) != 0 || all.Load() != 5 || most.Load() > 2 {
+		t.Errorf("%v, %v: %v are not over; %d controllers, %d at once", err, lerr, live, all.Load(), most.Load())
 	}
 }

@@ -2,9 +2,9 @@
 // frames, each a piece of standard output or standard error with its time. It
 // knows nothing of nodes or of who reads it.
 //
-// A frame is a header of 16 bytes, big endian (stream 1, three bytes of zero,
-// length 4, Unix time in nanoseconds 8), then its data. A writer that died in
-// the midst of a frame leaves a torn tail, which readers ignore.
+// A frame is a header of 16 bytes, big endian (stream 1, case 3, length 4, Unix time in
+// nanoseconds 8), then its data. The case is that of a pack, from 1; 0: the task is no pack.
+// A writer that died within a frame leaves a torn tail, which readers ignore.
 package tasklog
 
 import (
@@ -32,11 +32,15 @@ const (
 // Frame is one piece of output.
 type Frame struct {
 	Stream Stream    `json:"stream"`
+	Case   int       `json:"case,omitempty"` // of a pack, from 1
 	Time   time.Time `json:"time"`
 	Data   []byte    `json:"data"`
 	// Next is the offset, in the file, of the frame after this one.
 	Next int64 `json:"next"`
 }
+
+// Bytes is how many a frame has in the file.
+func (f Frame) Bytes() int64 { return headerSize + int64(len(f.Data)) }
 
 const (
 	headerSize = 16
@@ -57,14 +61,15 @@ type Writer struct {
 func New(f *os.File) *Writer { return &Writer{f: f, wake: make(chan struct{})} }
 
 // Write appends one frame in one system call.
-func (w *Writer) Write(s Stream, data []byte) error {
+func (w *Writer) Write(s Stream, data []byte) error { return w.WriteOf(0, s, data) }
+
+// WriteOf is Write for a case of a pack.
+func (w *Writer) WriteOf(number int, s Stream, data []byte) error {
 	for len(data) > 0 {
 		piece := data[:min(len(data), maxData)]
 		data = data[len(piece):]
 		raw := make([]byte, headerSize+len(piece))
-		raw[0] = byte(s)
-		binary.BigEndian.PutUint32(raw[4:], uint32(len(piece)))
-		binary.BigEndian.PutUint64(raw[8:], uint64(time.Now().UnixNano()))
+		setHeader(raw, Frame{Stream: s, Case: number, Time: time.Now(), Data: piece})
 		copy(raw[headerSize:], piece)
 		if err := w.append(raw); err != nil {
 			return fmt.Errorf("write task output: %w", err)
@@ -146,11 +151,11 @@ func read(f io.ReaderAt, offset int64, fn func(Frame) error) (int64, error) {
 		if _, err := io.ReadFull(r, header[:]); err != nil {
 			return offset, notEOF(err)
 		}
-		length := binary.BigEndian.Uint32(header[4:])
-		if s := Stream(header[0]); s != Stdout && s != Stderr || length > maxData {
+		frame, length := ofHeader(header[:])
+		if frame.Stream != Stdout && frame.Stream != Stderr || length > maxData {
 			return offset, fmt.Errorf("task output is damaged at byte %d", offset)
 		}
-		frame := Frame{Stream: Stream(header[0]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[8:]))), Data: make([]byte, length)}
+		frame.Data = make([]byte, length)
 		if _, err := io.ReadFull(r, frame.Data); err != nil {
 			return offset, notEOF(err)
 		}
@@ -160,6 +165,23 @@ func read(f io.ReaderAt, offset int64, fn func(Frame) error) (int64, error) {
 			return offset, err
 		}
 	}
+}
+
+// mostCase is the last number that a header has room for.
+const mostCase = 1<<24 - 1
+
+// setHeader fills the header of a frame.
+func setHeader(raw []byte, f Frame) {
+	binary.BigEndian.PutUint32(raw, uint32(f.Stream)<<24|uint32(f.Case&mostCase))
+	binary.BigEndian.PutUint32(raw[4:], uint32(len(f.Data)))
+	binary.BigEndian.PutUint64(raw[8:], uint64(f.Time.UnixNano()))
+}
+
+// ofHeader returns the frame of a header, without its data, and their length.
+func ofHeader(raw []byte) (f Frame, length uint32) {
+	f.Stream, f.Case = Stream(raw[0]), int(binary.BigEndian.Uint32(raw)&mostCase)
+	f.Time = time.Unix(0, int64(binary.BigEndian.Uint64(raw[8:])))
+	return f, binary.BigEndian.Uint32(raw[4:])
 }
 
 func notEOF(err error) error {
@@ -172,9 +194,7 @@ func notEOF(err error) error {
 // Send writes a frame to a stream, in the form of the file.
 func Send(w io.Writer, f Frame) error {
 	raw := make([]byte, headerSize+8+len(f.Data))
-	raw[0] = byte(f.Stream)
-	binary.BigEndian.PutUint32(raw[4:], uint32(len(f.Data)))
-	binary.BigEndian.PutUint64(raw[8:], uint64(f.Time.UnixNano()))
+	setHeader(raw, f)
 	binary.BigEndian.PutUint64(raw[headerSize:], uint64(f.Next))
 	copy(raw[headerSize+8:], f.Data)
 	_, err := w.Write(raw)
@@ -187,14 +207,11 @@ func Receive(r io.Reader) (Frame, error) {
 	if _, err := io.ReadFull(r, header[:]); err != nil {
 		return Frame{}, err
 	}
-	length := binary.BigEndian.Uint32(header[4:])
+	f, length := ofHeader(header[:])
 	if length > maxData {
 		return Frame{}, fmt.Errorf("frame of %d bytes is too long", length)
 	}
-	f := Frame{
-		Stream: Stream(header[0]), Time: time.Unix(0, int64(binary.BigEndian.Uint64(header[8:]))),
-		Next: int64(binary.BigEndian.Uint64(header[headerSize:])), Data: make([]byte, length),
-	}
+	f.Next, f.Data = int64(binary.BigEndian.Uint64(header[headerSize:])), make([]byte, length)
 	if _, err := io.ReadFull(r, f.Data); err != nil {
 		return Frame{}, io.ErrUnexpectedEOF
 	}

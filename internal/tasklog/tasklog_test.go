@@ -141,12 +141,12 @@ func TestFollowEndsWithItsContext(t *testing.T) {
 
 func TestSendAndReceive(t *testing.T) {
 	var b bytes.Buffer
-	want := Frame{Stderr, time.Unix(5, 7), []byte("text"), 99}
+	want := Frame{Stderr, 1<<24 - 1, time.Unix(5, 7), []byte("text"), 99}
 	if err := Send(&b, want); err != nil {
 		t.Fatal(err)
 	}
 	got, err := Receive(&b)
-	if err != nil || got.Stream != want.Stream || !got.Time.Equal(want.Time) || string(got.Data) != "text" || got.Next != 99 {
+	if err != nil || got.Stream != want.Stream || !got.Time.Equal(want.Time) || string(got.Data) != "text" || got.Next != 99 || got.Case != want.Case {
 		t.Fatalf("got %+v, %v", got, err)
 	}
 	if _, err := Receive(&b); err != io.EOF { //nolint:errorlint // bare, as promised

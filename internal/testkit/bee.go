@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -81,7 +82,7 @@ func NewBee(t testing.TB) *Bee {
 	}
 	b.Env = []string{
 		"BEE_STATE=" + filepath.Join(dir, "state"), "BEE_CACHE=" + cache, "BEE_SCRATCH=" + filepath.Join(dir, "scratch"),
-		"XDG_CONFIG_HOME=" + filepath.Join(dir, "config"), "HOME=" + dir, "BEE_SITES=", "TEST_BEE_DIR=" + dir,
+		"XDG_CONFIG_HOME=" + filepath.Join(dir, "config"), "HOME=" + dir, "BEE_SITES=", "BEE_STUDY_LOCKS=" + filepath.Join(dir, "studies"), "TEST_BEE_DIR=" + dir,
 	}
 	if err := os.MkdirAll(b.Work, 0o755); err != nil {
 		t.Fatal(err)
@@ -156,7 +157,7 @@ func (b *Bee) Try(args ...string) Result {
 	c := b.Command(args...)
 	var out, errs bytes.Buffer
 	c.Stdout, c.Stderr = &out, &errs
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { c.Process.Kill() })
 	defer stop()
@@ -175,6 +176,54 @@ func (b *Bee) Must(args ...string) string {
 		b.t.Fatalf("bee %q ended with %d\nstdout: %s\nstderr: %s", args, r.Code, r.Stdout, r.Stderr)
 	}
 	return r.Stdout
+}
+
+// Failure is an error of bee's as --json-errors has it, with the exit code.
+type Failure struct {
+	Code                  int
+	Kind, Message, Remedy string
+}
+
+// Fail runs bee, which has to report an error, and returns that.
+func (b *Bee) Fail(args ...string) Failure {
+	b.t.Helper()
+	r := b.Try(append([]string{"--json-errors"}, args...)...)
+	f := Failure{Code: r.Code}
+	for line := range strings.Lines(r.Stderr) {
+		var v struct{ Error *Failure }
+		if err := json.Unmarshal([]byte(line), &v); err == nil && v.Error != nil {
+			f.Kind, f.Message, f.Remedy = v.Error.Kind, v.Error.Message, v.Error.Remedy
+		}
+	}
+	if f.Code == 0 || f.Kind == "" {
+		b.t.Fatalf("bee %q reported no error: %+v", args, r)
+	}
+	return f
+}
+
+// Events counts the events of a kind in the history of a run whose fields, as JSON, have all
+// of some texts.
+func Events[K ~string](b *Bee, run string, kind K, fields ...string) int {
+	b.t.Helper()
+	var v struct {
+		History []struct {
+			Kind   K
+			Fields json.RawMessage
+		}
+	}
+	b.JSON(&v, "show", "--json", run)
+	n := 0
+	for _, e := range v.History {
+		var text bytes.Buffer
+		if err := json.Compact(&text, e.Fields); err != nil {
+			b.t.Fatal(err)
+		}
+		lacks := func(field string) bool { return !strings.Contains(text.String(), field) }
+		if e.Kind == kind && !slices.ContainsFunc(fields, lacks) {
+			n++
+		}
+	}
+	return n
 }
 
 // Touch makes a file that a run's job waits for. The command may end with the job, by the
@@ -207,6 +256,7 @@ type RunView struct {
 		ExitCode      *int   `json:"exit_code"`
 		Answer        string `json:"checkpoint_answer"`
 		Error         *struct{ Kind, Message, Remedy string }
+		HostsEnd      string `json:"hosts_end"`
 		Nodes         []struct {
 			Cores           int
 			MemoryKills     int    `json:"memory_kills"`

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -117,4 +118,35 @@ func Busybox(t testing.TB, config v1.Config) string {
 	l.Add(tar.Header{Typeflag: tar.TypeReg, Name: "home/app/own", Mode: 0o600, Uid: 1234, Gid: 1235}, []byte("app's\n"))
 	l.Busybox("bin", "sh true false echo cat ls sleep env id kill pwd mkdir touch grep sed awk seq head tail wc dd ps hostname printf test rm cp mv ln stat chmod sort date yes tr readlink chroot mount umount mknod mkfifo")
 	return l.Archive("bee.test/busybox:1", config)
+}
+
+// Program adds a program of this machine at its own path, with the libraries that it needs,
+// and further libraries.
+func (l *Layer) Program(program string, libraries ...string) {
+	l.t.Helper()
+	l.file(program)
+	for _, file := range append([]string{program}, libraries...) {
+		out, err := exec.CommandContext(l.t.Context(), "ldd", file).Output()
+		if err != nil {
+			l.t.Fatalf("find the libraries of %s: %v", file, err)
+		}
+		for _, field := range strings.Fields(string(out)) {
+			if strings.HasPrefix(field, "/") {
+				l.file(field)
+			}
+		}
+	}
+	for _, library := range libraries {
+		l.file(library)
+	}
+}
+
+// file adds a file of this machine at its own path.
+func (l *Layer) file(path string) {
+	l.t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	l.Add(tar.Header{Typeflag: tar.TypeReg, Name: strings.TrimPrefix(path, "/"), Mode: 0o755}, data)
 }

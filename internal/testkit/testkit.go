@@ -30,7 +30,7 @@ func Missing(t testing.TB, format string, args ...any) {
 func RequireTool(t testing.TB, name string) string {
 	t.Helper()
 	switch name {
-	case "mmdebstrap", "qemu-system-x86_64", "slurmctld", "sshd", "docker", "podman", "ch-run":
+	case "mmdebstrap", "qemu-system-x86_64", "slurmctld", "sshd", "docker", "podman", "ch-run", "lxc-start", "chromium":
 		if testing.Short() {
 			t.Skipf("it uses %s; covered by `make test`", name)
 		}
@@ -121,7 +121,7 @@ func Eventually(t testing.TB, within time.Duration, check func() error) {
 		}
 		time.Sleep(pause)
 		// A look may start a process or two, on a machine that is busy.
-		pause = min(2*pause, max(100*time.Millisecond, time.Since(begun)/40), 500*time.Millisecond)
+		pause = min(2*pause, max(100*time.Millisecond, time.Since(begun)/40), 3*time.Second)
 	}
 }
 

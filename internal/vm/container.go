@@ -32,6 +32,7 @@ type container struct {
 	login   string         // the account of the user outside
 	stop    sync.Once
 	used    atomic.Pointer[core.Exit] // what the container used, by the guest's word before its machine was ended
+	rdma    atomic.Pointer[[]core.RDMADevice]
 	// freezing holds one while the volume is being frozen, is, and is being thawed.
 	freezing chan struct{}
 	// halts counts how often the machine was halted and continued: while it is
@@ -86,8 +87,28 @@ func (c *container) InGuest(target string) string {
 	return ""
 }
 
+// askDevices asks the guest for the devices that its container has.
+func (c *container) askDevices(ctx context.Context) error {
+	d, err := call(ctx, c, api.CallDevices, rpc.None{})
+	if err == nil {
+		c.rdma.Store(&d.RDMA)
+	}
+	return err
+}
+
+// RDMA implements driver.Guest.
+func (c *container) RDMA() []core.RDMADevice {
+	if list := c.rdma.Load(); list != nil {
+		return *list
+	}
+	return nil
+}
+
 // maxConsole is the most that is given of a console.
 const maxConsole = 1 << 20
+
+// CommandLine implements driver.Guest.
+func (c *container) CommandLine() []string { return c.machine.CommandLine() }
 
 // Console implements driver.Guest.
 func (c *container) Console() (string, error) { return readConsole(c.spec.StateDir) }

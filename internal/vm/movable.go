@@ -35,6 +35,7 @@ type movable struct {
 	ended   bool
 	from    int64 // of the job's output, the first byte that has not come
 	task    bool  // there is one
+	asks    bool  // for the devices of a guest that was brought up again
 }
 
 // newMovable makes it; sums are the digests, where they are known already.
@@ -116,6 +117,9 @@ func (m *movable) wake(ctx context.Context) error {
 		var err error
 		if m.machine.root, err = m.boot.port(ctx, api.RootPort, noticeTime); err != nil {
 			return err
+		}
+		if m.asks {
+			core.BestEffort(struct{}{}, m.askDevices(ctx)) // they are for the record
 		}
 		close(m.met)
 	}

@@ -21,6 +21,15 @@ func TestNothingComesFromAHaltedGuest(t *testing.T) {
 	}
 }
 
+// TestAFunctionOfACardIsNotSaved: a guest that has one is refused where it would be.
+func TestAFunctionOfACardIsNotSaved(t *testing.T) {
+	r := New(Options{Guest: t.TempDir(), PCI: "0000:81:00.1", Peers: &driver.Peers{}})
+	s := driver.ContainerSpec{Name: "guest", StateDir: "/s", RunDir: "/r", Binary: "/b", Image: driver.LocalImage{FileSystem: "/f"}}
+	if _, err := r.Start(t.Context(), s); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+		t.Errorf("got %v (%s)", err, core.Remedy(err))
+	}
+}
+
 // TestASavedMachineHasItsPartOfTheVolume, or does not come up: with another, its kernel
 // would write to what it does not know.
 func TestASavedMachineHasItsPartOfTheVolume(t *testing.T) {

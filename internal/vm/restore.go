@@ -109,6 +109,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	c.halts.Add(1)
 	saved := newMovable(c, b, rec.sums())
 	saved.halted, saved.from, saved.task = true, rec.From, rec.Task
+	saved.asks = r.o.SoftRDMA
 	go func() {
 		select {
 		case <-saved.met:

@@ -55,6 +55,10 @@ type Options struct {
 	// Emulated has devices that QEMU emulates as hardware in place of virtio's, but for those
 	// by which the host speaks with the guest.
 	Emulated bool
+	// SoftRDMA gives the guest the software device of its kernel, over Fabric; PCI the function
+	// of a card by its address on the host, "" none.
+	SoftRDMA bool
+	PCI      string
 	// Fabric is this host's place in the network of the guests; nil: none.
 	Fabric *Fabric
 	// Peers makes guests with a driver.Snapshot; nil: they use directories of
@@ -161,7 +165,7 @@ func (r *Runtime) machine() qemu.Machine {
 	o := r.o
 	return qemu.Machine{
 		Program: o.Program, Arch: o.Arch, Accel: o.Accel, CPU: o.CPU, Topology: o.Topology, Memory: o.Memory, HugePages: o.HugePages, Emulated: o.Emulated,
-		Nets: []qemu.Net{{}},
+		Nets: []qemu.Net{{}}, Function: o.PCI,
 	}
 }
 
@@ -196,6 +200,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if r.o.Bare && (r.o.Peers != nil || !s.Root) {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine without a container", Object: s.Name, Err: errors.New("its programs run as root, and it cannot be saved"), Remedy: "Leave out `user` and `checkpoint`."}
 	}
+	if r.o.PCI != "" && r.o.Peers != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest with a function of a card cannot be saved"), Remedy: "Set `rdma: soft`, or leave `checkpoint: {mode: vm}` out."}
+	}
 	held, err := r.reserved(s, r.o.Memory, r.o.HugePages)
 	if err != nil {
 		return nil, err
@@ -215,7 +222,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 		b.config.UID, b.config.GID, b.config.User = 0, 0, "root"
 	}
 	b.config.Hosts, b.config.Bridge, b.config.Bare = s.Hosts, r.o.Bridge, r.o.Bare
-	b.config.Emulated = r.o.Emulated
+	b.config.Emulated, b.config.RDMA = r.o.Emulated, r.rdma()
 	inner := s
 	if b.config.Holds = r.o.Peers != nil; b.config.Holds {
 		inner.Mounts, err = hold(s.Mounts, r.o.Volume)
@@ -246,7 +253,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 			b.qemu.Disks = append(b.qemu.Disks, v.disk())
 		}
 	}
-	request := api.StartRequest{Spec: inner, Peers: r.o.Peers}
+	request := api.StartRequest{Spec: inner, Peers: r.o.Peers, RDMA: b.config.RDMA != ""}
 	if request.Files, err = runFiles(s.RunDir); err != nil {
 		return nil, err
 	}
@@ -316,11 +323,28 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 		m.Kill()
 		return nil, err
 	}
+	if request.RDMA {
+		if err := c.askDevices(bounded); err != nil {
+			m.Kill()
+			return nil, err
+		}
+	}
 	r.report(fmt.Sprintf("container up in it after %v more", time.Since(begun).Round(10*time.Millisecond)))
 	if !b.config.Holds {
 		go c.watch(r.silence)
 	}
 	return c, nil
+}
+
+// rdma is where a guest has its RDMA device from.
+func (r *Runtime) rdma() string {
+	switch {
+	case r.o.SoftRDMA:
+		return api.SoftRDMA
+	case r.o.PCI != "":
+		return api.CardRDMA
+	}
+	return ""
 }
 
 func (r *Runtime) report(message string) {

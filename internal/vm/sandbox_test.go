@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // confined reports whether the kernel filters a process's system calls.
@@ -21,6 +23,7 @@ func confined(t *testing.T, pid int) bool {
 
 // TestAGuestOfAQEMUWithoutSeccomp runs, and its user learns of it.
 func TestAGuestOfAQEMUWithoutSeccomp(t *testing.T) {
+	testkit.Long(t, "TestGuestsFromATemplate, with a sandbox")
 	r, _ := own(t)
 	program := filepath.Join(t.TempDir(), "qemu")
 	text := "#!/bin/sh\nfor a; do [ \"$a\" != -sandbox ] || exit 1; done\nexec " + strings.Join(r.o.Program, " ") + " \"$@\"\n"

@@ -19,13 +19,16 @@ const restWindow = 30 * time.Second
 // node and container on this machine.
 func (b *bench) active(int) error {
 	defer b.do(b.bee, "stop", "--all") //nolint:errcheck // the directory goes anyway
-	if err := b.write("wait.yaml", "name: waiter\nimage: docker-archive:busybox.tar\nrun: [sleep, \"7200\"]\n"); err != nil {
+	err := errors.Join(
+		b.write("wait.yaml", "name: waiter\nimage: docker-archive:busybox.tar\nrun: [sleep, \"7200\"]\n"),
+		b.write("active.yaml", "sites: [{name: here, provider: local, oversubscribe: true}]\n")) // more runs than cores
+	if err != nil {
 		return err
 	}
 	before := load()
 	begun := time.Now()
 	for range b.many {
-		if _, err := b.do(b.bee, "run", "-q", "-d", "wait.yaml"); err != nil {
+		if _, err := b.do(b.bee, "--sites", "active.yaml", "run", "-q", "-d", "wait.yaml"); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/record"
@@ -24,7 +25,7 @@ const (
 // analysis times the reports of a large study.
 func (b *bench) analysis(rounds int) error {
 	rounds = min(rounds, 5)
-	var took, compared [2]time.Duration
+	var took, compared, processor [2]time.Duration
 	for i, rows := range []int{manyRows, manyRows / 10} {
 		dir := filepath.Join(b.dir, fmt.Sprintf("analysis-%d", rows))
 		later := dir + "-later"
@@ -35,11 +36,15 @@ func (b *bench) analysis(rounds int) error {
 		if took[i], err = b.median(rounds, b.bee, "bench", "report", dir, "--csv"); err != nil {
 			return err
 		}
+		if processor[i], err = b.processor(rounds, b.bee, "bench", "report", dir, "--html"); err != nil {
+			return err
+		}
 		if compared[i], err = b.median(rounds, b.bee, "bench", "compare", dir, later, "--json"); err != nil {
 			return err
 		}
 	}
 	b.row("`bee bench report --csv`, 100,000 rows", took[0], "10,000 rows", took[1])
+	b.row("processor time of `bee bench report --html`, 100,000 rows, on one core", processor[0], "10,000 rows", processor[1])
 	b.row("`bee bench compare`, twice 100,000 rows", compared[0], "twice 10,000 rows", compared[1])
 	if compared[0] > mostGrowth*compared[1] {
 		return fmt.Errorf("the comparison of %d rows took %s, expected %d times that of a tenth at most, which took %s", 2*manyRows, round(compared[0]), mostGrowth, round(compared[1]))
@@ -48,6 +53,21 @@ func (b *bench) analysis(rounds int) error {
 		return fmt.Errorf("the analysis of %d rows took %s, expected %d times that of a tenth at most, which took %s", manyRows, round(took[0]), mostGrowth, round(took[1]))
 	}
 	return nil
+}
+
+// processor is the median processor time of a command that computes on one core.
+func (b *bench) processor(rounds int, args ...string) (time.Duration, error) {
+	times := make([]time.Duration, rounds)
+	for i := range times {
+		c := b.command(args...)
+		c.Env, c.Stdout = append(c.Environ(), "GOMAXPROCS=1"), nil
+		if err := c.Run(); err != nil {
+			return 0, err
+		}
+		times[i] = c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	}
+	slices.Sort(times)
+	return times[len(times)/2], nil
 }
 
 // measured writes results of a study of three environments in 20 counted blocks, with as many

@@ -5,7 +5,7 @@ import (
 	"encoding/json"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -46,7 +46,7 @@ func fill(dir string) error {
 		return err
 	}
 	defer s.Close()
-	sub, err := json.Marshal(control.Submission{Version: 1, Job: spec.Job{Name: "old", Nodes: 2}, Sites: []spec.Site{{Name: "local", Provider: "local"}}})
+	sub, err := json.Marshal(submission.Submission{Version: 1, Job: spec.Job{Name: "old", Nodes: 2}, Sites: []spec.Site{{Name: "local", Provider: "local"}}})
 	if err != nil {
 		return err
 	}

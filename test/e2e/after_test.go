@@ -3,6 +3,7 @@ package e2e
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,7 +22,7 @@ func TestAfter(t *testing.T) {
 	b.File("mesh.yaml", "image: "+image+"\nrun: sleep 1000\n")
 	b.File("model.yaml", "image: "+image+"\nafter: [{run: mesh, on: failure}, data]\ninputs: [{from: ./results/out, to: /work}]\nrun: cat out\n")
 	b.File("data.yaml", "image: "+image+"\nrun: echo 42 > out\noutputs: [{from: out, to: ./results}]\n")
-	b.Must("run", "-d", "-q", "mesh.yaml")
+	mesh := strings.TrimSpace(b.Must("run", "-d", "-q", "mesh.yaml"))
 	data := strings.TrimSpace(b.Must("run", "-d", "-q", "data.yaml"))
 	model := strings.TrimSpace(b.Must("run", "-d", "-q", "model.yaml"))
 	b.Await(data, time.Minute)
@@ -31,7 +32,7 @@ func TestAfter(t *testing.T) {
 	testkit.Eventually(t, 20*time.Second, func() error {
 		var v struct{ State, Why string }
 		b.JSON(&v, "show", "--json", model)
-		if v.State != "queued" || !strings.Contains(v.Why, "after the failure of run") {
+		if v.State != "queued" || !strings.Contains(v.Why, " run "+mesh) {
 			return b.Explained(model, "it does not show what it waits for: "+v.State+", "+v.Why)
 		}
 		return nil
@@ -51,6 +52,77 @@ func TestAfter(t *testing.T) {
 		t.Errorf("got %q", out)
 	}
 	b.Must("rm", data)
+}
+
+// TestPack: cases of a pack share one lease. They have volumes, logs and results of their own.
+// One that has ended does not run again where the pack moves, also after kill -9 of its
+// controller, and one that has answered continues.
+func TestPack(t *testing.T) {
+	b := testkit.NewBee(t)
+	image := "docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}})
+	b.File("sites.yaml", "sites:\n  - {name: one, provider: local}\n  - {name: two, provider: local}\n")
+	b.File("model.yaml", "image: "+image+`
+sites: [one, two]
+cores: 1
+array: {cases: {s: [fast, bad, slow]}, pack: 3}
+checkpoint: {signal: TERM}
+run: |
+  echo "${case.s} of $BEE_CASE in $PWD" | tee -a begun
+  trap 'exit 85' TERM
+  test ${case.s} != bad || exit 3
+  test ${case.s} = fast || test $(wc -l < begun) -gt 1 || while :; do sleep 0.1; done
+outputs: [{from: begun, to: "./results/${case.s}"}]
+`)
+	array := strings.TrimSpace(b.Must("run", "--sites", "sites.yaml", "-d", "-q", "model.yaml"))
+	type row struct {
+		ID, Name, State, Pack string
+		ExitCode              *int `json:"exit_code"`
+		Attempts              []struct{ Site string }
+	}
+	list := func(array string) (cases []row) {
+		t.Helper()
+		b.JSON(&cases, "ps", array, "--json")
+		return cases
+	}
+	testkit.Eventually(t, time.Minute, func() error {
+		if c := list("model"); len(c) != 3 || c[0].ExitCode == nil || c[1].ExitCode == nil || c[2].State != "running" {
+			return fmt.Errorf("they are %+v", c)
+		}
+		return nil
+	})
+	if r := b.Try("stop", "model.1"); r.Code == 0 || list("model")[2].State != "running" {
+		t.Errorf("one case is stopped, with all others: %+v", r)
+	}
+	for _, pid := range b.Controllers() {
+		testkit.Kill(pid)
+	}
+	b.Must("supervise")
+	b.Must("move", "--sites", "sites.yaml", "--site", "two", "model.3")
+	if r := b.Try("wait", array); r.Code != 3 {
+		t.Fatal(b.Explained(list("model.packs")[0].ID, fmt.Sprintf("it ended with %+v", r)))
+	}
+	for name, lines := range map[string]string{"fast": "fast of 1 in /work\n", "bad": "bad of 2 in /work\n", "slow": "slow of 3 in /work\nslow of 3 in /work\n"} {
+		if got, err := os.ReadFile(filepath.Join(b.Work, "results", name, "begun")); err != nil || string(got) != lines {
+			t.Errorf("%s: %v, %q", name, err, got)
+		}
+	}
+	var states []string
+	for _, c := range list("model") {
+		states = append(states, c.State)
+	}
+	if got := strings.Join(states, " "); got != "succeeded failed succeeded" {
+		t.Errorf("they have %s", got)
+	}
+	if packs := list("model.packs"); len(packs) != 1 || packs[0].State != "succeeded" || len(packs[0].Attempts) != 2 || packs[0].Attempts[1].Site != "two" {
+		t.Errorf("the leases are %+v", packs)
+	}
+	if out := b.Must("logs", "model.3"); strings.Count(out, "\n") != 2 || strings.Contains(out, "fast") {
+		t.Errorf("got %q", out)
+	}
+	b.Must("rm", array)
+	if left := list("--all"); len(left) > 0 {
+		t.Errorf("left are %+v", left)
+	}
 }
 
 // TestArray: each case of an array is a run with values of its own. No more run at once than

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/ec2server"
 	"github.com/bee-hpc/bee/internal/testkit/machines"
@@ -162,21 +163,86 @@ func TestKilledWhileItRents(t *testing.T) {
 	wantNoSecret(t, b, s, ec2server.Secret)
 }
 
-// TestReclaimedMachines: the loss of all machines ends the attempt by name, and nothing is left.
-func TestReclaimedMachines(t *testing.T) {
+// TestSpotMachineIsInterrupted: its notice has the job write its checkpoint, whichever machine it is, and the run continues
+// from there on the next site.
+func TestSpotMachineIsInterrupted(t *testing.T) {
 	t.Parallel()
-	b, job := busyboxJob(t, "run: 'echo ready; sleep 100'")
+	leaveMachines(t, func(s *ec2server.Server) error { return s.Interrupt(1, time.Minute) })
+}
+
+// TestMachineIsMaintained: so does a job whose machine is stopped for maintenance. A recommendation to leave another
+// one ends nothing.
+func TestMachineIsMaintained(t *testing.T) {
+	testkit.Long(t, "TestSpotMachineIsInterrupted, and TestMaintenance of internal/node/head")
+	leaveMachines(t, func(s *ec2server.Server) error {
+		recommend := s.Announce(0, func(b *machines.Batch, n int) error { return b.Recommend(n, time.Now()) })
+		maintain := s.Announce(1, func(b *machines.Batch, n int) error { return b.Maintain(n, time.Now().Add(time.Minute)) })
+		return errors.Join(recommend, maintain)
+	})
+}
+
+// leaveMachines runs a job on rented machines, and on this one after an announcement.
+func leaveMachines(t *testing.T, announce func(s *ec2server.Server) error) {
+	t.Helper()
+	b, job := busyboxJob(t, strings.Join([]string{
+		"nodes: 2", "checkpoint: {signal: TERM, grace: 5s, paths: [/work/n]}", "workdir: /work", "outputs: [n]",
+		`run: 'n=$(cat n 2>/dev/null || echo 0); trap "exit 85" TERM; echo ready $n; [ $n -gt 0 ] && exit; while :; do n=$((n+1)); echo $n > n; sleep 0.1; done'`,
+	}, "\n"))
 	s := rented(t, b)
+	sites := b.Read("rented.yaml")
+	b.File("rented.yaml", strings.Replace(sites, "      types:", "      market: [spot, on-demand]\n      max_price: 0.06\n      types:", 1)+"  - {name: here, provider: local, hosts: 2, slots: 1}\n")
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	testkit.Eventually(t, 60*time.Second, func() error {
-		if b.Must("logs", id) != "ready\n" {
+		if b.Must("logs", id) != "ready 0\n" {
 			return errors.New("it is not ready")
 		}
 		return nil
 	})
-	s.Reclaim()
+	if err := announce(s); err != nil {
+		t.Fatal(err)
+	}
 	v := b.Await(id, 120*time.Second)
-	if v.State != "failed" || v.Error == nil || v.Error.Kind != "lost" {
+	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[0].Site != "ec2" || v.Attempts[1].Site != "here" {
+		t.Errorf("got %+v\n%s", v, s.Console())
+	}
+	if logs := strings.Fields(b.Must("logs", id)); len(logs) != 4 || logs[3] == "0" {
+		t.Errorf("it has printed %q", logs)
+	}
+	wantNothingRented(t, s)
+}
+
+// TestReclaimedMachines: the loss of all machines ends the attempt. A job that restarts begins again, after two
+// losses of spot machines on demand. Nothing is left.
+func TestReclaimedMachines(t *testing.T) {
+	t.Parallel()
+	b, job := busyboxJob(t, "restarts: true\nrun: sleep 100")
+	s := rented(t, b)
+	b.File("rented.yaml", strings.Replace(b.Read("rented.yaml"), "      types:", "      market: [spot, on-demand]\n      types:", 1))
+	var plan []struct {
+		SpotLosses int `json:"spot_losses"`
+	}
+	if b.JSON(&plan, "plan", "--json", job); len(plan) != 1 || plan[0].SpotLosses != 2 {
+		t.Errorf("the plan has %+v", plan)
+	}
+	id := strings.TrimSpace(b.Must("run", "-d", job))
+	var v testkit.RunView
+	for attempt := 1; attempt <= 3; attempt++ {
+		testkit.Eventually(t, 60*time.Second, func() error {
+			if b.JSON(&v, "show", "--json", id); len(v.Attempts) != attempt || v.Attempts[attempt-1].Phases["start"] == 0 {
+				return fmt.Errorf("attempt %d does not run: %+v", attempt, v)
+			}
+			return nil
+		})
+		if spots := s.Spots(); (spots > 0) != (attempt < 3) {
+			t.Errorf("attempt %d has %d spot machines", attempt, spots)
+		}
+		if attempt < 3 {
+			s.Reclaim()
+		}
+	}
+	b.Must("stop", id)
+	v = b.Await(id, 60*time.Second)
+	if v.State != "stopped" || len(v.Attempts) != 3 || v.Attempts[1].Error == nil || v.Attempts[0].HostsEnd != "reclaimed" {
 		t.Errorf("got %+v", v)
 	}
 	testkit.Eventually(t, 30*time.Second, func() error {
@@ -185,4 +251,18 @@ func TestReclaimedMachines(t *testing.T) {
 		}
 		return nil
 	})
+	var shown struct {
+		Attempts []struct{ Spot bool }
+		History  []struct {
+			Attempt int
+			Kind    event.Kind
+		}
+	}
+	b.JSON(&shown, "show", "--json", id)
+	for _, e := range shown.History {
+		if e.Kind == event.KindOnDemand && e.Attempt == 3 && shown.Attempts[1].Spot && !shown.Attempts[2].Spot {
+			return
+		}
+	}
+	t.Errorf("show has %+v", shown)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -125,6 +126,70 @@ metrics: {seconds: {builtin: seconds, primary: true}}
 	}
 }
 
+// TestBenchBehindSSH: a study is measured on hosts behind ssh, in place of a site that it
+// names too, and the report says so.
+func TestBenchBehindSSH(t *testing.T) {
+	t.Parallel()
+	bee, farm, _ := rack(t, 2)
+	bee.Env = append(bee.Env, "BEE_SITES="+bee.File("sites.yaml", bee.Read("sites.yaml")+"  - {name: home, provider: local}\n"))
+	study := bee.File("study.yaml", `study: away
+job: {file: job.yaml, run: "echo on $(hostname)"}
+environments: {native: {runtime: native}, rootless: {runtime: rootless}, cloud: {site: aws, runtime: rootless}, here: {site: home}, split: {runtime: rootless, per_host: 2}}
+metrics: {seconds: {builtin: seconds, primary: true}}
+`)
+	out := filepath.Join(bee.Dir, "out")
+	if r := bee.Try("bench", "run", study, "--site", "rack", "--map", "gcp=rack", "-o", out); r.Code == 0 {
+		t.Error("a site that no environment names has another in its place")
+	}
+	var r struct {
+		Result struct {
+			Contrasts []struct {
+				Environment string `json:"environment"`
+				Finding     struct {
+					Blocks int `json:"blocks"`
+				} `json:"finding"`
+			} `json:"contrasts"`
+			Failed []struct {
+				Environment string `json:"environment"`
+				Remedy      string `json:"remedy"`
+			} `json:"failed"`
+		} `json:"result"`
+	}
+	bee.JSON(&r, "bench", "run", "--wait", "0s", study, "--site", "rack", "--map", "aws=rack", "--blocks", "1", "-o", out, "--json")
+	if f := r.Result.Failed; len(f) != 1 || f[0].Environment != "split" || f[0].Remedy == "" || len(r.Result.Contrasts) != 3 {
+		t.Errorf("left out: %+v, expected split with a remedy; compared: %+v", f, r.Result.Contrasts)
+	}
+	for _, c := range r.Result.Contrasts {
+		if c.Finding.Blocks != 1 {
+			t.Errorf("%s is compared in %d blocks", c.Environment, c.Finding.Blocks)
+		}
+	}
+	for environment, site := range map[string]string{"native": "", "rootless": "", "cloud": "", "here": "home"} {
+		for _, row := range rowsOf(t, out, environment) {
+			if row.Site != site {
+				t.Errorf("%s is measured on a site of its own, %q", environment, row.Site)
+			}
+		}
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range hostsOf(t, out).Exercised {
+		want := "h0"
+		if e.Environment == "here" {
+			want = name
+		}
+		if e.Measured < 2 || len(e.Hosts) != 1 || e.Hosts[0] != want {
+			t.Errorf("%s was measured %d times, on %v", e.Environment, e.Measured, e.Hosts)
+		}
+	}
+	if title, _, _ := strings.Cut(bee.Must("bench", "report", out, "--markdown"), "\n"); !regexp.MustCompile(`\brack\b.*\baws\b`).MatchString(title) {
+		t.Errorf("the title is %q", title)
+	}
+	left(t, farm)
+}
+
 // TestCoresOfAJobAreBounded: the processes of a job use as many cores as it names.
 func TestCoresOfAJobAreBounded(t *testing.T) {
 	testkit.AsRootToo(t)
@@ -137,5 +202,75 @@ func TestCoresOfAJobAreBounded(t *testing.T) {
 	bee.Oversubscribe()
 	if cores := list(bee.Try("run", "-q", job).Stdout); cores == "" || strings.ContainsAny(cores, "-,") {
 		t.Errorf("a job of one core may use %q", cores)
+	}
+}
+
+// TestBenchInAllocations: a study that was killed in an allocation of its user continues in the
+// next one, and its figures of the two are not paired.
+func TestBenchInAllocations(t *testing.T) {
+	testkit.Long(t, "TestBenchHoldsOneAllocation")
+	b, farm, _ := cluster(t, 1, "")
+	study := b.File("study.yaml", `study: granted
+job: {file: job.yaml, run: "echo counted 1"}
+environments: {plain: {runtime: rootless}, equal: {runtime: rootless}}
+metrics: {seconds: {builtin: seconds, primary: true}}
+`)
+	out := filepath.Join(b.Dir, "out")
+	inAllocation := func(args ...string) (string, error) {
+		return farm.Do(append(append([]string{"salloc", "--nodes=1", "--exclusive", "--quiet"}, beeThere(t, b)...), args...)...)
+	}
+	ended := make(chan error, 1)
+	go func() {
+		text, err := inAllocation("bench", "run", "--wait", "0s", study, "--blocks", "1000", "-o", out)
+		if strings.Contains(text, "report.html") {
+			err = fmt.Errorf("it was not killed: %w\n%s", err, text)
+		} else {
+			err = nil // salloc reports the end of its command, or does not
+		}
+		ended <- err
+	}()
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		rows, err := os.ReadFile(filepath.Join(out, "results.jsonl"))
+		if n := bytes.Count(rows, []byte("\n")); err == nil && n < 2 {
+			err = fmt.Errorf("%d rows", n)
+		}
+		return err
+	})
+	if text, err := farm.Do("pkill", "-KILL", "-f", "'^"+testkit.Binary(t)+" bench run .*"+out+"'"); err != nil { // this test's alone
+		t.Fatal(err, text)
+	}
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(out, "plan.json")
+	text, err := os.ReadFile(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := strings.NewReplacer(`"most_blocks": 1000`, `"most_blocks": 2`, `"least_blocks": 1000`, `"least_blocks": 2`).Replace(string(text))
+	if err := os.WriteFile(plan, []byte(few), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if printed, err := inAllocation("bench", "resume", "--wait", "0s", out); err != nil {
+		t.Fatalf("%v\n%s", err, printed)
+	}
+	epochs := map[int]int{}
+	raw, err := os.ReadFile(filepath.Join(out, "results.jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		var r struct {
+			Epoch  int    `json:"epoch"`
+			Status string `json:"status"`
+			Error  string `json:"error"`
+		}
+		if err := json.Unmarshal([]byte(line), &r); err != nil || r.Status != "ok" {
+			t.Errorf("%v: %s", err, line)
+		}
+		epochs[r.Epoch]++
+	}
+	if all := epochs[0] + epochs[1]; len(epochs) != 2 || all < 9 { // three blocks of three
+		t.Errorf("rows by epoch: %v, expected two epochs", epochs)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -32,9 +33,8 @@ func TestAFullCacheIsToldAndLeavesNothing(t *testing.T) {
 	testkit.RequireRoot(t)
 	b, job := busyboxJob(t, "run: echo never")
 	dir, enlarge := smallDisk(t, b, "small", "1500k")
-	r := b.Try("--cache", dir, "run", "-q", job)
-	if r.Code == 0 || !strings.Contains(r.Stderr, "nearly full") || !strings.Contains(r.Stderr, "bee image prune") {
-		t.Fatalf("got %+v", r)
+	if f := b.Fail("--cache", dir, "run", "-q", job); f.Kind != "transient" || !strings.Contains(f.Remedy, "`bee image prune`") {
+		t.Fatalf("got %+v", f)
 	}
 	if left, _ := os.ReadDir(dir + "/tmp"); len(left) > 0 {
 		t.Errorf("left in it: %v", left)
@@ -51,7 +51,7 @@ func TestResultsThatFindNoRoomAreNotLost(t *testing.T) {
 	b, job := busyboxJob(t, "workdir: /work", "run: head -c 3000000 /dev/zero >/work/out", "outputs: [{from: /work/out, to: results}]")
 	dir, enlarge := smallDisk(t, b, "results", "1000k")
 	r := b.Try("run", "-q", job)
-	if r.Code == 0 || !strings.Contains(r.Stderr, "no space left") || !strings.Contains(r.Stderr, "They are safe on site") {
+	if r.Code == 0 || !strings.Contains(r.Stderr, "no space left") || !strings.Contains(r.Stderr, "`bee stop --without-outputs ") {
 		t.Fatalf("got %+v", r)
 	}
 	enlarge()
@@ -92,14 +92,14 @@ func TestOutputsThatCanNeverComeHome(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "workdir: /work", doneOnceBlocked, "outputs: [{from: /work/end, to: results}]")
 	b.File("results", "in the way")
-	if r := b.Try("run", "-q", job); r.Code != 201 || !strings.Contains(r.Stderr, "outputs[0].to: "+b.Work+"/results: not a directory") {
+	if r := b.Try("run", "-q", job); r.Code != 201 || !strings.Contains(r.Stderr, "outputs[0].to: "+b.Work+"/results: ") {
 		t.Errorf("before it is begun: %+v", r)
 	}
 	os.Remove(b.Work + "/results")
 	id := blocked(t, b, job, "results")
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if got := b.Must("show", id); !strings.Contains(got, "collect the outputs") {
-			return errors.New(got)
+		if testkit.Events(b, id, event.KindCollectFailed) == 0 {
+			return b.Explained(id, "its outputs are collected, or not yet")
 		}
 		return nil
 	})
@@ -107,8 +107,8 @@ func TestOutputsThatCanNeverComeHome(t *testing.T) {
 	if v := b.Await(id, 20*time.Second); v.State != "stopped" {
 		t.Errorf("it is %+v", v)
 	}
-	if got := b.Must("show", id); !strings.Contains(got, "the outputs were not collected") {
-		t.Errorf("its user is told %s", got)
+	if testkit.Events(b, id, event.KindOutputsSkipped) != 1 {
+		t.Errorf("not one event reports outputs that were skipped: %s", b.Must("show", id))
 	}
 	if got := b.Read("results"); got != "in the way" {
 		t.Errorf("in the place of its outputs lies %q", got)
@@ -154,17 +154,16 @@ func TestAFullScratchIsPassedOver(t *testing.T) {
 			}
 			sites := b.File("sites.yaml", "sites:\n  - {name: tight, provider: local, scratch: "+dir+"/scratch}\n  - {name: roomy, provider: local}\n")
 			r := b.Try("--sites", sites, "run", job)
-			if r.Code != 0 || r.Stdout != "2097152\n" || !strings.Contains(r.Stderr, "skipped site tight") || !strings.Contains(r.Stderr, "no space left") {
+			if r.Code != 0 || r.Stdout != "2097152\n" || !strings.Contains(r.Stderr, " site tight") || !strings.Contains(r.Stderr, "no space left") {
 				t.Errorf("got %+v", r)
 			}
-			r = b.Try("--sites", sites, "run", "--site", "tight", job)
-			if r.Code == 0 || !strings.Contains(r.Stderr, "Free some space") {
-				t.Errorf("with no other site: %+v", r)
+			if f := b.Fail("--sites", sites, "run", "--site", "tight", job); f.Kind != "transient" || !strings.Contains(f.Message, "no space left") || f.Remedy == "" {
+				t.Errorf("with no other site: %+v", f)
 			}
 			id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", "--wait", "1h", "--site", "tight", job))
 			testkit.Eventually(t, time.Minute, func() error {
-				if out := b.Must("show", id); !strings.Contains(out, "asking again at") {
-					return errors.New(out)
+				if testkit.Events(b, id, event.KindNoSite, `"site":"tight"`, `"until":`) == 0 {
+					return b.Explained(id, "no site was asked")
 				}
 				return nil
 			})
@@ -185,7 +184,7 @@ func TestACheckpointThatASiteHasNoRoomFor(t *testing.T) {
 	b.Must("move", id)
 	v := b.Await(id, time.Minute)
 	out := b.Must("show", id)
-	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "roomy" || !strings.Contains(out, "skipped site tight") || !strings.Contains(out, "no space left") {
+	if v.State != "succeeded" || v.Attempts[len(v.Attempts)-1].Site != "roomy" || !strings.Contains(out, " site tight") || !strings.Contains(out, "no space left") {
 		t.Fatalf("the run: %+v\n%s", v, out)
 	}
 	if log := b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || b.Read("results/done") != "60\n" {

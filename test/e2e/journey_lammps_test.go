@@ -30,11 +30,14 @@ func lammps(steps string) journey {
 }
 
 func TestLAMMPSGoesFromSlurmToSSHToThisMachine(t *testing.T) {
-	testkit.Long(t, "TestLAMMPSMoves")
+	testkit.Long(t, "TestGROMACSMoves")
 	lammps("16000").travel(t)
 }
 
-func TestLAMMPSMoves(t *testing.T) { lammps("4000").move(t) }
+func TestLAMMPSMoves(t *testing.T) {
+	testkit.Long(t, "TestGROMACSMoves")
+	lammps("4000").move(t)
+}
 
 // sameOrder keeps LAMMPS from sorting its atoms, as it would when it continues: sums
 // in another order differ in their last digits, and then grow apart.

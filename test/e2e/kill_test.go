@@ -118,7 +118,7 @@ func TestAHungHeadIsNoticed(t *testing.T) {
 		t.Fatalf("%d nodes were stopped of %v", stopped, b.Processes())
 	}
 	v := b.Await(id, 90*time.Second)
-	if v.State != "failed" || v.Error == nil || !strings.Contains(v.Error.Message, "has not answered") {
+	if v.State != "failed" || v.Error == nil || v.Error.Kind != "lost" {
 		t.Errorf("the run ended as %s: %+v", v.State, v.Error)
 	}
 }
@@ -145,10 +145,10 @@ func TestKillTheControllerOfAMovingRun(t *testing.T) {
 	if v.State != "succeeded" {
 		t.Fatalf("the run: %+v", v)
 	}
-	last := -1
+	last := 0 // an attempt may end before it has counted further
 	for line := range strings.Lines(b.Read("results/log")) {
 		n, err := strconv.Atoi(strings.TrimSpace(strings.TrimPrefix(line, "from ")))
-		if err != nil || n <= last {
+		if err != nil || n < last {
 			t.Errorf("an attempt began at %q, after one at %d", line, last)
 		}
 		last = n

@@ -97,6 +97,9 @@ func TestMPIInVirtualMachines(t *testing.T) {
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	j := mpiJob{nodes: 2, ranks: 1, extra: []string{"vm: {cpus: 1, memory: 1G}", "timeout: 25m"}}
 	j.allFamilies(t, func(f mpiFamily) (run, says string) {
+		if !testkit.Everything() && (f.name == "ompi5" || f.name == "impi") { // ompi4 and mpich5 are of their kinds
+			return "true", ""
+		}
 		const all = "size 2 sum 3 hosts lab-0,lab-1 exported all\n"
 		// A third rank makes two of one guest: they read each other's memory.
 		third := map[bool]string{true: "not enough slots", false: "read 2"}[f.refuses]
@@ -233,7 +236,7 @@ func TestMPICrowdedRanksHaveLateTimers(t *testing.T) {
 func TestMPIMistakesAreSaidBeforeTheLaunch(t *testing.T) {
 	families := mpiFamilies()
 	for _, c := range []struct{ name, env, run, want string }{
-		{"no mpirun", "{PATH: /nowhere}", "mpirun python3 probe.py", "no mpirun in its PATH"},
+		{"no mpirun", "{PATH: /nowhere}", "mpirun python3 probe.py", "no mpirun"},
 		{"mpirun of MPICH, program of Open MPI", "{PATH: '/opt/mpich5/bin:/usr/bin'}", "mpirun python3 probe.py", "rank 0 of 1"},
 		{"mpirun of Open MPI, program of Intel MPI", "{LD_LIBRARY_PATH: /opt/impi/lib}", "mpirun /opt/impi/bin/IMB-MPI1", "rank 0 of 1"},
 	} {

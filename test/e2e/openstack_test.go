@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/machines"
 	"github.com/bee-hpc/bee/internal/testkit/openstackserver"
@@ -72,7 +73,7 @@ func TestKilledWhileItWaitsForALease(t *testing.T) {
 		}
 		id = ids[0]
 		var v testkit.RunView
-		if b.JSON(&v, "show", "--json", id); v.State != "queued" || !strings.Contains(b.Must("show", id), "this machine has to be on then") {
+		if b.JSON(&v, "show", "--json", id); v.State != "queued" || testkit.Events(b, id, event.KindQueued) == 0 {
 			return fmt.Errorf("it is %s", v.State)
 		}
 		return nil

@@ -104,7 +104,7 @@ func (i inside) goesOn(id string) {
 	number := i.batch(nil, "resume "+id, "logs --follow "+id)
 	testkit.Eventually(i.t, 20*time.Second, func() error { // by no other command of bee's
 		raw, err := os.ReadFile(filepath.Join(i.b.Work, "batch.log"))
-		if err == nil && !strings.Contains(string(raw), "continues in the background") {
+		if err == nil && !strings.Contains(string(raw), "`bee logs -f "+id+"`") {
 			err = errors.New(string(raw))
 		}
 		return err
@@ -125,7 +125,7 @@ func TestAnAllocationThatIsPreempted(t *testing.T) {
 	id := i.only()
 	slurm(t, i.farm, "srun", "--partition=high", "--exclusive", "--mpi=none", "true")
 	i.suspended(id)
-	if out := i.bee("show", id); !strings.Contains(out, "Slurm job "+number+" ends in ") {
+	if out := i.bee("show", id); !strings.Contains(out, "Slurm job "+number+" ") {
 		t.Errorf("why it is suspended is not told:\n%s", out)
 	}
 	i.goesOn(id)

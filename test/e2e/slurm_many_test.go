@@ -153,3 +153,20 @@ func memory(t *testing.T, pid int) float64 {
 	t.Fatalf("process %d: no Pss", pid)
 	return 0
 }
+
+// TestPacksAreFewJobs: a queue sees a job for each pack, and none for a case.
+func TestPacksAreFewJobs(t *testing.T) {
+	t.Parallel()
+	b, farm, job := cluster(t, 1, ", slot: 10m, wait: 100h", "array: {cases: {s: {from: 1, to: 20}}, pack: 10}\ncores: 1\nrun: echo ${case.s} > out\noutputs: [{from: out, to: \"./results/${case.s}\"}]")
+	if r := b.Try("run", "--json", job); r.Code != 0 {
+		t.Fatalf("got %+v", r)
+	}
+	for i := range 20 {
+		if got, err := os.ReadFile(filepath.Join(b.Work, "results", strconv.Itoa(i+1), "out")); err != nil || string(got) != fmt.Sprintln(i+1) {
+			t.Errorf("case %d: %v, %q", i+1, err, got)
+		}
+	}
+	if jobs := slurm(t, farm, "squeue", "--noheader", "--states=all", "--format=%j"); strings.Count(jobs, "bee-") != 2 {
+		t.Errorf("these are jobs: %q", jobs)
+	}
+}

@@ -45,7 +45,7 @@ func TestAShortJobIsBackfilled(t *testing.T) {
 	if shown := submitted(t, farm, id); !strings.Contains(shown, " TimeLimit=04:00:00 ") || !strings.Contains(shown, "JobState=PENDING") {
 		t.Errorf("the long one: %s", shown)
 	}
-	if plan := b.Must("plan", job); !strings.Contains(plan, "2m ") || !strings.Contains(plan, "runs here") {
+	if plan := b.Must("plan", job); !strings.Contains(plan, "2m ") {
 		t.Errorf("the plan of the short one:\n%s", plan)
 	}
 	if plan := b.Must("plan", long); !strings.Contains(plan, "4h ") || strings.Contains(plan, " now ") {

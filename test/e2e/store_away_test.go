@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -27,7 +28,7 @@ func TestAStoreThatIsAway(t *testing.T) {
 	server.Stop()
 	s.Must("checkpoint", s.id)
 	testkit.Eventually(t, 90*time.Second, func() error {
-		if !strings.Contains(s.Must("show", s.id), "the checkpoint waits on site rack") {
+		if testkit.Events(s.Bee, s.id, event.KindCheckpointDeferred, `"site":"rack"`) == 0 {
 			return s.Explained(s.id, "its history does not say so")
 		}
 		return nil

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
@@ -22,16 +23,9 @@ func TestAMoveGoesStraight(t *testing.T) {
 	for name, apart := range map[string]bool{"hosts that reach each other": false, "hosts that are apart": true} {
 		t.Run(name, func(t *testing.T) {
 			b, farm, job := sitesOfOneHost(t, 3, size, func(dir string) string { return "store: h2:" + filepath.Join(dir, "bee-h2") + "\n" }, apart)
-			v, shown, carried := movesOnce(t, b, farm, job)
-			says := []string{"direct transfer from one to the store (" + farm.Addrs[2] + ":", "direct transfer from the store to two ("}
-			if apart {
-				says = []string{"relayed transfer from one to the store: neither reaches the other: no way to " + farm.Addrs[2] + ":", "relayed transfer from the store to two: neither"}
-			}
-			for _, line := range says {
-				if strings.Count(shown, line) != 1 {
-					t.Errorf("its history does not say %q:\n%s", line, shown)
-				}
-			}
+			v, carried := movesOnce(t, b, farm, job)
+			wantRoute(t, b, v.ID, "one", "", farm.Addrs[2], !apart)
+			wantRoute(t, b, v.ID, "", "two", "", !apart)
 			// Twice there and twice back is what passes here otherwise.
 			if !apart && carried > size/2 || apart && carried < 4*size {
 				t.Errorf("%d MiB passed this machine", carried>>20)
@@ -63,7 +57,7 @@ func sitesOfOneHost(t *testing.T, hosts, size int, further func(private string) 
 
 // movesOnce runs such a job, which is moved from the first site to the second, and reports
 // how many bytes have passed this machine meanwhile.
-func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v testkit.RunView, shown string, carried int64) {
+func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v testkit.RunView, carried int64) {
 	t.Helper()
 	id := strings.TrimSpace(b.Must("run", "-d", job))
 	counts := func(attempts string) {
@@ -81,11 +75,21 @@ func movesOnce(t *testing.T, b *testkit.Bee, farm *sshfarm.Farm, job string) (v 
 	counts("2")
 	carried = farm.Carried(t) - begun
 	b.Touch(id, "/data/go")
-	v, shown = b.Await(id, 2*time.Minute), b.Must("show", id)
+	v = b.Await(id, 2*time.Minute)
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "two" || b.Read("results/done") != "60\n" {
-		t.Fatalf("the run: %+v\n%s", v, shown)
+		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
-	return v, shown, carried
+	return v, carried
+}
+
+// wantRoute looks for one event of a route from one place to another, "" for the store: with
+// the address that it goes to, or with the reason why it does not.
+func wantRoute(t *testing.T, b *testkit.Bee, id, from, to, address string, direct bool) {
+	t.Helper()
+	fields := []string{fmt.Sprintf(`"from":%q`, from), fmt.Sprintf(`"to":%q`, to), fmt.Sprintf(`"direct":%v`, direct), address + ":"}
+	if testkit.Events(b, id, event.KindRoute, fields...) != 1 {
+		t.Errorf("its history has no route with %q:\n%s", fields, b.Must("show", id))
+	}
 }
 
 // TestACheckpointOfAClusterGoesStraight from its login node to the store. The next attempt,
@@ -107,10 +111,9 @@ func TestACheckpointOfAClusterGoesStraight(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
 	}
-	for _, line := range []string{"direct transfer from cluster to the store (", "continuing on the volume of attempt 1"} {
-		if !strings.Contains(shown, line) {
-			t.Errorf("its history does not say %q:\n%s", line, shown)
-		}
+	wantRoute(t, b, id, "cluster", "", "", true)
+	if testkit.Events(b, id, event.KindVolumeReused, `"of":1`) == 0 {
+		t.Errorf("the second attempt began on another volume:\n%s", shown)
 	}
 	b.Must("rm", id)
 }
@@ -125,14 +128,8 @@ func TestAMoveWithoutAStoreGoesStraight(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, farm, job := sitesOfOneHost(t, 2, size, func(string) string { return "" }, apart)
 			farm.Home(t, 100_000_000/8)
-			v, shown, carried := movesOnce(t, b, farm, job)
-			line := "direct transfer from one to two (" + farm.Addrs[1] + ":"
-			if apart {
-				line = "relayed transfer from one to two: neither reaches the other: no way to " + farm.Addrs[1] + ":"
-			}
-			if strings.Count(shown, line) != 1 {
-				t.Errorf("its history does not say %q:\n%s", line, shown)
-			}
+			v, carried := movesOnce(t, b, farm, job)
+			wantRoute(t, b, v.ID, "one", "two", farm.Addrs[1], !apart)
 			// Once it has to be collected.
 			if !apart && carried > size*3/2 || apart && carried < 2*size {
 				t.Errorf("%d MiB passed this machine", carried>>20)
@@ -154,9 +151,9 @@ func TestARunGoesOnWithWhatIsThereStill(t *testing.T) {
 	rand.Read(input)
 	b.File("ref/data", string(input))
 	b.File("job.yaml", b.Read("job.yaml")+"inputs: [{from: ref, to: /ref}]\n")
-	v, shown, carried := movesOnce(t, b, farm, job)
-	if line := "continuing on the volume of attempt 1"; strings.Count(shown, line) != 1 {
-		t.Errorf("its history does not say %q:\n%s", line, shown)
+	v, carried := movesOnce(t, b, farm, job)
+	if testkit.Events(b, v.ID, event.KindVolumeReused, `"of":1`) != 1 {
+		t.Errorf("the second attempt began on another volume:\n%s", b.Must("show", v.ID))
 	}
 	if carried > size*5/4 { // once it has to be collected
 		t.Errorf("%d MiB passed this machine", carried>>20)
@@ -191,8 +188,8 @@ func TestAClusterKeepsACheckpointForTheNextSite(t *testing.T) {
 	if v.State != "succeeded" || len(v.Attempts) != 2 || v.Attempts[1].Site != "second" || b.Read("results/done") != "60\n" {
 		t.Fatalf("the run: %+v\n%s", v, shown)
 	}
-	if line := "continuing on the volume of attempt 1"; !strings.Contains(shown, line) {
-		t.Errorf("its history does not say %q:\n%s", line, shown)
+	if testkit.Events(b, id, event.KindVolumeReused, `"of":1`) == 0 {
+		t.Errorf("the second attempt began on another volume:\n%s", shown)
 	}
 	if carried := farm.Carried(t) - begun; carried > 48<<20 {
 		t.Errorf("%d MiB passed this machine", carried>>20)

@@ -49,7 +49,7 @@ func TestByDocker(t *testing.T) {
 	app := testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}, User: "app"})
 	b.File("job.yaml", "runtime: docker\nimage: docker-archive:"+app+"\nworkdir: /work\nrun: 'id -u; touch result'\noutputs: [{from: /work/result, to: ./results}]\n")
 	r := b.Try("run", "job.yaml")
-	if r.Code != 0 || r.Stdout != itoa(os.Getuid())+"\n" || !strings.Contains(r.Stderr, "USER app is left out") {
+	if r.Code != 0 || r.Stdout != itoa(os.Getuid())+"\n" || !strings.Contains(r.Stderr, " USER app ") {
 		t.Errorf("by docker: %+v", r)
 	}
 	info, err := os.Stat(filepath.Join(b.Work, "results/result"))

@@ -72,8 +72,14 @@ func finish(t *testing.T, b *testkit.Bee, id string) {
 		}
 		return nil
 	})
-	if v := b.Await(id, time.Minute); v.State != "succeeded" || len(v.Attempts) != 1 {
-		t.Errorf("run %s: %+v", id, v)
+	v, began := b.Await(id, time.Minute), 0
+	for _, a := range v.Attempts { // one may have ended before its job was launched
+		if a.Phases["run"] > 0 {
+			began++
+		}
+	}
+	if v.State != "succeeded" || began != 1 {
+		t.Errorf("run %s began %d times: %+v", id, began, v)
 	}
 }
 

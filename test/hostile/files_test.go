@@ -13,7 +13,7 @@ import (
 // neither hang nor fill the controller, and nothing of this machine is shown by them.
 func TestSmallFilesOfASiteMayBeAnything(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("a secret of this machine\n"), 0o600); err != nil {
+	if err := os.WriteFile(secret, []byte("a-secret-of-this-machine\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, put := range map[string]string{
@@ -38,7 +38,7 @@ func TestSmallFilesOfASiteMayBeAnything(t *testing.T) {
 				t.Errorf("ended with %d\n%s\n%s", r.Code, r.Stderr, v.Stdout)
 			}
 			for _, args := range [][]string{{"logs", id}, {"logs", "--node", "0", id}, {"show", id}} {
-				if r := b.Try(args...); strings.Contains(r.Stdout+r.Stderr, "a secret of this machine") {
+				if r := b.Try(args...); strings.Contains(r.Stdout+r.Stderr, "a-secret-of-this-machine") {
 					t.Errorf("%q shows it", args)
 				}
 			}

@@ -41,6 +41,18 @@ func TestNotebook(t *testing.T) {
 	run(t, python, filepath.Join(client(t), "tests", "notebook.py"))
 }
 
+// TestEngines runs a job by Snakemake, Parsl and PSI/J, which hack/deps.sh has installed.
+func TestEngines(t *testing.T) {
+	t.Parallel()
+	b := testkit.NewBee(t)
+	b.Env = append(b.Env, "BEE_SITES="+b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, oversubscribe: true}\n  - {name: here, provider: local, oversubscribe: true}\n"))
+	b.CopyExamples("mpi4py")
+	b.Must("image", "build", "--trust", "--tag", "you/app:1", "mpi4py/job.yaml")
+	b.File("pi.py", b.Read("mpi4py/input/pi.py"))
+	python := testkit.RequireTool(t, "/usr/local/share/bee-test/engines/bin/python")
+	call(t, b, client(t)+":"+filepath.Join(client(t), "engines"), python, filepath.Join(client(t), "tests", "engines.py"))
+}
+
 func client(t *testing.T) string {
 	t.Helper()
 	return filepath.Join(testkit.Root(t), "clients", "python")
@@ -56,12 +68,17 @@ func run(t *testing.T, python string, args ...string) {
 	image.Busybox("bin", "sh echo cat sleep printf test true false")
 	image.Add(tar.Header{Typeflag: tar.TypeReg, Name: "bin/app", Mode: 0o755}, []byte(app))
 	b.Must("image", "import", image.Archive("you/app:1", v1.Config{Env: []string{"PATH=/bin"}}))
+	call(t, b, client(t), python, args...)
+}
 
+// call runs Python with directories of packages.
+func call(t *testing.T, b *testkit.Bee, packages, python string, args ...string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, python, args...)
 	c.Dir = b.Work
-	c.Env = append(append(os.Environ(), b.Env...), "PYTHONPATH="+client(t), "PYTHONDONTWRITEBYTECODE=1",
+	c.Env = append(append(os.Environ(), b.Env...), "PYTHONPATH="+packages, "PYTHONDONTWRITEBYTECODE=1",
 		"PATH="+filepath.Dir(testkit.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	out, err := c.CombinedOutput()
 	t.Logf("%s", out)

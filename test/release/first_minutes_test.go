@@ -84,7 +84,7 @@ func testFirstMinutes(t *testing.T, dist string) {
 		t.Fatal(err)
 	}
 	image := testkit.NewLayer(t)
-	image.Add(tar.Header{Typeflag: tar.TypeReg, Name: "greeting", Mode: 0o644}, []byte("an image of mine\n"))
+	image.Add(tar.Header{Typeflag: tar.TypeReg, Name: "greeting", Mode: 0o644}, []byte("an-image-of-mine\n"))
 	image.Busybox("bin", "sh cat hostname ls")
 	registry := testkit.Registry(t, "")
 	archive := image.Archive("app:1", v1.Config{Env: []string{"PATH=/bin"}})
@@ -135,7 +135,7 @@ func testFirstMinutes(t *testing.T, dist string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.Contains(out, []byte("\nan image of mine\n")) {
+	if !bytes.Contains(out, []byte("\nan-image-of-mine\n")) {
 		t.Error("the output of the image is not shown")
 	}
 	if testkit.Everything() && !bytes.Contains(out, []byte("\npi = 3.14159")) {

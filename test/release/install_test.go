@@ -48,7 +48,7 @@ func testInstall(t *testing.T, dist string) {
 	if err := os.CopyFS(damaged, os.DirFS(dist)); err != nil {
 		t.Fatal(err)
 	}
-	archive := one(t, damaged, "*.tar.gz")
+	archive := one(t, damaged, "*-linux-*.tar.gz")
 	if err := os.Truncate(archive, 1000); err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ func TestRelease(t *testing.T) {
 		testkit.RequireTool(t, tool)
 	}
 	root := testkit.Root(t)
-	dist := filepath.Join(t.TempDir(), "dist")
+	dist, key := filepath.Join(t.TempDir(), "dist"), signingKey(t)
 	build(t, root, dist)
 	sums, err := os.ReadFile(filepath.Join(dist, "SHA256SUMS"))
 	if err != nil {
@@ -34,12 +34,15 @@ func TestRelease(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, f := range files {
-			if f.Name() != "SHA256SUMS" && !strings.Contains(string(sums), "  "+f.Name()+"\n") {
+			if !strings.HasPrefix(f.Name(), "SHA256SUMS") && !strings.Contains(string(sums), "  "+f.Name()+"\n") {
 				t.Errorf("SHA256SUMS lacks %s:\n%s", f.Name(), sums)
 			}
 		}
 	})
 	t.Run("install.sh", func(t *testing.T) { testInstall(t, dist) })
+	t.Run("signature", func(t *testing.T) { testSignature(t, dist, key) })
+	t.Run("recipes", func(t *testing.T) { testRecipes(t, dist) })
+	t.Run("image", func(t *testing.T) { testImage(t, dist) })
 	t.Run("the first minutes", func(t *testing.T) { testFirstMinutes(t, dist) })
 	t.Run("deb", func(t *testing.T) {
 		into := t.TempDir()
@@ -67,6 +70,14 @@ func TestRelease(t *testing.T) {
 			t.Errorf("the list of modules does not name cobra (%v):\n%.500s", err, raw)
 		}
 	})
+	t.Run("licences", func(t *testing.T) {
+		text := must(t, exec.CommandContext(t.Context(), "tar", "-xOf", one(t, dist, "*-linux-*.tar.gz"), "--wildcards", "*/LICENSES-OF-PARTS.txt"))
+		for _, want := range []string{"=== Go ", "=== github.com/spf13/cobra ", "=== modernc.org/sqlite ", "--- zstd/internal/xxhash/LICENSE.txt"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("licences of parts lack %q", want)
+			}
+		}
+	})
 	t.Run("equal sources give equal bytes", func(t *testing.T) {
 		again, source := filepath.Join(t.TempDir(), "dist"), root
 		if testkit.Everything() { // else only packing is done again, as the compiler's results are kept
@@ -81,6 +92,15 @@ func TestRelease(t *testing.T) {
 			t.Errorf("two builds differ (%v, %v):\n%s\n%s", err1, err2, one, two)
 		}
 	})
+}
+
+// testImage runs the image of bee itself by bee.
+func testImage(t *testing.T, dist string) {
+	bee := testkit.NewBee(t)
+	image := one(t, dist, "*.image.tar")
+	if out := bee.Must("run", "-q", "docker-archive:"+image, "version"); !strings.Contains(out, version) {
+		t.Errorf("bee of the image prints %q", out)
+	}
 }
 
 func build(t *testing.T, source, dist string) {

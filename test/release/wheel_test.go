@@ -26,6 +26,9 @@ func testWheel(t *testing.T, wheel string) {
 	if out := must(t, c); out != version+" "+bee+"\n" {
 		t.Errorf("the package calls %q, want %s of version %s", out, bee, version)
 	}
+	for _, file := range []string{"snakemake_executor_plugin_bee/__init__.py", "bee_parsl/__init__.py", "bee_psij/plugin.py", "psij-descriptors/bee_descriptor.py"} {
+		one(t, filepath.Join(env, "lib", "python3*", "site-packages", filepath.Dir(file)), filepath.Base(file))
+	}
 	pip("check")
 	pip("uninstall", "-y", "bee-hpc")
 	if left, err := filepath.Glob(filepath.Join(env, "*", "bee*")); err != nil || len(left) > 0 {

@@ -18,9 +18,9 @@ import (
 // killed while a run's machines are saved, each at another moment of it, and a
 // hypervisor while they are brought up again. A checkpoint that was cut short is
 // never one: each time the run continues from the one that is whole, and its result is
-// right. Each machine has a volume of its own, and rings, as by default. Outside of
-// `make test-long` only controllers are killed.
+// right. Each machine has a volume of its own, and rings, as by default.
 func TestKilledWhileMachinesAreSaved(t *testing.T) {
+	testkit.Long(t, "TestMachinesAreSavedAndGoOn, and TestKillAnythingAtAnyMoment of test/e2e")
 	besideOthers(t)
 	b, sites, job := ringBee(t, "vhost", false)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
@@ -41,16 +41,10 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 		t.Fatalf("attempt 1 ended with %d, and attempt 2 began with %d", last, first(t, b, id, 2))
 	}
 
-	var halfSaved string
-	if testkit.Everything() {
-		halfSaved = killMachines(t, b, id)
-	}
+	halfSaved := killMachines(t, b, id)
 	b.Touch(id, "enough")
 	v := b.Await(id, savedTime)
-	attempts := 2
-	if testkit.Everything() {
-		attempts = 5
-	}
+	const attempts = 5
 	if v.State != "succeeded" || len(v.Attempts) != attempts {
 		t.Fatalf("the run: %+v\n%s", v, b.Must("show", id))
 	}
@@ -61,10 +55,8 @@ func TestKilledWhileMachinesAreSaved(t *testing.T) {
 		t.Log(a.Error.Message)
 	}
 	ringed(t, b, false)
-	if halfSaved != "" {
-		if r := b.Try("--sites", sites, "vm", "restore", halfSaved); r.Code == 0 || !strings.Contains(r.Stderr, "there is none that is whole") {
-			t.Errorf("bringing up machines that were half saved: %d %s", r.Code, r.Stderr)
-		}
+	if f := b.Fail("--sites", sites, "vm", "restore", halfSaved); f.Kind != "not found" || !strings.Contains(f.Message, halfSaved) {
+		t.Errorf("bringing up machines that were half saved: %+v", f)
 	}
 	b.CheckNothingLeft(30 * time.Second)
 }

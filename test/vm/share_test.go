@@ -142,6 +142,9 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	for _, route := range []string{"9p", "virtiofs"} {
 		t.Run(route, func(t *testing.T) {
+			if route == "virtiofs" {
+				testkit.Long(t, "9p, and TestHostsWithoutQEMU of internal/vm with the bundled virtiofsd")
+			}
 			b := testkit.NewBee(t)
 			b.File("in/in", "\n")
 			b.File("in/uses.py", uses)
@@ -168,13 +171,13 @@ run: |
   /.bee/rsh lab-1 'cd /data; exec python3 ball.py 1' & python3 ball.py 0; wait $!
   grep ' /data ' /proc/mounts > kind; touch up
   until [ -e from-host ]; do sleep 0.1; done
-  cat from-host > answer; echo of the guest >> answer
+  cat from-host > answer; echo of-the-guest >> answer
   until [ -e made-by-root ]; do sleep 0.1; done
 outputs: [{from: "/data/*", to: results}]
 `)
 			id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 			testkit.Eventually(t, 10*time.Minute, func() error {
-				if r := b.Try("vm", "shell", id, "--", "test", "-e", "/mnt/bee0/up"); r.Code != 0 {
+				if r := b.Try("vm", "shell", id, "--", "sh", "-c", "until [ -e /mnt/bee0/up ]; do sleep 1; done"); r.Code != 0 {
 					var v testkit.RunView
 					if b.JSON(&v, "show", "--json", id); v.State == "failed" {
 						t.Fatalf("%s\n%s", b.Try("show", id).Stdout, b.Try("logs", id).Stderr)
@@ -184,12 +187,12 @@ outputs: [{from: "/data/*", to: results}]
 				return nil
 			})
 			volume := volumeOnHost(t, b, "up")
-			if err := os.WriteFile(filepath.Join(volume, "from-host"), []byte("of the host\n"), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(volume, "from-host"), []byte("of-the-host\n"), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			testkit.Eventually(t, 10*time.Second, func() error {
 				got, err := os.ReadFile(filepath.Join(volume, "answer"))
-				if err == nil && string(got) != "of the host\nof the guest\n" {
+				if err == nil && string(got) != "of-the-host\nof-the-guest\n" {
 					err = fmt.Errorf("while guests run, the host reads %q", got)
 				}
 				return err

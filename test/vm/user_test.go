@@ -1,7 +1,6 @@
 package vm
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,12 +14,20 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
+// guestsView is what `bee show --json` has of guests that start.
+type guestsView struct {
+	Attempts []struct{ Runtime, Starting string }
+}
+
 // TestAnImagesUserInVirtualMachines: processes are whom the image names, on both nodes
 // and in a volume of either kind; outside, and in what they write, they are the caller.
 // The image is as it was for who runs it in the guest itself. Root has one node, and huge
 // pages, which only root can set aside.
 func TestAnImagesUserInVirtualMachines(t *testing.T) {
 	testkit.AsRootToo(t)
+	if os.Geteuid() == 0 {
+		testkit.Long(t, "TestAnImagesUserInVirtualMachines, as an ordinary user")
+	}
 	besideOthers(t)
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
@@ -49,16 +56,18 @@ outputs: [{from: /work/dir, to: ./results}, {from: /work/input, to: ./results}]
 `)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
 	testkit.Eventually(t, 10*time.Minute, func() error { // the guests take longer than it takes to look
-		if got := b.Must("show", id); !strings.Contains(got, "starting virtual machines") && !strings.Contains(got, "runtime vm") {
-			return errors.New("how far the guests are is not told:\n" + got)
-		} else if strings.Contains(got, "runtime vm") {
-			t.Errorf("nobody was told how far the guests are:\n%s", got)
+		var v guestsView
+		if b.JSON(&v, "show", "--json", id); len(v.Attempts) == 0 || v.Attempts[0].Starting == "" && v.Attempts[0].Runtime != "vm" {
+			return b.Explained(id, "the progress of its guests is not shown yet")
+		} else if v.Attempts[0].Runtime == "vm" {
+			t.Errorf("the progress of its guests was not shown before they were up:\n%s", b.Must("show", id))
 		}
 		return nil
 	})
 	awaitFile(t, b, id, "/work/up")
-	if got := b.Must("show", id); strings.Contains(got, "starting virtual machines") {
-		t.Errorf("of guests that are up it is told:\n%s", got)
+	var v guestsView
+	if b.JSON(&v, "show", "--json", id); v.Attempts[0].Starting != "" {
+		t.Errorf("guests that are up are shown as starting:\n%s", b.Must("show", id))
 	}
 	if machines := machinesOf(id); huge && len(machines) == 1 {
 		raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/smaps", machines[0]))

@@ -123,12 +123,7 @@ outputs: [{from: /data/deep, to: results}, {from: "/data/*sum", to: results}]
 `)
 	sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
-	testkit.Eventually(t, 10*time.Minute, func() error {
-		if r := b.Try("exec", id, "--", "test", "-e", "/data/up"); r.Code != 0 {
-			return fmt.Errorf("not up: %d %s", r.Code, r.Stderr)
-		}
-		return nil
-	})
+	awaitFile(t, b, id, "/data/up")
 	machines := machinesOf(id)
 	if len(machines) != 2 {
 		t.Fatalf("there are machines %v", machines)
@@ -163,9 +158,9 @@ func TestADataImageIsGivenToARun(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
-	b.File("in/deep/part", "of the image\n")
-	b.File("in/both", "of the image\n")
-	b.File("both", "of the inputs\n")
+	b.File("in/deep/part", "of-the-image\n")
+	b.File("in/both", "of-the-image\n")
+	b.File("both", "of-the-inputs\n")
 	image := filepath.Join(b.Work, "in.img")
 	digest := b.Must("data", "load", "--size", "100M", image, filepath.Join(b.Work, "in"))
 	const text = `name: given
@@ -180,10 +175,10 @@ outputs: [{from: /data, to: results}]
 	if r := b.Try("run", b.File("wrong.yaml", fmt.Sprintf(text, "both"))); r.Code != 201 || !strings.Contains(r.Stderr, "`bee data load`") {
 		t.Errorf("no data image: %+v", r)
 	}
-	if got := b.Must("run", b.File("job.yaml", fmt.Sprintf(text, "in.img"))); got != "Socket(s):2\nof the image\nof the inputs\next4\n" {
+	if got := b.Must("run", b.File("job.yaml", fmt.Sprintf(text, "in.img"))); got != "Socket(s):2\nof-the-image\nof-the-inputs\next4\n" {
 		t.Errorf("the job says %q", got)
 	}
-	if got := b.Read("results/data/deep/part"); got != "of the image\nmore\n" {
+	if got := b.Read("results/data/deep/part"); got != "of-the-image\nmore\n" {
 		t.Errorf("home came %q", got)
 	}
 	var v struct{ Digest string }

@@ -19,6 +19,8 @@ type Claim struct {
 	Claimed stats.Interval `json:"claimed_log"`
 	// Measured is the finding; nil where nothing was measured.
 	Measured *stats.Finding `json:"measured,omitempty"`
+	// Spread: Claimed and Measured are of the spread of the values, as a share of their mean.
+	Spread bool `json:"spread,omitempty"`
 	// Reason is why the claim cannot be judged, or empty.
 	Reason string `json:"reason,omitempty"`
 }
@@ -29,7 +31,7 @@ func claims(p *record.Plan, x *table) []Claim {
 	for i := range p.Claims {
 		c := &p.Claims[i]
 		m := slices.IndexFunc(p.Metrics, func(m record.Metric) bool { return m.Name == c.Metric })
-		out := Claim{Text: c.Text, From: c.From, Agreement: stats.Undecided, Claimed: interval(c)}
+		out := Claim{Text: c.Text, From: c.From, Agreement: stats.Undecided, Claimed: interval(c), Spread: c.Own}
 		if m < 0 || len(c.Points) == 0 {
 			out.Reason = "not measured at this size"
 			all = append(all, out)
@@ -37,18 +39,49 @@ func claims(p *record.Plan, x *table) []Claim {
 		}
 		for _, at := range c.Points {
 			out.Point = at.Point
-			pairs := x.between(
-				side{at.Point, c.Environment, c.Metric, c.Key},
-				side{at.Against, c.Against, c.AgainstMetric, c.Key})
-			f := stats.Judge([]stats.Contrast{{
-				Better: stats.Direction(p.Metrics[m].Better), Pairs: pairs, Withheld: x.unfair(at.Point, c.Environment, c.Against),
-				Again: x.again(at.Against, p.Baseline, c.AgainstMetric, c.Key),
-			}}, p.Margin)[0]
+			one, other := side{at.Point, c.Environment, c.Metric, c.Key}, side{at.Against, c.Against, c.AgainstMetric, c.Key}
+			f := x.judge(p, c, one, other, stats.Direction(p.Metrics[m].Better))
 			out.Agreement, out.Reason, out.Measured = agreement(p, c, &f)
 			all = append(all, out)
 		}
 	}
 	return all
+}
+
+// judge compares two figures as a claim does.
+func (x *table) judge(p *record.Plan, c *record.Claim, one, other side, better stats.Direction) stats.Finding {
+	withheld := x.unfair(p, one.point, one.environment, other.environment)
+	failed, of := x.failures(one.point, one.environment)
+	if !c.Own && (one.point != other.point || one.environment != other.environment) {
+		otherFailed, otherOf := x.failures(other.point, other.environment)
+		failed, of = failed+otherFailed, of+otherOf
+	}
+	if c.Own || c.Spread {
+		own := x.figures(one.point, one.environment, one.metric, one.key)
+		var others []float64
+		if withheld = slices.Concat(withheld, constant(own)); c.Own {
+			withheld = slices.Concat(x.unfair(p, one.point, one.environment, one.environment), constant(own))
+		} else {
+			others = append([]float64{}, x.figures(other.point, other.environment, other.metric, other.key)...)
+			withheld = slices.Concat(withheld, constant(others))
+		}
+		f := stats.JudgeSpread(own, others)
+		f.Withheld, f.Failed, f.Of = withheld, failed, of
+		return f
+	}
+	pairs := x.between(one, other)
+	return stats.Judge([]stats.Contrast{{
+		Better: better, Pairs: pairs, Withheld: slices.Concat(withheld, coarse(pairs)), Failed: failed, Of: of,
+		Again: x.again(other.point, p.Baseline, other.metric, other.key),
+	}}, p.Margin)[0]
+}
+
+// constant returns why nothing is known of the spread of values that are all the same.
+func constant(values []float64) []string {
+	if len(values) == 0 || slices.Min(values) != slices.Max(values) {
+		return nil
+	}
+	return []string{"each value is the same: the figure may have too few digits to show a spread"}
 }
 
 // agreement judges a claim by what was measured, or returns why it cannot.
@@ -62,6 +95,10 @@ func agreement(p *record.Plan, c *record.Claim, f *stats.Finding) (stats.Agreeme
 		return stats.Undecided, "a processor is emulated", f
 	case c.StandIn != "":
 		return stats.Undecided, "measured with a stand-in: " + c.StandIn, f
+	case f.Failed > 0:
+		return stats.Undecided, fmt.Sprintf("%d of %d measurements failed", f.Failed, f.Of), f
+	case f.Unusable > 0:
+		return stats.Undecided, fmt.Sprintf("%d figures have no ratio", f.Unusable), f
 	case len(f.Withheld) > 0:
 		return stats.Undecided, f.Withheld[0], f
 	case f.Blocks < stats.LeastBlocks(1):

@@ -2,6 +2,8 @@ package evaluate
 
 import (
 	"math"
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/bench/record"
@@ -59,7 +61,70 @@ func TestClaimsOfOtherFigures(t *testing.T) {
 	}
 }
 
-// TestRowsOfOtherHostsAreNotPaired: figures of different hosts are never compared.
+// TestClaimsOfSpread: values within 0.5 % of their mean, and half as far as others.
+func TestClaimsOfSpread(t *testing.T) {
+	p := plan()
+	p.Claims = []record.Claim{
+		{Environment: "box", Against: "native", Metric: "seconds", AgainstMetric: "seconds", Points: []record.PointPair{{}}, Spread: true, Own: true, High: log(0.02)},
+		{Environment: "box", Against: "native", Metric: "seconds", AgainstMetric: "seconds", Points: []record.PointPair{{}}, Spread: true, Own: true, High: log(0.001)},
+		{Environment: "native", Against: "box", Metric: "seconds", AgainstMetric: "seconds", Points: []record.PointPair{{}}, Spread: true, High: log(1)},
+	}
+	all := rows(20, 1, func(r *record.Row) {
+		if r.Environment == "native" { // a spread of its own that is far smaller
+			r.Metrics["seconds"][0].Value = 10 + r.Metrics["seconds"][0].Value/100
+		}
+	})
+	got := Evaluate(&p, all).Claims
+	for i, want := range []stats.Agreement{stats.Agrees, stats.Disagrees, stats.Agrees} {
+		if got[i].Agreement != want || got[i].Spread != p.Claims[i].Own {
+			t.Errorf("%d: %+v, expected %s", i, got[i], want)
+		}
+	}
+	for i, c := range Evaluate(&p, rows(9, 1, nil)).Claims {
+		if c.Agreement != stats.Undecided || c.Reason == "" {
+			t.Errorf("%d, by nine blocks: %+v", i, c)
+		}
+	}
+}
+
+// TestClaimsOfFiguresThatSayNothing: a figure with too few digits, and measurements that
+// failed, agree with no claim.
+func TestClaimsOfFiguresThatSayNothing(t *testing.T) {
+	for name, change := range map[string]func(*record.Row){
+		"":               nil,
+		"too few digits": func(r *record.Row) { r.Metrics["seconds"][0].Value = 10 },
+		"failed": func(r *record.Row) {
+			if r.Environment == "box" && r.Block == 3 {
+				r.Status, r.Metrics = record.Failed, nil
+			}
+		},
+		"no ratio": func(r *record.Row) {
+			if r.Environment == "box" && r.Block == 3 {
+				r.Metrics["seconds"][0].Value = 0
+			}
+		},
+	} {
+		p := plan()
+		about := record.Claim{Environment: "box", Against: "native", Metric: "seconds", AgainstMetric: "seconds", Points: []record.PointPair{{}}}
+		equal, steady, steadier := about, about, about
+		equal.Low, equal.High = log(0.9), log(1.1)
+		steady.Spread, steady.Own, steady.High = true, true, log(0.5)
+		steadier.Spread, steadier.High = true, log(10)
+		p.Claims = []record.Claim{equal, steady, steadier}
+		got := Evaluate(&p, rows(20, 1, change)).Claims
+		for i := range got {
+			if name == "no ratio" && i > 0 { // of pairs alone
+				continue
+			}
+			if want := map[bool]stats.Agreement{true: stats.Agrees, false: stats.Undecided}[name == ""]; got[i].Agreement != want {
+				t.Errorf("%s: claim %d %s, expected %s: %+v", name, i, got[i].Agreement, want, got[i])
+			}
+		}
+	}
+}
+
+// TestRowsOfOtherHostsAreNotPaired: figures of different hosts of a site are never compared. A
+// site of its own has others.
 func TestRowsOfOtherHostsAreNotPaired(t *testing.T) {
 	p := plan()
 	all := rows(12, 1.1, func(r *record.Row) {
@@ -71,6 +136,16 @@ func TestRowsOfOtherHostsAreNotPaired(t *testing.T) {
 	for _, c := range Evaluate(&p, all).Contrasts {
 		if c.Finding.Blocks != 0 || c.Finding.Verdict == stats.Slower {
 			t.Errorf("%s: %d blocks, %s", c.Metric, c.Finding.Blocks, c.Finding.Verdict)
+		}
+	}
+	for i := range all {
+		if all[i].Environment == "box" {
+			all[i].Site = "cloud"
+		}
+	}
+	for _, c := range Evaluate(&p, all).Contrasts {
+		if c.Metric == "seconds" && c.Finding.Verdict != stats.Slower {
+			t.Errorf("on a site of its own, %s: %d blocks, %s", c.Metric, c.Finding.Blocks, c.Finding.Verdict)
 		}
 	}
 }
@@ -115,6 +190,16 @@ func TestCompare(t *testing.T) {
 	}
 	if c := Compare(here, here); c.Worse() || verdict(c, "box") != stats.Inconclusive {
 		t.Errorf("the same series: %+v", c)
+	}
+	gone := Series{Name: "c", Plan: plan(), Rows: rows(12, 1.1, nil)}
+	gone.Rows = slices.DeleteFunc(gone.Rows, func(r record.Row) bool { return r.Environment == "box" })
+	for i := range gone.Rows { // another speed, so that all that is left is decided
+		for name, f := range gone.Rows[i].Metrics {
+			gone.Rows[i].Metrics[name] = []record.Figure{{Value: 2 * f[0].Value}}
+		}
+	}
+	if c := Compare(here, gone); c.Decided() || len(c.Missing) == 0 || !strings.Contains(strings.Join(c.Sentences(), " "), c.Missing[0]) {
+		t.Errorf("an environment is not measured any more, and the comparison is decided: %+v", c)
 	}
 	other := slower
 	other.Plan.Machine.CPU = "another"
@@ -166,7 +251,7 @@ func TestOtherLibraries(t *testing.T) {
 	if cores["seconds"] != stats.Withheld {
 		t.Errorf("fewer cores: %s", cores["seconds"])
 	}
-	for more, want := range map[int64]stats.Verdict{0: stats.Equivalent, 1 << 30: stats.Withheld} {
+	for more, want := range map[int64]stats.Verdict{0: stats.Equivalent, 8 << 20: stats.Equivalent, 16 << 20: stats.Withheld, 1 << 30: stats.Withheld} {
 		memory := verdicts(rows(12, 1, func(r *record.Row) {
 			limit := int64(1 << 30)
 			if r.Environment == "box" {

@@ -32,6 +32,8 @@ type Comparison struct {
 	// Differences are reasons for which the series may not be comparable.
 	Differences []string `json:"differences,omitempty"`
 	Changes     []Change `json:"changes"`
+	// Missing are primary figures that the first series has and the other has not.
+	Missing []string `json:"missing,omitempty"`
 }
 
 // Change is that of one figure of an environment. Change and the interval are logarithms of
@@ -88,7 +90,30 @@ func Compare(from, to Series) Comparison {
 		}
 	}
 	decide(c.Changes)
+	c.Missing = missing(&from.Plan, a, &c)
 	return c
+}
+
+// missing names the primary figures of a series that no change has.
+func missing(p *record.Plan, x *table, c *Comparison) (names []string) {
+	type figure struct{ point, environment, metric string }
+	changed := map[figure]bool{}
+	for i := range c.Changes {
+		changed[figure{c.Changes[i].Point, c.Changes[i].Environment, c.Changes[i].Metric}] = true
+	}
+	for _, point := range p.Points {
+		for _, e := range p.Environments {
+			if c.Of == ComparesOverheads && e.Name == p.Baseline { // its overhead is none
+				continue
+			}
+			for _, m := range p.Metrics {
+				if m.Primary && !m.Sweep && !changed[figure{point.ID, e.Name, m.Name}] && len(x.figures(point.ID, e.Name, m.Name, "")) > 0 {
+					names = append(names, strings.TrimSuffix(e.Name+": "+m.Name+" at "+point.ID, " at "))
+				}
+			}
+		}
+	}
+	return names
 }
 
 // decide adjusts for the family of primary figures.
@@ -164,6 +189,9 @@ func differences(a, b *record.Plan) []string {
 			all = append(all, fmt.Sprintf("%s has another image: %s and %s", e.Name, e.Image, b.Environments[i].Image))
 		}
 	}
+	if a.Reuse != b.Reuse {
+		all = append(all, "points shared containers and guests in one of the two alone")
+	}
 	if a.Study != b.Study || !known && a.Jobs != b.Jobs {
 		all = append(all, fmt.Sprintf("the studies differ: %s and %s", a.Study, b.Study))
 	}
@@ -193,10 +221,23 @@ func (c *Comparison) Sentences() []string {
 	if unclear > 0 {
 		all = append(all, fmt.Sprintf("%d of %d primary figures show no difference that chance does not explain. That is no proof that they are equal.", unclear, primary(c.Changes)))
 	}
+	if n := len(c.Missing); n > 0 && len(c.Changes) > 0 {
+		all = append(all, fmt.Sprintf("%s has no figure of %s.", c.To, listText(c.Missing)))
+	}
 	if len(c.Changes) == 0 {
 		all = append(all, "They have no figure in common.")
 	}
 	return all
+}
+
+// mostNamed bounds the figures that a sentence names.
+const mostNamed = 10
+
+func listText(names []string) string {
+	if n := len(names) - mostNamed; n > 0 {
+		return fmt.Sprintf("%s, and %d more", strings.Join(names[:mostNamed], ", "), n)
+	}
+	return strings.Join(names, ", ")
 }
 
 func primary(changes []Change) (n int) {
@@ -208,9 +249,10 @@ func primary(changes []Change) (n int) {
 	return n
 }
 
-// Decided reports whether all primary figures are slower or faster, and there is one.
+// Decided reports whether all primary figures are slower or faster, there is one, and none is
+// missing.
 func (c *Comparison) Decided() bool {
-	return primary(c.Changes) > 0 && !slices.ContainsFunc(c.Changes, func(x Change) bool { return x.Verdict == stats.Inconclusive })
+	return primary(c.Changes) > 0 && len(c.Missing) == 0 && !slices.ContainsFunc(c.Changes, func(x Change) bool { return x.Verdict == stats.Inconclusive })
 }
 
 // Worse reports whether a primary figure is slower.

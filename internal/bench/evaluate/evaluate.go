@@ -20,11 +20,17 @@ type Result struct {
 	Claims []Claim `json:"claims,omitempty"`
 	// Failed are environments that have no verdict, with the reason.
 	Failed []Reason `json:"failed,omitempty"`
+	// BaselineFailed of BaselineOf counted measurements of the baseline still failed at their last
+	// try.
+	BaselineFailed int `json:"baseline_failed,omitempty"`
+	BaselineOf     int `json:"baseline_of,omitempty"`
 	// Flags are findings about fairness that stand beside the verdicts, with the number of
 	// measurements that have each.
 	Flags []Flag `json:"flags,omitempty"`
 	// Blocks is the number of counted blocks that are whole.
 	Blocks int `json:"blocks"`
+	// BlockSeconds is the mean time of a counted block; 0: not known.
+	BlockSeconds float64 `json:"block_seconds,omitempty"`
 	// Family is the number of primary contrasts.
 	Family int `json:"family"`
 }
@@ -105,7 +111,7 @@ func Precise(p *record.Plan, rows []record.Row) bool {
 func Evaluate(p *record.Plan, rows []record.Row) Result {
 	x := index(rows)
 	contrasts, about := contrastsOf(p, x)
-	r := Result{Contrasts: about, Blocks: x.blocks(p), Family: Family(p)}
+	r := Result{Contrasts: about, Blocks: x.blocks(p), Family: Family(p), BlockSeconds: blockSeconds(rows)}
 	for i, f := range stats.Judge(contrasts, p.Margin) {
 		c := &r.Contrasts[i]
 		c.Finding = f
@@ -117,7 +123,7 @@ func Evaluate(p *record.Plan, rows []record.Row) Result {
 		own, base := x.figures(c.Point, c.Environment, c.Metric, c.Key), x.figures(c.Point, p.Baseline, c.Metric, c.Key)
 		switch p.Method {
 		case "beserra2016":
-			if b := stats.Beserra(own, base); finite(b.Change) && finite(b.Env.CV) {
+			if b := stats.Beserra(own, base); finite(b.Change) && finite(b.Env.CV) && x.together(c.Point, c.Environment, p.Baseline) {
 				c.Beserra = &b
 			}
 		case "published":
@@ -130,8 +136,24 @@ func Evaluate(p *record.Plan, rows []record.Row) Result {
 			r.Failed = append(r.Failed, Reason{e.Name, e.Dropped, e.Remedy})
 		}
 	}
-	r.Flags = flags(rows)
+	for _, point := range p.Points {
+		failed, of := x.failures(point.ID, p.Baseline)
+		r.BaselineFailed, r.BaselineOf = r.BaselineFailed+failed, r.BaselineOf+of
+	}
+	r.Flags = append(flags(rows), x.binaryFlags(p)...)
 	return r
+}
+
+// blockSeconds is the mean time of a counted block.
+func blockSeconds(rows []record.Row) (seconds float64) {
+	blocks := map[int]bool{}
+	for i := range rows {
+		if rows[i].Block > 0 && rows[i].Status != record.GivenUp {
+			blocks[rows[i].Block] = true
+			seconds += rows[i].Seconds
+		}
+	}
+	return seconds / max(1, float64(len(blocks)))
 }
 
 // contrastsOf returns the contrasts of all environments with the baseline, and what each
@@ -144,13 +166,15 @@ func contrastsOf(p *record.Plan, x *table) (contrasts []stats.Contrast, about []
 			}
 			failed, of := x.failures(point.ID, e.Name)
 			baseFailed, baseOf := x.failures(point.ID, p.Baseline)
+			withheld := x.unfair(p, point.ID, e.Name, p.Baseline)
 			for _, m := range p.Metrics {
 				for _, k := range x.keys(point.ID, m) {
+					pairs := x.pairs(point.ID, e.Name, p.Baseline, m.Name, k)
 					contrasts = append(contrasts, stats.Contrast{
 						Better: stats.Direction(m.Better), Primary: m.Primary && !m.Sweep,
-						Pairs:  x.pairs(point.ID, e.Name, p.Baseline, m.Name, k),
+						Pairs:  pairs,
 						Again:  x.again(point.ID, p.Baseline, m.Name, k),
-						Failed: failed + baseFailed, Of: of + baseOf, Withheld: x.unfair(point.ID, e.Name, p.Baseline),
+						Failed: failed + baseFailed, Of: of + baseOf, Withheld: slices.Concat(withheld, coarse(pairs)),
 					})
 					about = append(about, Contrast{Point: point.ID, Environment: e.Name, Metric: m.Name, Unit: m.Unit, Better: m.Better, Key: k, Primary: m.Primary && !m.Sweep})
 				}
@@ -158,6 +182,23 @@ func contrastsOf(p *record.Plan, x *table) (contrasts []stats.Contrast, about []
 		}
 	}
 	return contrasts, about
+}
+
+// mostSame is the number of blocks that may have the same values by chance.
+const mostSame = 4
+
+// coarse returns why a figure has no verdict that was the same in every block. What is measured
+// varies, unless the figure has too few digits to show a difference.
+func coarse(pairs []stats.Pair) []string {
+	for _, p := range pairs {
+		if p.Env != p.Base {
+			return nil
+		}
+	}
+	if len(pairs) <= mostSame {
+		return nil
+	}
+	return []string{"each value is the same: the figure may have too few digits to show a difference"}
 }
 
 func flags(rows []record.Row) []Flag {

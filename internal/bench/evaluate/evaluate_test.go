@@ -109,6 +109,52 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// TestOtherBinaries withholds the verdict on programs of the host, whatever is seen of them,
+// and on others that differ, unless the study wants to compare them. Cores have to be equal still.
+func TestOtherBinaries(t *testing.T) {
+	sums := func(r *record.Row) {
+		r.Programs = map[string]string{"/usr/lib/libblas.so.3": r.Environment}
+	}
+	cores := func(r *record.Row) { r.Cores = len(r.Environment) }
+	for name, tc := range map[string]struct {
+		change         func(*record.Row)
+		host, base     bool // which of the two runs programs of the host
+		wanted, ofBase bool
+		want           stats.Verdict
+		flags          int
+	}{
+		"of the host, unseen":          {nil, true, false, false, false, stats.Withheld, 0},
+		"of the host, in the baseline": {nil, false, true, false, false, stats.Withheld, 0},
+		"of the host, in both":         {nil, true, true, false, false, stats.Equivalent, 0},
+		"of the host, wanted":          {nil, true, false, true, false, stats.Equivalent, 1},
+		"of the host, wanted by base":  {nil, false, true, false, true, stats.Equivalent, 1},
+		"another file":                 {sums, false, false, false, false, stats.Withheld, 0},
+		"another file, wanted":         {sums, true, false, true, false, stats.Equivalent, 2},
+		"other cores, too":             {cores, true, false, true, false, stats.Withheld, 1},
+		"the same, though others may":  {nil, false, false, true, false, stats.Equivalent, 0},
+	} {
+		p, all := plan(), rows(12, 1, tc.change)
+		p.Environments[0].HostPrograms, p.Environments[1].HostPrograms = tc.base, tc.host
+		p.Environments[0].OtherBinaries, p.Environments[1].OtherBinaries = tc.ofBase, tc.wanted
+		for metric, v := range verdicts(all, p) {
+			if v != tc.want {
+				t.Errorf("%s: %s is %s, expected %s", name, metric, v, tc.want)
+			}
+		}
+		r := Evaluate(&p, all)
+		if len(r.Flags) != tc.flags || tc.flags > 0 && (r.Flags[0].Environment != "box" || r.Flags[0].Rows != 12) {
+			t.Errorf("%s: flags %+v, expected %d", name, r.Flags, tc.flags)
+		}
+	}
+	p := plan()
+	p.Environments[1].HostPrograms = true
+	r := Evaluate(&p, rows(12, 1, sums))
+	said := Sentences(&p, &r)
+	p.Environments[1].OtherBinaries = true
+	r = Evaluate(&p, rows(12, 1, sums))
+	testkit.Golden(t, "other_binaries", strings.Join(append(said, Sentences(&p, &r)...), "\n")+"\n")
+}
+
 func TestWhatWarmsUpDoesNotCount(t *testing.T) {
 	got := verdicts(rows(12, 1, func(r *record.Row) {
 		if r.Block == 0 && r.Environment == "box" {
@@ -167,6 +213,25 @@ func TestSentencesNameFlags(t *testing.T) {
 		}
 	}))
 	testkit.Golden(t, "flags", strings.Join(Sentences(&p, &r), "\n")+"\n")
+}
+
+// TestSentencesNameACoarseFigure, whose equality shows nothing.
+func TestSentencesNameACoarseFigure(t *testing.T) {
+	p := plan()
+	all := rows(12, 1, func(r *record.Row) { r.Metrics["speed"] = []record.Figure{{Value: 5}} })
+	r := Evaluate(&p, all)
+	testkit.Golden(t, "coarse", strings.Join(Sentences(&p, &r), "\n")+"\n")
+}
+
+// TestSentencesNameABaselineThatFails, as it leaves nothing to compare with.
+func TestSentencesNameABaselineThatFails(t *testing.T) {
+	p := plan()
+	r := Evaluate(&p, rows(12, 1, func(r *record.Row) {
+		if r.Environment == "native" && r.Block == 5 {
+			r.Status = record.Failed
+		}
+	}))
+	testkit.Golden(t, "baseline", strings.Join(Sentences(&p, &r), "\n")+"\n")
 }
 
 // TestBlocksAreWhole: a block that was interrupted is not counted as one.

@@ -24,6 +24,9 @@ func Sentences(p *record.Plan, r *Result) []string {
 			all = append(all, sentence(p, r, e))
 		}
 	}
+	if r.BaselineFailed > 0 {
+		all = append(all, fmt.Sprintf("%s, the baseline, failed in %d of %d measurements: nothing can be compared with those.", p.Baseline, r.BaselineFailed, r.BaselineOf))
+	}
 	for _, f := range r.Failed {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s: not measured: %s. %s", f.Environment, strings.TrimSuffix(f.Reason, "."), f.Remedy)))
 	}
@@ -76,6 +79,10 @@ func sentence(p *record.Plan, r *Result, e record.Environment) string {
 	if e.Emulated {
 		name += " (emulated)"
 	}
+	others := otherBinaries(p, e.Name, p.Baseline)
+	if others {
+		name += " (other binaries)"
+	}
 	if total == 0 {
 		return name + ": no primary figure was measured."
 	}
@@ -92,7 +99,7 @@ func sentence(p *record.Plan, r *Result, e record.Environment) string {
 			parts = append(parts, fmt.Sprintf("%s %s", c.name(p), changeText(c.Finding)))
 		}
 	}
-	parts = append(parts, undecided(p, slices.Concat(by[stats.Inconclusive], by[stats.TooFew]))...)
+	parts = append(parts, undecided(p, r, slices.Concat(by[stats.Inconclusive], by[stats.TooFew]))...)
 	for _, c := range by[stats.Withheld] {
 		parts = append(parts, fmt.Sprintf("%s has no verdict, as the comparison is not fair: %s", c.name(p), strings.Join(c.Finding.Withheld, "; ")))
 	}
@@ -103,7 +110,7 @@ func sentence(p *record.Plan, r *Result, e record.Environment) string {
 		}
 		parts = append(parts, fmt.Sprintf("no verdict on %s, as %d of %d measurements failed", c.name(p), c.Finding.Failed+c.Finding.Unusable, max(c.Finding.Of, c.Finding.Blocks)))
 	}
-	return name + ": " + strings.Join(parts, "; ") + "." + start(p, r, e.Name) + advice(p, by, total, e.Emulated)
+	return name + ": " + strings.Join(parts, "; ") + "." + start(p, r, e.Name) + advice(p, by, total, e.Emulated, others)
 }
 
 // byMargin separates what is equivalent within the margin that was asked for from what is
@@ -120,14 +127,14 @@ func byMargin(equivalent []*Contrast) (within, wider []*Contrast) {
 }
 
 // undecided names figures without a verdict, those of one reason together.
-func undecided(p *record.Plan, contrasts []*Contrast) (parts []string) {
+func undecided(p *record.Plan, r *Result, contrasts []*Contrast) (parts []string) {
 	names := map[string][]string{}
 	var reasons []string
 	for _, c := range contrasts {
 		reason := ""
 		switch f := c.Finding; {
 		case f.Likely > 0:
-			reason = fmt.Sprintf(" (%d blocks likely would)", f.Likely)
+			reason = fmt.Sprintf(" (%d blocks likely would%s)", f.Likely, inTime(r, f.Likely))
 		case f.Blocks < f.Least:
 			reason = fmt.Sprintf(" by %s (a verdict takes at least %d)", blocksText(f.Blocks), f.Least)
 		}
@@ -142,6 +149,20 @@ func undecided(p *record.Plan, contrasts []*Contrast) (parts []string) {
 	return parts
 }
 
+// inTime is how long so many blocks take.
+func inTime(r *Result, blocks int) string {
+	took := time.Duration(float64(blocks) * r.BlockSeconds * float64(time.Second))
+	switch {
+	case took < time.Second:
+		return ""
+	case took < 2*time.Minute:
+		return fmt.Sprintf(", in %s", short(took))
+	case took < 2*time.Hour:
+		return fmt.Sprintf(", in %.0f minutes", took.Minutes())
+	}
+	return fmt.Sprintf(", in %.1f hours", took.Hours())
+}
+
 func blocksText(n int) string {
 	if n == 1 {
 		return "1 block"
@@ -150,12 +171,14 @@ func blocksText(n int) string {
 }
 
 // advice goes never beyond the verdicts.
-func advice(p *record.Plan, by map[stats.Verdict][]*Contrast, total int, emulated bool) string {
+func advice(p *record.Plan, by map[stats.Verdict][]*Contrast, total int, emulated, others bool) string {
 	within, _ := byMargin(by[stats.Equivalent])
 	good := len(within) + len(by[stats.Faster])
 	switch {
 	case emulated:
 		return " Its processor is emulated: this says nothing of a machine with KVM."
+	case others:
+		return " Its programs may be others: this says nothing of the environment alone."
 	case good == total:
 		return " Use it."
 	case good+len(by[stats.Slower]) == total:

@@ -80,7 +80,7 @@ func (x *table) between(one, other side) []stats.Pair {
 			continue
 		}
 		base := x.cells[cell{other.point, other.environment, false, c.block, c.epoch}]
-		if base == nil || !slices.Equal(base.Hosts, x.cells[c].Hosts) {
+		if base == nil || !pairable(base, x.cells[c]) {
 			continue
 		}
 		a, ok := figure(x.cells[c], one.metric, one.key)
@@ -92,6 +92,12 @@ func (x *table) between(one, other side) []stats.Pair {
 	return pairs
 }
 
+// pairable reports whether figures of one block may be paired: those of one site have to be
+// of the same hosts. Other sites have others, as the study wants it.
+func pairable(one, other *record.Row) bool {
+	return one.Site != other.Site || slices.Equal(one.Hosts, other.Hosts)
+}
+
 func (x *table) paired(point, metric, key string, one, other cell) []stats.Pair {
 	var pairs []stats.Pair
 	for _, c := range x.order[series{point, one.environment}] {
@@ -99,7 +105,7 @@ func (x *table) paired(point, metric, key string, one, other cell) []stats.Pair 
 			continue
 		}
 		base := x.cells[cell{point, other.environment, other.again, c.block, c.epoch}]
-		if base == nil || !slices.Equal(base.Hosts, x.cells[c].Hosts) {
+		if base == nil || !pairable(base, x.cells[c]) {
 			continue
 		}
 		a, ok := figure(x.cells[c], metric, key)
@@ -165,6 +171,20 @@ func (x *table) figures(point, environment, metric, key string) []float64 {
 		}
 	}
 	return all
+}
+
+// together reports whether two environments were measured in the same epochs: on the same hosts.
+func (x *table) together(point, a, b string) bool {
+	epochs := func(environment string) map[int]bool {
+		all := map[int]bool{}
+		for _, c := range x.order[series{point, environment}] {
+			if !c.again {
+				all[c.epoch] = true
+			}
+		}
+		return all
+	}
+	return maps.Equal(epochs(a), epochs(b))
 }
 
 func (x *table) values(p *record.Plan) []Values {

@@ -1,7 +1,7 @@
 // Package fair finds out what computed in a run on this host: which files its processes
-// had mapped as programs, and on how many cores they could be. It reads /proc (proc(5)),
-// asks nobody, and changes nothing. Processes in guests, on other hosts and of another user
-// are not seen.
+// had mapped as programs, and on how many cores they could be. It only reads /proc (proc(5)),
+// and changes nothing. Processes on other hosts and of another user are not seen. In a guest,
+// the package runs there.
 package fair
 
 import (
@@ -10,6 +10,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"io"
 	"maps"
 	"math/bits"
@@ -27,20 +28,23 @@ import (
 type Found struct {
 	// Programs are the SHA-256 digests, in hex, of what was mapped to be executed, by path in
 	// the container.
-	Programs map[string]string
+	Programs map[string]string `json:"programs,omitempty"`
+	// Files are the identities of the same files, by path: files of one image and identity have
+	// the same contents.
+	Files map[string]string `json:"files,omitempty"`
 	// Cores is the number of those that some process could use; 0: none was seen.
-	Cores int
+	Cores int `json:"cores,omitempty"`
 	// Memory is the most, in bytes, that the control groups of a process let it use; 0: a
 	// process has no limit, or none was seen.
-	Memory int64
+	Memory int64 `json:"memory,omitempty"`
 	// Busiest is the greatest number of processes of one program at once.
-	Busiest int
+	Busiest int `json:"busiest,omitempty"`
 	// Foreign are files of the host that a process had mapped to be executed although its
 	// programs are an image's, sorted.
-	Foreign []string
+	Foreign []string `json:"-"`
 	// Misled are programs that behave differently where the image's loader has started them:
 	// those that look at their own executable, and those that run as another user. Sorted.
-	Misled []string
+	Misled []string `json:"-"`
 }
 
 // Bounds of what a run can make this process keep.
@@ -56,6 +60,7 @@ type Watch struct {
 	prefix  []byte // the beginning of the variable that a prefix's processes have
 	tools   string // the directory in containers whose files belong to bee
 	own     string // the part of the path of processes' information: /proc
+	here    bool   // Sought.Here
 	foreign map[string]bool
 	loaded  map[string]bool // the programs that a loader has started
 	strange map[string]uint64
@@ -77,13 +82,16 @@ type Sought struct {
 	// Prefix is a variable of processes that run without a container. Its value says, as
 	// JSON, where their files belong (origin).
 	Prefix string
+	// Here: the processes have the root directory of this one, such as in one container with it.
+	// Else these belong to the runtime.
+	Here bool
 }
 
 // Start looks at the processes that are sought.
 func Start(ctx context.Context, s Sought) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{
-		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", foreign: map[string]bool{}, loaded: map[string]bool{},
+		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", here: s.Here, foreign: map[string]bool{}, loaded: map[string]bool{},
 		strange: map[string]uint64{}, files: map[string]*os.File{}, limits: map[string]int64{}, ended: make(chan struct{}), cancel: cancel,
 	}
 	go w.look(ctx)
@@ -104,13 +112,33 @@ func (w *Watch) look(ctx context.Context) {
 	}
 }
 
-// Stop ends the watch, and returns what was seen. Files are read only now, so that reading
-// them disturbed nothing.
-func (w *Watch) Stop() Found {
+// Names ends the watch, and returns what was seen without the digests of programs.
+func (w *Watch) Names() Found {
+	w.end()
+	for _, f := range w.files {
+		f.Close()
+	}
+	return w.found
+}
+
+// end ends the watch, and notes all but what files contain.
+func (w *Watch) end() {
 	w.cancel()
 	<-w.ended
 	w.found.Cores, w.found.Memory = count(w.cores), loosest(w.limits)
-	w.found.Programs, w.found.Foreign = map[string]string{}, slices.Sorted(maps.Keys(w.foreign))
+	w.found.Files, w.found.Foreign = map[string]string{}, slices.Sorted(maps.Keys(w.foreign))
+	for path, f := range w.files {
+		if info, err := f.Stat(); err == nil { // else: not known
+			w.found.Files[path] = fmt.Sprintf("%d %d", info.Size(), info.ModTime().UnixNano())
+		}
+	}
+}
+
+// Stop ends the watch, and returns what was seen. Files are read only now, so that reading
+// them disturbed nothing.
+func (w *Watch) Stop() Found {
+	w.end()
+	w.found.Programs = map[string]string{}
 	for path, f := range w.files {
 		h, own := sha256.New(), finder{text: []byte(ownExecutable)}
 		if _, err := io.Copy(io.MultiWriter(h, &own), f); err == nil { // else: not known
@@ -189,7 +217,7 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 	if from != nil {
 		return w.noteHost(pid, from)
 	}
-	if w.onHost(pid) { // a program of the runtime, before it enters the container
+	if !w.here && w.onHost(pid) { // a program of the runtime, before it enters the container
 		return ""
 	}
 	root, err := fsutil.OpenRoot(w.own + "/" + pid + "/root")

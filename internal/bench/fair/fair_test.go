@@ -70,6 +70,35 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// TestWatchHere looks from within at a process that has the root directory of the watch, and
+// reads no file of it.
+func TestWatchHere(t *testing.T) {
+	sleep, err := exec.LookPath("sleep")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := exec.Command(sleep, "60")
+	c.Env = []string{"BEE_RUN_ID=8"}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is killed
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", c.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "8", Tools: "/.bee", Here: true})
+	lookTwice(t, w)
+	if found := w.Names(); found.Files[program] == "" || len(found.Programs) != 0 || found.Busiest != 1 {
+		t.Errorf("from within: %+v, expected the identity of %s and no digest", found, program)
+	}
+	w = Start(t.Context(), Sought{Variable: "BEE_RUN_ID", Value: "8", Tools: "/.bee", Here: true})
+	lookTwice(t, w)
+	if found := w.Stop(); found.Files[program] == "" || len(found.Programs[program]) != 64 {
+		t.Errorf("from within: %+v, expected the digest of %s", found, program)
+	}
+}
+
 func TestInside(t *testing.T) {
 	for _, c := range [][3]string{
 		{"/", "/usr/bin/x", "/usr/bin/x"},

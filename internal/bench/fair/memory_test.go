@@ -14,6 +14,7 @@ func TestMemoryLimit(t *testing.T) {
 		"memory/memory.limit_in_bytes":              "9223372036854771712",
 		"memory/docker/memory.limit_in_bytes":       "9223372036854771712",
 		"memory/docker/abc/memory.limit_in_bytes":   "67108864",
+		"cgroup.controllers":                        "memory",
 		"batch.slice/memory.max":                    "1073741824",
 		"batch.slice/job.scope/memory.max":          "max",
 		"user.slice/memory.max":                     "max",
@@ -40,8 +41,13 @@ func TestMemoryLimit(t *testing.T) {
 		"none":                   {"4:memory:/docker/other\n", 0},
 		"another namespace":      {"4:memory:/../elsewhere\n", 0},
 	} {
-		if got := memoryLimit(c.groups, dir); got != c.want {
-			t.Errorf("%s: %d bytes, expected %d", name, got, c.want)
+		if got, known := memoryLimit(c.groups, dir); got != c.want || !known {
+			t.Errorf("%s: %d bytes, %v, expected %d", name, got, known, c.want)
+		}
+	}
+	for _, gone := range []string{"", "4:memory:/docker/removed\n", "4:memory:/docker/abc (deleted)\n", "0::/batch.slice/removed\n"} {
+		if got, known := memoryLimit(gone, dir); known {
+			t.Errorf("groups that are gone (%q) have a limit of %d", gone, got)
 		}
 	}
 	if got := loosest(map[string]int64{"a": 5, "b": 7}); got != 7 {

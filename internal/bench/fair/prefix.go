@@ -12,7 +12,7 @@ import (
 
 // An origin says where the files of a process without a container belong.
 type origin struct {
-	// Tree is that of the image, and Binary the program that starts the others.
+	// Tree is that of the image, or / for programs of the host; and Binary the program that starts the others.
 	Tree   string `json:"tree"`
 	Binary string `json:"binary"`
 	// Places are directories of the host by their paths in a container.
@@ -21,13 +21,13 @@ type origin struct {
 
 // inside is the path that a file has in a container; foreign: it is the host's own.
 func (o *origin) inside(path string) (in string, foreign bool) {
-	if rest, is := strings.CutPrefix(path, o.Tree+"/"); is {
-		return "/" + rest, false
-	}
 	for in, host := range o.Places {
 		if rest, is := strings.CutPrefix(path, host+"/"); is {
 			return strings.TrimSuffix(in, "/") + "/" + rest, false
 		}
+	}
+	if rest, is := strings.CutPrefix(path, strings.TrimSuffix(o.Tree, "/")+"/"); is {
+		return "/" + rest, false
 	}
 	return "", true
 }
@@ -36,10 +36,10 @@ func (o *origin) inside(path string) (in string, foreign bool) {
 const mostForeign = 64
 
 // noteHost is note for a process that runs an image's program on the bare host. The host's
-// shell is skipped: it is what starts each of them, and computes nothing.
+// shell is skipped unless all programs are the host's: it is what starts each of them, and computes nothing.
 func (w *Watch) noteHost(pid string, from *origin) (program string) {
 	exe, err := os.Readlink(w.own + "/" + pid + "/exe")
-	if err != nil || strings.TrimSuffix(exe, " (deleted)") == from.Binary || exe == hostShell() {
+	if err != nil || strings.TrimSuffix(exe, " (deleted)") == from.Binary || exe == hostShell() && from.Tree != "/" {
 		return ""
 	}
 	root, err := fsutil.OpenRoot(w.own + "/" + pid + "/root")

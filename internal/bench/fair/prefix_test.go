@@ -16,6 +16,16 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
+// TestProgramsOfTheHost have their own paths, but those of the job's places.
+func TestProgramsOfTheHost(t *testing.T) {
+	o := origin{Tree: "/", Binary: "/bee", Places: map[string]string{"/work": "/run/volume"}}
+	for path, want := range map[string]string{"/usr/bin/hpcc": "/usr/bin/hpcc", "/run/volume/solver": "/work/solver"} {
+		if got, foreign := o.inside(path); got != want || foreign {
+			t.Errorf("%s is %s, foreign: %v; expected %s", path, got, foreign, want)
+		}
+	}
+}
+
 // TestOrigin: files of a process without a container are known by their paths in one.
 func TestOrigin(t *testing.T) {
 	o := origin{Tree: "/cache/tree", Binary: "/bee", Places: map[string]string{"/work": "/scratch/volume"}}

@@ -16,7 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// Files of a copy, in its directory.
+// Files of a copy, or of a point that shares a container, in its directory.
 const (
 	copyOutput = "copy.out"   // what it printed
 	copyTimes  = "copy.times" // its begin and end in seconds since the boot, and its code
@@ -33,14 +33,6 @@ func copyDir(i int) string { return "copy-" + strconv.Itoa(i) }
 func copies(job *spec.Job, n int, dir string) error {
 	if job.Run == nil {
 		return errors.New("copies need a `run` command")
-	}
-	command := job.Run.Shell
-	if command == "" {
-		words := make([]string, len(job.Run.Argv))
-		for i, w := range job.Run.Argv {
-			words[i] = shell.Quote(w)
-		}
-		command = strings.Join(words, " ")
 	}
 	var outputs []spec.Output
 	for i := range n {
@@ -62,7 +54,7 @@ func copies(job *spec.Job, n int, dir string) error {
 		}
 	}
 	job.Outputs = outputs
-	text := copiesScript(command, n)
+	text := copiesScript(commandText(job.Run), n)
 	job.Run = &spec.Command{Shell: text, Argv: []string{"/bin/sh", "-c", text}}
 	env := map[string]string{"BEE_AGENT": "/.bee/rsh"}
 	for k, v := range job.Env {
@@ -70,6 +62,18 @@ func copies(job *spec.Job, n int, dir string) error {
 	}
 	job.Env = env
 	return nil
+}
+
+// commandText is a command as a shell reads it.
+func commandText(c *spec.Command) string {
+	if c.Shell != "" {
+		return c.Shell
+	}
+	words := make([]string, len(c.Argv))
+	for i, w := range c.Argv {
+		words[i] = shell.Quote(w)
+	}
+	return strings.Join(words, " ")
 }
 
 // inWorkdir is an output relative to the working directory.
@@ -154,7 +158,7 @@ func (t *Taker) readCopies(ctx context.Context, row *record.Row, o Outcome, n in
 		output, err := readOutput(dir, copyOutput)
 		if err == nil {
 			var w window
-			w, err = readWindow(dir)
+			w, _, err = readWindow(dir)
 			windows = append(windows, w)
 		}
 		var one record.Row
@@ -215,18 +219,19 @@ func joined(figures []record.Figure, sum bool) []record.Figure {
 
 type window struct{ begin, end float64 }
 
-func readWindow(dir string) (window, error) {
+// readWindow reads when a command ran, and its code.
+func readWindow(dir string) (w window, code string, err error) {
 	text, err := readOutput(dir, copyTimes)
 	if err != nil {
-		return window{}, err
+		return window{}, "", err
 	}
 	fields := strings.Fields(string(text))
 	if len(fields) != 3 {
-		return window{}, fmt.Errorf("%s has %d fields, expected 3", copyTimes, len(fields))
+		return window{}, "", fmt.Errorf("%s has %d fields, expected 3", copyTimes, len(fields))
 	}
 	begin, err := strconv.ParseFloat(fields[0], 64)
 	end, err2 := strconv.ParseFloat(fields[1], 64)
-	return window{begin, end}, errors.Join(err, err2)
+	return window{begin, end}, fields[2], errors.Join(err, err2)
 }
 
 // overlap is the time in which all ran, as a share of that of the longest.

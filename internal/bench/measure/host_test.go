@@ -20,7 +20,10 @@ func TestHostOf(t *testing.T) {
 		"sys/devices/system/cpu/vulnerabilities/meltdown":      "Mitigation: PTI\n",
 		"sys/devices/system/node/online":                       "0-1\n",
 		"sys/kernel/mm/transparent_hugepage/enabled":           "always [madvise] never\n",
-		"proc/cpuinfo":                   "processor : 0\nmicrocode\t: 0x2b\n",
+		"proc/cpuinfo":                   "processor : 0\nmicrocode\t: 0x2b\ncpu MHz\t\t: 2000.5\n\nprocessor : 1\ncpu MHz\t\t: 3000.5\n",
+		"proc/loadavg":                   "2.00 1.00 0.50 7/123 4567\n",
+		"proc/meminfo":                   "MemTotal:  100 kB\nCached:  12 kB\nSwapCached: 7 kB\n",
+		"proc/pressure/cpu":              "some avg10=12.50 avg60=1.00 avg300=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=0\n",
 		"proc/sys/kernel/random/boot_id": "b00t\n",
 	} {
 		path := filepath.Join(dir, file)
@@ -34,6 +37,21 @@ func TestHostOf(t *testing.T) {
 	h := hostOf(record.Machine{Host: "h"}, filepath.Join(dir, "sys"), filepath.Join(dir, "proc"))
 	if len(h.Governors) != 1 || h.Turbo != "on" || h.SMT != "on" || h.NUMA != "0-1" || h.HugePages != "madvise" || h.Microcode != "0x2b" || h.Boot != "b00t" || h.Mitigations["meltdown"] == "" {
 		t.Errorf("got %+v", h)
+	}
+	if waits, cached, mhz := conditions(filepath.Join(dir, "proc")); waits != 0.125 || cached != 12<<10 || mhz != 2500.5 {
+		t.Errorf("pressure %v, page cache %v, %v MHz", waits, cached, mhz)
+	}
+	if n := runnable(filepath.Join(dir, "proc")); n != 7 {
+		t.Errorf("%v processes run, expected 7", n)
+	}
+	if flags := disturbances(&record.Row{Load: 100}); len(flags) > 0 {
+		t.Errorf("the load of the measurement before is flagged: %q", flags)
+	}
+	if flags := disturbances(&record.Row{Others: 1000}); len(flags) != 1 {
+		t.Errorf("other processes are flagged as %q", flags)
+	}
+	if waits, cached, mhz := conditions(dir); waits != 0 || cached != 0 || mhz != 0 {
+		t.Errorf("nothing is known, and got %v, %v, %v", waits, cached, mhz)
 	}
 	if hints := strings.Join(Hints(h), "; "); !strings.Contains(hints, "powersave") || !strings.Contains(hints, "turbo") {
 		t.Errorf("hints: %s", hints)

@@ -15,8 +15,12 @@ import (
 )
 
 // yardstick is the time of a fixed piece of arithmetic and memory accesses: about 50 ms.
-// Its drift shows whether the machine itself changes.
-func yardstick() time.Duration {
+// Its drift shows whether the machine itself changes. Others is the mean number of other
+// processes that ran, or waited for a processor, meanwhile: the load would count those of the
+// measurement before.
+func yardstick() (took time.Duration, others float64) {
+	stop, mean := make(chan struct{}), make(chan float64)
+	go func() { mean <- running(stop) }()
 	begin := time.Now()
 	x, sum := 1.0, uint64(0)
 	for i := range 4_000_000 {
@@ -31,7 +35,39 @@ func yardstick() time.Duration {
 	}
 	runtime.KeepAlive(x)
 	runtime.KeepAlive(sum)
-	return time.Since(begin)
+	took = time.Since(begin)
+	close(stop)
+	return took, <-mean
+}
+
+// sampleEvery is the pause between two looks at the processes that run.
+const sampleEvery = 5 * time.Millisecond
+
+// running is the mean number of processes that run until stop is closed, without the two of
+// this one: that which computes, and that which looks.
+func running(stop <-chan struct{}) float64 {
+	tick := time.NewTicker(sampleEvery)
+	defer tick.Stop()
+	sum, n := 0.0, 0.0
+	for {
+		select {
+		case <-stop:
+			return sum / max(1, n)
+		case <-tick.C:
+			sum, n = sum+max(0, runnable("/proc")-2), n+1
+		}
+	}
+}
+
+// runnable is the number of processes that run or could run now (proc_loadavg(5)).
+func runnable(proc string) float64 {
+	fields := strings.Fields(word(proc + "/loadavg"))
+	if len(fields) < 4 {
+		return 0
+	}
+	now, _, _ := strings.Cut(fields[3], "/")
+	v, _ := strconv.ParseFloat(now, 64)
+	return v
 }
 
 // load is the load average of the last minute; 0 where it cannot be read.
@@ -73,8 +109,8 @@ func stolen(before, after processorTime) float64 {
 const (
 	muchSteal = 0.02
 	muchLoad  = 0.5 // for each core, before the measurement begins
-	// muchPressure is a percentage of time.
-	muchPressure = 5
+	// muchPressure is a share of time.
+	muchPressure = 0.05
 )
 
 // Quiet reports whether other processes leave the processors of this machine alone: by the
@@ -84,10 +120,37 @@ func Quiet() bool {
 	if err != nil {
 		return load() <= muchLoad*float64(runtime.NumCPU())
 	}
-	_, rest, _ := strings.Cut(string(text), "some avg10=")
-	word, _, _ := strings.Cut(rest, " ")
-	share, err := strconv.ParseFloat(word, 64)
-	return err != nil || share < muchPressure
+	return pressure(string(text)) < muchPressure
+}
+
+// pressure is the share of the last ten seconds in which some process waited; 0: not known.
+func pressure(text string) float64 {
+	_, rest, _ := strings.Cut(text, "some avg10=")
+	first, _, _ := strings.Cut(rest, " ")
+	percent, _ := strconv.ParseFloat(first, 64)
+	return percent / 100
+}
+
+// conditions are the pressure on processors, the page cache in bytes and the mean frequency of
+// the processors in MHz, by the kernel's files below proc. 0: not known.
+func conditions(proc string) (waits float64, cached int64, mhz float64) {
+	waits = pressure(word(proc + "/pressure/cpu"))
+	for line := range strings.Lines(word(proc + "/meminfo")) {
+		if rest, is := strings.CutPrefix(line, "Cached:"); is {
+			kib, _ := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+			cached = kib << 10
+		}
+	}
+	n := 0.0
+	for line := range strings.Lines(word(proc + "/cpuinfo")) {
+		if name, value, _ := strings.Cut(line, ":"); strings.TrimSpace(name) == "cpu MHz" {
+			if v, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+				n++
+				mhz += (v - mhz) / n
+			}
+		}
+	}
+	return waits, cached, mhz
 }
 
 func disturbances(r *record.Row) []string {
@@ -95,7 +158,7 @@ func disturbances(r *record.Row) []string {
 	if r.Steal > muchSteal {
 		flags = append(flags, "a hypervisor withheld processor time")
 	}
-	if r.Load > muchLoad*float64(runtime.NumCPU()) {
+	if r.Others > muchLoad*float64(runtime.NumCPU()) {
 		flags = append(flags, "other processes were busy before the measurement began")
 	}
 	return flags

@@ -7,9 +7,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -24,6 +26,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/klauspost/compress/zstd"
 )
@@ -53,9 +56,16 @@ type Outcome struct {
 	Processor time.Duration
 	MaxRSS    int64
 	Cost      float64
-	// Energy of all processors of this host in joules during the measurement. 0: not known.
-	Energy float64
-	// Found is what computed, where it ran on this host.
+	// Energy of the processors of all hosts, in joules, while the containers were there; 0: not
+	// known, for the reasons in NoEnergy.
+	Energy   float64
+	NoEnergy []string
+	// Guest and Host are the times of the command by the clock of a guest and by that of its host.
+	// 0: not known.
+	Guest, Host time.Duration
+	// VMCommand is the command line of QEMU for the guest of node 0, or empty.
+	VMCommand string
+	// Found is what computed, where it ran on this host, or in the first guest.
 	Found fair.Found
 }
 
@@ -72,10 +82,17 @@ type Taker struct {
 	Launcher Launcher
 	// Site is the site of environments that name none; empty: the user's first.
 	Site string
+	// First, if set, returns the name of the user's first site for a job; empty: not known.
+	First func(*spec.Job) string
+	// Programs, if set, returns names that a command looks up in its PATH.
+	Programs func(argv []string) []string
 	// Cache is the size of the last-level cache in bytes, and Cores the number of cores of
 	// this machine; 0: not known.
 	Cache int64
 	Cores int
+
+	contents contents          // of guests
+	shown    map[measured]bool // those of which a row has the command line of QEMU
 }
 
 // Job is the job of an environment at a point, with its outputs in dir.
@@ -87,6 +104,12 @@ func (t *Taker) Job(p record.Point, environment, dir string) (*spec.Job, error) 
 	e := t.Study.Environments[environment]
 	if e.Runtime != "" {
 		job.Runtime = e.Runtime
+	}
+	if e.Native == study.NativeHost {
+		job.Runtime = spec.HostRuntime
+		if job.Run != nil { // the image's entrypoint is not there
+			job.Entrypoint = &spec.Command{}
+		}
 	}
 	if site := cmp.Or(e.Site, t.Site); site != "" {
 		job.Sites = []string{site}
@@ -101,6 +124,13 @@ func (t *Taker) Job(p record.Point, environment, dir string) (*spec.Job, error) 
 		return nil, err
 	}
 	limit(job, &e, cores)
+	if slices.Contains(t.Study.Fair, coldFiles) {
+		job.Env = maps.Clone(job.Env)
+		if job.Env == nil {
+			job.Env = map[string]string{}
+		}
+		job.Env[coldProgram] = inside.Program
+	}
 	n, err := t.Study.CopiesAt(pointOf(p))
 	if err == nil && n > 1 {
 		err = copies(job, n, dir)
@@ -149,13 +179,45 @@ func (t *Taker) Try(ctx context.Context, p record.Point, environment string) (Ou
 		return Outcome{}, err
 	}
 	job.Inputs, job.Outputs, job.Setup, job.Post, job.Checkpoint, job.Retry = nil, nil, nil, nil, nil, 0
+	command := job.Run
 	job.Run, job.Entrypoint = &spec.Command{Argv: []string{"true"}}, &spec.Command{}
+	if job.Runtime == spec.HostRuntime && command != nil && t.Programs != nil {
+		return t.findPrograms(ctx, job, environment, t.Programs(command.Words()))
+	}
 	return t.Launcher.Launch(ctx, job, t.Study.Environments[environment], io.Discard)
+}
+
+// findPrograms tries whether a host has the programs of a command.
+func (t *Taker) findPrograms(ctx context.Context, job *spec.Job, environment string, names []string) (Outcome, error) {
+	job.Run = &spec.Command{Argv: append([]string{inside.Program, inside.Command, inside.ProgramsCommand}, names...)}
+	var printed bytes.Buffer
+	o, err := t.Launcher.Launch(ctx, job, t.Study.Environments[environment], &core.Limited{W: &printed, Left: inside.MaxError})
+	if missing := inside.Error(printed.Bytes()); err == nil && o.Failed != "" && core.IsKind(missing, core.NotFound) {
+		o.Failed, o.Remedy = missing.Error(), core.Remedy(missing)
+	}
+	return o, err
+}
+
+// workPrefix begins the name of a directory that has the outputs of one measurement.
+const workPrefix = ".work-"
+
+// Clear removes what measurements have left whose process was killed.
+func (t *Taker) Clear() error {
+	root, err := fsutil.OpenRoot(t.Dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	names, err := root.Glob(workPrefix + "*")
+	for _, name := range names {
+		err = errors.Join(err, fsutil.RemoveAll(filepath.Join(t.Dir, name)))
+	}
+	return err
 }
 
 // Measure takes one measurement.
 func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, error) {
-	work, err := os.MkdirTemp(t.Dir, ".work-") //nolint:forbidigo // the user's own directory
+	work, err := os.MkdirTemp(t.Dir, workPrefix) //nolint:forbidigo // the user's own directory
 	if err != nil {
 		return record.Row{}, err
 	}
@@ -171,40 +233,106 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 	if err != nil {
 		return record.Row{}, err
 	}
-	row := record.Row{Begin: time.Now(), YardstickSeconds: yardstick().Seconds(), Load: load()}
-	before, energy := processorTimes(), readEnergy(powercap)
-	var output bytes.Buffer
-	begin := time.Now()
-	outcome, err := t.Launcher.Launch(ctx, job, t.Study.Environments[m.Environment], &core.Limited{W: &output, Left: maxOutput})
+	row, outcome, output, err := t.launch(ctx, m, job)
 	if err != nil {
 		return row, err
 	}
-	outcome.Energy = readEnergy(powercap).since(energy)
-	row.Seconds, row.Steal = time.Since(begin).Seconds(), stolen(before, processorTimes())
-	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
-	row.Foreign, row.Runtime = outcome.Found.Foreign, outcome.Runtime
-	row.Programs, row.Cores, row.Flags = outcome.Found.Programs, outcome.Found.Cores, append(row.Flags, t.doubts(outcome)...)
-	if job.VM == nil && outcome.Found.Cores > 0 && slices.Contains(t.Study.Fair, "same-limits") {
-		limit := outcome.Found.Memory * int64(max(1, t.Study.Environments[m.Environment].PerHost))
-		row.MemoryLimit = &limit
-	}
-	row.Log = filepath.Join(record.LogsDir, logName(m))
-	if err := keep(filepath.Join(t.Dir, row.Log), output.Bytes(), outcome.Failed); err != nil {
+	if err := t.log(&row, m, output, outcome.Failed); err != nil {
 		return row, err
 	}
-	row.Flags = append(row.Flags, t.unlimited(m, job, outcome)...)
+	if outcome.Failed == "" && slices.Contains(t.Study.Fair, coldFiles) {
+		row.Flags = append(row.Flags, warm(t.outputs(output, n, work), job.VM != nil)...)
+	}
 	switch {
 	case outcome.Failed == "" && n > 1:
 		err = t.readCopies(ctx, &row, outcome, n, work)
 	case outcome.Failed == "":
-		err = t.read(ctx, &row, outcome, output.Bytes(), work)
+		err = t.read(ctx, &row, outcome, output, work)
 	default:
-		err = fmt.Errorf("%s%s", strings.TrimSpace(outcome.Failed+" "+outcome.Remedy), study.Ending(output.String()))
+		err = failure(outcome, output)
 	}
+	fail(&row, err)
+	return row, ctx.Err()
+}
+
+// failure is the error of a run that failed.
+func failure(o Outcome, output []byte) error {
+	return fmt.Errorf("%s%s", strings.TrimSpace(o.Failed+" "+o.Remedy), study.Ending(string(output)))
+}
+
+// fail has a row be that of a measurement that failed by an error, if there is one.
+func fail(row *record.Row, err error) {
 	if err != nil {
 		row.Status, row.Error = record.Failed, err.Error()
 	}
-	return row, ctx.Err()
+}
+
+// log keeps the output of a measurement, compressed.
+func (t *Taker) log(row *record.Row, m runner.Measurement, output []byte, failed string) error {
+	row.Log = filepath.Join(record.LogsDir, logName(m))
+	return keep(filepath.Join(t.Dir, row.Log), output, failed)
+}
+
+// launch runs the job of a measurement. The row has all but the log, the figures and what is wrong
+// with them.
+func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job) (row record.Row, outcome Outcome, printed []byte, err error) {
+	guest := job.VM != nil && t.Study.Environments[m.Environment].Bee == ""
+	if guest {
+		timed(job, t.contents.detail(measured{m.Environment, m.Point.ID}))
+	}
+	row = record.Row{Begin: time.Now(), Load: load()}
+	took, others := yardstick()
+	row.YardstickSeconds, row.Others = took.Seconds(), others
+	row.Pressure, row.CachedBytes, row.MHz = conditions("/proc")
+	before := processorTimes()
+	var output bytes.Buffer
+	begin := time.Now()
+	outcome, err = t.Launcher.Launch(ctx, job, t.Study.Environments[m.Environment], &core.Limited{W: &output, Left: maxOutput})
+	if err != nil {
+		return row, outcome, nil, err
+	}
+	row.Seconds, row.Steal = time.Since(begin).Seconds(), stolen(before, processorTimes())
+	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
+	at := measured{m.Environment, m.Point.ID}
+	if guest {
+		t.contents.complete(at, outcome.Image, &outcome.Found)
+		if outcome.Host > 0 { // without what is printed after the command
+			outcome.Compute = outcome.Host
+		}
+	}
+	if outcome.VMCommand != "" && !t.shown[at] {
+		if t.shown == nil {
+			t.shown = map[measured]bool{}
+		}
+		row.VMCommand, t.shown[at] = outcome.VMCommand, true
+	}
+	row.Foreign, row.Runtime = outcome.Found.Foreign, outcome.Runtime
+	if site := t.Study.Environments[m.Environment].Site; site != "" && site != t.usual(m) {
+		row.Site = site
+		row.Flags = append(row.Flags, "measured on site "+site+", whose machines may differ from the others")
+	}
+	row.Programs, row.Cores, row.Flags = outcome.Found.Programs, outcome.Found.Cores, append(row.Flags, t.doubts(outcome)...)
+	if guest && job.Nodes > 1 { // one of the guests is seen
+		row.Cores = 0
+	}
+	if job.VM == nil && outcome.Found.Cores > 0 && slices.Contains(t.Study.Fair, "same-limits") {
+		limit := outcome.Found.Memory * int64(max(1, t.Study.Environments[m.Environment].PerHost))
+		row.MemoryLimit = &limit
+	}
+	row.Flags = append(row.Flags, t.unlimited(m, job, outcome)...)
+	if row.GuestSeconds, row.HostSeconds = outcome.Guest.Seconds(), outcome.Host.Seconds(); guest && outcome.Failed == "" {
+		row.Flags = append(row.Flags, apart(outcome.Guest, outcome.Host)...)
+	}
+	return row, outcome, output.Bytes(), nil
+}
+
+// usual is the site of environments that name none; empty: not known.
+func (t *Taker) usual(m runner.Measurement) string {
+	job, err := t.Study.ComposeJob(pointOf(m.Point), m.Environment)
+	if t.Site != "" || t.First == nil || err != nil {
+		return t.Site
+	}
+	return t.First(job)
 }
 
 // doubts are flags about what was measured.
@@ -216,17 +344,29 @@ func (t *Taker) doubts(o Outcome) []string {
 	if o.Found.Cores > 0 && o.Found.Busiest > o.Found.Cores {
 		flags = append(flags, "more processes of one program than cores")
 	}
-	if slices.Contains(t.Study.Fair, "cold-files") {
-		flags = append(flags, "nothing verified that files were read from the disk and not from memory")
-	}
-	if o.Energy == 0 && slices.ContainsFunc(t.Study.MetricNames, func(name string) bool { return t.Study.Metrics[name].Builtin == "energy" }) {
-		flags = append(flags, "the energy could not be read here")
+	if o.Failed == "" {
+		flags = append(flags, t.NoEnergy(o)...)
 	}
 	for _, program := range o.Found.Misled {
 		flags = append(flags, program+" looks at its own executable or runs as another user, and finds the image's loader in its place: measure as root")
 	}
 	if slices.Contains(t.Study.Fair, "same-binaries") && len(o.Found.Programs) == 0 && o.Failed == "" {
 		flags = append(flags, "the programs were not seen, so that they could not be compared")
+	}
+	return flags
+}
+
+// NoEnergy returns why a study does not get the energy that it wants, with the remedies.
+func (t *Taker) NoEnergy(o Outcome) []string {
+	if o.Energy > 0 || !slices.ContainsFunc(t.Study.MetricNames, func(name string) bool { return t.Study.Metrics[name].Builtin == "energy" }) {
+		return nil
+	}
+	var flags []string
+	for _, why := range o.NoEnergy {
+		flags = append(flags, "the energy is not known: "+why)
+	}
+	if len(flags) == 0 {
+		flags = []string{"the energy is not known: no host has reported it. Measure with the same version of bee everywhere."}
 	}
 	return flags
 }
@@ -254,6 +394,9 @@ func logName(m runner.Measurement) string {
 	name := fmt.Sprintf("%03d-%02d-%s", m.Block, m.Place, m.Environment)
 	if m.Again {
 		name += "-again"
+	}
+	if m.Try > 1 { // the log of the one before is kept
+		name += fmt.Sprintf("-try%d", m.Try)
 	}
 	if m.Point.ID != "" {
 		name += "-" + strings.Map(func(r rune) rune {

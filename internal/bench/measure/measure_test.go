@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // launch runs a job in place of a site: it prints, and leaves files where outputs arrive.
@@ -61,6 +62,51 @@ func result(to, output, file string) launch {
 			return Outcome{}, err
 		}
 		return Outcome{Compute: 2 * time.Second, MaxRSS: 1 << 21, Hosts: []string{"n1"}, Found: fair.Found{Programs: map[string]string{"/x": "1"}, Cores: 1, Busiest: 2}}, nil
+	}
+}
+
+// TestSitesOfTheirOwn: an environment has one if it names another than the rest is measured on.
+func TestSitesOfTheirOwn(t *testing.T) {
+	for _, c := range []struct{ usual, first, named, want string }{
+		{"", "rack", "", ""},
+		{"lab", "rack", "", ""},
+		{"", "rack", "rack", ""},
+		{"lab", "rack", "lab", ""},
+		{"lab", "rack", "rack", "rack"},
+		{"", "rack", "aws", "aws"},
+		{"", "", "aws", "aws"},
+	} {
+		k := taker(t, result("out.txt", "speed 7.5\n", "read=99\n"))
+		k.Site, k.First = c.usual, func(*spec.Job) string { return c.first }
+		e := k.Study.Environments["box"]
+		e.Site = c.named
+		k.Study.Environments["box"] = e
+		row, err := k.Measure(t.Context(), runner.Measurement{Point: record.Point{Values: map[string]string{"n": "4"}}, Environment: "box"})
+		flagged := slices.ContainsFunc(row.Flags, func(f string) bool { return strings.Contains(f, " site ") })
+		if err != nil || row.Site != c.want || flagged != (c.want != "") {
+			t.Errorf("%+v: site %q, flags %q, %v", c, row.Site, row.Flags, err)
+		}
+	}
+}
+
+// TestEachTryHasItsLog, so that the failure before is kept.
+func TestEachTryHasItsLog(t *testing.T) {
+	k := taker(t, result("out.txt", "speed 7.5\n", "read=99\n"))
+	logs := map[string]bool{}
+	for try := 1; try <= 2; try++ {
+		row, err := k.Measure(t.Context(), runner.Measurement{Point: record.Point{Values: map[string]string{"n": "4"}}, Environment: "box", Try: try})
+		if err != nil {
+			t.Fatal(err)
+		}
+		logs[row.Log] = true
+	}
+	for log := range logs {
+		if _, err := os.Stat(filepath.Join(k.Dir, log)); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(logs) != 2 {
+		t.Errorf("two tries have the logs %v", logs)
 	}
 }
 
@@ -119,41 +165,39 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestEnergy reads counters as the kernel has them: of whole processors, and of one that continued at 0.
-func TestEnergy(t *testing.T) {
-	dir := t.TempDir()
-	write := func(zone, used string) {
-		t.Helper()
-		at := filepath.Join(dir, zone)
-		if err := errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "energy_uj"), []byte(used+"\n"), 0o644), os.WriteFile(filepath.Join(at, "max_energy_range_uj"), []byte("9000000\n"), 0o644)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("intel-rapl:0", "1000000")
-	write("intel-rapl:0:0", "5")
-	write("intel-rapl:1", "8000000")
-	before := readEnergy(dir)
-	write("intel-rapl:0", "3000000")
-	write("intel-rapl:0:0", "4000000")
-	write("intel-rapl:1", "500000")
-	if j := readEnergy(dir).since(before); j != 2+1.5 {
-		t.Errorf("%v J, expected 3.5", j)
-	}
-	if j := readEnergy(t.TempDir()).since(before); j != 0 {
-		t.Errorf("%v J without a counter", j)
-	}
-}
-
 // TestWhatIsNotDoneIsFlagged: what a study asks for is done or flagged.
 func TestWhatIsNotDoneIsFlagged(t *testing.T) {
 	k := taker(t, nil)
-	k.Study.Fair = []string{"cold-files"}
 	k.Study.MetricNames, k.Study.Metrics["energy"] = append(k.Study.MetricNames, "energy"), study.Metric{Builtin: "energy"}
-	flags := k.doubts(Outcome{})
-	for _, word := range []string{"from the disk", "energy"} {
-		if !slices.ContainsFunc(flags, func(f string) bool { return strings.Contains(f, word) }) {
-			t.Errorf("flags %q lack that of %s", flags, word)
-		}
+	flags := append(k.doubts(Outcome{}), k.doubts(Outcome{NoEnergy: []string{"on n1, there are no counters. Buy one."}})...)
+	testkit.Wording(t, "flags", strings.Join(flags, "\n"))
+}
+
+// TestWarmFilesAreFlagged: what a job, and each of its copies, has dropped from memory.
+func TestWarmFilesAreFlagged(t *testing.T) {
+	const dropped, kept, empty = `{"cold_files":{"files":1,"pages":4,"in_memory":0}}`, `{"cold_files":{"files":1,"pages":4,"in_memory":1}}`, `{"cold_files":{"files":0,"pages":0,"in_memory":0}}`
+	for _, c := range []struct {
+		name    string
+		outputs []string
+		guest   bool
+	}{
+		{"dropped", []string{"x\n" + dropped + "\ny\n"}, false},
+		{"dropped in a guest", []string{dropped + "\n"}, true},
+		{"one stayed", []string{dropped + "\n" + kept + "\n"}, false},
+		{"nothing was dropped", []string{empty + "\n"}, false},
+		{"nothing is known", []string{"x\n"}, false},
+		{"no line of its own", []string{"x " + dropped + "\n"}, false},
+		{"a torn line", []string{dropped[:30]}, false},
+		{"one copy alone", []string{dropped, "x"}, false},
+		{"no output", nil, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var outputs [][]byte
+			for _, o := range c.outputs {
+				outputs = append(outputs, []byte(o))
+			}
+			testkit.Wording(t, "flags", strings.Join(warm(outputs, c.guest), "\n"))
+		})
 	}
 }
 
@@ -163,6 +207,24 @@ func TestAFaultOfThisMachineEndsTheStudy(t *testing.T) {
 	k := taker(t, func(*spec.Job, io.Writer) (Outcome, error) { return Outcome{}, broken })
 	if _, err := k.Measure(t.Context(), runner.Measurement{Point: record.Point{Values: map[string]string{"n": "4"}}, Environment: "plain"}); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestClear removes the outputs of a measurement that was killed, and nothing else.
+func TestClear(t *testing.T) {
+	k := Taker{Dir: t.TempDir()}
+	for _, name := range []string{workPrefix + "123/result", "logs/x", "plan.json"} {
+		file := filepath.Join(k.Dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, nil, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := k.Clear(); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(k.Dir)
+	if err != nil || len(entries) != 2 {
+		t.Errorf("left: %v, %v; expected logs and the plan", entries, err)
 	}
 }
 

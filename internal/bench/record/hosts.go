@@ -1,6 +1,7 @@
 package record
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -73,6 +74,8 @@ type Exercised struct {
 	Environment string   `json:"environment"`
 	Runtime     string   `json:"runtime,omitempty"`
 	Hosts       []string `json:"hosts"`
+	// VMCommand is the command line of QEMU, of the first measurement that has one.
+	VMCommand string `json:"vm_command,omitempty"`
 	// Measured are the measurements that were right, and Failed the others.
 	Measured int       `json:"measured"`
 	Failed   int       `json:"failed,omitempty"`
@@ -94,6 +97,7 @@ func ExercisedBy(rows []Row) []Exercised {
 		if at < 0 {
 			at, all = len(all), append(all, Exercised{Environment: r.Environment, Runtime: r.Runtime, Hosts: r.Hosts, First: r.Begin})
 		}
+		all[at].VMCommand = cmp.Or(all[at].VMCommand, r.VMCommand)
 		if all[at].Last = r.Begin; r.Status == OK {
 			all[at].Measured++
 		} else {

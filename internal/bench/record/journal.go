@@ -142,11 +142,12 @@ func rowsIn(text []byte) ([]Row, error) {
 		gate <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-gate }()
+			d := decoder{}
 			for n := i * share; n < min(len(lines), (i+1)*share); n++ {
 				if len(lines[n]) == 0 {
 					continue
 				}
-				if err := json.Unmarshal(lines[n], &rows[n]); err != nil {
+				if err := d.decode(lines[n], &rows[n]); err != nil {
 					errs[i] = fmt.Errorf("line %d: %w", n+1, err)
 					return
 				}
@@ -166,6 +167,29 @@ func rowsIn(text []byte) ([]Row, error) {
 		}
 	}
 	return whole, nil
+}
+
+// A decoder decodes rows. Programs seldom change from one row to the next, so that equal ones
+// are decoded once. Rows share them.
+type decoder map[string]map[string]string
+
+func (d decoder) decode(line []byte, row *Row) error {
+	x := struct {
+		*Row
+		Programs json.RawMessage `json:"programs"`
+	}{Row: row}
+	if err := json.Unmarshal(line, &x); err != nil || len(x.Programs) == 0 {
+		return err
+	}
+	programs, known := d[string(x.Programs)]
+	if !known {
+		if err := json.Unmarshal(x.Programs, &programs); err != nil {
+			return err
+		}
+		d[string(x.Programs)] = programs
+	}
+	row.Programs = programs
+	return nil
 }
 
 // Append adds a row, which is on the disk when it returns.

@@ -1,9 +1,11 @@
 package record
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -97,5 +99,28 @@ func TestRowsAreReadInTheirOrder(t *testing.T) {
 	}
 	if _, err := rowsIn(append(text, "no JSON\nnor this\n"...)); err == nil || !strings.Contains(err.Error(), fmt.Sprint("line ", 3*share+8)) {
 		t.Errorf("%v, expected that line", err)
+	}
+}
+
+// TestEqualProgramsAreDecodedOnce compares rows with what encoding/json decodes of their lines.
+func TestEqualProgramsAreDecodedOnce(t *testing.T) {
+	lines := []string{
+		`{"block":1,"programs":{"/bin/a":"1","/lib/<b>":"2"},"metrics":{"x":[{"value":2.5}]}}`,
+		`{"block":2,"programs":{"/bin/a":"1","/lib/<b>":"2"},"memory_limit":0}`,
+		`{"block":3,"programs":{"/bin/a":"3"},"flags":["f"]}`,
+		`{"block":4}`, `{"block":5,"programs":null}`, `{"block":6,"programs":{}}`,
+	}
+	got, err := rowsIn([]byte(strings.Join(lines, "\n") + "\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, line := range lines {
+		var want Row
+		if err := json.Unmarshal([]byte(line), &want); err != nil || !reflect.DeepEqual(got[i], want) {
+			t.Errorf("%s is %+v, expected %+v (%v)", line, got[i], want, err)
+		}
+	}
+	if _, err := rowsIn([]byte(`{"programs":{"/bin/a":1}}` + "\n")); err == nil {
+		t.Error("a digest that is no text is accepted")
 	}
 }

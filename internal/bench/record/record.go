@@ -29,6 +29,8 @@ type Plan struct {
 	Seed uint64 `json:"seed"`
 	// Method is robust, beserra2016 or published.
 	Method string `json:"method"`
+	// Reuse is block where the points of a block share containers, else empty.
+	Reuse string `json:"reuse,omitempty"`
 	// Summary is the figure that a paper prints, for published.
 	Summary string `json:"summary,omitempty"`
 	// Margin is a fraction, such as 0.05.
@@ -37,11 +39,13 @@ type Plan struct {
 	Least int `json:"least_blocks"`
 	Most  int `json:"most_blocks"`
 	// BudgetSeconds bounds the time of measurements; 0: no bound.
-	BudgetSeconds float64       `json:"budget_seconds,omitempty"`
-	Baseline      string        `json:"baseline"`
-	Environments  []Environment `json:"environments"`
-	Points        []Point       `json:"points"`
-	Metrics       []Metric      `json:"metrics"`
+	BudgetSeconds float64 `json:"budget_seconds,omitempty"`
+	Baseline      string  `json:"baseline"`
+	// Replaced is the baseline of the study, where it does not work here and Baseline is another.
+	Replaced     string        `json:"replaced_baseline,omitempty"`
+	Environments []Environment `json:"environments"`
+	Points       []Point       `json:"points"`
+	Metrics      []Metric      `json:"metrics"`
 	// StandIn names what was measured in place of what the paper measured, or is empty.
 	StandIn string `json:"stand_in,omitempty"`
 	// Sources are programs that were built from a user's sources.
@@ -58,6 +62,33 @@ type Plan struct {
 	Command string `json:"command,omitempty"`
 	// ComparedWith is a directory of former results that these are compared with, or empty.
 	ComparedWith string `json:"compared_with,omitempty"`
+}
+
+// Measured are the environments of a point that are not left out.
+func (p *Plan) Measured(at Point) (names []string) {
+	for _, e := range p.Environments {
+		if e.Dropped == "" && slices.Contains(at.Environments, e.Name) {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// Starts returns how many containers or guests a block starts in an environment.
+func (p *Plan) Starts(e *Environment) int {
+	n := e.Containers
+	for _, point := range p.Points {
+		if e.Containers == 0 && slices.Contains(point.Environments, e.Name) {
+			n++
+		}
+	}
+	switch {
+	case e.Dropped != "":
+		return 0
+	case e.Name == p.Baseline: // A/A
+		return 2 * n
+	}
+	return n
 }
 
 // Source is a program that was built from a user's sources.
@@ -86,12 +117,28 @@ type Environment struct {
 	// Dropped is why the environment is not measured here, and Remedy what would help.
 	Dropped string `json:"dropped,omitempty"`
 	Remedy  string `json:"remedy,omitempty"`
+	// Named: the user has asked for it by name, so that a gate does not pass without it.
+	Named bool `json:"named,omitempty"`
 	// Emulated: its processor is emulated, so that no claim is judged by it.
 	Emulated bool `json:"emulated,omitempty"`
+	// HostPrograms: it runs programs that the host has installed, in place of the image's.
+	HostPrograms bool `json:"host_programs,omitempty"`
+	// OtherBinaries: the study wants to compare other programs.
+	OtherBinaries bool `json:"other_binaries,omitempty"`
 	// TrialSeconds is the time in which the command true was started and ended in it; 0: not known.
 	TrialSeconds float64 `json:"trial_seconds,omitempty"`
+	// Untested: the authors of the study have never measured it.
+	Untested bool `json:"untested,omitempty"`
+	// Site is where it is measured, if that has a price: HourPrice for all hosts of the largest point,
+	// in Currency. LeastBilledSeconds is how long a host costs at least.
+	Site               string  `json:"site,omitempty"`
+	HourPrice          float64 `json:"hour_price,omitempty"`
+	Currency           string  `json:"currency,omitempty"`
+	LeastBilledSeconds float64 `json:"least_billed_seconds,omitempty"`
 	// Bee is the version of another bee program that runs its jobs, or empty.
 	Bee string `json:"bee,omitempty"`
+	// Containers are how many all points of a block take, where they share some; 0: each has its own.
+	Containers int `json:"containers,omitempty"`
 	// Keys are the SHA-256 digests of its jobs by key, in hex.
 	Keys map[string]string `json:"keys,omitempty"`
 }
@@ -142,6 +189,9 @@ type Claim struct {
 	AgainstMetric string `json:"against_metric"`
 	// Points where it holds, with the points that they are compared with.
 	Points []PointPair `json:"points"`
+	// Spread: it is about the spread of the values, and Own: about that of the environment alone.
+	Spread bool `json:"spread,omitempty"`
+	Own    bool `json:"own,omitempty"`
 	// Low and High bound the logarithm of the ratio; positive is worse; absent: no bound.
 	Low  *float64 `json:"low_log,omitempty"`
 	High *float64 `json:"high_log,omitempty"`
@@ -196,15 +246,31 @@ type Row struct {
 	Try    int       `json:"try"`
 	Status Status    `json:"status"`
 	Begin  time.Time `json:"begin"`
-	// Seconds of the whole measurement, as seen from outside.
-	Seconds float64             `json:"seconds"`
-	Metrics map[string][]Figure `json:"metrics,omitempty"`
+	// Seconds of the whole measurement, as seen from outside; of a container that several share,
+	// the share of each.
+	Seconds float64 `json:"seconds"`
+	// Shared is how many measurements shared the container or guest; 0: it had its own.
+	Shared int `json:"shared,omitempty"`
+	// GuestSeconds and HostSeconds are the time of the command in a virtual machine, by its clock
+	// and by that of its host; absent: not known.
+	GuestSeconds float64             `json:"guest_seconds,omitempty"`
+	HostSeconds  float64             `json:"host_seconds,omitempty"`
+	Metrics      map[string][]Figure `json:"metrics,omitempty"`
 	// YardstickSeconds is the time of a fixed piece of arithmetic just before.
 	YardstickSeconds float64 `json:"yardstick_seconds,omitempty"`
 	// Load is the load average of the host just before; Steal the share of processor time
 	// that a hypervisor withheld during the measurement.
-	Load  float64 `json:"load"`
-	Steal float64 `json:"steal"`
+	Load float64 `json:"load"`
+	// Others is the mean number of other processes that ran or could run while the yardstick was
+	// measured.
+	Others float64 `json:"others,omitempty"`
+	// Pressure is the share of the last ten seconds before in which some process waited for a
+	// processor (pressure stall information), CachedBytes the page cache, and MHz the mean
+	// frequency of the processors then. 0: none, or not known.
+	Pressure    float64 `json:"pressure,omitempty"`
+	CachedBytes int64   `json:"cached_bytes,omitempty"`
+	MHz         float64 `json:"mhz,omitempty"`
+	Steal       float64 `json:"steal"`
 	// Programs are the SHA-256 digests of what computed, by path.
 	Programs map[string]string `json:"programs,omitempty"`
 	// Foreign are programs and libraries of the host that were used in place of the image's.
@@ -221,9 +287,15 @@ type Row struct {
 	Flags  []string `json:"flags,omitempty"`
 	Error  string   `json:"error,omitempty"`
 	Run    string   `json:"run,omitempty"`
-	// Hosts are those of the run, sorted. Rows of different hosts are not paired.
+	// Hosts are those of the run, sorted. Rows of one site are paired if they have the same.
 	Hosts []string `json:"hosts,omitempty"`
-	Image string   `json:"image,omitempty"`
+	// Site is that which the environment names for itself; empty: it is measured where the
+	// others are.
+	Site  string `json:"site,omitempty"`
+	Image string `json:"image,omitempty"`
+	// VMCommand is the command line of QEMU for the guest of node 0, in the first measurement of a
+	// process in this environment at this point. Later ones differ in names of files.
+	VMCommand string `json:"vm_command,omitempty"`
 	// Log is the file with all output, relative to the directory.
 	Log string `json:"log,omitempty"`
 }

@@ -24,6 +24,12 @@ func (r *Report) claimRows() []claimRow {
 		if c.Measured != nil {
 			row.measured = cost(c.Measured)
 		}
+		if c.Spread {
+			row.claimed = "at most " + spread(c.Claimed.High)
+			if c.Measured != nil && c.Measured.Blocks >= c.Measured.Least {
+				row.measured = fmt.Sprintf("%s (%s to %s)", spread(c.Measured.Estimate), spread(c.Measured.NinetyFive.Low), spread(c.Measured.NinetyFive.High))
+			}
+		}
 		if c.Reason != "" {
 			row.agreement += ": " + c.Reason
 		}
@@ -31,6 +37,9 @@ func (r *Report) claimRows() []claimRow {
 	}
 	return rows
 }
+
+// spread is a logarithm of a coefficient of variation in percent.
+func spread(l float64) string { return fmt.Sprintf("%.2f %%", 100*math.Exp(l)) }
 
 // rangeText is a range of logarithms as changes in percent; positive is worse.
 func rangeText(i stats.Interval) string {
@@ -46,7 +55,7 @@ func rangeText(i stats.Interval) string {
 }
 
 func (r *Report) claims(b *strings.Builder) {
-	rows := r.claimRows()
+	rows, others := few(r.claimRows(), mostRows)
 	if len(rows) == 0 {
 		return
 	}
@@ -55,5 +64,5 @@ func (r *Report) claims(b *strings.Builder) {
 	for _, c := range rows {
 		fmt.Fprintf(b, "<tr><td>%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td>%s</td><td>%s</td></tr>\n", e(c.claim), e(c.claimed), e(c.measured), e(c.agreement), e(c.from))
 	}
-	b.WriteString("</table>\n")
+	b.WriteString("</table>\n" + others)
 }

@@ -76,6 +76,11 @@ func (r *Report) hostTexts() []string {
 	} else if n > 0 {
 		texts = append(texts, "Its kernel mitigates what it knows of its processors.")
 	}
+	for _, x := range r.Hosts.Exercised {
+		if x.VMCommand != "" {
+			texts = append(texts, fmt.Sprintf("Virtual machines of %s were started by: %s", x.Environment, x.VMCommand))
+		}
+	}
 	for _, x := range r.Hosts.Held {
 		var names []string
 		for _, host := range x.Hosts {
@@ -131,7 +136,7 @@ func (r *Report) redactHosts() (names []string) {
 	h.Held, h.Exercised = nil, slices.Clone(h.Exercised)
 	for i := range h.Exercised {
 		names = append(names, h.Exercised[i].Hosts...)
-		h.Exercised[i].Hosts = nil
+		h.Exercised[i].Hosts, h.Exercised[i].VMCommand = nil, ""
 	}
 	r.Hosts = &h
 	return names

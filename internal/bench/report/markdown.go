@@ -116,5 +116,8 @@ func (r *Report) provenance() string {
 		parts = append(parts, text)
 	}
 	parts = append(parts, fmt.Sprintf("method %s, margin %s %%, seed %d, %d whole blocks", r.Plan.Method, number(100*r.Plan.Margin), r.Plan.Seed, r.Result.Blocks))
+	if r.Plan.Reuse != "" {
+		parts = append(parts, "points of a block shared containers and guests (reuse: "+r.Plan.Reuse+")")
+	}
 	return strings.Join(parts, "; ") + "."
 }

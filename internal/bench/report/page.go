@@ -18,6 +18,21 @@ td.n{font-variant-numeric:tabular-nums;white-space:nowrap}.slower,.failed{color:
 svg{max-width:100%;height:auto}svg text{fill:var(--ink);font:13px system-ui,sans-serif}pre{overflow-x:auto;font-size:12px}li{margin:.3rem 0}
 @media print{body{max-width:none;margin:0}details{display:none}}`
 
+// Bounds of the page of a large study, without its measurements. CSV and JSON have everything.
+const (
+	mostRows   = 500 // of a table
+	mostDrawn  = 200 // contrasts and series of values
+	mostValues = 160 // of a series
+)
+
+// few returns as many rows as a table shows, and a sentence about the others.
+func few[T any](rows []T, most int) (shown []T, others string) {
+	if len(rows) <= most {
+		return rows, ""
+	}
+	return rows[:most], fmt.Sprintf("<p>These are the first %d of %d. <code>bee bench report --csv</code> and <code>--json</code> have all.</p>\n", most, len(rows))
+}
+
 // HTML writes the page.
 func (r *Report) HTML(w io.Writer) error {
 	var b strings.Builder
@@ -53,20 +68,45 @@ func (r *Report) HTML(w io.Writer) error {
 		fmt.Fprintf(&b, "<details><summary>Study file</summary><pre>%s</pre></details>\n", e(r.Plan.File))
 	}
 	b.WriteString("<details><summary>All measurements, a JSON line each</summary><pre>")
+	lines := json.NewEncoder(escaper{&b}) // a line each
+	lines.SetEscapeHTML(false)
 	for i := range r.Rows {
-		line, err := json.Marshal(&r.Rows[i])
-		if err != nil {
+		if err := lines.Encode(&r.Rows[i]); err != nil {
 			return err
 		}
-		b.WriteString(e(string(line)) + "\n")
 	}
 	b.WriteString("</pre></details>\n</body></html>\n")
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
+// An escaper writes text between the tags of a page. Quotes stay as they are.
+type escaper struct{ b *strings.Builder }
+
+func (e escaper) Write(text []byte) (int, error) {
+	from := 0
+	for i, c := range text {
+		entity := ""
+		switch c {
+		case '&':
+			entity = "&amp;"
+		case '<':
+			entity = "&lt;"
+		case '>':
+			entity = "&gt;"
+		default:
+			continue
+		}
+		e.b.Write(text[from:i])
+		e.b.WriteString(entity)
+		from = i + 1
+	}
+	e.b.Write(text[from:])
+	return len(text), nil
+}
+
 func (r *Report) table(b *strings.Builder, title string, primary bool) {
-	rows := r.verdicts(primary)
+	rows, others := few(r.verdicts(primary), mostRows)
 	if len(rows) == 0 {
 		return
 	}
@@ -76,7 +116,7 @@ func (r *Report) table(b *strings.Builder, title string, primary bool) {
 		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"%s\">%s</td><td class=\"n\">%s</td><td>%s</td></tr>\n",
 			e(v.what), e(v.environment), e(strings.ReplaceAll(v.verdict, " ", "-")), e(v.verdict), e(v.cost), e(v.detail))
 	}
-	b.WriteString("</table>\n")
+	b.WriteString("</table>\n" + others)
 }
 
 type meanRow struct{ what, environment, change, word string }
@@ -103,7 +143,7 @@ func meansText() string {
 }
 
 func (r *Report) beserra(b *strings.Builder) {
-	rows := r.meanRows()
+	rows, others := few(r.meanRows(), mostRows)
 	if len(rows) == 0 {
 		return
 	}
@@ -112,5 +152,5 @@ func (r *Report) beserra(b *strings.Builder) {
 	for _, m := range rows {
 		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td>%s</td></tr>\n", e(m.what), e(m.environment), m.change, m.word)
 	}
-	b.WriteString("</table>\n")
+	b.WriteString("</table>\n" + others)
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/bench/evaluate"
 	"github.com/bee-hpc/bee/internal/bench/stats"
 )
 
@@ -34,6 +35,7 @@ func (r *Report) ratios(b *strings.Builder) {
 	if len(rows) == 0 {
 		return
 	}
+	rows, others := few(rows, mostDrawn)
 	height := plotRow*len(rows) + 40
 	x := func(l float64) float64 {
 		l = math.Max(-reach, math.Min(reach, l))
@@ -55,7 +57,7 @@ func (r *Report) ratios(b *strings.Builder) {
 	for _, l := range []float64{-reach, band.Low, 0, band.High, reach} {
 		fmt.Fprintf(b, "<text x=\"%.1f\" y=\"%d\" text-anchor=\"middle\">%.2f</text>\n", x(l), height-10, math.Exp(l))
 	}
-	b.WriteString("</svg>\n")
+	b.WriteString("</svg>\n" + others)
 }
 
 // time draws the values of primary metrics in the order of time, so that drift is seen.
@@ -64,11 +66,15 @@ func (r *Report) time(b *strings.Builder) {
 	for _, m := range r.Plan.Metrics {
 		primary[m.Name] = m.Primary && !m.Sweep
 	}
-	var plots strings.Builder
+	var series []evaluate.Values
 	for _, v := range r.Result.Values {
-		if !primary[v.Metric] || len(v.Figures) < 2 {
-			continue
+		if primary[v.Metric] && len(v.Figures) > 1 {
+			series = append(series, v)
 		}
+	}
+	series, others := few(series, mostDrawn)
+	var plots strings.Builder
+	for _, v := range series {
 		name := v.Environment + ": " + v.Metric
 		if v.Point != "" {
 			name += ", " + v.Point
@@ -85,24 +91,27 @@ func (r *Report) time(b *strings.Builder) {
 		fmt.Fprintf(&plots, "<tr><td>the machine itself: a fixed piece of arithmetic</td><td class=\"n\">%s s</td><td>%s</td></tr>\n", number(stats.Median(yard)), strip(yard))
 	}
 	if plots.Len() > 0 {
-		fmt.Fprintf(b, "<h2>Values in the order of time</h2>\n<table><tr><th>figure</th><th>median</th><th>each value by the median, from 0.8 to 1.25</th></tr>\n%s</table>\n", plots.String())
+		fmt.Fprintf(b, "<h2>Values in the order of time</h2>\n<table><tr><th>figure</th><th>median</th><th>each value by the median, from 0.8 to 1.25</th></tr>\n%s</table>\n%s", plots.String(), others)
 	}
 }
 
-// strip is a small plot of values by their median.
+// strip is a small plot of values by their median. Of many, some are drawn, evenly chosen.
 func strip(values []float64) string {
 	const width, height = 320, 40
 	var b strings.Builder
 	fmt.Fprintf(&b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"values\"><line x1=\"0\" x2=\"%d\" y1=\"%d\" y2=\"%d\" stroke=\"var(--line)\"/>", width, height, width, height, width, height/2, height/2)
-	middle := stats.Median(values)
-	for i, v := range values {
+	middle, all := stats.Median(values), len(values)
+	drawn := min(all, mostValues)
+	b.WriteString("<path d=\"")
+	for i := range drawn {
+		v := values[i*all/drawn]
 		l := math.Max(-1, math.Min(1, math.Log(v/middle)/math.Log(1.25)))
 		if math.IsNaN(l) {
 			continue
 		}
-		fmt.Fprintf(&b, "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"2.5\" fill=\"var(--mark)\"/>", 4+float64(i)*(width-8)/float64(max(1, len(values)-1)), height/2-l*(height/2-4))
+		fmt.Fprintf(&b, "M%.1f %.1fh.01", 4+float64(i)*(width-8)/float64(max(1, drawn-1)), height/2-l*(height/2-4)) // a dot
 	}
-	b.WriteString("</svg>")
+	b.WriteString("\" stroke=\"var(--mark)\" stroke-width=\"5\" stroke-linecap=\"round\"/></svg>")
 	return b.String()
 }
 

@@ -26,11 +26,13 @@ func (r *Report) Redact(names ...string) error {
 	r.Plan.Machine.Host, r.Plan.Dir, r.Plan.File, r.Plan.Site, r.Plan.Command, r.Plan.ComparedWith = "", "", "", "", "", ""
 	for i := range r.Rows {
 		row := &r.Rows[i]
-		names = append(names, row.Hosts...)
-		row.Error, row.Run, row.Log, row.Programs, row.Foreign, row.Hosts = "", "", "", nil, nil, nil
+		names = append(append(names, row.Hosts...), row.Site)
+		row.Error, row.Run, row.Log, row.Programs, row.Foreign, row.Hosts, row.Site, row.VMCommand = "", "", "", nil, nil, nil, "", ""
 	}
 	for i := range r.Plan.Environments {
 		e := &r.Plan.Environments[i]
+		names = append(names, e.Site)
+		e.Site = ""
 		if e.Dropped != "" {
 			e.Dropped, e.Remedy = "not measured here", ""
 		}

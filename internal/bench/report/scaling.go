@@ -33,7 +33,7 @@ func factor(l float64) string {
 }
 
 func (r *Report) scaling(b *strings.Builder) {
-	rows := r.scalingRows()
+	rows, others := few(r.scalingRows(), mostRows)
 	if len(rows) == 0 {
 		return
 	}
@@ -42,7 +42,7 @@ func (r *Report) scaling(b *strings.Builder) {
 	for _, s := range rows {
 		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n", e(s.what), e(s.environment), s.speedup, s.efficiency)
 	}
-	b.WriteString("</table>\n")
+	b.WriteString("</table>\n" + others)
 }
 
 type publishedRow struct{ what, environment, value, baseline, change string }
@@ -61,7 +61,7 @@ func (r *Report) publishedRows() []publishedRow {
 }
 
 func (r *Report) published(b *strings.Builder) {
-	rows := r.publishedRows()
+	rows, others := few(r.publishedRows(), mostRows)
 	if len(rows) == 0 {
 		return
 	}
@@ -71,5 +71,5 @@ func (r *Report) published(b *strings.Builder) {
 	for _, s := range rows {
 		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td><td class=\"n\">%s</td></tr>\n", e(s.what), e(s.environment), e(s.value), e(s.baseline), s.change)
 	}
-	b.WriteString("</table>\n")
+	b.WriteString("</table>\n" + others)
 }

@@ -31,8 +31,11 @@ func (r *Report) sweeps(b *strings.Builder) {
 	drawn := 0
 	for _, p := range r.Plan.Points {
 		for _, m := range r.Plan.Metrics {
+			if !m.Sweep || drawn == mostSweeps {
+				continue
+			}
 			lines := r.lines(p.ID, m.Name)
-			if !m.Sweep || len(lines) == 0 || drawn == mostSweeps {
+			if len(lines) == 0 {
 				continue
 			}
 			if drawn++; drawn == 1 {

@@ -24,6 +24,8 @@ type Measurement struct {
 	Block       int
 	Place       int
 	Epoch       int
+	// Try counts from 1.
+	Try int
 }
 
 // Measurer takes one measurement. It fills in what it found: metrics, seconds, findings, the
@@ -57,12 +59,12 @@ type End string
 
 // The ends.
 const (
-	Precise     End = "precise"     // the intervals are narrow enough
-	AllBlocks   End = "all blocks"  // the greatest number of blocks is measured
-	OverBudget  End = "over budget" // the next block would not fit
-	Interrupted End = "interrupted" // on request
-	OnlyBase    End = "no environment is left"
-	HostsEnd    End = "the hosts end" // the next measurement would not fit before
+	Precise     End = "precise"                // the intervals are narrow enough
+	AllBlocks   End = "all blocks"             // the greatest number of blocks is measured
+	OverBudget  End = "over budget"            // the next block would not fit
+	Interrupted End = "interrupted"            // on request
+	OnlyBase    End = "no environment is left" // the baseline is alone, or given up
+	HostsEnd    End = "the hosts end"          // the next measurement would not fit before
 )
 
 // tries of a measurement, and failures of an environment in a row after which it is given up.
@@ -75,24 +77,31 @@ const (
 type Runner struct {
 	Journal  *record.Journal
 	Measurer Measurer
+	// Together takes measurements of one environment in a block whose points share containers. It
+	// returns a row for each, in their order. Only plans with Reuse need it.
+	Together func(ctx context.Context, all []Measurement) ([]record.Row, error)
 	// Precise reports whether the rows so far suffice.
 	Precise func(rows []record.Row) bool
 	// Family is the number of primary contrasts.
 	Family int
 	Epoch  int
 	Report func(Progress)
-	// Failed, if set, is called with each measurement that failed.
-	Failed func(record.Row)
+	// Failed, if set, is called with each measurement that failed, and whether its environment is
+	// given up by that.
+	Failed func(r record.Row, givenUp bool)
 	// Scant, if set, is called if the budget likely ends the study before it has a verdict: before
 	// the first block by the trials of the environments, and after it by its time.
 	Scant func(Scant)
 	// Stop, closed, ends the study after the current measurement.
 	Stop <-chan struct{}
+	// Cut, closed, means that the measurement under way was ended by the user and counts as none.
+	Cut <-chan struct{}
 	// Ends, if set, is when the hosts are taken back; zero: never.
 	Ends func() time.Time
 	Now  func() time.Time
 
-	failures map[string]int // of an environment, in a row
+	failures map[string]int       // of an environment, in a row
+	last     map[string]container // the one that failed last
 	done     map[key]bool
 }
 
@@ -100,6 +109,12 @@ type key struct {
 	point, environment string
 	again              bool
 	block              int
+}
+
+// A container is that of an environment in a block. Its points may share it.
+type container struct {
+	again bool
+	block int
 }
 
 func keyOf(r *record.Row) key { return key{r.Point, r.Environment, r.Again, r.Block} }
@@ -113,6 +128,9 @@ func (r *Runner) Run(ctx context.Context) (End, error) {
 	if len(r.Journal.Rows) == 0 {
 		r.foresee(r.trials(), true)
 	}
+	if plan.Method == study2016 {
+		return r.inTurn(ctx)
+	}
 	for block := 0; block <= plan.Most; block++ {
 		if r.overBudget(block) {
 			return OverBudget, nil
@@ -120,7 +138,7 @@ func (r *Runner) Run(ctx context.Context) (End, error) {
 		if end, err := r.block(ctx, block); end != "" || err != nil {
 			return end, err
 		}
-		if len(plan.Environments) > 1 && !slices.ContainsFunc(plan.Points, func(p record.Point) bool { return len(r.active(p)) > 1 }) {
+		if len(plan.Environments) > 1 && !slices.ContainsFunc(plan.Points, r.compares) {
 			return OnlyBase, nil
 		}
 		if block == 0 {
@@ -133,9 +151,55 @@ func (r *Runner) Run(ctx context.Context) (End, error) {
 	return AllBlocks, nil
 }
 
+// study2016 is the method whose environments are measured one after the other.
+const study2016 = "beserra2016"
+
+// inTurn takes all measurements of an environment before those of the next. The baseline is
+// measured again last, so that A/A shows how the machine has changed.
+func (r *Runner) inTurn(ctx context.Context) (End, error) {
+	plan := &r.Journal.Plan
+	all, turn, cut := 0, 0, false
+	for _, p := range plan.Points {
+		all += len(r.turns(p, 0))
+	}
+	for _, p := range plan.Points {
+		for i := range r.turns(p, 0) {
+			turn++
+			for block := range plan.Most + 1 {
+				// Each has its share of the budget, and what those before have left of theirs.
+				if budget := r.budget(); budget > 0 && block > 1 && r.spent() >= budget*time.Duration(turn)/time.Duration(all) {
+					cut = true
+					break
+				}
+				if end, err := r.ended(r.measure(ctx, r.turns(p, block)[i])); end != "" || err != nil {
+					return end, err
+				}
+			}
+			if len(plan.Environments) > 1 && !slices.ContainsFunc(plan.Points, r.compares) {
+				return OnlyBase, nil
+			}
+		}
+	}
+	if cut {
+		return OverBudget, nil
+	}
+	return AllBlocks, nil
+}
+
+// ended is the end of a study that the error of a measurement means.
+func (r *Runner) ended(err error) (End, error) {
+	switch {
+	case errors.Is(err, errStopped):
+		return Interrupted, nil
+	case errors.Is(err, errTooLate):
+		return HostsEnd, nil
+	}
+	return "", err
+}
+
 // resume notes what the journal has already.
 func (r *Runner) resume() {
-	r.failures, r.done = map[string]int{}, map[key]bool{}
+	r.failures, r.last, r.done = map[string]int{}, map[string]container{}, map[key]bool{}
 	for i := range r.Journal.Rows {
 		r.note(&r.Journal.Rows[i])
 	}
@@ -149,10 +213,16 @@ func (r *Runner) note(row *record.Row) {
 	case record.GivenUp:
 		r.done[keyOf(row)] = true
 	case record.Failed:
-		if row.Try >= mostTries {
-			r.done[keyOf(row)] = true
-			r.failures[row.Environment]++
+		if row.Try < mostTries {
+			return
 		}
+		r.done[keyOf(row)] = true
+		c := container{row.Again, row.Block}
+		if before, failed := r.last[row.Environment]; failed && before == c && r.Journal.Plan.Reuse != "" {
+			return // it counts once for all of its points
+		}
+		r.last[row.Environment] = c
+		r.failures[row.Environment]++
 	}
 }
 
@@ -167,6 +237,12 @@ func (r *Runner) active(p record.Point) []string {
 	return names
 }
 
+// compares reports whether a point still has a baseline and something to compare with it.
+func (r *Runner) compares(p record.Point) bool {
+	names := r.active(p)
+	return len(names) > 1 && slices.Contains(names, r.Journal.Plan.Baseline)
+}
+
 // turns returns the measurements of a point's block, in their order.
 func (r *Runner) turns(p record.Point, block int) []Measurement {
 	plan := &r.Journal.Plan
@@ -177,7 +253,7 @@ func (r *Runner) turns(p record.Point, block int) []Measurement {
 		}
 	}
 	all = append(all, Measurement{Point: p, Environment: plan.Baseline, Again: true, Block: block, Epoch: r.Epoch})
-	if plan.Method != "robust" { // one environment after the other, as the papers did
+	if plan.Method != "robust" { // always in the same order
 		for i := range all {
 			all[i].Place = i
 		}
@@ -195,20 +271,41 @@ func (r *Runner) turns(p record.Point, block int) []Measurement {
 }
 
 func (r *Runner) block(ctx context.Context, block int) (End, error) {
-	for _, p := range r.Journal.Plan.Points {
-		for _, m := range r.turns(p, block) {
-			if err := r.measure(ctx, m); err != nil {
-				if errors.Is(err, errStopped) {
-					return Interrupted, nil
-				}
-				if errors.Is(err, errTooLate) {
-					return HostsEnd, nil
-				}
-				return "", err
-			}
+	for _, turn := range r.blockTurns(block) {
+		if end, err := r.ended(r.measure(ctx, turn...)); end != "" || err != nil {
+			return end, err
 		}
 	}
 	return "", nil
+}
+
+// blockTurns returns the measurements of a block, in their order. Those of one turn may share
+// containers.
+func (r *Runner) blockTurns(block int) (all [][]Measurement) {
+	points := r.Journal.Plan.Points
+	if r.Journal.Plan.Reuse == "" {
+		for _, p := range points {
+			for _, m := range r.turns(p, block) {
+				all = append(all, []Measurement{m})
+			}
+		}
+		return all
+	}
+	var whole record.Point // with the environments of all
+	for _, p := range points {
+		whole.Environments = append(whole.Environments, p.Environments...)
+	}
+	for _, m := range r.turns(whole, block) {
+		var turn []Measurement
+		for _, p := range points {
+			if slices.Contains(p.Environments, m.Environment) {
+				m.Point = p
+				turn = append(turn, m)
+			}
+		}
+		all = append(all, turn)
+	}
+	return all
 }
 
 var (
@@ -219,8 +316,8 @@ var (
 // spare is how much longer than the longest before it a measurement may take.
 const spare = 1.25
 
-// tooLate reports whether a measurement would likely end after the hosts are taken back.
-func (r *Runner) tooLate(m Measurement) bool {
+// tooLate reports whether measurements would likely end after the hosts are taken back.
+func (r *Runner) tooLate(all []Measurement) bool {
 	if r.Ends == nil {
 		return false
 	}
@@ -228,19 +325,27 @@ func (r *Runner) tooLate(m Measurement) bool {
 	if ends.IsZero() {
 		return false
 	}
-	var longest float64
-	for i := range r.Journal.Rows {
-		if row := &r.Journal.Rows[i]; row.Point == m.Point.ID && row.Environment == m.Environment {
-			longest = max(longest, row.Seconds)
+	var seconds float64
+	for _, m := range all {
+		var longest float64
+		for i := range r.Journal.Rows {
+			if row := &r.Journal.Rows[i]; row.Point == m.Point.ID && row.Environment == m.Environment {
+				longest = max(longest, row.Seconds)
+			}
 		}
+		seconds += longest
 	}
-	return !r.Now().Add(time.Duration(longest * spare * float64(time.Second))).Before(ends)
+	return !r.Now().Add(time.Duration(seconds * spare * float64(time.Second))).Before(ends)
 }
 
-// measure takes a measurement unless the journal has it, and tries a failed one again.
-func (r *Runner) measure(ctx context.Context, m Measurement) error {
-	k := key{m.Point.ID, m.Environment, m.Again, m.Block}
-	for try := 1 + r.tried(k); !r.done[k]; try++ {
+// measure takes the measurements of a turn that the journal does not have, and tries failed ones
+// again.
+func (r *Runner) measure(ctx context.Context, turn ...Measurement) error {
+	for {
+		left := r.left(turn)
+		if len(left) == 0 {
+			return nil
+		}
 		select {
 		case <-r.Stop:
 			return errStopped
@@ -248,34 +353,73 @@ func (r *Runner) measure(ctx context.Context, m Measurement) error {
 			return errStopped
 		default:
 		}
-		if r.tooLate(m) {
+		if r.tooLate(left) {
 			return errTooLate
 		}
-		r.Report(r.progress(m))
-		row := record.Row{Status: record.GivenUp, Begin: r.Now()}
-		if r.failures[m.Environment] < mostFailures {
-			var err error
-			if row, err = r.Measurer.Measure(ctx, m); err != nil {
-				if ctx.Err() != nil {
-					return errStopped
-				}
-				return fmt.Errorf("measure %s: %w", m.Environment, err)
-			}
-			if ctx.Err() != nil { // it was cut short
-				return errStopped
-			}
+		r.Report(r.progress(left[0]))
+		rows, err := r.take(ctx, left)
+		switch {
+		case ctx.Err() != nil || err == nil && closed(r.Cut): // it was cut short
+			return errStopped
+		case err != nil:
+			return fmt.Errorf("measure %s: %w", left[0].Environment, err)
 		}
-		row.Point, row.Environment, row.Again, row.Block = m.Point.ID, m.Environment, m.Again, m.Block
-		row.Place, row.Epoch, row.Try = m.Place, m.Epoch, try
-		if err := r.Journal.Append(row); err != nil {
-			return err
-		}
-		r.note(&row)
-		if row.Status == record.Failed && r.Failed != nil {
-			r.Failed(row)
+		for i, m := range left {
+			if err := r.append(m, rows[i]); err != nil {
+				return err
+			}
 		}
 	}
+}
+
+// left returns the measurements that the journal does not have, with the number of the next try.
+func (r *Runner) left(turn []Measurement) (left []Measurement) {
+	for _, m := range turn {
+		k := key{m.Point.ID, m.Environment, m.Again, m.Block}
+		if !r.done[k] {
+			m.Try = 1 + r.tried(k)
+			left = append(left, m)
+		}
+	}
+	return left
+}
+
+// take takes measurements of one environment.
+func (r *Runner) take(ctx context.Context, all []Measurement) ([]record.Row, error) {
+	switch {
+	case r.failures[all[0].Environment] >= mostFailures:
+		return slices.Repeat([]record.Row{{Status: record.GivenUp, Begin: r.Now()}}, len(all)), nil
+	case r.Journal.Plan.Reuse != "":
+		return r.Together(ctx, all)
+	}
+	row, err := r.Measurer.Measure(ctx, all[0])
+	return []record.Row{row}, err
+}
+
+// append writes what a measurement found into the journal.
+func (r *Runner) append(m Measurement, row record.Row) error {
+	row.Point, row.Environment, row.Again, row.Block = m.Point.ID, m.Environment, m.Again, m.Block
+	row.Place, row.Epoch, row.Try = m.Place, m.Epoch, m.Try
+	if err := r.Journal.Append(row); err != nil {
+		return err
+	}
+	before := r.failures[row.Environment]
+	r.note(&row)
+	if row.Status == record.Failed && r.Failed != nil {
+		now := r.failures[row.Environment]
+		r.Failed(row, now > before && now == mostFailures)
+	}
 	return nil
+}
+
+// closed reports whether a channel is closed; one that is not there never is.
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // tried counts the failed tries of a measurement in the journal.
@@ -329,14 +473,9 @@ func (r *Runner) foresee(block time.Duration, tried bool) {
 func (r *Runner) trials() time.Duration {
 	var seconds float64
 	plan := &r.Journal.Plan
-	for _, p := range plan.Points {
-		for _, m := range r.turns(p, 0) {
-			for i := range plan.Environments {
-				if e := &plan.Environments[i]; e.Name == m.Environment {
-					seconds += e.TrialSeconds
-				}
-			}
-		}
+	for i := range plan.Environments {
+		e := &plan.Environments[i]
+		seconds += e.TrialSeconds * float64(plan.Starts(e))
 	}
 	return time.Duration(seconds * float64(time.Second))
 }

@@ -17,7 +17,8 @@ import (
 type fakeMeasurer struct {
 	t     *testing.T
 	rows  int
-	until int // measurements after which it ends, as by kill -9; 0: never
+	cut   chan struct{} // closed by the first measurement
+	until int           // measurements after which it ends, as by kill -9; 0: never
 	fails map[string]int
 }
 
@@ -28,6 +29,10 @@ func (f *fakeMeasurer) Measure(_ context.Context, m Measurement) (record.Row, er
 		return record.Row{}, errKilled
 	}
 	f.rows++
+	if f.cut != nil {
+		close(f.cut)
+		return record.Row{Status: record.Failed, Error: "stopped by its user"}, nil
+	}
 	if f.fails[m.Environment] > 0 {
 		f.fails[m.Environment]--
 		return record.Row{Status: record.Failed, Error: "it fails"}, nil
@@ -85,6 +90,29 @@ func TestEveryEnvironmentOncePerBlock(t *testing.T) {
 		w.place = 0
 		if seen[w]++; seen[w] > 1 || w.environment == "gone" {
 			t.Errorf("measured %d times: %+v", seen[w], w)
+		}
+	}
+}
+
+// TestInTurn: by the method of the dissertation, all measurements of an environment come before
+// those of the next, and the baseline again is last.
+func TestInTurn(t *testing.T) {
+	p := plan()
+	p.Method = study2016
+	j, err := record.Create(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if end, err := newRunner(t, j, &fakeMeasurer{t: t}).Run(t.Context()); err != nil || end != AllBlocks {
+		t.Fatalf("%q, %v; expected all blocks", end, err)
+	}
+	if want := 2 * 3 * 11; len(j.Rows) != want {
+		t.Fatalf("%d rows, expected %d", len(j.Rows), want)
+	}
+	for i, r := range j.Rows {
+		at := i % 33
+		if r.Block != at%11 || r.Environment != []string{"a", "bb", "a"}[at/11] || r.Again != (at >= 22) || r.Place != at/11 {
+			t.Errorf("row %d is %s, again %v, block %d", i, r.Environment, r.Again, r.Block)
 		}
 	}
 }
@@ -156,13 +184,33 @@ func TestAnEnvironmentThatFailsIsGivenUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	f := &fakeMeasurer{t: t, fails: map[string]int{"bb": 1000}}
-	end, err := newRunner(t, j, f).Run(t.Context())
-	if err != nil || end != OnlyBase {
-		t.Errorf("%q, %v; expected %q", end, err, OnlyBase)
+	r, givenUp := newRunner(t, j, f), 0
+	r.Failed = func(_ record.Row, last bool) {
+		if last {
+			givenUp++
+		}
+	}
+	end, err := r.Run(t.Context())
+	if err != nil || end != OnlyBase || givenUp != 1 {
+		t.Errorf("%q, %v, given up %d times; expected %q, once", end, err, givenUp, OnlyBase)
 	}
 	failed := 1000 - f.fails["bb"]
 	if failed != mostTries*mostFailures {
 		t.Errorf("it was tried %d times, expected %d", failed, mostTries*mostFailures)
+	}
+}
+
+// TestWithoutABaselineNothingIsMeasured although two other environments work.
+func TestWithoutABaselineNothingIsMeasured(t *testing.T) {
+	p := plan()
+	p.Environments[2].Dropped = ""
+	j, err := record.Create(t.TempDir(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeMeasurer{t: t, fails: map[string]int{"a": 1000}}
+	if end, err := newRunner(t, j, f).Run(t.Context()); err != nil || end != OnlyBase || 1000-f.fails["a"] != mostTries*mostFailures {
+		t.Errorf("%q, %v after %d tries; expected %q after %d", end, err, 1000-f.fails["a"], OnlyBase, mostTries*mostFailures)
 	}
 }
 
@@ -216,6 +264,20 @@ func TestStops(t *testing.T) {
 			t.Errorf("%q, %v, %d rows", end, err, len(j.Rows))
 		}
 	})
+}
+
+// TestACutMeasurementIsNoFailure: it is measured again when the study continues.
+func TestACutMeasurementIsNoFailure(t *testing.T) {
+	j, err := record.Create(t.TempDir(), plan())
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &fakeMeasurer{t: t, cut: make(chan struct{})}
+	r := newRunner(t, j, f)
+	r.Cut = f.cut
+	if end, err := r.Run(t.Context()); err != nil || end != Interrupted || len(j.Rows) != 0 {
+		t.Errorf("%q, %v, %d rows; expected %q and no row", end, err, len(j.Rows), Interrupted)
+	}
 }
 
 // TestNothingBeginsThatWouldNotEnd: the last measurement ends before the hosts are taken back,

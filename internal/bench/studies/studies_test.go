@@ -29,6 +29,11 @@ func TestStudies(t *testing.T) {
 			if len(s.Claims) > 0 && s.StandIn == "" {
 				t.Error("it does not say what stands in for the paper's program")
 			}
+			for _, name := range s.EnvironmentNames { // a machine that nobody has prepared
+				if e := s.Environments[name]; e.Untested != (e.Site != "") {
+					t.Errorf("%s, on site %q: untested is %v", name, e.Site, e.Untested)
+				}
+			}
 			for _, size := range []string{"", "paper", "here", "smoke"} {
 				points, err := s.Points(t.Context(), size)
 				if err != nil || len(points) == 0 {

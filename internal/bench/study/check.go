@@ -20,15 +20,15 @@ var nameForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 func words() map[string][]string {
 	return map[string][]string{
 		"method.name":            {Robust, Beserra, Published},
-		"method.reuse":           {"none"},
+		"method.reuse":           {ReuseNone, ReuseBlock},
 		"method.summary":         {string(stats.ByMean), string(stats.ByMedian), string(stats.ByBest), string(stats.ByWorst), string(stats.ByTrim)},
 		"copies.metric":          {"sum", "each"},
 		"fair[]":                 {"same-binaries", "same-limits", "out-of-cache", "cold-files"},
 		"metrics[].better":       {string(stats.Lower), string(stats.Higher)},
 		"metrics[].builtin":      slices.Sorted(maps.Keys(builtins())),
-		"claims[].says":          {string(stats.Equivalent), string(stats.Slower), string(stats.Faster)},
-		"environments[].native":  {"image"},
-		"environments[].runtime": append(slices.Clone(spec.Runtimes()), "native", "lxc"),
+		"claims[].says":          {string(stats.Equivalent), string(stats.Slower), string(stats.Faster), Steady, Steadier},
+		"environments[].native":  {NativeImage, NativeHost},
+		"environments[].runtime": append(slices.Clone(spec.Runtimes()), "native"),
 	}
 }
 
@@ -112,8 +112,8 @@ func (s *Study) checkEnvironments(d *spec.Document) {
 		if e.Runtime != "" {
 			d.OneOf(at+".runtime", e.Runtime, words()["environments[].runtime"])
 		}
-		if e.Native == "host" {
-			d.Problem(at+".native", "leave it out: the image's programs are measured", "%s.native: another program than the image's would be compared", at)
+		if e.Native == NativeHost && e.Keys.Has("vm") {
+			d.Problem(at+".native", "leave out `vm:`", "%s.native: a virtual machine has no programs of the host", at)
 		} else if e.Native != "" {
 			d.OneOf(at+".native", e.Native, words()["environments[].native"])
 			if e.Runtime != "native" && d.Read(at+".runtime") {
@@ -253,6 +253,9 @@ func (s *Study) checkComparisons(d *spec.Document) {
 		d.OneOf(at+".environment", c.Environment, s.EnvironmentNames)
 		d.OneOf(at+".metric", c.Metric, s.MetricNames)
 		d.OneOf(at+".says", c.Says, words()["claims[].says"])
+		if c.Says == Steady && (c.Within <= 0 || c.Against != "" || c.AgainstMetric != "" || len(c.AgainstAt) > 0) {
+			d.Problem(at, "such as {says: steady, within: 5%}", "%s: steady bounds the spread of one figure by `within`, and compares with nothing", at)
+		}
 		for name := range c.At {
 			d.OneOf(at+".at."+name, name, append([]string{"key"}, s.Variables...))
 		}
@@ -276,9 +279,12 @@ func (s *Study) checkComparisons(d *spec.Document) {
 		d.OneOf("copies.metric", s.Copies.Metric, words()["copies.metric"])
 	}
 	m := s.Method
-	if m.Reuse == "block" || m.Reuse == "study" {
-		d.Problem("method.reuse", "leave it out", "method.reuse: each measurement starts its own container or guest, and nothing is reused")
-		m.Reuse = "none"
+	switch m.Reuse {
+	case ReuseBlock:
+		s.checkReuse(d)
+	case "study":
+		d.Problem("method.reuse", "write `block`, by which the points of one block share it", "method.reuse: a container or guest of the whole study would take memory from the environments that are measured meanwhile")
+		m.Reuse = ReuseNone
 	}
 	for key, value := range map[string]string{"method.name": m.Name, "method.reuse": m.Reuse, "method.summary": m.Summary} {
 		d.OneOf(key, value, words()[key])
@@ -333,7 +339,10 @@ func (s *Study) checkPoints(d *spec.Document) {
 					d.ProblemOfKey("environments."+name+".limit.cores", "a number, or a variable such as ${n}", "%v", err)
 					return
 				}
-				s.compose(d, &p, name, used)
+				if job := s.compose(d, &p, name, used); job != nil && job.Run == nil && s.Method.Reuse == ReuseBlock {
+					d.Problem("method.reuse", "add `run:` to the job", "method.reuse: points share a container by their commands, and the job of %s has none", name)
+					return
+				}
 			}
 		}
 	}

@@ -22,7 +22,8 @@ type Claim struct {
 	Against       string           `yaml:"against"`
 	AgainstMetric string           `yaml:"against_metric"`
 	AgainstAt     map[string]Value `yaml:"against_at"`
-	// Says is equivalent, slower or faster, than what it is compared with.
+	// Says is equivalent, slower, faster or steadier than what it is compared with, or steady:
+	// its values spread by Within at most, as a share of their mean.
 	Says string `yaml:"says"`
 	// Within is the difference that `equivalent` allows; default: the margin.
 	Within Fraction `yaml:"within"`
@@ -32,10 +33,18 @@ type Claim struct {
 	From string `yaml:"from"`
 }
 
+// What a claim says of the spread of values, beside the verdicts.
+const (
+	Steady   = "steady"
+	Steadier = "steadier"
+)
+
 // Interval is the claim as a range of the logarithm of the ratio to the baseline; positive
 // is worse. A single share allows the margin about it.
 func (c *Claim) Interval(margin float64) stats.Interval {
 	switch c.Says {
+	case Steady:
+		return stats.Interval{Low: math.Inf(-1), High: math.Log(float64(c.Within))}
 	case string(stats.Equivalent):
 		if c.Within != 0 {
 			margin = float64(c.Within)
@@ -69,7 +78,7 @@ func (c *Claim) Text() string {
 	}
 	fmt.Fprintf(&b, " is %s", c.Says)
 	switch {
-	case c.Says == string(stats.Equivalent) && c.Within != 0:
+	case c.Within != 0:
 		fmt.Fprintf(&b, " within %s", share(float64(c.Within)))
 	case c.By.Low == c.By.High && c.By.Low != 0:
 		fmt.Fprintf(&b, " by %s", share(c.By.Low))

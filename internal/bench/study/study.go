@@ -65,11 +65,15 @@ type Environment struct {
 	Site   string `yaml:"site"`
 	// Bee is the absolute path of another bee program that runs the job, such as an older version.
 	Bee string `yaml:"bee"`
+	// OtherBinaries means that its programs may differ from those of the others.
+	OtherBinaries bool `yaml:"other_binaries"`
 	// OnlyNamed leaves the environment out unless the user names it.
-	OnlyNamed bool      `yaml:"only_named"`
-	PerHost   int       `yaml:"per_host"`
-	Limit     Limit     `yaml:"limit"`
-	Keys      spec.Part `yaml:",inline"`
+	OnlyNamed bool `yaml:"only_named"`
+	// Untested means that the authors of the study have never measured it.
+	Untested bool      `yaml:"untested"`
+	PerHost  int       `yaml:"per_host"`
+	Limit    Limit     `yaml:"limit"`
+	Keys     spec.Part `yaml:",inline"`
 }
 
 // Limit bounds what an environment may use of a host.
@@ -109,10 +113,23 @@ type Method struct {
 	Margin Fraction `yaml:"margin"`
 	Blocks Blocks   `yaml:"blocks"`
 	Budget Duration `yaml:"budget"`
-	Reuse  string   `yaml:"reuse"`
+	// Reuse is block if the points of a block share containers and guests, else none.
+	Reuse string `yaml:"reuse"`
 	// Summary is the figure that the paper prints, for the method `published`.
 	Summary string `yaml:"summary"`
 }
+
+// The words of Environment.Native.
+const (
+	NativeImage = "image"
+	NativeHost  = "host"
+)
+
+// The words of Method.Reuse.
+const (
+	ReuseNone  = "none"
+	ReuseBlock = "block"
+)
 
 // The methods.
 const (
@@ -180,7 +197,7 @@ func (s *Study) complete(d *spec.Document) {
 		m.Summary = string(stats.ByMean)
 	}
 	if m.Reuse == "" {
-		m.Reuse = "none"
+		m.Reuse = ReuseNone
 	}
 	for name, e := range s.Environments {
 		if e.Bee != "" && !filepath.IsAbs(e.Bee) {

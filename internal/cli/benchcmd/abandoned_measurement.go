@@ -3,52 +3,37 @@ package benchcmd
 import (
 	"context"
 	"errors"
-	"io/fs"
-	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 )
-
-// runFile, in the state directory, has the run of the measurement that is taken now. The lock
-// of studies is that of the file as well.
-const runFile = "bench.run"
 
 // leftTimeout bounds the end of a measurement that a study has left which was killed.
 const leftTimeout = time.Minute
 
-// noteRun records the run that measures; "": none does.
-func noteRun(stateDir, id string) error {
-	file := filepath.Join(stateDir, runFile)
-	if id == "" {
-		return fsutil.RemoveAll(file)
+// endLeft ends the measurements of studies that were killed, as they would disturb others, and
+// removes their records.
+func (a *Commands) endLeft(ctx context.Context, s *workspace.Session) error {
+	left, err := leftNotes(a.StateDir)
+	for _, note := range left {
+		err = errors.Join(err, a.endNoted(ctx, s, note))
 	}
-	return fsutil.WriteFile(file, []byte(id+"\n"), 0o600)
+	return err
 }
 
-// endLeft ends the measurement of a study that was killed, as it would disturb others, and
-// removes its record.
-func (a *Commands) endLeft(ctx context.Context, s *workspace.Session) error {
-	text, err := fsutil.ReadFile(a.StateDir, runFile, 64)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err != nil {
+func (a *Commands) endNoted(ctx context.Context, s *workspace.Session, note *runNote) error {
+	defer note.remove()
+	id, err := note.run()
+	if err != nil || !state.IsID(id) {
 		return err
-	}
-	id := strings.TrimSpace(string(text))
-	if !state.IsID(id) {
-		return noteRun(a.StateDir, "")
 	}
 	run, err := s.Store.Run(ctx, id)
 	if core.IsKind(err, core.NotFound) {
-		return noteRun(a.StateDir, "")
+		return nil
 	}
 	if err != nil {
 		return err
@@ -65,7 +50,7 @@ func (a *Commands) endLeft(ctx context.Context, s *workspace.Session) error {
 	if err != nil {
 		a.benchStep("run " + id + " of a study that was killed is left: " + output.Printable(err.Error()))
 	}
-	return noteRun(a.StateDir, "")
+	return nil
 }
 
 // endRun ends a run. Where its site does not answer in time, a background process continues.

@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/catalog"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -34,7 +35,7 @@ func claimsOf(s *study.Study, points []study.Point, mapped map[string]string) []
 		interval := c.Interval(float64(s.Method.Margin))
 		r := record.Claim{
 			Environment: c.Environment, Metric: c.Metric, Key: string(c.At["key"]), Against: cmp.Or(c.Against, s.Baseline), AgainstMetric: cmp.Or(c.AgainstMetric, c.Metric),
-			Low: bound(interval.Low), High: bound(interval.High), Text: c.Text(), From: c.From, StandIn: s.StandsIn(),
+			Low: bound(interval.Low), High: bound(interval.High), Text: c.Text(), From: c.From, StandIn: s.StandsIn(), Spread: c.Says == study.Steady || c.Says == study.Steadier, Own: c.Says == study.Steady,
 		}
 		if c.Against == "" && (c.AgainstMetric != "" || len(c.AgainstAt) > 0) {
 			r.Against = c.Environment
@@ -96,7 +97,13 @@ func (a *Commands) tryEnvironment(ctx context.Context, taker *measure.Taker, at 
 			return e, err
 		}
 	}
+	if err == nil && outcome.Failed == "" {
+		for _, why := range taker.NoEnergy(outcome) {
+			a.benchStep(name + ": " + output.Printable(why))
+		}
+	}
 	e.TrialSeconds = (outcome.Start + outcome.Compute).Seconds()
 	e.Image, e.Dropped, e.Remedy, e.Emulated = outcome.Image, outcome.Failed, outcome.Remedy, emulates(job)
+	e.HostPrograms, e.OtherBinaries = job.Runtime == spec.HostRuntime, taker.Study.Environments[name].OtherBinaries
 	return e, err
 }

@@ -21,13 +21,14 @@ import (
 type room struct {
 	memory int64
 	cores  int
+	hosts  int
 	// disk is free where the files of runs are.
 	disk int64
 }
 
 // roomHere is that of a site's hosts, where they are on this machine.
 func roomHere(site spec.Site, scratch string) room {
-	r := room{memory: core.HostMemory(), cores: runtime.NumCPU()}
+	r := room{memory: core.HostMemory(), cores: runtime.NumCPU(), hosts: max(1, site.Hosts.Count)}
 	if site.Slots > 0 {
 		r.cores = site.Slots
 	}
@@ -48,6 +49,9 @@ func (r room) lacks(job *spec.Job) string {
 	memory, cores := int64(job.Memory)*int64(max(1, job.Nodes)), job.Cores
 	if vm := job.VM; vm != nil {
 		memory, cores = int64(vm.Memory)*int64(max(1, job.Nodes)), vm.CPUs
+	}
+	if hosts := job.Hosts(); r.hosts > 0 && hosts > r.hosts {
+		return fmt.Sprintf("it needs %s, and the site has %d", console.CountText(hosts, "host"), r.hosts)
 	}
 	if r.memory > 0 && memory > r.memory {
 		return fmt.Sprintf("it needs %s of memory, and this machine has %s", console.BytesText(memory), console.BytesText(r.memory))
@@ -85,9 +89,10 @@ func inputBytes(job *spec.Job) (n int64) {
 	return n
 }
 
-// unfit names the first point at which an environment does not fit into this machine, with the
-// reason; "": it fits, or its hosts are elsewhere.
-func (b *bench) unfit(points []record.Point, environment string) (string, error) {
+// unfit is why an environment cannot be measured, and the remedy, by what is known before
+// anything starts: a way that this bee does not have, or the first point that does not fit into
+// this machine. Where the reason is "", it fits, or its hosts are elsewhere.
+func (b *bench) unfit(points []record.Point, environment string) (reason, remedy string, err error) {
 	var here *room
 	for _, p := range points {
 		if !slices.Contains(p.Environments, environment) {
@@ -95,23 +100,34 @@ func (b *bench) unfit(points []record.Point, environment string) (string, error)
 		}
 		job, err := b.taker.Job(p, environment, "")
 		if err != nil {
-			return "", err
+			return "", "", err
 		}
-		sites, err := b.app.LoadSites(job)
-		if err != nil || len(sites) == 0 || sites[0].Provider != "local" { // the trial reports it
-			return "", nil // see above
+		sites, err := b.sites(job)
+		if err != nil || len(sites) == 0 { // the trial reports it
+			return "", "", nil // see above
+		}
+		if reason, remedy := unmeasurable(b.taker.Study.Environments[environment], job, sites); reason != "" {
+			return reason, remedy, nil
+		}
+		if sites[0].Provider != "local" {
+			return "", "", nil
 		}
 		if here == nil {
 			r := roomHere(sites[0], scratchOf(sites[0]))
 			here = &r
 		}
-		if why := here.lacks(job); why != "" && p.ID != "" {
-			return "at " + p.ID + ", " + why, nil
-		} else if why != "" {
-			return why, nil
+		fits := *here
+		if splits(b.taker.Study.Environments[environment], job) { // its containers are hosts of their own
+			fits.hosts = 0
+		}
+		if why := fits.lacks(job); why != "" {
+			if p.ID != "" {
+				why = "at " + p.ID + ", " + why
+			}
+			return why, "Choose a smaller --size, or another machine by --site.", nil
 		}
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // scratchOf is where the files of runs are on a site whose hosts are on this machine.

@@ -14,7 +14,7 @@ func TestRoomLacks(t *testing.T) {
 	if err := os.WriteFile(big, make([]byte, 5000), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	r := room{memory: 4 << 30, cores: 2, disk: 4000}
+	r := room{memory: 4 << 30, cores: 2, hosts: 2, disk: 4000}
 	for name, c := range map[string]struct {
 		job  spec.Job
 		want string
@@ -23,6 +23,8 @@ func TestRoomLacks(t *testing.T) {
 		"memory":          {spec.Job{Nodes: 2, Memory: 3 << 30}, "memory"},
 		"memory of a VM":  {spec.Job{Nodes: 1, VM: &spec.VM{Memory: 5 << 30}}, "memory"},
 		"cores":           {spec.Job{Nodes: 1, Cores: 3}, "cores"},
+		"hosts":           {spec.Job{Nodes: 3}, "hosts"},
+		"guests of hosts": {spec.Job{Nodes: 3, VM: &spec.VM{PerHost: 2}}, ""},
 		"cores of guests": {spec.Job{Nodes: 1, VM: &spec.VM{CPUs: 3}}, ""},
 		"inputs":          {spec.Job{Nodes: 1, Inputs: []spec.Input{{From: filepath.Dir(big)}}}, "disk"},
 		"remote inputs":   {spec.Job{Nodes: 1, Inputs: []spec.Input{{From: "https://example.org/x"}}}, ""},

@@ -30,17 +30,23 @@ type hosts struct {
 	granted []record.HeldSite
 	// before are owners of hosts that an earlier process has held, by site.
 	before map[string]string
+	// allocations are those that an earlier process has measured in, by site.
+	allocations map[string]string
 	// fresh: a site has granted other hosts than before.
 	fresh bool
 }
 
-// require notes what the jobs of a study need.
-func (h *hosts) require(taker *measure.Taker, points []record.Point) error {
-	for _, p := range points {
-		for _, e := range p.Environments {
+// require notes what the jobs of a study need. Environments that are left out need nothing.
+func (h *hosts) require(taker *measure.Taker, plan *record.Plan) error {
+	h.need = driver.Request{}
+	for _, p := range plan.Points {
+		for _, e := range plan.Measured(p) {
 			job, err := taker.Job(p, e, "")
 			if err != nil {
 				return err
+			}
+			if splits(taker.Study.Environments[e], job) { // on this machine alone: no site grants hosts for it
+				continue
 			}
 			r := &h.need
 			r.Nodes, r.SlotsPerNode, r.Memory = max(r.Nodes, job.Hosts()), max(r.SlotsPerNode, job.SlotsPerHost()), max(r.Memory, job.MemoryPerHost())
@@ -111,6 +117,9 @@ func (h *hosts) note(ctx context.Context, site spec.Site) error {
 	if err != nil {
 		return err
 	}
+	if before := h.allocations[site.Name]; before != "" && before != site.Slurm.Job {
+		h.fresh = true
+	}
 	x := record.HeldSite{Site: site.Name, Allocation: site.Slurm.Job}
 	if facts.Left > 0 {
 		x.Ends = time.Now().Add(facts.Left)
@@ -121,7 +130,7 @@ func (h *hosts) note(ctx context.Context, site spec.Site) error {
 
 // acquireAll acquires the hosts of all environments of a plan.
 func (h *hosts) acquireAll(ctx context.Context, taker *measure.Taker, p *record.Plan) error {
-	if err := h.require(taker, p.Points); err != nil {
+	if err := h.require(taker, p); err != nil {
 		return err
 	}
 	for _, e := range p.Environments {

@@ -5,8 +5,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/fair"
@@ -15,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/runtime/prefix"
@@ -28,8 +31,10 @@ import (
 type benchLauncher struct {
 	s    *workspace.Session
 	stop <-chan struct{} // closed: end the run now
-	// noted: the run of each measurement is recorded, for the next study to end it after a kill.
-	noted bool
+	// note has the run of each measurement, for the next study to end it after a kill; nil: none.
+	note *runNote
+	// locks keep other studies away from the hosts; nil: they may be measured on by others.
+	locks *hostLocks
 	// hosts are those of the whole study.
 	hosts *hosts
 }
@@ -43,23 +48,26 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 		return measure.Outcome{}, err
 	}
 	sites = slices.Clone(sites[:min(1, len(sites))]) // figures of different hosts are never compared
-	if reason := unmeasurable(environment, job, sites); reason != "" {
-		return measure.Outcome{Failed: reason}, nil
+	if reason, remedy := unmeasurable(environment, job, sites); reason != "" {
+		return measure.Outcome{Failed: reason, Remedy: remedy}, nil
+	}
+	if err := l.locks.lock(ctx, sites[0]); isHeld(err) || err != nil && ctx.Err() != nil {
+		return measure.Outcome{}, err
+	} else if err != nil {
+		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
 	if sites[0], err = l.hosts.of(ctx, sites[0]); core.Interrupted(err) || err != nil && ctx.Err() != nil {
 		return measure.Outcome{}, err
 	} else if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
-	if environment.PerHost > 1 && job.VM == nil { // a network for each container, as emulated hosts have
+	if splits(environment, job) { // a network for each container, as emulated hosts have
 		sites[0].Hosts = spec.Hosts{Count: environment.PerHost}
 		job.Sites = []string{sites[0].Name}
 	}
 	l.s.Report = func(plan.Event) {}
-	l.s.Output = func(f tasklog.Frame) error {
-		_, err := output.Write(f.Data)
-		return err
-	}
+	clock := measure.Clock{W: output}
+	l.s.Output = func(f tasklog.Frame) error { return clock.Write(f.Time, f.Data) }
 	sites = slices.Clone(sites)
 	for i := range sites { // a study has this machine to itself, and its copies start together
 		sites[i].Oversubscribe = sites[i].Provider != "slurm"
@@ -67,18 +75,21 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	if environment.Bee != "" {
 		return l.launchBy(ctx, environment.Bee, *job, sites[0], output)
 	}
-	run, lock, err := l.s.Submit(ctx, control.Submission{Job: *job, Sites: sites, Pull: "missing", Origin: l.s.Workspace.Origin("")})
+	run, lock, err := submission.Submit(ctx, l.s.Store, submission.Submission{Job: *job, Sites: sites, Pull: "missing", Origin: l.s.Workspace.Origin("")})
 	if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
 	}
 	defer lock.Unlock()
-	if err := l.note(run.ID); err != nil {
+	if err := l.note.write(run.ID); err != nil {
 		return measure.Outcome{}, err
 	}
 	l.s.KeepBinary(ctx)
 	watch := fair.Start(ctx, fair.Sought{Variable: "BEE_RUN_ID", Value: run.ID, Tools: "/.bee", Prefix: prefix.Variable})
 	ended, err := l.s.Drive(ctx, run.ID, l.stop)
 	found := watch.Stop()
+	if err := clock.Close(); err != nil {
+		return measure.Outcome{}, err
+	}
 	if err != nil {
 		l.s.LeaveBehind(context.WithoutCancel(ctx), run.ID, lock)
 		return measure.Outcome{}, err
@@ -92,21 +103,19 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 			return measure.Outcome{}, err
 		}
 	}
-	o.Found = found
+	if o.Found = found; job.VM != nil {
+		if in, known := clock.Found(); known {
+			o.Found = in
+		}
+	}
+	o.Guest, o.Host = clock.Elapsed()
 	o.Hosts = hostsOf(o.Hosts, sites[0])
 	// Its log and figures are among the results.
 	if err := l.s.Garbage().Forget(context.WithoutCancel(ctx), ended, control.Leaving{OnlyCopies: true}); err != nil {
 		l.s.Log.Warn("remove the run of a measurement", "run", ended.ID, "err", err)
 		return o, nil
 	}
-	return o, l.note("")
-}
-
-func (l *benchLauncher) note(run string) error {
-	if !l.noted {
-		return nil
-	}
-	return noteRun(l.s.Workspace.StateDir, run)
+	return o, l.note.write("")
 }
 
 // outcome is how a run ended, by its record.
@@ -129,7 +138,10 @@ func hostsOf(hosts []string, site spec.Site) []string {
 
 // outcomeOf is how a run ended, by its view.
 func outcomeOf(v runview.View) measure.Outcome {
-	o := measure.Outcome{Run: v.ID, Image: v.Image, Cost: v.Cost}
+	o := measure.Outcome{Run: v.ID, Image: v.Image}
+	if v.Currency == "" { // others cannot be compared with it
+		o.Cost = v.Cost
+	}
 	switch {
 	case v.State != state.Succeeded && v.Error != nil:
 		o.Failed, o.Remedy = v.Error.Message, v.Error.Remedy
@@ -148,12 +160,47 @@ func outcomeOf(v runview.View) measure.Outcome {
 			o.Processor += time.Duration((n.UserSeconds + n.SystemSeconds) * float64(time.Second))
 			o.MaxRSS = max(o.MaxRSS, n.LargestProcessRSS)
 			o.Runtime = cmp.Or(o.Runtime, n.Runtime)
+			o.VMCommand = cmp.Or(o.VMCommand, n.VMCommand)
 		}
 	}
 	slices.Sort(o.Hosts)
 	o.Hosts = slices.Compact(o.Hosts)
+	o.Energy, o.NoEnergy = energyOf(v.Attempts)
 	return o
 }
+
+// energyOf returns the joules of all hosts of a run, or why they are not known. A machine with
+// several hosts of an attempt, as emulated ones are, counts once.
+func energyOf(attempts []runview.Attempt) (joules float64, unknown []string) {
+	for _, at := range attempts {
+		machines := map[string]float64{}
+		for _, n := range at.Nodes {
+			e, why := n.Energy, ""
+			switch {
+			case e.Joules > 0 && e.Boot != "":
+				machines[e.Boot] = max(machines[e.Boot], e.Joules)
+				continue
+			case e.Unknown != "":
+				why = fmt.Sprintf("on %s, %s. %s", n.Host, strings.TrimSuffix(e.Unknown, "."), e.Remedy)
+			default:
+				why = fmt.Sprintf("%s has not reported it. Measure with the same version of bee everywhere.", n.Host)
+			}
+			if !slices.Contains(unknown, why) && len(unknown) < mostReasons {
+				unknown = append(unknown, why)
+			}
+		}
+		for _, boot := range slices.Sorted(maps.Keys(machines)) {
+			joules += machines[boot]
+		}
+	}
+	if len(unknown) > 0 {
+		return 0, unknown
+	}
+	return joules, nil
+}
+
+// mostReasons bounds the hosts that are named each for itself.
+const mostReasons = 4
 
 // hasKVM reports whether this machine has KVM for this user.
 func hasKVM() bool {
@@ -164,21 +211,21 @@ func hasKVM() bool {
 	return f.Close() == nil
 }
 
-// unmeasurable is why an environment of a valid study cannot be measured by this bee, or "".
-func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) string {
+// unmeasurable is why an environment of a valid study cannot be measured by this bee, and the
+// remedy, or "".
+func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) (reason, remedy string) {
 	switch {
-	case e.Runtime == "lxc":
-		return "runtime lxc is not part of this bee"
-	case e.Native == "host":
-		return "programs of the host are not measured by this bee, but the image's"
 	case e.Bee != "" && e.Runtime == "native":
-		return "another bee program runs containers and virtual machines alone"
+		return "another bee program runs containers and virtual machines alone", ""
 	case len(sites) == 0:
-		return "there is no site"
+		return "there is no site", ""
 	case job.VM != nil && job.VM.Accel == "kvm" && sites[0].Provider == "local" && !hasKVM():
-		return "this machine has no KVM that you may use"
-	case e.PerHost > 1 && job.VM == nil && (sites[0].Provider != "local" || sites[0].Hosts.Count > 0):
-		return "several containers on a host are measured on this machine alone"
+		return "this machine has no KVM that you may use", "Become a member of the group of /dev/kvm, or measure with `accel: tcg`, which says nothing of KVM."
+	case splits(e, job) && (sites[0].Provider != "local" || sites[0].Hosts.Count > 0):
+		return fmt.Sprintf("several containers on a host are measured on this machine alone, and site %q is another", sites[0].Name), "Start bee on that host, and measure on a local site without `hosts`, by --site or `site:`."
 	}
-	return ""
+	return "", ""
 }
+
+// splits reports whether an environment splits a host into containers.
+func splits(e study.Environment, job *spec.Job) bool { return e.PerHost > 1 && job.VM == nil }

@@ -110,8 +110,12 @@ func (o *benchOptions) change(s *study.Study) error {
 		return &core.Error{Kind: core.Invalid, Op: "read", Object: flag, Err: err, Remedy: "`bee bench run --help` shows the form."}
 	}
 	if o.margin != "" {
-		if err := s.Method.Margin.UnmarshalText([]byte(o.margin)); err != nil || s.Method.Margin <= 0 {
-			return refuse("--margin "+o.margin, errors.Join(err, errors.New("it is no share above 0")))
+		err := s.Method.Margin.UnmarshalText([]byte(o.margin))
+		if err == nil && s.Method.Margin <= 0 {
+			err = errors.New("it is no share above 0")
+		}
+		if err != nil {
+			return refuse("--margin "+o.margin, err)
 		}
 	}
 	if o.blocks != "" {
@@ -172,10 +176,7 @@ func repeating(c *cobra.Command, args []string) string {
 			words = append(words, "--"+f.Name+"="+v)
 		}
 	})
-	for i, w := range words {
-		words[i] = shell.Word(w)
-	}
-	return strings.Join(words, " ")
+	return shell.Words(words)
 }
 
 // mapSites puts other sites in place of those that environments name. It returns the first

@@ -2,13 +2,13 @@ package benchcmd
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/evaluate"
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/stats"
+	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/spf13/cobra"
@@ -57,27 +57,72 @@ environment is tried by the command "true".`,
 // planText is a plan for people.
 func planText(p *record.Plan) string {
 	var b strings.Builder
-	works := 0
 	for _, e := range p.Environments {
+		more := hourText(e)
+		if e.Untested {
+			more = "; the authors of the study have never measured it" + more
+		}
 		switch {
 		case e.Dropped != "":
 			fmt.Fprintf(&b, "%s is left out: %s. %s\n", e.Name, strings.TrimSuffix(output.Printable(e.Dropped), "."), output.Printable(e.Remedy))
 		case e.Name == p.Baseline:
-			fmt.Fprintf(&b, "%s works, and is the baseline\n", e.Name)
-			works++
+			fmt.Fprintf(&b, "%s works, and is the baseline%s\n", e.Name, more)
 		case e.Emulated:
-			fmt.Fprintf(&b, "%s works, with an emulated processor: its claims are not judged\n", e.Name)
-			works++
+			fmt.Fprintf(&b, "%s works, with an emulated processor: its claims are not judged%s\n", e.Name, more)
 		default:
-			fmt.Fprintf(&b, "%s works\n", e.Name)
-			works++
+			fmt.Fprintf(&b, "%s works%s\n", e.Name, more)
 		}
 	}
-	b.WriteString(aheadText(p) + "\n")
+	b.WriteString(aheadText(p) + "\n" + orderText(p) + "\n")
+	if starts := startSeconds(p); starts > 0 {
+		fmt.Fprintf(&b, "the starts of a block take %s, and those of all blocks %s; how long the jobs take is known after the first block\n", rounded(starts), rounded(starts*float64(p.Most+1)))
+	}
+	b.WriteString(costText(p))
 	if len(p.Claims) > 0 {
 		fmt.Fprintf(&b, "%s are judged\n", console.CountText(len(p.Claims), "claim"))
 	}
 	return b.String()
+}
+
+// hourText is what an environment's hosts cost, or "".
+func hourText(e record.Environment) string {
+	if e.HourPrice == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; its hosts cost %s an hour", console.CostText(e.HourPrice, e.Currency))
+}
+
+// orderText is in which order a plan measures.
+func orderText(p *record.Plan) string {
+	text := "each block in a random order of its own"
+	switch p.Method {
+	case study.Beserra:
+		return "all measurements of an environment, then those of the next"
+	case study.Published:
+		text = "each block in the order of the environments"
+	}
+	if p.Reuse != "" {
+		text += "; in an environment, points that differ in their commands alone share a container or guest"
+	}
+	return text
+}
+
+func rounded(seconds float64) time.Duration {
+	d := time.Duration(seconds * float64(time.Second))
+	if d < time.Minute {
+		return d.Round(100 * time.Millisecond)
+	}
+	return d.Round(time.Second)
+}
+
+// startSeconds is the time in which the environments of a block start, as they did when they
+// were tried.
+func startSeconds(p *record.Plan) (seconds float64) {
+	for i := range p.Environments {
+		e := &p.Environments[i]
+		seconds += e.TrialSeconds * float64(p.Starts(e))
+	}
+	return seconds
 }
 
 // aheadText is how much a plan measures at most, and from when on there are verdicts.
@@ -86,11 +131,7 @@ func aheadText(p *record.Plan) string {
 	turns := 0
 	for _, point := range p.Points {
 		turns++ // the baseline again
-		for _, e := range p.Environments {
-			if e.Dropped == "" && slices.Contains(point.Environments, e.Name) {
-				turns++
-			}
-		}
+		turns += len(p.Measured(point))
 	}
 	text := fmt.Sprintf("%s, %s each block, up to %s", console.CountText(len(p.Points), "point"), console.CountText(turns, "measurement"), console.CountText(p.Most, "block"))
 	if p.BudgetSeconds > 0 {

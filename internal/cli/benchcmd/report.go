@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os/user"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/bee-hpc/bee/internal/bench/record"
@@ -31,15 +32,9 @@ func gate(r *report.Report, o benchOptions) error {
 	if len(o.failOn) == 0 {
 		return nil
 	}
-	wants := func(word string) bool {
-		for _, w := range o.failOn {
-			if w == word {
-				return true
-			}
-		}
-		return false
-	}
-	undecided := len(r.Result.Contrasts) == 0
+	wants := func(word string) bool { return slices.Contains(o.failOn, word) }
+	undecided := r.Plan.Replaced != "" || slices.ContainsFunc(r.Plan.Environments, func(e record.Environment) bool { return e.Named && e.Dropped != "" })
+	judged := false
 	if c := r.Comparison; c != nil && wants("slower") {
 		if c.Worse() {
 			return console.Exit(console.ExitSlower)
@@ -51,6 +46,7 @@ func gate(r *report.Report, o benchOptions) error {
 		if !c.Primary {
 			continue
 		}
+		judged = true
 		switch {
 		case c.Finding.Verdict == stats.Slower && wants("slower"):
 			return console.Exit(console.ExitSlower)
@@ -60,7 +56,7 @@ func gate(r *report.Report, o benchOptions) error {
 			undecided = true
 		}
 	}
-	if undecided && !o.undecided {
+	if (undecided || !judged) && !o.undecided {
 		return console.Exit(console.ExitUndecided)
 	}
 	return nil
@@ -170,32 +166,4 @@ func (a *Commands) listStudies(asJSON bool) error {
 		fmt.Fprintf(w, "%s\t%s\n", l.Name, l.Title)
 	}
 	return w.Flush()
-}
-
-func (a *Commands) newBenchShowCommand() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{
-		Use: "show STUDY", Short: "Print the file of a study, to start one of your own", Args: cobra.ExactArgs(1), Example: "  bee bench show layers > layers.yaml",
-		ValidArgs: studies.Names(),
-		RunE: func(_ *cobra.Command, args []string) error {
-			s, text, err := loadStudy(args[0])
-			if err != nil {
-				return err
-			}
-			if asJSON {
-				var claims []string
-				for i := range s.Claims {
-					claims = append(claims, s.Claims[i].Text()+" ("+s.Claims[i].From+")")
-				}
-				return a.WriteJSON(map[string]any{
-					"name": s.Name, "title": s.Title, "source": s.Source, "stand_in": s.StandsIn(), "sources": s.Sources, "environments": s.EnvironmentNames, "baseline": s.Baseline,
-					"metrics": s.MetricNames, "vary": s.Vary, "sizes": s.Sizes, "claims": claims, "method": s.Method.Name, "file": text,
-				})
-			}
-			_, err = io.WriteString(a.Stdout, text)
-			return err
-		},
-	}
-	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
-	return c
 }

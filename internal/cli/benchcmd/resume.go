@@ -24,11 +24,6 @@ func (a *Commands) newBenchResumeCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			unlock, err := a.benchLock(filepath.Base(dir))
-			if err != nil {
-				return err
-			}
-			defer unlock()
 			j, err := record.Open(dir)
 			if err != nil {
 				return err
@@ -42,21 +37,20 @@ func (a *Commands) newBenchResumeCommand() *cobra.Command {
 				return errors.Join(err, j.Close())
 			}
 			defer session.Close()
-			if err := a.endLeft(c.Context(), session); err != nil {
-				return errors.Join(err, j.Close())
-			}
 			o.site = j.Plan.Site
 			mapSites(s, j.Plan.Mapped)
 			if err := a.giveAgain(c.Context(), s, &j.Plan); err != nil {
 				return errors.Join(err, j.Close())
 			}
 			b := a.newBench(session, s, o)
-			b.launcher.noted = true
 			defer b.end()
+			if err := b.alone(c.Context(), s.Name); err != nil {
+				return errors.Join(err, j.Close())
+			}
 			if err := b.heldBefore(j.Dir); err != nil {
 				return errors.Join(err, j.Close())
 			}
-			if err := b.hosts.require(b.taker, j.Plan.Points); err != nil {
+			if err := b.hosts.require(b.taker, &j.Plan); err != nil {
 				return errors.Join(err, j.Close())
 			}
 			if err := b.same(c.Context(), &j.Plan); err != nil {
@@ -76,8 +70,9 @@ func (b *bench) heldBefore(dir string) error {
 	if err != nil {
 		return &core.Error{Kind: core.Invalid, Op: "continue study in", Object: dir, Err: err, Remedy: "Remove " + record.HostsFile + ": `bee sweep` releases the hosts that it names."}
 	}
-	b.hosts.before = map[string]string{}
+	b.hosts.before, b.hosts.allocations = map[string]string{}, map[string]string{}
 	for _, x := range h.Held {
+		b.hosts.allocations[x.Site] = x.Allocation
 		if x.Owner != "" && !x.Released {
 			b.hosts.before[x.Site] = x.Owner
 		}

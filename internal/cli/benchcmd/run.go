@@ -21,7 +21,8 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/shell"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 )
@@ -62,17 +63,11 @@ func (a *Commands) benchRun(ctx context.Context, s *study.Study, text string, o 
 		return err
 	}
 	defer session.Close()
-	unlock, err := a.benchLock(s.Name)
-	if err != nil {
-		return err
-	}
-	defer unlock()
-	if err := a.endLeft(ctx, session); err != nil {
-		return err
-	}
 	b := a.newBench(session, s, o)
-	b.launcher.noted = true
 	defer b.end()
+	if err := b.alone(ctx, s.Name); err != nil {
+		return err
+	}
 	var before evaluate.Series
 	if o.baseline != "" {
 		if o.baseline, err = filepath.Abs(o.baseline); err != nil {
@@ -134,31 +129,18 @@ func (b *bench) waitUntilQuiet(ctx context.Context) {
 	}
 }
 
-// benchLock excludes other studies of this user on this machine.
-func (a *Commands) benchLock(study string) (unlock func(), err error) {
-	if err := a.Paths(); err != nil {
-		return nil, err
+// alone has the study measured alone on its hosts, from the first trial on. A measurement that
+// another study has left is ended.
+func (b *bench) alone(ctx context.Context, study string) (err error) {
+	if err := b.app.Paths(); err != nil {
+		return err
 	}
-	if err := fsutil.MkdirAll(a.StateDir, 0o700); err != nil {
-		return nil, err
+	if err := b.app.endLeft(ctx, b.hosts.s); err != nil {
+		return err
 	}
-	l, err := fsutil.TryLock(filepath.Join(a.StateDir, "bench.lock"))
-	if core.IsKind(err, core.Busy) {
-		other, _ := fsutil.ReadFile(a.StateDir, "bench.lock", 4096) // a note only
-		name, pid, _ := strings.Cut(strings.TrimSpace(string(other)), " ")
-		busy := errors.New("another study is measured now")
-		if name != "" && pid != "" {
-			busy = fmt.Errorf("the study %s is measured now, by process %s", output.Printable(name), output.Printable(pid))
-		}
-		return nil, &core.Error{Kind: core.Busy, Op: "measure on this machine", Err: busy, Remedy: "Wait for its end: two studies would disturb each other."}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if err := l.File().Truncate(0); err == nil {
-		core.BestEffort(fmt.Fprintf(l.File(), "%s %d\n", strings.ReplaceAll(study, " ", "-"), os.Getpid())) // a note only
-	}
-	return func() { l.Unlock() }, nil
+	b.launcher.locks = newHostLocks(study, b.hosts.s.Provider)
+	b.launcher.note, err = newRunNote(b.app.StateDir)
+	return err
 }
 
 // A bench is a study that is measured by this process.
@@ -169,6 +151,8 @@ type bench struct {
 	hosts *hosts
 	// launcher is the taker's.
 	launcher *benchLauncher
+	// sitesFile is read once, as a plan asks for the sites of each point and environment; nil: not yet.
+	sitesFile *spec.SitesFile
 
 	soft, hard chan struct{} // closed by the first and the second Ctrl-C
 	end        func()
@@ -179,7 +163,14 @@ func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOption
 	b.hosts = &hosts{s: s, say: a.benchStep, stop: b.soft}
 	b.launcher = &benchLauncher{s: s, stop: b.hard, hosts: b.hosts}
 	here := measure.Here(a.Version)
-	b.taker = &measure.Taker{Study: st, Launcher: b.launcher, Site: o.site, Cache: here.CacheBytes, Cores: here.Cores}
+	b.taker = &measure.Taker{Study: st, Launcher: b.launcher, Site: o.site, Programs: hostPrograms, Cache: here.CacheBytes, Cores: here.Cores}
+	b.taker.First = func(job *spec.Job) string {
+		sites, err := b.sites(job)
+		if err != nil || len(sites) == 0 { // nothing is measured there
+			return ""
+		}
+		return sites[0].Name
+	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	ended := make(chan struct{})
@@ -187,6 +178,8 @@ func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOption
 	b.end = func() {
 		once.Do(func() {
 			core.BestEffort(b.hosts.release()) // it was printed, and the sweep finds them
+			b.launcher.locks.unlock()
+			b.launcher.note.remove()
 			signal.Stop(signals)
 			close(ended)
 		})
@@ -210,9 +203,24 @@ func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOption
 	return b
 }
 
+// sites returns the sites of a job, by the sites file as it was at the first call.
+func (b *bench) sites(job *spec.Job) ([]spec.Site, error) {
+	if b.sitesFile == nil {
+		f, err := b.app.FindSites()
+		if err != nil {
+			return nil, err
+		}
+		b.sitesFile = &f
+	}
+	return workspace.SitesOf(job, *b.sitesFile)
+}
+
 // measure measures into a journal, and reports.
 func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 	b.taker.Dir = j.Dir
+	if err := b.taker.Clear(); err != nil {
+		return errors.Join(err, j.Close())
+	}
 	if err := b.hosts.acquireAll(ctx, b.taker, &j.Plan); err != nil {
 		return errors.Join(err, j.Close())
 	}
@@ -220,7 +228,7 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 		return errors.Join(err, j.Close())
 	}
 	r := runner.Runner{
-		Journal: j, Measurer: b.taker, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Report: b.progress, Epoch: b.epoch(j), Ends: b.hosts.ends,
+		Journal: j, Measurer: b.taker, Together: b.taker.Together, Family: evaluate.Family(&j.Plan), Now: time.Now, Stop: b.soft, Cut: b.hard, Report: b.progress, Epoch: b.epoch(j), Ends: b.hosts.ends,
 		Precise: func(rows []record.Row) bool { return evaluate.Precise(&j.Plan, rows) }, Scant: b.scant, Failed: b.failed,
 	}
 	if len(j.Rows) == 0 {
@@ -298,13 +306,20 @@ func uptime() (time.Duration, error) {
 	return time.Duration(t.Nano()), err
 }
 
-// failed prints why a measurement failed.
-func (b *bench) failed(r record.Row) {
+// failed prints why a measurement failed, and where its whole output is.
+func (b *bench) failed(r record.Row, givenUp bool) {
 	lines := strings.Split(r.Error, "\n")
 	for i := range lines {
 		lines[i] = output.Printable(lines[i])
 	}
-	b.app.benchStep(r.Environment + " failed: " + strings.Join(lines, "\n"))
+	text := r.Environment + " failed: " + strings.Join(lines, "\n")
+	if r.Log != "" {
+		text += "\nall output: zstdcat " + shell.Word(filepath.Join(b.taker.Dir, r.Log))
+	}
+	b.app.benchStep(text)
+	if givenUp {
+		b.app.benchStep(r.Environment + " is given up: three of its measurements in a row failed twice")
+	}
 }
 
 // scant warns of a budget without a verdict.

@@ -38,7 +38,7 @@ func (a *Commands) giveSources(ctx context.Context, s *study.Study, from map[str
 			return nil, err
 		}
 		if err != nil {
-			return nil, &core.Error{Kind: core.Invalid, Op: "read", Object: "--source " + name + "=" + from[name], Err: err, Remedy: "Name a directory, or an archive as https://…#sha256=DIGEST. `bee bench show STUDY` prints the sources of a study."}
+			return nil, &core.Error{Kind: core.Invalid, Op: "read", Object: "--source " + name + "=" + from[name], Err: err, Remedy: "Name a directory, or an archive as https://…#sha256=DIGEST. `bee bench show STUDY` names the sources of a study."}
 		}
 		all = append(all, source)
 	}

@@ -52,7 +52,7 @@ func studyOfJob(file string, metrics []string, better string) (*study.Study, str
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	var b strings.Builder
 	fmt.Fprintf(&b, "study: %s\ntitle: %q\njob: {file: %q}\n", studyName(name), "What do containers cost "+name+"?", path)
-	b.WriteString("environments:\n  native: {runtime: native}\n  rootless: {runtime: rootless}\n  docker: {runtime: docker}\n  podman: {runtime: podman}\n  apptainer: {runtime: apptainer}\n  charliecloud: {runtime: charliecloud}\n")
+	b.WriteString("environments:\n  native: {runtime: native}\n  rootless: {runtime: rootless}\n  docker: {runtime: docker}\n  podman: {runtime: podman}\n  apptainer: {runtime: apptainer}\n  charliecloud: {runtime: charliecloud}\n  lxc: {runtime: lxc}\n")
 	b.WriteString("contrasts: [{vary: environment, against: native}]\nmetrics:\n")
 	for _, m := range metrics {
 		name, source, ok := strings.Cut(m, "=")
@@ -104,6 +104,9 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 		Least: s.Method.Blocks.Least, Most: s.Method.Blocks.Most, BudgetSeconds: time.Duration(s.Method.Budget).Seconds(),
 		Baseline: s.Baseline, Machine: measure.Here(a.Version), Created: time.Now(), Seed: seed(),
 	}
+	if s.Method.Reuse == study.ReuseBlock && s.Method.Name != study.Beserra { // by --method
+		p.Reuse = s.Method.Reuse
+	}
 	for _, point := range points {
 		values := map[string]string{}
 		for k, v := range point.Values {
@@ -119,35 +122,30 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 	if err := a.trustStudy(o.file, s, p.Points, taker, o.trust); err != nil {
 		return p, err
 	}
-	if err := b.hosts.require(taker, p.Points); err != nil {
+	if err := b.choose(&p, s); err != nil {
+		return p, err
+	}
+	if err := tooFew(&p, o); err != nil { // before hosts are acquired and sources built
+		return p, err
+	}
+	if err := b.hosts.require(taker, &p); err != nil {
 		return p, err
 	}
 	if err := a.buildSources(ctx, images, taker, &p); err != nil {
 		return p, err
 	}
-	left := 0
-	for _, name := range s.EnvironmentNames {
-		if !o.wants(s, name) {
+	for i, e := range p.Environments {
+		if e.Dropped != "" {
 			continue
 		}
-		why, err := b.unfit(p.Points, name)
-		if err != nil {
+		if p.Environments[i], err = a.tryEnvironment(ctx, taker, p.Points[0], e.Name); err != nil {
 			return p, err
 		}
-		e := record.Environment{Name: name, Dropped: why}
-		if why != "" {
-			e.Remedy = "Choose a smaller --size, or another machine by --site."
-		} else if e, err = a.tryEnvironment(ctx, taker, p.Points[0], name); err != nil {
-			return p, err
-		}
-		if e.Dropped == "" {
-			left++
-		}
-		p.Environments = append(p.Environments, e)
+		p.Environments[i].Named, p.Environments[i].Untested = e.Named, e.Untested
 	}
 	if i := slices.IndexFunc(p.Environments, func(e record.Environment) bool { return e.Name == s.Baseline }); i < 0 || p.Environments[i].Dropped != "" {
 		if i = slices.IndexFunc(p.Environments, func(e record.Environment) bool { return e.Dropped == "" }); i >= 0 {
-			p.Baseline = p.Environments[i].Name
+			p.Replaced, p.Baseline = s.Baseline, p.Environments[i].Name
 			a.benchStep(s.Baseline + " does not work here: the others are compared with " + p.Baseline)
 		}
 	}
@@ -159,19 +157,51 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 		if e.Keys, err = keyDigests(&p, taker, e.Name); err != nil {
 			return p, err
 		}
+		if p.Reuse != "" {
+			if e.Containers, err = taker.Containers(p.Points, e.Name); err != nil {
+				return p, err
+			}
+		}
+	}
+	if err := b.price(&p); err != nil {
+		return p, err
 	}
 	p.Scales = scalesOf(s, points)
 	p.Claims = claimsOf(s, points, o.mapped)
-	if left < 2 && (left == 0 || !o.calibrate) {
-		var reasons []string
-		for _, e := range p.Environments {
-			if e.Dropped != "" {
-				reasons = append(reasons, e.Name+": "+e.Dropped)
-			}
+	return p, tooFew(&p, o)
+}
+
+// choose lists the environments of a plan. Those that cannot be measured here, as far as is
+// known before anything starts, are left out with the reason.
+func (b *bench) choose(p *record.Plan, s *study.Study) error {
+	for _, name := range s.EnvironmentNames {
+		if !b.o.wants(s, name) {
+			continue
 		}
-		return p, &core.Error{Kind: core.Unsupported, Op: "compare environments of study", Object: s.Name, Err: fmt.Errorf("at most one of them works here (%s)", strings.Join(reasons, "; ")), Remedy: "`bee doctor` names what is missing."}
+		reason, remedy, err := b.unfit(p.Points, name)
+		if err != nil {
+			return err
+		}
+		p.Environments = append(p.Environments, record.Environment{Name: name, Dropped: reason, Remedy: remedy, Named: slices.Contains(b.o.env, name), Untested: s.Environments[name].Untested})
 	}
-	return p, nil
+	return nil
+}
+
+// tooFew is an error of kind Unsupported where a plan has nothing to compare.
+func tooFew(p *record.Plan, o benchOptions) error {
+	left := 0
+	var reasons []string
+	for _, e := range p.Environments {
+		if e.Dropped == "" {
+			left++
+		} else {
+			reasons = append(reasons, e.Name+": "+e.Dropped)
+		}
+	}
+	if left > 1 || left == 1 && o.calibrate {
+		return nil
+	}
+	return &core.Error{Kind: core.Unsupported, Op: "compare environments of study", Object: p.Study, Err: fmt.Errorf("at most one of them works here (%s)", strings.Join(reasons, "; ")), Remedy: "`bee doctor` names what is missing."}
 }
 
 // trustStudy shows what a study's jobs do on this machine outside of its directory. Where
@@ -202,7 +232,11 @@ func (a *Commands) trustStudy(file string, s *study.Study, points []record.Point
 			reaches = append(reaches, spec.Reach{Key: "environments." + name + ".bee", Does: "runs", What: program})
 		}
 		if e := s.Environments[name]; e.Runtime == spec.NativeRuntime && !e.Keys.Has("vm") {
-			reaches = append(reaches, spec.Reach{Key: "environments." + name, Does: "runs", What: "the image's programs on this machine, isolated by nothing"})
+			what := "the image's programs on this machine, isolated by nothing"
+			if e.Native == study.NativeHost {
+				what = "programs of this machine, isolated by nothing"
+			}
+			reaches = append(reaches, spec.Reach{Key: "environments." + name, Does: "runs", What: what})
 		}
 	}
 	return a.Allow(file, strange, reaches, t, true)

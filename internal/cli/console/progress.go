@@ -15,13 +15,13 @@ import (
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
-// Attach has the terminal be the job's: what BEE has to say waits until that is over.
+// Attach lends the terminal to the job. Messages of BEE wait until detached is called.
 func (p *Progress) Attach() (detached func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.Clear()
 	cooked, err := RawTerminal()
-	if err != nil { // it has gone: so will the input
+	if err != nil { // the terminal is gone, and the input ends with it
 		return func() {}
 	}
 	p.attached = true

@@ -69,7 +69,7 @@ func TestALongStepTellsItsRate(t *testing.T) {
 
 func TestCostText(t *testing.T) {
 	for cost, want := range map[float64]string{0: "0.00", 0.0001: "<0.01", 0.005: "0.01", 0.5: "0.50", 1234.5: "1234.50"} {
-		if got := CostText(cost); got != want {
+		if got := CostText(cost, ""); got != want {
 			t.Errorf("%v: %q, not %q", cost, got, want)
 		}
 	}

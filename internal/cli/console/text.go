@@ -37,13 +37,17 @@ func BytesText(n int64) string {
 	return fmt.Sprintf("%.1f %cB", v, units[i])
 }
 
-// CostText is a cost as people read it, in the currency of the sites file: what costs
+// CostText is a cost as people read it, in a currency; "": that of the sites file. What costs
 // something never costs 0.00.
-func CostText(c float64) string {
+func CostText(c float64, currency string) string {
+	text := fmt.Sprintf("%.2f", c)
 	if c > 0 && c < 0.005 {
-		return "<0.01"
+		text = "<0.01"
 	}
-	return fmt.Sprintf("%.2f", c)
+	if currency != "" {
+		text += " " + currency
+	}
+	return text
 }
 
 // DurationText is a duration as people read it. A clock that was put back in

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -39,7 +39,7 @@ func (a *Commands) openRemover(ctx context.Context) (r image.Remover, err error)
 		for _, at := range attempts {
 			r.Needed[at.Guest] = run.ID // none has no id
 		}
-		sub, err := control.SubmissionOf(run) // of another version of bee, maybe
+		sub, err := submission.Of(run) // of another version of bee, maybe
 		if err != nil || sub.Job.VM == nil || sub.Job.VM.Image == "" {
 			continue
 		}

@@ -49,7 +49,7 @@ func (a *Commands) newFabricStatsCommand() *cobra.Command {
 	return c
 }
 
-// readSwitches asks node 0's switch, and then those of whom one hears.
+// readSwitches asks node 0's switch, and then each one that another switch names.
 func readSwitches(read func(rank int) (fabric.Stats, error)) ([]fabric.Stats, error) {
 	var all []fabric.Stats
 	for ranks := []int{0}; len(all) < len(ranks); {

@@ -87,7 +87,7 @@ func (a *Commands) forwardPort(ctx context.Context, word string, rank, here, the
 		return err
 	}
 	a.Say("127.0.0.1 leads to port %d of node %d of run %s; Ctrl-C ends it", there, rank, run.ID)
-	// Anyone who is on this machine may connect: the program in the job knows who may what.
+	// Any user of this machine may connect: access is for the program in the job to control.
 	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.PrintError(err) }}
 	inner, end := context.WithCancel(ctx)
 	defer end()

@@ -17,7 +17,7 @@ import (
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
@@ -89,7 +89,7 @@ func (a *Commands) ssh(ctx context.Context, word string, rank int, command []str
 		return err
 	}
 	defer s.Close()
-	sub, err := control.SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func (a *Commands) ssh(ctx context.Context, word string, rank int, command []str
 	}
 	argv := []string{"-F", file, "-l", o.login, sshName(run.ID, rank)}
 	c := exec.CommandContext(ctx, "ssh", append(argv, command...)...)
-	// It ends, and what it does in the guest, where this process is killed: of a thread's
-	// death it is notified, which then has to be that of all.
+	// ssh, and with it the command in the guest, ends where this process is killed. The signal
+	// is sent when the thread ends that started ssh, so that thread has to stay.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
@@ -305,7 +305,7 @@ func (a *Commands) forward(ctx context.Context, run string, rank int, o sshOptio
 	if err != nil {
 		return err
 	}
-	// sshd in the guest knows who may; to it a stranger costs a process.
+	// sshd in the guest authenticates callers; each connection costs it a process.
 	g := wire.Gate{Most: mostForwarded, Failed: func(err error) { a.PrintError(err) }}
 	g.Serve(l, func(c net.Conn, known func() bool) {
 		defer c.Close()

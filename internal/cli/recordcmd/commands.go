@@ -1,5 +1,5 @@
-// Package recordcmd is the commands that read the records of runs: ps, show, report, logs,
-// events, stats, metrics and wait. They change nothing.
+// Package recordcmd is the commands that read the records of runs: ps, show, report, web, logs,
+// events, stats, metrics and wait. They change nothing; actions of pages are calls of other commands.
 package recordcmd
 
 import "github.com/bee-hpc/bee/internal/cli/workspace"

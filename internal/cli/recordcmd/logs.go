@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/logfile"
@@ -38,6 +39,8 @@ type LogsOptions struct {
 	since      console.Age
 	// run is the run's id where the output is one of several runs.
 	run string
+	// packed is the number of a case that shares the output of its pack; 0: it is all shown.
+	packed int
 }
 
 // LogsCommand returns the command `logs`.
@@ -97,6 +100,12 @@ func (a *Commands) logs(ctx context.Context, word string, o LogsOptions) error {
 	if err != nil {
 		return err
 	}
+	if run.Case.Pack != "" && !o.controller && o.Node < 0 {
+		o.packed = run.Case.Number
+		if run, err = s.Store.Run(ctx, run.Case.Pack); err != nil {
+			return err
+		}
+	}
 	if o.controller {
 		log := workspace.ControllerLog(s.Store.RunDir(run.ID))
 		if workspace.There(logfile.Older(log)) {
@@ -117,7 +126,7 @@ func (a *Commands) logs(ctx context.Context, word string, o LogsOptions) error {
 		}
 	}
 	if o.Node >= 0 {
-		sub, err := control.SubmissionOf(run)
+		sub, err := submission.Of(run)
 		if err != nil {
 			return err
 		}
@@ -235,7 +244,7 @@ func (a *Commands) TaskOutput(ctx context.Context, s *workspace.Session, id stri
 		begin = time.Now().Add(-time.Duration(o.since))
 	}
 	show := func(f tasklog.Frame) error {
-		if f.Time.Before(begin) {
+		if f.Time.Before(begin) || o.packed > 0 && f.Case != o.packed {
 			offset = f.Next
 			return nil
 		}
@@ -245,9 +254,11 @@ func (a *Commands) TaskOutput(ctx context.Context, s *workspace.Session, id stri
 		offset = f.Next
 		return nil
 	}
-	for rest := shortRest; ; rest = min(2*rest, longRest) { // each look may make a connection
+	rest := fsutil.Backoff{First: shortRest, Longest: longRest}
+	for { // each look may make a connection
 		if offset != before {
-			rest, before = shortRest, offset
+			before = offset
+			rest.Reset()
 		}
 		// In this order: of a run that is over, all attempts are known, and of an
 		// attempt that has one after it, all output is on the submitting machine that ever will be.
@@ -286,7 +297,7 @@ func (a *Commands) TaskOutput(ctx context.Context, s *workspace.Session, id stri
 		case !o.Follow || run.State.Final():
 			return nil
 		}
-		if err := core.Sleep(ctx, rest); err != nil {
+		if err := rest.Wait(ctx); err != nil {
 			return err
 		}
 	}

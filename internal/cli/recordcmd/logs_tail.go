@@ -8,7 +8,7 @@ import (
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
-// tailRest is how long no piece arrives until what there is counts as all so far.
+// tailRest is the pause after which the pieces that have arrived count as all so far.
 const tailRest = 300 * time.Millisecond
 
 // maxTail bounds what is kept of the last lines, in bytes: lines have no bound of their own.

@@ -11,8 +11,9 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -33,7 +34,8 @@ func (a *Commands) PsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ps [ARRAY]", Aliases: []string{"ls"}, Short: "List runs, or the cases of an array", Args: cobra.MaximumNArgs(1),
 		Long: `List the runs that are not over; with -a all of them, newest first. PROGRESS is what
-the last attempt does, for how long, and how long it may. WHY is what a run waits for, or
+the last attempt does, for how long, how long it may, and how much of the job is done,
+where the Beefile has progress. WHY is what a run waits for, or
 why it ended. An array of runs is one line, with how many of its cases are over;
 bee ps ARRAY lists the cases, also those that are over. --cases and the flags that choose
 runs list each case of all arrays. So do --json, --format and --quiet.
@@ -187,7 +189,7 @@ func foldedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runvi
 			return nil, err
 		}
 		nodes := 0
-		if sub, err := control.SubmissionOf(first); err == nil {
+		if sub, err := submission.Of(first); err == nil {
 			nodes = sub.Job.Nodes
 		}
 		views = append(views, runview.Folded(array, nodes))
@@ -221,13 +223,13 @@ func listRuns(screen *output.Screen, views []runview.View) error {
 		if v.Ended != nil {
 			end = *v.Ended
 		}
-		w.Row(v.ID, v.Name, stateCell(v.State), site, v.Nodes, v.Created.Local().Format(time.DateTime), console.DurationText(end.Sub(v.Created)), exit, progressText(v.Progress), v.Why)
+		w.Row(v.ID, v.Name, stateCell(v.State), site, v.Nodes, v.Created.Local().Format(time.DateTime), console.DurationText(end.Sub(v.Created)), exit, progressText(v.Progress, v.JobProgress), v.Why)
 	}
 	return w.Flush()
 }
 
-// progressText is what an attempt does, for how long, and how long it may.
-func progressText(p *report.Progress) string {
+// progressText is what an attempt does, for how long, how long it may, and how far its job is.
+func progressText(p *report.Progress, job *measure.Progress) string {
 	if p == nil {
 		return "-"
 	}
@@ -237,6 +239,9 @@ func progressText(p *report.Progress) string {
 	}
 	if p.Attempt > 1 {
 		text = fmt.Sprintf("%d: %s", p.Attempt, text)
+	}
+	if job != nil {
+		text += ", " + percentText(job)
 	}
 	return text
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -26,18 +28,22 @@ import (
 func (a *Commands) ReportCommand() *cobra.Command {
 	var out string
 	var markdown bool
+	var choice gridChoice
 	c := &cobra.Command{
-		Use: "report RUN", Short: "Write one page about a run, to keep or to send", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToSee),
+		Use: "report RUN", Short: "Write one page about a run or an array, to keep or to send", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToSee),
 		Long: `Write one HTML file about a run, which needs no network and runs no script. It has what
 bee show prints, and a time line of the attempts, the names of the outputs, the end of
 the log and the job as it was submitted. Names of hosts and variables of the job are
 in it.
 
+Of an array, the page has a grid of its cases by two parameters, marked by state and by
+a metric, and a plot of that metric.
+
 With --markdown, write the same for the summary of a CI job.`,
-		Example: "  bee report lysozyme -o lysozyme.html\n  bee report --markdown lysozyme > summary.md",
+		Example: "  bee report lysozyme -o lysozyme.html\n  bee report --markdown lysozyme > summary.md\n  bee report --by temperature,seed --metric energy model -o model.html",
 		RunE: func(c *cobra.Command, args []string) error {
 			var b bytes.Buffer
-			if err := a.report(c.Context(), args[0], markdown, &b); err != nil {
+			if err := a.report(c.Context(), args[0], choice, markdown, &b); err != nil {
 				return err
 			}
 			if out == "" {
@@ -52,30 +58,44 @@ With --markdown, write the same for the summary of a CI job.`,
 	}
 	c.Flags().StringVarP(&out, "output", "o", "", "write to this `file`, which only you can read (default standard output)")
 	c.Flags().BoolVar(&markdown, "markdown", false, "write Markdown instead of HTML")
+	c.Flags().StringVar(&choice.by, "by", "", "of an array: the `parameters` across and down, such as temperature,seed (default the first two by name)")
+	c.Flags().StringVar(&choice.metric, "metric", "", "of an array: the metric's `name` (default the first by name)")
 	return c
 }
 
-func (a *Commands) report(ctx context.Context, word string, markdown bool, w io.Writer) error {
+func (a *Commands) report(ctx context.Context, word string, choice gridChoice, markdown bool, w io.Writer) error {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	array, err := s.Store.Arrays().Find(ctx, word, state.ToSee)
+	if err != nil {
+		return err
+	}
+	if array.ID != "" {
+		return reportArray(ctx, s, array, choice, markdown, w)
+	}
 	run, err := s.Store.FindRun(ctx, word, state.ToSee)
 	if err != nil {
 		return err
+	}
+	if choice.chosen() {
+		return &core.Error{Kind: core.Invalid, Op: "write the page of", Object: run.ID, Err: errors.New("it is a run, and --by and --metric are for arrays"), Remedy: "Leave the flags out, or name an array."}
 	}
 	p, err := pageOf(ctx, s, run)
 	if err != nil {
 		return err
 	}
+	end, err := endOfOutput(ctx, s, run)
+	end.show(p, err)
 	if markdown {
 		return p.Markdown(w)
 	}
 	return p.HTML(w)
 }
 
-// pageOf is all that there is to show of a run, as a page.
+// pageOf is all that there is to show of a run, as a page, but for its log.
 func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Page, error) {
 	v, err := runview.Of(ctx, s, run)
 	if err != nil {
@@ -106,6 +126,15 @@ func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Pag
 	for _, c := range v.Checkpoints {
 		p.Checkpoints = append(p.Checkpoints, c.Taken)
 	}
+	all, measuredErr := state.ReadMeasured(s.Store.RunDir(run.ID))
+	if all.Percent != nil {
+		p.Curves = append(p.Curves, page.Curve{Name: "Progress in percent", Points: all.Percent.Points})
+	}
+	for _, name := range slices.Sorted(maps.Keys(all.Metrics)) {
+		if series := all.Metrics[name]; series != nil {
+			p.Curves = append(p.Curves, page.Curve{Name: "Metric " + name, Points: series.Points})
+		}
+	}
 	for _, o := range workspace.OutputsAtHome(attempts) {
 		p.Outputs = append(p.Outputs, page.Output{To: o.To, Names: o.Names, More: max(o.Count-len(o.Names), 0)})
 	}
@@ -114,28 +143,22 @@ func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Pag
 			p.Problems = append(p.Problems, err.Error())
 		}
 	}
+	problem(measuredErr)
 	text, err := beefileOf(run)
 	p.Beefile = string(text)
 	problem(err)
-	problem(endOfLog(ctx, s, run, len(attempts), p))
 	return p, ctx.Err()
 }
 
-// endOfLog reads the end of what the last attempt printed that printed anything.
-func endOfLog(ctx context.Context, s *workspace.Session, run state.Run, attempts int, p *page.Page) error {
-	for n := attempts; n > 0; n-- {
-		var end logEnd
-		one := &Commands{s.Workspace.WritingTo(&end, &end)}
-		err := one.TaskOutput(ctx, s, run.ID, LogsOptions{attempt: n, tail: -1})
-		if end.kept != nil {
-			p.Log, p.LogCut = end.text()
-			p.LogOf = fmt.Sprintf("attempt %d", n)
-		}
-		if err != nil || end.kept != nil {
-			return err
-		}
+// show puts the end of a log on a page, and why there is no more of it.
+func (l *logEnd) show(p *page.Page, err error) {
+	if l.kept != nil {
+		p.Log, p.LogCut = l.text()
+		p.LogOf = fmt.Sprintf("attempt %d", l.attempt)
 	}
-	return nil
+	if err != nil {
+		p.Problems = append(p.Problems, err.Error())
+	}
 }
 
 // pageBlocks are the rows of bee show in blocks.
@@ -170,8 +193,9 @@ const (
 // logEnd keeps the end of what is written to it. Its memory is bounded, though lines and
 // logs are not.
 type logEnd struct {
-	kept []byte
-	cut  bool
+	kept    []byte
+	cut     bool
+	attempt int // whose log it is
 }
 
 // Write implements io.Writer.

@@ -63,7 +63,7 @@ func (a *Commands) ShowCommand() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	c.Flags().BoolVar(&beefile, "beefile", false, "write the run's job as a Beefile")
-	c.Flags().BoolVar(&asCSV, "csv", false, "write the cases of an array as CSV, with their values, states and times")
+	c.Flags().BoolVar(&asCSV, "csv", false, "write the cases of an array as CSV, with their values, states, times and metrics")
 	c.MarkFlagsMutuallyExclusive("json", "beefile", "csv")
 	return c
 }
@@ -86,11 +86,15 @@ func WriteRun(w rows, v runview.View) {
 	row("run", "%s", v.ID)
 	row("name", "%s", v.Name)
 	w.Row("state", stateCell(v.State))
+	if v.Pack != "" {
+		w.Row("hosts of", "run "+v.Pack+", its pack")
+	}
 	if v.ExitCode != nil {
 		row("exit code", "%d", *v.ExitCode)
 	}
 	showError(row, "", v.Error)
 	showJob(row, v)
+	showMeasured(row, v)
 	row("created", "%s", v.Created.Local().Format(time.DateTime))
 	if v.Ended != nil {
 		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), console.DurationText(v.Ended.Sub(v.Created)))
@@ -99,7 +103,15 @@ func WriteRun(w rows, v runview.View) {
 		row("time", "%s", text)
 	}
 	if v.Cost > 0 {
-		row("cost", "%s", console.CostText(v.Cost))
+		row("cost", "%s", console.CostText(v.Cost, v.Currency))
+	}
+	for _, c := range v.Costs {
+		row("cost", "%s", console.CostText(c.Amount, c.Currency))
+	}
+	if v.Volume != nil {
+		w.Gap()
+		row("volume", "a burst buffer, drained to %s", v.Volume.Remote)
+		v.Volume.Rows(func(name, text string) { w.Row("  "+name, text) })
 	}
 	for _, at := range v.Attempts {
 		w.Gap()
@@ -108,9 +120,13 @@ func WriteRun(w rows, v runview.View) {
 			row("  chosen", "%s", at.Why)
 		}
 		if at.Cost > 0 {
-			row("  cost", "%s", console.CostText(at.Cost))
+			row("  cost", "%s", console.CostText(at.Cost, at.Currency))
 		}
-		row("  hosts", "%s", console.OrDash(strings.Join(at.Hosts, ", ")))
+		spot := ""
+		if at.Spot {
+			spot = " (spot machines)"
+		}
+		row("  hosts", "%s%s", console.OrDash(strings.Join(at.Hosts, ", ")), spot)
 		if at.ExitCode != nil {
 			row("  exit code", "%d", *at.ExitCode)
 		}
@@ -191,7 +207,7 @@ func phasesText(phases map[core.Phase]float64) string {
 	sort.Slice(names, func(i, j int) bool { return rank[names[i]] < rank[names[j]] })
 	parts := make([]string, len(names))
 	for i, p := range names {
-		parts[i] = fmt.Sprintf("%s %s", p, console.DurationText(time.Duration(phases[p]*float64(time.Second))))
+		parts[i] = fmt.Sprintf("%s %s", p, console.Seconds(phases[p]))
 	}
 	return console.OrDash(strings.Join(parts, ", "))
 }

@@ -6,8 +6,6 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -15,10 +13,8 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
-	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -49,45 +45,30 @@ func (a *Commands) showArray(ctx context.Context, s *workspace.Session, array st
 }
 
 // writeCases writes the cases of an array as CSV (RFC 4180), one in each row. Columns of
-// values and of times begin with a word and a dot, so that no parameter is taken for another
+// values, times and metrics begin with a word and a dot, so that no parameter is taken for another
 // column.
 func (a *Commands) writeCases(ctx context.Context, s *workspace.Session, array state.Array) error {
-	runs, err := s.Store.Arrays().Runs(ctx, array.ID)
+	all, err := allCasesOf(ctx, s, array)
 	if err != nil {
 		return err
 	}
-	values, names := make([]spec.Case, len(runs)), map[string]bool{}
-	for i, run := range runs {
-		sub, err := control.SubmissionOf(run)
-		if err != nil || sub.Array == nil { // of another bee: the rest of the row is known
-			continue
-		}
-		values[i] = sub.Array.Values
-		for name := range values[i] {
-			names[name] = true
-		}
-	}
-	parameters := slices.Sorted(maps.Keys(names))
 	var out bytes.Buffer
 	w := csv.NewWriter(&out)
 	head := []string{"case", "run", "name"}
-	for _, name := range parameters {
+	for _, name := range all.parameters {
 		head = append(head, "case."+name)
 	}
 	head = append(head, "state", "exit_code", "error", "site", "attempts", "created", "ended", "seconds")
 	for _, use := range report.Uses() {
 		head = append(head, "time."+string(use.On))
 	}
-	w.Write(append(head, "cost"))
-	for i, run := range runs {
-		row, err := caseRow(ctx, s, run, parameters, values[i])
-		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		w.Write(row)
+	head = append(head, "cost", "currency")
+	for _, name := range all.metrics {
+		head = append(head, "metric."+name)
+	}
+	w.Write(head)
+	for i := range all.cases {
+		w.Write(caseRow(&all.cases[i], &all))
 	}
 	if w.Flush(); w.Error() != nil {
 		return w.Error()
@@ -96,41 +77,51 @@ func (a *Commands) writeCases(ctx context.Context, s *workspace.Session, array s
 	return err
 }
 
-// caseRow is the row of a case.
-func caseRow(ctx context.Context, s *workspace.Session, run state.Run, parameters []string, values spec.Case) ([]string, error) {
-	v, err := runview.Summary(ctx, s, run)
-	if err != nil {
-		return nil, err
+// caseRow is the row of a case among others.
+func caseRow(v *runview.View, all *arrayCases) []string {
+	row := []string{strconv.Itoa(v.Array.Number), v.ID, output.CSVText(v.Name)}
+	for _, name := range all.parameters {
+		row = append(row, output.CSVText(v.Array.Values[name]))
 	}
-	attempts, err := s.Store.Attempts(ctx, run.ID)
-	if err != nil {
-		return nil, err
-	}
-	row := []string{strconv.Itoa(run.Case.Number), run.ID, output.CSVText(run.Name)}
-	for _, name := range parameters {
-		row = append(row, output.CSVText(values[name]))
-	}
-	code, failure, site, ended, now := "", "", "", "", time.Now()
-	if run.ExitCode != nil {
-		code = strconv.Itoa(*run.ExitCode)
+	code, failure, site, ended := "", "", "", ""
+	if v.ExitCode != nil {
+		code = strconv.Itoa(*v.ExitCode)
 	}
 	if v.Error != nil {
 		failure = v.Error.Kind
 	}
-	if n := len(attempts); n > 0 {
-		site = output.CSVText(attempts[n-1].Site)
+	if n := len(v.Attempts); n > 0 {
+		site = output.CSVText(v.Attempts[n-1].Site)
 	}
-	took := now.Sub(run.Created)
-	if !run.Ended.IsZero() {
-		ended, took = run.Ended.UTC().Format(time.RFC3339), run.Ended.Sub(run.Created)
+	if v.Ended != nil {
+		ended = v.Ended.UTC().Format(time.RFC3339)
 	}
-	row = append(row, string(run.State), code, failure, site, strconv.Itoa(len(attempts)), run.Created.UTC().Format(time.RFC3339), ended, decimals(took.Seconds()))
-	spent := report.Spent(run, attempts, now)
+	row = append(row, string(v.State), code, failure, site, strconv.Itoa(len(v.Attempts)), v.Created.UTC().Format(time.RFC3339), ended, decimals(tookOf(v).Seconds()))
 	for _, use := range report.Uses() {
-		row = append(row, decimals(spent[use.On].Seconds()))
+		row = append(row, decimals(v.Time[use.On]))
 	}
-	return append(row, strconv.FormatFloat(v.Cost, 'f', 4, 64)), nil
+	if len(v.Costs) > 0 { // no one number
+		row = append(row, "", "several")
+	} else {
+		row = append(row, strconv.FormatFloat(v.Cost, 'f', 4, 64), v.Currency)
+	}
+	for _, name := range all.metrics {
+		value := ""
+		if point, is := v.Metrics[name]; is {
+			value = numberText(point.Value)
+		}
+		row = append(row, value)
+	}
+	return row
 }
 
 // decimals is a number of seconds.
 func decimals(seconds float64) string { return strconv.FormatFloat(seconds, 'f', 3, 64) }
+
+// tookOf is how long a run has taken so far, from its submission on.
+func tookOf(v *runview.View) time.Duration {
+	if v.Ended != nil {
+		return v.Ended.Sub(v.Created)
+	}
+	return time.Since(v.Created)
+}

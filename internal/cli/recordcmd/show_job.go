@@ -8,7 +8,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runview"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -49,11 +49,7 @@ func commandText(argv []string) string {
 	if len(argv) == 3 && argv[0] == "/bin/sh" && argv[1] == "-c" {
 		return argv[2]
 	}
-	words := make([]string, len(argv))
-	for i, w := range argv {
-		words[i] = shell.Word(w)
-	}
-	return strings.Join(words, " ")
+	return shell.Words(argv)
 }
 
 func pairsText(pairs map[string]string, between string) string {
@@ -78,7 +74,7 @@ func (a *Commands) printBeefile(run state.Run) error {
 }
 
 func beefileOf(run state.Run) ([]byte, error) {
-	sub, err := control.SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/node/client"
@@ -139,7 +139,7 @@ type watchedNode struct {
 
 // add connects to a run. Where it was named, that must work.
 func (b *board) add(ctx context.Context, s *workspace.Session, run state.Run, named bool) error {
-	sub, err := control.SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return err
 	}

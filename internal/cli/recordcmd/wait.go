@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
@@ -19,6 +20,9 @@ type waitOptions struct {
 	any     bool
 	timeout time.Duration
 	asJSON  bool
+	follow  bool
+	ticket  workspace.Ticket
+	results workspace.ResultFiles
 }
 
 // WaitCommand returns the command `wait`.
@@ -28,13 +32,32 @@ func (a *Commands) WaitCommand() *cobra.Command {
 		Use: "wait RUN...", Short: "Wait until runs are over", ValidArgsFunction: a.RunsTo(state.ToEnd),
 		Long: `Wait until runs are over, and end with the exit code of the first one that did not
 succeed, as bee run would. A run that is suspended or set aside is over for this purpose,
-as it needs its user. An array means all of its cases. Nothing is stopped when the time is up.`,
-		Example: "  bee wait lysozyme\n  bee wait --any --timeout 2h lysozyme salt-water",
-		Args:    cobra.MinimumNArgs(1),
-		RunE:    func(c *cobra.Command, args []string) error { return a.wait(c.Context(), args, o) },
+as it needs its user. An array means all of its cases. Nothing is stopped when the time is up.
+
+With --ticket, adopt the run of a ticket first, which another machine has submitted: this
+machine follows it, fetches its outputs and releases its hosts. Paths below the directory of
+the Beefile are below the current directory here. One machine at a time controls the run.
+
+With --junit and --summary, write what became of the runs, for a CI service. JUnit's XML has
+one test for each run or case.`,
+		Example: "  bee wait lysozyme\n  bee wait --any --timeout 2h lysozyme salt-water\n  bee wait -f --ticket run.ticket --junit results/junit.xml",
+		Args:    o.ticket.Args(cobra.MinimumNArgs(1)),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := o.results.Prepare(); err != nil {
+				return err
+			}
+			what := "ticket " + o.ticket.File
+			if len(args) > 0 {
+				what = strings.Join(args, " ")
+			}
+			return a.Failure(o.results, what, a.wait(c.Context(), args, o))
+		},
 	}
+	o.ticket.Flags(c, nil)
 	c.Flags().BoolVar(&o.any, "any", false, "wait for one of them only")
 	c.Flags().DurationVar(&o.timeout, "timeout", 0, "most `time` to wait, such as 2h (0: no limit)")
+	c.Flags().BoolVarP(&o.follow, "follow", "f", false, "show the output of the run meanwhile, from its beginning")
+	o.results.Flags(c.Flags())
 	c.Flags().BoolVar(&o.asJSON, "json", false, "write the records of the runs as JSON")
 	return c
 }
@@ -45,7 +68,7 @@ func (a *Commands) wait(ctx context.Context, words []string, o waitOptions) erro
 		return err
 	}
 	defer s.Close()
-	runs, err := s.Named(ctx, words, state.ToSee)
+	runs, err := a.meant(ctx, s, words, o)
 	if err != nil {
 		return err
 	}
@@ -54,11 +77,28 @@ func (a *Commands) wait(ctx context.Context, words []string, o waitOptions) erro
 		ctx, cancel = context.WithTimeout(ctx, o.timeout)
 		defer cancel()
 	}
+	shown, err := a.followed(ctx, s, runs, o)
+	if err != nil {
+		return err
+	}
 	over, err := s.AwaitEnds(ctx, runs, o.any)
+	shown(over)
 	if err != nil {
 		return err
 	}
 	return a.waited(context.WithoutCancel(ctx), s, over, o)
+}
+
+// meant returns the runs to wait for: those that words name, or that of a ticket.
+func (a *Commands) meant(ctx context.Context, s *workspace.Session, words []string, o waitOptions) ([]state.Run, error) {
+	if o.ticket.File == "" {
+		return s.Named(ctx, words, state.ToSee)
+	}
+	run, err := s.Adopt(ctx, o.ticket)
+	if err == nil && !run.State.Final() {
+		a.Say("run %s is adopted; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID, run.ID)
+	}
+	return []state.Run{run}, err
 }
 
 // waited prints how runs ended, and ends as the first that did not succeed.
@@ -70,12 +110,8 @@ func (a *Commands) waited(ctx context.Context, s *workspace.Session, runs []stat
 			return err
 		}
 		views[i] = view
-		this := console.CodeOfKind(core.KindNamed(run.Kind))
-		if run.ExitCode != nil {
-			this = *run.ExitCode
-		}
-		if code == 0 && run.State != state.Succeeded {
-			code = this
+		if code == 0 {
+			code = workspace.CodeOf(run)
 		}
 		if o.asJSON {
 			continue
@@ -92,8 +128,39 @@ func (a *Commands) waited(ctx context.Context, s *workspace.Session, runs []stat
 			return err
 		}
 	}
+	var ending error
 	if code != 0 {
-		return console.Exit(code)
+		ending = console.Exit(code)
 	}
-	return nil
+	return a.Reported(o.results, ending, func() error { return a.WriteResults(ctx, s, o.results, runs, false) })
+}
+
+// followed shows the output of the one run that is waited for, if that is wanted. shown waits
+// until all of it is shown, or ends this where the run has no more.
+func (a *Commands) followed(ctx context.Context, s *workspace.Session, runs []state.Run, o waitOptions) (shown func(over []state.Run), err error) {
+	if !o.follow {
+		return func([]state.Run) {}, nil
+	}
+	if len(runs) != 1 || runs[0].Case.Pack != "" {
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "follow", Object: console.CountText(len(runs), "run"), Err: errors.New("--follow is for one run with an output of its own"),
+			Remedy: "Leave out --follow; `bee logs -f` shows the output of several.",
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := a.Workspace
+	if o.asJSON {
+		w = a.WritingTo(a.Stderr, a.Stderr)
+	}
+	done := make(chan error, 1)
+	go func() { done <- (&Commands{w}).TaskOutput(ctx, s, runs[0].ID, LogsOptions{Follow: true, tail: -1}) }()
+	return func(over []state.Run) {
+		if len(over) == 0 || !over[0].State.Final() {
+			cancel()
+		}
+		if err := <-done; err != nil && ctx.Err() == nil {
+			a.PrintError(err)
+		}
+		cancel()
+	}, nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -20,7 +20,7 @@ import (
 // caseSource is where the job of a case comes from, and its place in the new array.
 type caseSource struct {
 	jobSource
-	place control.ArrayCase
+	place submission.ArrayCase
 	// failed: it is of a run that is over and did not succeed.
 	failed bool
 }
@@ -28,24 +28,16 @@ type caseSource struct {
 // arrayRunner submits arrays.
 type arrayRunner struct{ *Commands }
 
-// casesOf returns the cases of a Beefile's array; none: it has no array.
+// casesOf returns the cases of a Beefile's array, which is finished; none: it has no array.
 func casesOf(from jobSource) []caseSource {
 	if len(from.cases) > 0 || len(from.draft.Cases()) == 0 {
 		return from.cases
 	}
-	name, of := "", spec.Array{}
-	if a := from.draft.Job.Array; a != nil {
-		of = *a
-	}
+	name, of := from.draft.Job.Name, from.draft.Job.Array
 	all := from.draft.Cases()
 	list := make([]caseSource, len(all))
 	for i, values := range all {
-		one := from
-		one.draft = from.draft.Case(i + 1)
-		if i == 0 {
-			name = strings.TrimSuffix(one.draft.Job.Name, ".1")
-		}
-		list[i] = caseSource{jobSource: one, place: control.ArrayCase{Name: name, Number: i + 1, Of: len(all), AtOnce: of.AtOnce, OnFailure: of.OnFailure, Values: values}}
+		list[i] = caseSource{jobSource: from, place: submission.ArrayCase{Name: name, Number: i + 1, Of: len(all), AtOnce: of.Together(), OnFailure: of.OnFailure, Values: values, Pack: of.Pack}}
 	}
 	return list
 }
@@ -58,7 +50,7 @@ func repeatedCases(word string, runs []state.Run) (jobSource, error) {
 		if err != nil {
 			return from, err
 		}
-		sub, err := control.SubmissionOf(run)
+		sub, err := submission.Of(run)
 		if err != nil {
 			return from, err
 		}
@@ -92,7 +84,10 @@ func chosen(all []caseSource, word string, again bool) ([]caseSource, error) {
 		}
 		return list, nil
 	}
-	wanted := map[int]bool{}
+	wanted, there := map[int]bool{}, make(map[int]bool, len(all))
+	for _, c := range all {
+		there[c.place.Number] = true
+	}
 	for part := range strings.SplitSeq(word, ",") {
 		first, last, is := strings.Cut(strings.TrimSpace(part), "-")
 		if !is {
@@ -107,7 +102,7 @@ func chosen(all []caseSource, word string, again bool) ([]caseSource, error) {
 			return nil, wrong(fmt.Errorf("%q is no number of a case", last), remedy)
 		}
 		for n := a; n <= b && len(wanted) <= len(all); n++ {
-			if !slices.ContainsFunc(all, func(c caseSource) bool { return c.place.Number == n }) {
+			if !there[n] {
 				return nil, wrong(fmt.Errorf("there is no case %d", n), "`bee check` prints how many cases a Beefile has, and `bee ps ARRAY` lists those of an array.")
 			}
 			wanted[n] = true
@@ -121,7 +116,7 @@ func chosen(all []caseSource, word string, again bool) ([]caseSource, error) {
 
 // submissions are the cases as the flags change them, with their sites. All of them are
 // checked before the first one is submitted.
-func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOptions) ([]control.Submission, error) {
+func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOptions) ([]submission.Submission, error) {
 	if from.strange != "" && !o.given("trust") {
 		return nil, &core.Error{
 			Kind: core.Invalid, Op: "submit the array of", Object: from.what, Err: errors.New("another user may have written it: " + from.strange),
@@ -133,14 +128,19 @@ func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOption
 			return nil, &core.Error{Kind: core.Unsupported, Op: "submit the array of", Object: from.what, Err: fmt.Errorf("--%s is for one run", flag), Remedy: "Leave it out, or name one case by `bee run --again`."}
 		}
 	}
+	all := *a.Commands
+	all.Workspace = a.ReadingSitesOnce()
 	id := state.NewID()
-	subs := make([]control.Submission, len(cases))
+	subs := make([]submission.Submission, len(cases))
 	for i, one := range cases {
 		quiet := o
 		quiet.quiet = o.quiet || i > 0 // what leaves the directory is printed once
-		sub, err := a.submission(one.jobSource, quiet)
+		if len(from.cases) == 0 {      // a draft of each at the same time would take much memory
+			one.draft = from.draft.Case(one.place.Number)
+		}
+		sub, err := all.submission(one.jobSource, quiet)
 		if err == nil {
-			err = a.AddReceivers(&sub)
+			err = all.AddReceivers(&sub)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("case %d (%s): %w", one.place.Number, one.place.Values, err)
@@ -179,33 +179,41 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	if _, err := a.TakeOrphans(ctx, s); err != nil {
 		return err
 	}
-	runs, err := control.SubmitArray(ctx, s.Controller, subs)
+	runs, err := submission.SubmitArray(ctx, s.Store, subs)
 	if err != nil {
 		return err
 	}
-	ids := make([]string, len(runs))
-	for i, run := range runs {
-		ids[i] = run.ID
+	array := subs[0].Array
+	carried := array.ID // the array whose runs have controllers
+	if array.Pack > 0 {
+		carried = submission.PacksOf(array.ID)
 	}
-	if err := s.Background(ids...); err != nil {
-		return fmt.Errorf("go on in the background with array %s: %w", subs[0].Array.ID, err)
+	due, err := s.Store.Arrays().Due(ctx, carried) // the supervisor continues the others in their turn
+	if err == nil {
+		err = s.Background(due...)
+	}
+	if err != nil {
+		return fmt.Errorf("go on in the background with array %s: %w", array.ID, err)
 	}
 	if !o.quiet {
 		a.sayOf(ctx, s, &subs[0])
 	}
-	array := subs[0].Array
 	if o.detach {
 		if o.asJSON {
+			ids := make([]string, len(runs))
+			for i, run := range runs {
+				ids[i] = run.ID
+			}
 			return a.WriteJSON(map[string]any{"id": array.ID, "name": array.Name, "state": state.Queued, "runs": ids})
 		}
 		if _, err := fmt.Fprintln(a.Stdout, array.ID); err != nil || o.quiet {
 			return err
 		}
-		a.Say("%s of array %s continue in the background; `bee ps %s` lists them, `bee stop %s` ends them", console.CountText(len(runs), "case"), array.Name, array.ID, array.ID)
+		a.Say("array %s of %s continues in the background; `bee ps %s` lists its cases, `bee stop %s` ends it", array.Name, console.CountText(len(runs), "case"), array.ID, array.ID)
 		return nil
 	}
 	if !o.quiet {
-		a.Say("array %s of %s: %s. They continue without this command; `bee stop %s` ends them", array.ID, array.Name, console.CountText(len(runs), "case"), array.ID)
+		a.Say("array %s of %s: %s. It continues without this command; `bee stop %s` ends it", array.ID, array.Name, console.CountText(len(runs), "case"), array.ID)
 	}
 	return a.await(ctx, s, array.ID, runs, o)
 }
@@ -215,7 +223,7 @@ const shownCases = 10
 
 // whyOver is why a case did not succeed.
 func whyOver(run state.Run) string {
-	if run.ExitCode != nil {
+	if run.ExitCode != nil && *run.ExitCode != 0 {
 		return fmt.Sprintf("exit code %d", *run.ExitCode)
 	}
 	return run.Message
@@ -237,10 +245,7 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 			a.Say("run %s (%s) %s: %s", run.ID, run.Name, run.State, whyOver(run))
 		}
 		if code == 0 {
-			code = console.CodeOfKind(core.KindNamed(run.Kind))
-			if run.ExitCode != nil {
-				code = *run.ExitCode
-			}
+			code = workspace.CodeOf(run)
 		}
 	}
 	if failed > shownCases && !o.quiet {
@@ -258,13 +263,14 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 	if !o.quiet {
 		a.Say("array %s: %s", id, runview.ArrayText(array))
 	}
+	var ending error
 	if code != 0 {
-		return console.Exit(code)
+		ending = console.Exit(code)
 	}
-	return nil
+	return a.Reported(o.results, ending, func() error { return a.records.Results(ctx, s, o.results, over, false) })
 }
 
-// checkCases checks the other cases of a Beefile than the first.
+// checkCases checks each case of a Beefile by itself.
 func checkCases(draft *spec.Draft) error {
 	for n := range draft.Cases() {
 		if _, err := draft.Case(n + 1).Finish(); err != nil {

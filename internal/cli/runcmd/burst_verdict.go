@@ -79,6 +79,7 @@ type burstPrediction struct {
 	// Cost and DirectCost are by the prices in the sites file; 0: there are none.
 	Cost       float64 `json:"cost,omitempty"`
 	DirectCost float64 `json:"direct_cost,omitempty"`
+	Currency   string  `json:"currency,omitempty"`
 }
 
 // Verdicts.
@@ -292,9 +293,8 @@ func verdict(job *spec.Job, far line, disk float64, room int64, price float64, s
 // text gives the verdict in sentences, the verdict first.
 func (v *burstVerdict) text() string {
 	rate := func(bytes float64) string { return console.BytesText(int64(bytes)) + "/s" }
-	seconds := func(s float64) string { return console.DurationText(time.Duration(s * float64(time.Second))) }
 	measured := fmt.Sprintf("Measured: round trip %s, %s by one stream and %s by %d; the buffer's disk takes %s.",
-		seconds(v.RoundTripSeconds), rate(v.StreamBytesPerSecond), rate(v.LineBytesPerSecond), manyStreams, rate(v.BufferDiskBytesPerSecond))
+		console.Seconds(v.RoundTripSeconds), rate(v.StreamBytesPerSecond), rate(v.LineBytesPerSecond), manyStreams, rate(v.BufferDiskBytesPerSecond))
 	name, p := output.Printable(v.Remote), v.Prediction
 	switch {
 	case v.Verdict == unpredicted:
@@ -307,11 +307,11 @@ func (v *burstVerdict) text() string {
 	if v.Verdict == doesNotPay {
 		first = "do not use it here"
 	}
-	text := fmt.Sprintf("Burst buffer: %s. The job ends after %s with it, and after %s without.\n%s\n", first, seconds(p.Seconds), seconds(p.DirectSeconds), measured) +
-		fmt.Sprintf("In %d bursts of %s the job waits %s in all with the buffer, and %s without.\n", p.Bursts, console.BytesText(p.BurstBytes), seconds(p.WaitSeconds), seconds(p.DirectWaitSeconds)) +
-		fmt.Sprintf("All is drained %s after its end. With a buffer of %s (`disk:`) it never waits for the line; here it has %s.\n", seconds(p.DrainSeconds), console.BytesText(p.EnoughBytes), console.BytesText(p.BufferBytes))
+	text := fmt.Sprintf("Burst buffer: %s. The job ends after %s with it, and after %s without.\n%s\n", first, console.Seconds(p.Seconds), console.Seconds(p.DirectSeconds), measured) +
+		fmt.Sprintf("In %d bursts of %s the job waits %s in all with the buffer, and %s without.\n", p.Bursts, console.BytesText(p.BurstBytes), console.Seconds(p.WaitSeconds), console.Seconds(p.DirectWaitSeconds)) +
+		fmt.Sprintf("All is drained %s after its end. With a buffer of %s (`disk:`) it never waits for the line; here it has %s.\n", console.Seconds(p.DrainSeconds), console.BytesText(p.EnoughBytes), console.BytesText(p.BufferBytes))
 	if p.Cost > 0 {
-		text += fmt.Sprintf("Cost: %s with the buffer, until it is drained, and %s without.\n", console.CostText(p.Cost), console.CostText(p.DirectCost))
+		text += fmt.Sprintf("Cost: %s with the buffer, until it is drained, and %s without.\n", console.CostText(p.Cost, p.Currency), console.CostText(p.DirectCost, p.Currency))
 	}
 	return text
 }

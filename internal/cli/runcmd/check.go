@@ -127,7 +127,7 @@ func (a *Commands) launchWarnings(ctx context.Context, job *spec.Job) []string {
 }
 
 // ownDir is the directory in which links in a job's inputs are followed, see
-// control.Submission. strange is why the job may be another user's; "": it is not.
+// submission.Submission. strange is why the job may be another user's; "": it is not.
 func ownDir(job *spec.Job, strange string) string {
 	if strange != "" || job.Dir == "" {
 		return ""

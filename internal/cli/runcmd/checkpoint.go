@@ -2,6 +2,7 @@ package runcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
@@ -18,8 +19,8 @@ type askedView struct {
 	ID    string         `json:"id"`
 	Name  string         `json:"name"`
 	State state.RunState `json:"state"`
-	// GoesOn reports of a job of which a checkpoint is taken whether it does, where it is;
-	// else it writes its checkpoint and ends, and the run continues in another attempt.
+	// GoesOn reports whether the job continues where it is after its checkpoint. Else it writes
+	// its checkpoint and ends, and the run continues in another attempt.
 	GoesOn *bool `json:"goes_on,omitempty"`
 }
 
@@ -27,14 +28,17 @@ type askedView struct {
 // JSON.
 func (a *ResumeCommands) printAsked(asJSON bool, run state.Run, goesOn *bool, err error) error {
 	if err != nil || !asJSON {
-		return New(a.Workspace, nil).inJSON(runOptions{asJSON: asJSON}, err)
+		return New(a.Workspace, Records{}).inJSON(runOptions{asJSON: asJSON}, err)
 	}
 	return a.WriteJSON(askedView{run.ID, run.Name, run.State, goesOn})
 }
 
 // CheckpointCommand returns the command `checkpoint`.
 func (a *ResumeCommands) CheckpointCommand() *cobra.Command {
-	var asJSON bool
+	var (
+		asJSON bool
+		seen   workspace.Seen
+	)
 	c := &cobra.Command{
 		Use: "checkpoint RUN", Short: "Take a checkpoint of a run now",
 		Long: `Take a checkpoint of a run now. Where the Beefile allows it, the job continues
@@ -50,17 +54,18 @@ meanwhile. The method depends on the Beefile's checkpoint:
 "bee move" continues the run on another site in each case.`,
 		Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			run, goesOn, err := a.checkpoint(c.Context(), args[0])
+			run, goesOn, err := a.checkpoint(c.Context(), args[0], seen)
 			return a.printAsked(asJSON, run, &goesOn, err)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	seen.Flag(c.Flags())
 	c.AddCommand(a.newCheckpointExportCommand())
 	return c
 }
 
 // checkpoint reports which run one is taken, and whether its job continues where it is.
-func (a *ResumeCommands) checkpoint(ctx context.Context, word string) (run state.Run, goesOn bool, err error) {
+func (a *ResumeCommands) checkpoint(ctx context.Context, word string, seen workspace.Seen) (run state.Run, goesOn bool, err error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, false, err
@@ -72,7 +77,7 @@ func (a *ResumeCommands) checkpoint(ctx context.Context, word string) (run state
 	}
 	defer head.Close()
 	kept := 0
-	err = s.Checkpoint(ctx, run, attempt, saver(ctx, s, run, attempt, head, false, &kept))
+	err = seen.Requests(s).Checkpoint(ctx, run, attempt, saver(ctx, s, run, attempt, head, false, &kept))
 	switch {
 	case err != nil:
 		return run, false, err
@@ -89,6 +94,7 @@ func (a *ResumeCommands) MoveCommand() *cobra.Command {
 	var (
 		sites  []string
 		asJSON bool
+		seen   workspace.Seen
 	)
 	c := &cobra.Command{
 		Use: "move RUN", Short: "Ask a run for a checkpoint now, and continue it on another site",
@@ -106,20 +112,23 @@ An array means its cases that run, and with --site also those that wait.`,
 			switch {
 			case err != nil:
 				return a.printAsked(asJSON, state.Run{}, nil, err)
+			case len(cases) > 0 && seen.Given():
+				return a.printAsked(asJSON, state.Run{}, nil, &core.Error{Kind: core.Invalid, Op: "move", Object: args[0], Err: errors.New("--attempt is of one run, and this is an array"), Remedy: "Name one case, or leave --attempt out."})
 			case len(cases) > 0:
 				return a.moveCases(c.Context(), cases, sites, asJSON)
 			}
-			run, err := a.move(c.Context(), args[0], sites)
+			run, err := a.move(c.Context(), args[0], sites, seen)
 			return a.printAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.SiteFlag(c)
 	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	seen.Flag(c.Flags())
 	return c
 }
 
-func (a *ResumeCommands) move(ctx context.Context, word string, names []string) (state.Run, error) {
+func (a *ResumeCommands) move(ctx context.Context, word string, names []string, seen workspace.Seen) (state.Run, error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return run, err
@@ -134,12 +143,12 @@ func (a *ResumeCommands) move(ctx context.Context, word string, names []string) 
 	head, attempt, err := headOfRun(ctx, s, run)
 	switch {
 	case core.IsKind(err, core.NotFound) && len(sites) > 0 && !run.State.Final() && run.State != state.Suspended:
-		return run, a.sendElsewhere(ctx, s, run, sites)
+		return run, a.sendElsewhere(ctx, s, run, sites, seen)
 	case err != nil:
 		return run, err
 	}
 	defer head.Close()
-	if err := s.Move(ctx, run, attempt, sites, saver(ctx, s, run, attempt, head, true, new(int))); err != nil {
+	if err := seen.Requests(s).Move(ctx, run, attempt, sites, saver(ctx, s, run, attempt, head, true, new(int))); err != nil {
 		return run, err
 	}
 	a.Say("the job is asked to write its checkpoint and to end; `bee show %s` shows how it continues", word)

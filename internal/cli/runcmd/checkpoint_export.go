@@ -6,7 +6,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -50,7 +49,7 @@ func (a *ResumeCommands) exportCheckpoint(ctx context.Context, word, dir string,
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	k, err := control.ExportCheckpoint(ctx, s.Controller, run, attempt, dir, func(place string) {
+	k, err := s.ExportCheckpoint(ctx, run, attempt, dir, func(place string) {
 		a.Say("warning: the checkpoint %s is damaged; the one before is tried", core.Printable(place, 512))
 	})
 	switch {

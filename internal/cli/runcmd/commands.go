@@ -7,19 +7,25 @@ import (
 	"context"
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // Commands makes the commands run, plan, check and vm restore over one workspace.
 type Commands struct {
 	*workspace.Workspace
-	follow func(ctx context.Context, s *workspace.Session, run string) error
+	records Records
 }
 
-// New returns the commands over a workspace. follow shows the output of a run
-// that another process controls, until it ends.
-func New(w *workspace.Workspace, follow func(ctx context.Context, s *workspace.Session, run string) error) *Commands {
-	return &Commands{w, follow}
+// Records shows what is on record of runs.
+type Records struct {
+	// Follow shows the output of a run that another process controls, until it ends.
+	Follow func(ctx context.Context, s *workspace.Session, run string) error
+	// Results writes what became of runs. With old, none was run, as nothing has changed since.
+	Results func(ctx context.Context, s *workspace.Session, files workspace.ResultFiles, runs []state.Run, old bool) error
 }
+
+// New returns the commands over a workspace.
+func New(w *workspace.Workspace, records Records) *Commands { return &Commands{w, records} }
 
 // ResumeCommands makes the commands resume, checkpoint and move over one workspace.
 type ResumeCommands struct{ *workspace.Workspace }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
@@ -18,7 +18,7 @@ import (
 
 // submitIfNew submits a job unless it is old: a run of it is not over, or the last success
 // had the same job and image. Then the run that shows this is returned, and no lock.
-func submitIfNew(ctx context.Context, s *workspace.Session, sub control.Submission) (state.Run, *state.Lock, error) {
+func submitIfNew(ctx context.Context, s *workspace.Session, sub submission.Submission) (state.Run, *state.Lock, error) {
 	if sub.Origin.Beefile == "" {
 		return state.Run{}, nil, &core.Error{
 			Kind: core.Invalid, Op: "look for earlier runs of", Object: sub.Job.Name, Err: errors.New("its job comes from no file"),
@@ -45,11 +45,11 @@ func submitIfNew(ctx context.Context, s *workspace.Session, sub control.Submissi
 	if err != nil || is {
 		return old, nil, err
 	}
-	return s.Submit(ctx, sub)
+	return submission.Submit(ctx, s.Store, sub)
 }
 
 // oldRun finds the run because of which a job with an image is old.
-func oldRun(ctx context.Context, s *workspace.Session, sub *control.Submission, image string) (old state.Run, is bool, err error) {
+func oldRun(ctx context.Context, s *workspace.Session, sub *submission.Submission, image string) (old state.Run, is bool, err error) {
 	runs, err := s.Store.Runs(ctx, state.Filter{})
 	if err != nil {
 		return old, false, err
@@ -60,7 +60,7 @@ func oldRun(ctx context.Context, s *workspace.Session, sub *control.Submission, 
 	}
 	last := true
 	for _, r := range runs { // newest first
-		var was control.Submission
+		var was submission.Submission
 		if r.Name != sub.Job.Name || json.Unmarshal(r.Submission, &was) != nil || was.Origin.Beefile != sub.Origin.Beefile {
 			continue
 		}
@@ -91,8 +91,8 @@ func (a *Commands) printOld(ctx context.Context, s *workspace.Session, run state
 		}
 		a.Say("nothing is started: run %s %s", run.ID, why)
 	}
-	if !o.asJSON {
-		return nil
+	if err := a.records.Results(ctx, s, o.results, []state.Run{run}, true); err != nil || !o.asJSON {
+		return err
 	}
 	v, err := runview.Of(ctx, s, run)
 	if err != nil {

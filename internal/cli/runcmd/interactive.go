@@ -6,7 +6,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/input"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -25,7 +25,7 @@ func (i interactive) any() bool { return i.input || i.terminal }
 
 // change has a submission take input, unless its run would lose it: it comes once, from
 // this process.
-func (i interactive) change(sub *control.Submission, from jobSource, detached bool) error {
+func (i interactive) change(sub *submission.Submission, from jobSource, detached bool) error {
 	if !i.any() {
 		return nil
 	}
@@ -39,6 +39,8 @@ func (i interactive) change(sub *control.Submission, from jobSource, detached bo
 		return refuse("standard input has the Beefile", "Name the Beefile's file.")
 	case sub.Job.Checkpoint != nil:
 		return refuse("it continues from checkpoints in other attempts, which would not get the input again", "Leave out -i and -t, or `checkpoint:` in the Beefile.")
+	case sub.Job.Restarts:
+		return refuse("it begins again when its hosts were lost, and would not get the input again", "Leave out -i and -t, or `restarts:` in the Beefile.")
 	case sub.Job.Retry > 0:
 		return refuse("it is tried again, and would not get the input again", "Leave out -i and -t, or `retry:` in the Beefile.")
 	}

@@ -3,7 +3,7 @@ package runcmd
 import (
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -26,7 +26,7 @@ func TestInputComesOnce(t *testing.T) {
 		"with retries":                 {lends: interactive{input: true}, job: spec.Job{Retry: 1}, refused: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			sub := control.Submission{Job: c.job}
+			sub := submission.Submission{Job: c.job}
 			err := c.lends.change(&sub, c.from, c.detached)
 			if (err != nil) != c.refused || err != nil && (!core.IsKind(err, core.Invalid) || core.Remedy(err) == "") {
 				t.Errorf("got %v", err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -23,6 +24,10 @@ func (a *ResumeCommands) casesToMove(ctx context.Context, word string, sent bool
 		return nil, err
 	}
 	moved := slices.DeleteFunc(cases, func(r state.Run) bool { return r.State != state.Running && !(sent && r.State == state.Queued) })
+	moved, err = packsInstead(ctx, s, moved)
+	if err != nil {
+		return nil, err
+	}
 	if len(moved) == 0 {
 		return nil, &core.Error{
 			Kind: core.NotFound, Op: "move the cases of array", Object: word, Err: errors.New("none of them runs"),
@@ -32,12 +37,30 @@ func (a *ResumeCommands) casesToMove(ctx context.Context, word string, sent bool
 	return moved, nil
 }
 
+// packsInstead returns the packs of cases in place of these, each once.
+func packsInstead(ctx context.Context, s *workspace.Session, cases []state.Run) ([]state.Run, error) {
+	var list []state.Run
+	for _, run := range cases {
+		if run.Case.Pack != "" {
+			if slices.ContainsFunc(list, func(r state.Run) bool { return r.ID == run.Case.Pack }) {
+				continue
+			}
+			var err error
+			if run, err = s.Store.Run(ctx, run.Case.Pack); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, run)
+	}
+	return list, nil
+}
+
 // moveCases moves each of these runs. One that cannot be moved keeps none of the others from
 // it.
 func (a *ResumeCommands) moveCases(ctx context.Context, cases []state.Run, sites []string, asJSON bool) error {
 	t := a.NewTally(asJSON)
 	for _, run := range cases {
-		_, err := a.move(ctx, run.ID, sites)
+		_, err := a.move(ctx, run.ID, sites, workspace.Seen{})
 		t.Add(console.DoneView{ID: run.ID, State: run.State}, err)
 	}
 	return t.End()

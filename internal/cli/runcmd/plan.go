@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
 )
@@ -70,7 +71,9 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 	var v *burstVerdict
 	measured := func() (err error) {
 		if usable >= 0 && sub.Job.Volume.Kind == spec.VolumeBurst {
-			v, err = measuredVerdict(ctx, a.Workspace, &sub.Job, list[usable].CostPerHour)
+			if v, err = measuredVerdict(ctx, a.Workspace, &sub.Job, list[usable].CostPerHour); v != nil && v.Prediction != nil {
+				v.Prediction.Currency = list[usable].Currency
+			}
 		}
 		return err
 	}
@@ -81,7 +84,7 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 		err = explain(a.Stdout, list)
 	}
 	if err == nil {
-		err = control.TryStore(ctx, s.Controller, sub)
+		err = s.TryStore(ctx, sub)
 	}
 	if err == nil && !asJSON {
 		if err = measured(); v != nil {
@@ -141,7 +144,7 @@ func explain(out io.Writer, list []control.Prospect) error {
 			slot, compute = spec.ShortDuration(console.Seconds(p.SlotSeconds)), spec.ShortDuration(console.Seconds(p.ComputeSeconds))
 		}
 		if p.CostPerHour > 0 {
-			cost = console.CostText(p.CostPerHour)
+			cost = console.CostText(p.CostPerHour, p.Currency)
 		}
 		switch {
 		case !p.Usable:
@@ -174,10 +177,16 @@ func explain(out io.Writer, list []control.Prospect) error {
 			fmt.Fprintf(&below, "\n%s\n", attendedText("The", p.Site))
 		}
 		if p.CostPerSlot > 0 && p.Usable {
-			fmt.Fprintf(&below, "\nA whole slot on %s costs %s (%s).\n", p.Site, console.CostText(p.CostPerSlot), spec.ShortDuration(console.Seconds(p.SlotSeconds)))
+			fmt.Fprintf(&below, "\nA whole slot on %s costs %s (%s).\n", p.Site, console.CostText(p.CostPerSlot, p.Currency), spec.ShortDuration(console.Seconds(p.SlotSeconds)))
+		}
+		if text := priceText(p, time.Now()); text != "" && p.Usable {
+			fmt.Fprintf(&below, "\n%s\n", text)
 		}
 		if p.NoticeSeconds > 0 && p.Usable {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
+		}
+		if p.SpotLosses > 0 && p.Usable {
+			fmt.Fprintf(&below, "\nAfter %d attempts on spot machines in a row without progress, %s rents machines on demand.\n", p.SpotLosses, p.Site)
 		}
 		if p.NoCheckpoint && p.Usable {
 			fmt.Fprintf(&below, "\nThe job has no `checkpoint:` (docs/how-to/checkpoints.md): on %s it is ended, and the run fails, if it is not\ndone in %s.\n", p.Site, console.Seconds(p.ComputeSeconds))
@@ -195,6 +204,18 @@ func explain(out io.Writer, list []control.Prospect) error {
 func attendedText(the, sites string) string {
 	return the + " job has `secrets:`, which are written to no disk: when its turn comes in the queue of " + sites +
 		", this machine has to be on and to reach it. If it is not, the nodes are given back soon, and asked for again once it is."
+}
+
+// priceText returns the source and the age of a price that the user has not written.
+func priceText(p control.Prospect, now time.Time) string {
+	list := map[driver.PriceSource]string{driver.PriceOfList: "price list", driver.PriceOfSpot: "market of spot machines"}[p.PriceSource]
+	switch {
+	case p.NoPrice != "":
+		return fmt.Sprintf("The price of %s is not known: %s\n  → Write `price:` at the site: what a host costs in an hour.", p.Site, output.Printable(p.NoPrice))
+	case list == "":
+		return ""
+	}
+	return fmt.Sprintf("The price of %s is of the cloud's %s, asked %s ago; `price:` at the site replaces it.", p.Site, list, console.DurationText(now.Sub(p.PriceAsked).Round(time.Second)))
 }
 
 // noticeText is how long a job has that is ended early.

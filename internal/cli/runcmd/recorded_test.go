@@ -13,7 +13,7 @@ import (
 // recorded returns the commands over a state directory with runs on record.
 func recorded(t *testing.T, runs ...state.Run) *Commands {
 	t.Helper()
-	a := New(workspace.New(io.Discard, io.Discard, "0.1.0"), nil)
+	a := New(workspace.New(io.Discard, io.Discard, "0.1.0"), Records{})
 	dir := t.TempDir()
 	a.StateDir, a.CacheDir = filepath.Join(dir, "s"), filepath.Join(dir, "c")
 	runrecords.Open(t, a.StateDir, runs...)

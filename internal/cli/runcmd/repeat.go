@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -64,7 +64,7 @@ func setLabel(draft *spec.Draft, text string) {
 // repeated is the job of a run as bee run repeats it. What a Beefile of another user was not
 // allowed then is not allowed now.
 func repeated(run state.Run) (jobSource, error) {
-	sub, err := control.SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return jobSource{}, err
 	}

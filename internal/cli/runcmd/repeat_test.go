@@ -7,8 +7,9 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -36,7 +37,7 @@ func TestAgain(t *testing.T) {
 // TestAgainOfAStrangersBeefile: what it does outside of its directory is asked for again.
 func TestAgainOfAStrangersBeefile(t *testing.T) {
 	dir := t.TempDir()
-	run := runrecords.Succeeded(t, runrecords.PiBeefile, func(s *control.Submission) { s.Job.Dir, s.Within = dir, dir })
+	run := runrecords.Succeeded(t, runrecords.PiBeefile, func(s *submission.Submission) { s.Job.Dir, s.Within = dir, dir })
 	from, err := repeated(run)
 	if err != nil || from.strange == "" {
 		t.Fatalf("%v: %q", err, from.strange)
@@ -46,14 +47,24 @@ func TestAgainOfAStrangersBeefile(t *testing.T) {
 	}
 }
 
+// TestPacksAreNotRepeated: their task is that of their cases.
+func TestPacksAreNotRepeated(t *testing.T) {
+	run := runrecords.Succeeded(t, runrecords.PiBeefile, func(s *submission.Submission) {
+		s.Job.Pack = []spec.PackedCase{{Number: 1, Run: "bbbb1111"}}
+	})
+	if _, err := repeated(run); !core.IsKind(err, core.Unsupported) {
+		t.Errorf("got %v", err)
+	}
+}
+
 // TestFailedCasesAreRunAgain: those that are over and did not succeed, with their numbers.
 func TestFailedCasesAreRunAgain(t *testing.T) {
 	t.Chdir(t.TempDir())
 	states := []state.RunState{state.Succeeded, state.Failed, state.Running, state.Stopped, state.Suspended}
 	runs := make([]state.Run, len(states))
 	for i, s := range states {
-		place := control.ArrayCase{ID: "dddd4444", Name: "pi", Number: i + 1, Of: len(states), AtOnce: 2}
-		runs[i] = runrecords.Succeeded(t, runrecords.PiBeefile, func(s *control.Submission) { s.Array = &place })
+		place := submission.ArrayCase{ID: "dddd4444", Name: "pi", Number: i + 1, Of: len(states), AtOnce: 2}
+		runs[i] = runrecords.Succeeded(t, runrecords.PiBeefile, func(s *submission.Submission) { s.Array = &place })
 		runs[i].ID, runs[i].State, runs[i].Case = fmt.Sprintf("aaaa111%d", i), s, state.Case{Array: place.ID, Name: place.Name, Number: place.Number}
 	}
 	a := recorded(t, runs...)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -24,7 +24,7 @@ func requeued() bool {
 
 // begunBefore finds the oldest run of the same job description that an allocation has begun
 // and not ended.
-func begunBefore(ctx context.Context, s *workspace.Session, sub control.Submission, allocation string) (run state.Run, found bool, err error) {
+func begunBefore(ctx context.Context, s *workspace.Session, sub submission.Submission, allocation string) (run state.Run, found bool, err error) {
 	want, err := json.Marshal(sub.Job)
 	if err != nil {
 		return run, false, err
@@ -34,7 +34,7 @@ func begunBefore(ctx context.Context, s *workspace.Session, sub control.Submissi
 		return run, false, err
 	}
 	for _, run := range slices.Backward(runs) {
-		before, err := control.SubmissionOf(run)
+		before, err := submission.Of(run)
 		if err != nil || !slices.ContainsFunc(before.Sites, func(site spec.Site) bool { return site.Granted() && site.Slurm.Job == allocation }) {
 			continue // no bee of this version's, or of another allocation
 		}
@@ -47,7 +47,7 @@ func begunBefore(ctx context.Context, s *workspace.Session, sub control.Submissi
 
 // continueRequeued continues the run that this allocation had begun when Slurm requeued it,
 // as `bee resume` does, but here. found is false where there is none.
-func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, sub control.Submission, o runOptions) (found bool, err error) {
+func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, sub submission.Submission, o runOptions) (found bool, err error) {
 	run, found, err := begunBefore(ctx, s, sub, workspace.Allocation())
 	if err != nil || !found {
 		return false, err
@@ -94,7 +94,7 @@ func (a *Commands) followToItsEnd(ctx context.Context, s *workspace.Session, run
 			}
 		}
 	}()
-	err := a.follow(followed, s, run.ID)
+	err := a.records.Follow(followed, s, run.ID)
 	if now, rerr := s.Store.Run(ctx, run.ID); rerr == nil && (now.State.Resumable() || now.State.Final()) {
 		return a.ending(ctx, s, now, o)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -14,13 +15,13 @@ import (
 // TestTheRunOfARequeuedJob: it is that of the same allocation and job description, as long
 // as it is not over.
 func TestTheRunOfARequeuedJob(t *testing.T) {
-	sub := func(allocation, value string) control.Submission {
-		return control.Submission{
+	sub := func(allocation, value string) submission.Submission {
+		return submission.Submission{
 			Version: 1, Job: spec.Job{Name: "pi", Nodes: 1, Env: map[string]string{"T": value}},
 			Sites: []spec.Site{{Name: "laptop", Provider: "local"}, {Name: "allocation", Provider: "slurm", Slurm: &spec.Slurm{Job: allocation}}},
 		}
 	}
-	record := func(id string, st state.RunState, s control.Submission) state.Run {
+	record := func(id string, st state.RunState, s submission.Submission) state.Run {
 		raw, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
@@ -35,7 +36,7 @@ func TestTheRunOfARequeuedJob(t *testing.T) {
 		record("eeee5555", state.Suspended, sub("7", "1")), record("ffff6666", state.Suspended, elsewhere),
 		record("abcd7777", state.SetAside, sub("7", "3")), state.Run{ID: "abcd8888", Name: "pi", State: state.Suspended, Submission: []byte(`{"version": 99}`)},
 	)
-	s := &workspace.Session{Controller: &control.Controller{Store: store}}
+	s := &workspace.Session{Controller: &control.Controller{Runner: control.Runner{Store: store}}}
 	for _, c := range []struct{ allocation, value, want string }{
 		{"7", "1", "dddd4444"}, {"7", "2", "cccc3333"}, {"8", "1", "bbbb2222"}, {"7", "3", "abcd7777"}, {"7", "4", ""}, {"9", "1", ""},
 	} {

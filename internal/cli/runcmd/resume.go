@@ -7,7 +7,8 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/request"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -23,6 +24,8 @@ func (a *ResumeCommands) ResumeCommand() *cobra.Command {
 		lost   bool
 		asJSON bool
 		t      console.Trust
+		ticket workspace.Ticket
+		seen   workspace.Seen
 	)
 	c := &cobra.Command{
 		Use: "resume RUN", Short: "Continue a suspended run from its checkpoint, or send a waiting run to other sites",
@@ -38,26 +41,39 @@ the site answers, the job may compute twice: what that may be is printed.
 
 With --from, take over from a store a run that was submitted on another machine.
 The run cannot continue there any more. Each thing that its job does on this
-machine outside the current directory is shown, and you are asked.`,
-		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme",
-		Args:    cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToReach),
+machine outside the current directory is shown, and you are asked.
+
+With --ticket, adopt the run of a ticket in the background, as bee wait --ticket does.`,
+		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme\n  bee resume --ticket run.ticket",
+		Args:    ticket.Args(cobra.ExactArgs(1)), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
-			run, err := a.resume(c.Context(), args[0], sites, from, lost, t)
+			if ticket.File != "" {
+				ticket.Trust(t)
+				run, err := a.resumeTicket(c.Context(), ticket)
+				return a.printAsked(asJSON, run, nil, err)
+			}
+			run, err := a.resume(c.Context(), args[0], sites, from, lost, t, seen)
 			return a.printAsked(asJSON, run, nil, err)
 		},
 	}
 	c.Flags().StringSliceVar(&sites, "site", nil, "`site` to try first; several with commas")
 	a.SiteFlag(c)
 	c.Flags().StringVar(&from, "from", "", "`store` from which to take the run over")
-	t.Flag(c.Flags(), "the record of --from")
+	ticket.Flags(c, &t)
+	t.Flag(c.Flags(), "the record of --from, or the ticket,")
 	c.Flags().BoolVar(&lost, "site-lost", false, "the site that the run waits for is lost: continue without it")
 	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
-	c.MarkFlagsMutuallyExclusive("from", "site-lost")
+	seen.Flag(c.Flags())
+	for _, other := range []string{"from", "site-lost", "ticket"} {
+		c.MarkFlagsMutuallyExclusive("attempt", other)
+	}
+	c.MarkFlagsMutuallyExclusive("from", "site-lost", "ticket")
+	c.MarkFlagsMutuallyExclusive("site", "ticket")
 	return c
 }
 
 // resume gives the run that continues.
-func (a *ResumeCommands) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust) (state.Run, error) {
+func (a *ResumeCommands) resume(ctx context.Context, word string, names []string, from string, lost bool, t console.Trust, seen workspace.Seen) (state.Run, error) {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return state.Run{}, err
@@ -67,6 +83,9 @@ func (a *ResumeCommands) resume(ctx context.Context, word string, names []string
 		return a.takeOver(ctx, s, word, names, from, t)
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToReach)
+	if err == nil {
+		run, err = s.Carrier(ctx, run)
+	}
 	if err != nil {
 		return run, err
 	}
@@ -80,7 +99,7 @@ func (a *ResumeCommands) resume(ctx context.Context, word string, names []string
 	case lost:
 		return run, a.goOnWithout(ctx, s, run, sites)
 	case !run.State.Resumable() && len(sites) > 0:
-		return run, a.sendElsewhere(ctx, s, run, sites)
+		return run, a.sendElsewhere(ctx, s, run, sites, seen)
 	}
 	run, goes, err := a.settle(ctx, s, run, settling)
 	if err != nil {
@@ -90,15 +109,29 @@ func (a *ResumeCommands) resume(ctx context.Context, word string, names []string
 		a.Say("run %s is %s, and continues by itself; `bee logs -f %s` follows it, `bee show %s` shows its state", run.ID, run.State, run.ID, run.ID)
 		return run, nil
 	}
-	return a.goOn(ctx, s, run, sites)
+	return a.goOn(ctx, s, run, sites, seen)
 }
 
-// settling is for how long it is looked what has become of a run that nobody controls.
+// resumeTicket adopts the run of a ticket.
+func (a *ResumeCommands) resumeTicket(ctx context.Context, t workspace.Ticket) (state.Run, error) {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return state.Run{}, err
+	}
+	defer s.Close()
+	run, err := s.Adopt(ctx, t)
+	if err == nil && !run.State.Final() {
+		a.Say("run %s continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID, run.ID)
+	}
+	return run, err
+}
+
+// settling is how long settle waits for a controller.
 const settling = time.Minute
 
-// settle has a controller look what has become of a run on record as unfinished that none
-// has, or waits while one does so that has just taken it over: what it has left may be all
-// that it takes to continue. goes means that it need not be resumed.
+// settle starts a controller for a run that has none and is not over by its record, or waits
+// for one that has just taken the run over. That controller finds out what became of the run,
+// which may then continue by itself. goes means that it need not be resumed.
 func (a *ResumeCommands) settle(ctx context.Context, s *workspace.Session, run state.Run, timeout time.Duration) (_ state.Run, goes bool, err error) {
 	settled := func() bool { return run.State.Final() || run.State.Resumable() }
 	if settled() {
@@ -147,8 +180,8 @@ func (a *ResumeCommands) justTaken(ctx context.Context, s *workspace.Session, ru
 }
 
 // sendElsewhere has a run that waits for hosts go to other sites.
-func (a *ResumeCommands) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) error {
-	if err := s.SendElsewhere(ctx, run, sites); err != nil {
+func (a *ResumeCommands) sendElsewhere(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site, seen workspace.Seen) error {
+	if err := seen.Requests(s).SendElsewhere(ctx, run, sites); err != nil {
 		return err
 	}
 	a.Say("run %s goes to %s, within a minute; `bee show %s` tells", run.ID, siteNames(sites), run.ID)
@@ -182,15 +215,15 @@ func (a *ResumeCommands) takeOver(ctx context.Context, s *workspace.Session, wor
 	if err != nil {
 		return run, err
 	}
-	return a.goOn(ctx, s, run, nil)
+	return a.goOn(ctx, s, run, nil, workspace.Seen{})
 }
 
 // tidying is for how long a controller that has a suspended run may take to release
 // of it: it ends what the run has left on its sites.
 const tidying = 3 * time.Minute
 
-// lockSuspended takes a suspended run, from a controller that has it as soon as that is done
-// with it. Where that has continued it as well, as was asked, there is no lock.
+// lockSuspended locks a suspended run, once a controller that still has it is done. There is
+// no lock where that controller has continued the run, as the user wants.
 func (a *ResumeCommands) lockSuspended(ctx context.Context, s *workspace.Session, run state.Run) (*state.Lock, error) {
 	for begun, reported := time.Now(), false; ; {
 		lock, err := s.Store.Locks().Acquire(run.ID)
@@ -198,7 +231,7 @@ func (a *ResumeCommands) lockSuspended(ctx context.Context, s *workspace.Session
 		case !core.IsKind(err, core.Busy):
 			return lock, err
 		case run.State.Final():
-			return nil, control.NotSuspended(run)
+			return nil, request.NotSuspended(run)
 		case !run.State.Resumable():
 			return nil, nil
 		case time.Since(begun) > tidying:
@@ -228,17 +261,17 @@ func (a *ResumeCommands) inAllocation(run state.Run) ([]spec.Site, error) {
 	if err != nil {
 		return nil, nil // the run keeps the sites that it has
 	}
-	return control.InAllocation(run, f.Sites, allocation)
+	return submission.InAllocation(run, f.Sites, allocation)
 }
 
 // goOn has a suspended run continue in the background.
-func (a *ResumeCommands) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site) (state.Run, error) {
+func (a *ResumeCommands) goOn(ctx context.Context, s *workspace.Session, run state.Run, sites []spec.Site, seen workspace.Seen) (state.Run, error) {
 	var err error
 	if len(sites) == 0 {
 		sites, err = a.inAllocation(run)
 	}
 	if err == nil {
-		err = s.AskResume(ctx, run, sites) // from here on `bee supervise` continues it, too
+		err = seen.Requests(s).Resume(ctx, run, sites) // from here on `bee supervise` continues it, too
 	}
 	if err != nil {
 		return run, err

@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/usage"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -38,9 +39,13 @@ type runOptions struct {
 	wait  time.Duration
 	// ifNew has nothing started where the last success had the same job and image.
 	ifNew bool
+	// ticket is the file of the run's ticket; "": it has none.
+	ticket string
+	// results are the files for a CI service.
+	results workspace.ResultFiles
 	// explain lists all sites before the run begins.
 	explain bool
-	// begins has what the job takes from this machine looked for.
+	// begins is set where the job shall run: what it takes from this machine has to be there.
 	begins bool
 	trust  console.Trust
 	docker likeDocker
@@ -69,7 +74,10 @@ Ctrl-C asks what to do.
 
 With -i and -t the job's command reads what you type or pipe, and depends on this
 process: if that ends before the input does, the run fails. It cannot be moved, and
-on a terminal Ctrl-C is the command's.`,
+on a terminal Ctrl-C is the command's.
+
+With --junit and --summary, write at the end what became of the run, for a CI service. JUnit's
+XML has one test for the run, or for each case of an array. With -d, bee wait writes both.`,
 		Example: "  bee run job.yaml\n  bee run docker.io/library/debian:12 uname -a\n  bee run -n 2 -v /project/data:/data:ro lab/solver:2.1 mpirun solver /data/case\n  bee run -d --site lab job.yaml\n  bee run -it docker.io/library/debian:12 bash\n  bee run --image oci:./app --nodes 4 job.yaml\n  bee run --again pi -n 4",
 		Args:    cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -77,11 +85,18 @@ on a terminal Ctrl-C is the command's.`,
 				return usage.NothingToRun(c, o.docker.volumes)
 			}
 			o.given = c.Flags().Changed
-			from, err := a.jobToRun(c, args, o.again)
+			err := o.refuseResults()
+			if err == nil {
+				err = o.results.Prepare()
+			}
 			if err != nil {
 				return a.inJSON(o, err)
 			}
-			return a.inJSON(o, a.run(c.Context(), from, o))
+			from, err := a.jobToRun(c, args, o.again)
+			if err == nil {
+				err = a.run(c.Context(), from, o)
+			}
+			return a.inJSON(o, a.Failure(o.results, cmp.Or(o.again, strings.Join(args[:min(len(args), 1)], " ")), err))
 		},
 	}
 	f := c.Flags()
@@ -104,6 +119,8 @@ on a terminal Ctrl-C is the command's.`,
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "`time` to ask again when no site can take the run, instead of the Beefile's wait")
 	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")
+	f.StringVar(&o.ticket, "ticket", "", "with -d: seal in a new `file` what another machine needs to continue the run, by the key in BEE_TICKET_KEY")
+	o.results.Flags(f)
 	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
@@ -124,6 +141,9 @@ func (a *Commands) inJSON(o runOptions, err error) error {
 
 func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error {
 	o.begins = true
+	if err := o.refuseTicket(len(from.cases) > 0 || len(from.draft.Cases()) > 0); err != nil {
+		return err
+	}
 	if len(from.cases) > 0 || len(from.draft.Cases()) > 0 {
 		return arrayRunner{a}.run(ctx, from, o)
 	}
@@ -137,12 +157,17 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 	if err := o.lends.change(&sub, from, o.detach); err != nil {
 		return err
 	}
+	remove, err := ticketOf(&sub, o)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	if requeued() {
+	if requeued() && o.ticket == "" {
 		if found, err := a.continueRequeued(ctx, s, sub, o); found || err != nil {
 			return err
 		}
@@ -158,9 +183,11 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 	if err := a.AddReceivers(&sub); err != nil {
 		return err
 	}
-	submit := s.Submit
+	submit := func(ctx context.Context, sub submission.Submission) (state.Run, *state.Lock, error) {
+		return submission.Submit(ctx, s.Store, sub)
+	}
 	if o.ifNew {
-		submit = func(ctx context.Context, sub control.Submission) (state.Run, *state.Lock, error) {
+		submit = func(ctx context.Context, sub submission.Submission) (state.Run, *state.Lock, error) {
 			return submitIfNew(ctx, s, sub)
 		}
 	}
@@ -181,7 +208,7 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 }
 
 // sayOf prints what the user may not expect of a new run.
-func (a *Commands) sayOf(ctx context.Context, s *workspace.Session, sub *control.Submission) {
+func (a *Commands) sayOf(ctx context.Context, s *workspace.Session, sub *submission.Submission) {
 	a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
 	if len(sub.Notify)+len(sub.Job.Notify) > 0 {
 		a.Say("notifications are sent by this machine: while it sleeps or is switched off, none are")
@@ -193,7 +220,10 @@ func (a *Commands) sayOf(ctx context.Context, s *workspace.Session, sub *control
 
 // carryOut carries a new run out, here or in the background.
 func (a *Commands) carryOut(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
-	if o.detach {
+	switch {
+	case o.ticket != "":
+		return a.carryToTicket(ctx, s, run, lock, o)
+	case o.detach:
 		return a.detach(s, run, lock, o)
 	}
 	defer lock.Unlock()
@@ -209,17 +239,22 @@ func (a *Commands) carryOut(ctx context.Context, s *workspace.Session, run state
 	defer done()
 	ended, err := s.Drive(watched, run.ID, stop)
 	ui.Clear()
-	switch {
-	case errors.Is(err, errDetach):
-		return a.detach(s, run, lock, o)
-	case errors.Is(err, errLeave):
-		s.LeaveBehind(ctx, run.ID, lock)
-		return console.Exit(console.ExitStopped)
-	case err != nil:
-		s.LeaveBehind(ctx, run.ID, lock)
-		return err
+	if err != nil {
+		return a.leave(ctx, s, run, lock, o, err)
 	}
 	return a.allShown(ui, run.ID, a.ending(ctx, s, ended, o))
+}
+
+// leave ends the control of a run that is not over, for the reason that err has.
+func (a *Commands) leave(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions, err error) error {
+	if errors.Is(err, errDetach) {
+		return a.detach(s, run, lock, o)
+	}
+	s.LeaveBehind(ctx, run.ID, lock)
+	if errors.Is(err, errLeave) {
+		return console.Exit(console.ExitStopped)
+	}
+	return err
 }
 
 // allShown reports where a run's output could not be shown, as on a full disk: then it
@@ -271,7 +306,8 @@ func (a *Commands) ending(ctx context.Context, s *workspace.Session, run state.R
 	}
 	// A task's own failure speaks for itself; what kept it from running, or
 	// from ending, must be printed even where quiet is wanted.
-	if !o.quiet || run.State != state.Stopped && run.ExitCode == nil {
+	own := run.State == state.Succeeded || run.ExitCode != nil && *run.ExitCode != 0
+	if !o.quiet || run.State != state.Stopped && !own {
 		a.SayEnding(ctx, run, s)
 	}
 	if o.quiet {
@@ -279,13 +315,23 @@ func (a *Commands) ending(ctx context.Context, s *workspace.Session, run state.R
 			return err
 		}
 	}
-	if run.ExitCode != nil {
-		if *run.ExitCode == 0 {
-			return nil
-		}
-		return console.Exit(*run.ExitCode)
+	var ending error
+	if code := workspace.CodeOf(run); code != 0 {
+		ending = console.Exit(code)
 	}
-	return console.Exit(console.CodeOfKind(core.KindNamed(run.Kind)))
+	return a.Reported(o.results, ending, func() error { return a.records.Results(ctx, s, o.results, []state.Run{run}, false) })
+}
+
+// refuseResults refuses files of results where this command does not see how the run ends. A
+// run with a ticket may end before that is made.
+func (o runOptions) refuseResults() error {
+	if !o.detach || o.ticket != "" || !o.results.Wanted() {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Invalid, Op: "read", Object: "--junit and --summary", Err: errors.New("with -d the command ends before the run"),
+		Remedy: "Leave out -d, or give them to `bee wait`.",
+	}
 }
 
 // warnOfOutputs names outputs that are not in their place, even where quiet is wanted: else

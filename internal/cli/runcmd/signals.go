@@ -46,9 +46,8 @@ func (r *repeats) again(got os.Signal, now time.Time) bool {
 	return false
 }
 
-// watchSignals makes Ctrl-C, TERM and the closing of the terminal what their
-// sender means by them: closing stop ends the run cleanly, the context ends
-// when this process shall no longer control it.
+// watchSignals acts on Ctrl-C, TERM and the closing of the terminal. It closes stop where the
+// run shall end cleanly, and ends the context where this process shall no longer control it.
 func watchSignals(ctx context.Context, s *workspace.Session, run string, ui *console.Progress) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := make(chan struct{})

@@ -8,17 +8,17 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/dataimage"
 	"github.com/spf13/pflag"
 )
 
 // submission is a job as the flags change it, with its sites.
-func (a *Commands) submission(from jobSource, o runOptions) (control.Submission, error) {
+func (a *Commands) submission(from jobSource, o runOptions) (submission.Submission, error) {
 	draft := from.draft
 	if err := o.change(draft); err != nil {
-		return control.Submission{}, err
+		return submission.Submission{}, err
 	}
 	if o.begins {
 		draft.CheckHere()
@@ -26,11 +26,11 @@ func (a *Commands) submission(from jobSource, o runOptions) (control.Submission,
 	named := draft.Job.Store != "" // and not by the sites file
 	job, sites, err := a.Finish(draft)
 	if err != nil {
-		return control.Submission{}, err
+		return submission.Submission{}, err
 	}
 	if o.begins {
 		if err := volumeHere(job); err != nil {
-			return control.Submission{}, err
+			return submission.Submission{}, err
 		}
 	}
 	shown := *job
@@ -47,13 +47,13 @@ func (a *Commands) submission(from jobSource, o runOptions) (control.Submission,
 		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" && r.Key != "volume.remote" })
 	}
 	if err := a.Allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
-		return control.Submission{}, err
+		return submission.Submission{}, err
 	}
 	f, err := a.FindSites()
 	if err == nil && f.Path != "" {
 		f.Path, err = filepath.Abs(f.Path)
 	}
-	sub := control.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: a.Origin(from.beefile)}
+	sub := submission.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: a.Origin(from.beefile)}
 	if !from.keepsLinks {
 		sub.Own = ownDir(job, strange)
 	}

@@ -22,7 +22,7 @@ import (
 func TestARunInTheForegroundSeesAStopThatIsOnlyWrittenDown(t *testing.T) {
 	store := runrecords.Open(t, t.TempDir(), state.Run{ID: "aaaa1111", State: state.Running})
 	w := workspace.New(io.Discard, io.Discard, "0.1.0")
-	s := &workspace.Session{Controller: &control.Controller{Store: store}, Workspace: w}
+	s := &workspace.Session{Controller: &control.Controller{Runner: control.Runner{Store: store}}, Workspace: w}
 	ctx, stop, done := watchSignals(t.Context(), s, "aaaa1111", console.NewProgress(w.Console, true))
 	defer done()
 	select {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -36,13 +36,13 @@ func Open(t testing.TB, dir string, runs ...state.Run) *state.Store {
 const PiBeefile = "image: lab/pi:2\nlabels: {project: cfd}\nnodes: 2\nenv: {STEPS: \"10 000\"}\nsecrets: {TOKEN: {env: MYTOKEN}}\nrun: ./pi | tee pi.txt\noutputs: [pi.txt]\n"
 
 // Succeeded is a run aaaa1111 of a Beefile. change may alter its submission; nil: none.
-func Succeeded(t testing.TB, beefile string, change func(*control.Submission)) state.Run {
+func Succeeded(t testing.TB, beefile string, change func(*submission.Submission)) state.Run {
 	t.Helper()
 	job, err := spec.ParseJob("pi.yaml", []byte(beefile), "/home/ann/pi")
 	if err != nil {
 		t.Fatal(err)
 	}
-	sub := control.Submission{Version: 1, Job: *job, Origin: control.Origin{Beefile: "/home/ann/pi/pi.yaml", Dir: "/home/ann", Version: "0.9", User: "ann"}}
+	sub := submission.Submission{Version: 1, Job: *job, Origin: submission.Origin{Beefile: "/home/ann/pi/pi.yaml", Dir: "/home/ann", Version: "0.9", User: "ann"}}
 	if change != nil {
 		change(&sub)
 	}

@@ -36,6 +36,9 @@ func Folded(a state.Array, nodes int) View {
 
 // ArrayText is how far an array is.
 func ArrayText(a state.Array) string {
+	if a.Cases() == 1 {
+		return "1 case, " + string(a.State())
+	}
 	text := fmt.Sprintf("%d of %s over", a.Over(), console.CountText(a.Cases(), "case"))
 	for _, s := range []state.RunState{state.Running, state.Suspended, state.SetAside, state.Failed, state.Stopped} {
 		if n := a.States[s]; n > 0 {

@@ -11,8 +11,11 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/report"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -31,8 +34,10 @@ type View struct {
 	ImageName string            `json:"image_name,omitempty"`
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Array is the place of the run in an array; absent: it is in none.
-	Array *control.ArrayCase `json:"array,omitempty"`
-	Nodes int                `json:"nodes"`
+	Array *submission.ArrayCase `json:"array,omitempty"`
+	// Pack is the run whose hosts a case of an array shares.
+	Pack  string `json:"pack,omitempty"`
+	Nodes int    `json:"nodes"`
 	Job
 	Created  time.Time  `json:"created"`
 	Ended    *time.Time `json:"ended,omitempty"`
@@ -41,28 +46,38 @@ type View struct {
 	// run waits for, or why it ended.
 	Progress *report.Progress `json:"progress,omitempty"`
 	Why      string           `json:"why,omitempty"`
-	// Cost is that of all attempts so far, by the prices in the sites file.
-	Cost float64 `json:"cost,omitempty"`
+	// JobProgress is how far the job is, and Metrics the newest of its numbers, as it prints.
+	JobProgress *measure.Progress        `json:"job_progress,omitempty"`
+	Metrics     map[string]measure.Point `json:"metrics,omitempty"`
+	// Cost is that of all attempts so far, in Currency, or where they have cost several, Costs.
+	Cost     float64 `json:"cost,omitempty"`
+	Currency string  `json:"currency,omitempty"`
+	Costs    []Cost  `json:"costs,omitempty"`
 	// Time is what its time went to, in seconds.
 	Time map[report.Use]float64 `json:"time,omitempty"`
 	// Checkpoints are those that are on the submitting machine, oldest first.
 	Checkpoints []control.Checkpoint `json:"checkpoints,omitempty"`
+	// Volume is the run's burst buffer on this host, as long as that is there.
+	Volume *Volume `json:"volume,omitempty"`
 	// History has why it waited, why sites were skipped, why it moved.
 	History []report.Event `json:"history,omitempty"`
 }
 
 // Attempt is an attempt of a run.
 type Attempt struct {
-	Number   int                    `json:"number"`
-	Site     string                 `json:"site"`
-	Provider string                 `json:"provider"`
-	Why      string                 `json:"site_reason,omitempty"`
-	Runtime  string                 `json:"runtime"`
-	Hosts    []string               `json:"hosts"`
-	Started  time.Time              `json:"started"`
-	Ended    *time.Time             `json:"ended,omitempty"`
-	ExitCode *int                   `json:"exit_code"`
-	Error    *console.ErrorView     `json:"error,omitempty"`
+	Number   int                `json:"number"`
+	Site     string             `json:"site"`
+	Provider string             `json:"provider"`
+	Why      string             `json:"site_reason,omitempty"`
+	Runtime  string             `json:"runtime"`
+	Hosts    []string           `json:"hosts"`
+	Spot     bool               `json:"spot,omitempty"` // the hosts are spot machines
+	Started  time.Time          `json:"started"`
+	Ended    *time.Time         `json:"ended,omitempty"`
+	ExitCode *int               `json:"exit_code"`
+	Error    *console.ErrorView `json:"error,omitempty"`
+	// HostsEnd is why its hosts were gone before it had ended there.
+	HostsEnd core.HostsEnd          `json:"hosts_end,omitempty"`
 	Phases   map[core.Phase]float64 `json:"phases"`
 	// Starting is how far its virtual machines are, until all are up.
 	Starting string `json:"starting,omitempty"`
@@ -81,8 +96,15 @@ type Attempt struct {
 	TransferSeconds   float64     `json:"transfer_seconds,omitempty"`
 	Nodes             []Node      `json:"nodes,omitempty"`
 	Cost              float64     `json:"cost,omitempty"`
+	Currency          string      `json:"currency,omitempty"` // of Cost; "": that of the sites file
 	// Outputs are those that have been collected, by directory.
 	Outputs []state.Arrived `json:"outputs,omitempty"`
+}
+
+// Cost is an amount in a currency; "": that of the sites file.
+type Cost struct {
+	Amount   float64 `json:"amount"`
+	Currency string  `json:"currency,omitempty"`
 }
 
 // Node is a node of an attempt.
@@ -101,15 +123,35 @@ type Node struct {
 	MemoryUnlimited string `json:"memory_unlimited,omitempty"`
 	// RDMA are the RDMA devices that its container had.
 	RDMA []core.RDMADevice `json:"rdma,omitempty"`
+	// Energy is that of its host while its container was there.
+	Energy core.Energy `json:"energy,omitzero"`
+	// VMCommand is the command line of QEMU for its guest, at node 0.
+	VMCommand string `json:"vm_command,omitempty"`
 }
 
 // Of is all that there is to say of a run.
 func Of(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
-	v, err := Summary(ctx, s, r)
+	v, err := Timed(ctx, s, r)
 	if err != nil {
 		return v, err
 	}
-	attempts, err := s.Store.Attempts(ctx, r.ID)
+	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
+		return v, err
+	}
+	if sub, err := submission.Of(r); err == nil {
+		v.Job = viewJob(sub)
+		if sub.Job.Volume.Kind == spec.VolumeBurst {
+			v.Volume = volumeOf(ctx, s.Store.Dir(), r.ID)
+		}
+	}
+	events, err := s.Store.History().Events(ctx, r.ID)
+	v.History = report.History(events)
+	return v, err
+}
+
+// Timed is Summary with the uses of the run's time.
+func Timed(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
+	v, attempts, err := summary(ctx, s, r)
 	if err != nil {
 		return v, err
 	}
@@ -117,48 +159,66 @@ func Of(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
 	for on, took := range report.Spent(r, attempts, time.Now()) {
 		v.Time[on] = took.Seconds()
 	}
-	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
-		return v, err
-	}
-	if sub, err := control.SubmissionOf(r); err == nil {
-		v.Job = viewJob(sub)
-	}
-	events, err := s.Store.History().Events(ctx, r.ID)
-	v.History = report.History(events)
-	return v, err
+	return v, nil
 }
 
 // Summary is a run without what only matters to who looks at that one.
 func Summary(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
+	v, _, err := summary(ctx, s, r)
+	return v, err
+}
+
+// summary is Summary, with the attempts that it has read.
+func summary(ctx context.Context, s *workspace.Session, r state.Run) (View, []state.Attempt, error) {
 	v := View{
 		ID: r.ID, Name: r.Name, State: r.State, Suspended: r.Suspended, ExitCode: r.ExitCode, Image: r.Image, Created: r.Created,
 		Ended: timePointer(r.Ended), Error: console.ErrorOf(r.Kind, r.Message, r.Remedy), Attempts: []Attempt{},
 	}
-	var prices map[string]float64
-	if sub, err := control.SubmissionOf(r); err == nil {
+	var prices map[string]state.Price
+	measures := false
+	if sub, err := submission.Of(r); err == nil {
 		v.Nodes, v.ImageName, v.Labels, v.Array = sub.Job.Nodes, sub.Job.Image, sub.Job.Labels, sub.Array
-		prices = sub.Prices()
+		prices, measures = sub.Prices(), sub.Job.Progress != nil || len(sub.Job.Metrics) > 0
 	}
 	attempts, err := s.Store.Attempts(ctx, r.ID)
 	if err != nil {
-		return v, err
+		return v, nil, err
 	}
+	costs := map[string]float64{}
 	for _, at := range attempts {
 		view := viewAttempt(at)
-		view.Cost = report.Cost(at, prices[at.Site], time.Now())
-		v.Cost += view.Cost
+		price := prices[at.Site]
+		if view.Cost = at.Cost(price, time.Now()); view.Cost > 0 {
+			view.Currency = at.Currency(price)
+			costs[view.Currency] += view.Cost
+		}
 		v.Attempts = append(v.Attempts, view)
 	}
+	if measures {
+		v.measure(s, r, attempts)
+	}
+	v.total(costs)
 	last, _, err := s.Store.History().Last(ctx, r.ID)
+	v.Pack = r.Case.Pack
 	v.Progress, v.Why = report.ProgressOf(r, attempts, time.Now()), report.Why(r, attempts, last)
-	return v, err
+	return v, attempts, err
+}
+
+// total sets what all attempts have cost, by currency.
+func (v *View) total(costs map[string]float64) {
+	for _, currency := range slices.Sorted(maps.Keys(costs)) {
+		v.Costs = append(v.Costs, Cost{costs[currency], currency})
+	}
+	if len(v.Costs) == 1 {
+		v.Cost, v.Currency, v.Costs = v.Costs[0].Amount, v.Costs[0].Currency, nil
+	}
 }
 
 func viewAttempt(at state.Attempt) Attempt {
 	v := Attempt{
 		Number: at.N, Site: at.Site, Provider: at.Provider, Why: at.Why, Runtime: at.Runtime, Hosts: []string{},
 		Started: at.Started, Ended: timePointer(at.Ended), ExitCode: at.ExitCode,
-		Error: console.ErrorOf(at.Kind, at.Message, at.Remedy), Phases: map[core.Phase]float64{},
+		Error: console.ErrorOf(at.Kind, at.Message, at.Remedy), HostsEnd: at.HostsEnd, Phases: map[core.Phase]float64{},
 		Expected: timePointer(at.Expected), SlotSeconds: at.Span.Seconds(), MarginSeconds: at.Margin.Seconds(), MarginReason: at.MarginWhy, Answer: at.Answer, CheckpointSeconds: at.Saving.Seconds(), TransferSeconds: at.Bringing.Seconds(), Outputs: at.Outputs,
 	}
 	if at.Ended.IsZero() {
@@ -168,7 +228,7 @@ func viewAttempt(at state.Attempt) Attempt {
 		v.Error = console.ErrorOf(core.Permanent.String(), at.Unreadable.Error(), "Another version of bee may have written it.")
 	}
 	for _, h := range at.Hosts {
-		v.Hosts = append(v.Hosts, h.Name)
+		v.Hosts, v.Spot = append(v.Hosts, h.Name), h.Spot
 	}
 	for _, phases := range []map[core.Phase]time.Duration{at.Phases, at.HeadPhases} {
 		for p, took := range phases {
@@ -176,7 +236,7 @@ func viewAttempt(at state.Attempt) Attempt {
 		}
 	}
 	for _, n := range at.Nodes {
-		v.Nodes = append(v.Nodes, Node{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills, n.MemoryUnlimited, n.RDMA})
+		v.Nodes = append(v.Nodes, Node{n.Rank, n.Host, n.Addr, n.Runtime, n.Cores, n.UserTime.Seconds(), n.SystemTime.Seconds(), n.MaxRSS, n.MemoryKills, n.HostMemoryKills, n.MemoryUnlimited, n.RDMA, n.Energy, n.VMCommand})
 	}
 	return v
 }
@@ -204,7 +264,7 @@ type Job struct {
 	User      string `json:"user,omitempty"`
 }
 
-func viewJob(sub control.Submission) Job {
+func viewJob(sub submission.Submission) Job {
 	job, from := sub.Job, sub.Origin
 	v := Job{Env: job.Env, Secrets: slices.Sorted(maps.Keys(job.Secrets)), Beefile: from.Beefile, Directory: from.Dir, Version: from.Version, User: from.User}
 	if job.Run != nil {

@@ -94,6 +94,7 @@ func (a *Commands) diagnose(ctx context.Context) (diagnosis, error) {
 	add(shares())
 	add(kvm(catalog.KnownAccel()))
 	d.addRDMA(rdma.Host{}.Look())
+	d.addFunctions(rdma.Host{}.Functions())
 	for _, device := range []struct{ name, path string }{{"NVIDIA GPU", "/dev/nvidiactl"}, {"AMD GPU", "/dev/kfd"}} {
 		if _, err := os.Stat(device.path); err == nil {
 			add(finding{Area: "device", Name: device.name, Status: works, Detail: device.path})
@@ -116,7 +117,7 @@ func (a *Commands) diagnoseRuntimes(ctx context.Context, d *diagnosis, needed bo
 			f.Status = works
 		}
 		d.Findings = append(d.Findings, f)
-		if facts.Usable && d.Runtime == "" {
+		if facts.Usable && d.Runtime == "" && catalog.Preferred(f.Name) {
 			d.Runtime, d.Why = rt.Info().Name, "the first in order of preference that works here"
 		}
 	}

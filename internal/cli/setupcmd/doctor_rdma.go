@@ -35,6 +35,17 @@ func (d *diagnosis) addRDMA(i rdma.Inventory) {
 	}
 }
 
+// addFunctions adds what virtual machines may have of this machine's cards.
+func (d *diagnosis) addFunctions(list []rdma.Function) {
+	for _, function := range list {
+		f := finding{Area: "device", Name: "PCI function", Status: works, Detail: function.PCI + ", for a virtual machine (`rdma: {device: host, pci: …}`)"}
+		if len(function.Problems) > 0 {
+			f.Status, f.Detail, f.Remedy = risky, function.Problems[0].Text, function.Problems[0].Remedy
+		}
+		d.Findings = append(d.Findings, f)
+	}
+}
+
 // deviceText is a device's driver and ports, for people.
 func deviceText(d rdma.Device) string {
 	var parts []string

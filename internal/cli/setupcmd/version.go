@@ -32,7 +32,14 @@ func VersionText(version string) string {
 	return fmt.Sprintf("%s (%s, %s, %s)", version, commit(), platform, runtime.Version())
 }
 
+// revision is set by hack/release.sh with -ldflags -X: a release has no stamp of git's.
+var revision string
+
+// commit is that of the sources, in twelve digits.
 func commit() string {
+	if revision != "" {
+		return revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

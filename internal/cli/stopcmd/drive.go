@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/logfile"
 	"github.com/bee-hpc/bee/internal/supervisor"
@@ -64,7 +65,7 @@ func controlOnce(ctx context.Context, s *workspace.Session, id string, stop *sup
 	if core.IsKind(err, core.NotFound) {
 		return nil // it was removed
 	}
-	sub, serr := control.SubmissionOf(run)
+	sub, serr := submission.Of(run)
 	abandoned := err == nil && serr == nil && sub.InGuest
 	if abandoned {
 		stop.Ask()

@@ -25,7 +25,7 @@ func TestTheLogOfAControllerIsBounded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w := workspace.New(io.Discard, io.Discard, "0.1.0")
-	s := &workspace.Session{Workspace: w, Controller: &control.Controller{Store: store, Log: w.Log()}}
+	s := &workspace.Session{Workspace: w, Controller: &control.Controller{Runner: control.Runner{Store: store, Log: w.Log()}}}
 	for range 3 {
 		if err := controlOnce(t.Context(), s, "flooded1", supervisor.NewStop(), time.Second); err == nil {
 			t.Fatal("a controller has read it")

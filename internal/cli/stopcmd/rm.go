@@ -64,16 +64,18 @@ func (a *Commands) rm(ctx context.Context, words []string, o rmOptions) error {
 	if err != nil {
 		return err
 	}
-	var live []state.Run
+	var live, packed []state.Run
 	runs = slices.DeleteFunc(runs, func(run state.Run) bool {
-		if !run.State.Final() {
+		if !run.State.Final() && run.Case.Pack != "" {
+			packed = append(packed, run)
+		} else if !run.State.Final() {
 			live = append(live, run)
 		}
 		return !run.State.Final() || o.older > 0 && time.Since(run.Ended) < time.Duration(o.older)
 	})
 	t := a.NewTally(o.asJSON)
 	switch {
-	case o.many() || len(live) == 0:
+	case o.many() || len(live)+len(packed) == 0:
 	case o.force:
 		endRuns(ctx, s, live, stopOptions{}, func(run state.Run, err error) {
 			if err != nil {
@@ -82,8 +84,21 @@ func (a *Commands) rm(ctx context.Context, words []string, o rmOptions) error {
 			}
 			runs = append(runs, run)
 		})
+		for _, run := range packed { // those that have ended with their packs
+			if run, err = s.Store.Run(ctx, run.ID); err != nil {
+				return err
+			}
+			if run.State.Final() {
+				runs = append(runs, run)
+				continue
+			}
+			t.Removed(run.ID, &core.Error{
+				Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s, on the hosts of run %s", run.State, run.Case.Pack),
+				Remedy: "`bee stop " + run.Case.Pack + "` ends all cases there first.",
+			})
+		}
 	default:
-		run := live[0]
+		run := append(live, packed...)[0]
 		return &core.Error{
 			Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
 			Remedy: "`bee stop " + run.ID + "` ends it first, or give --force: nothing was removed.",

@@ -24,6 +24,7 @@ type stopOptions struct {
 	siteLost bool
 	without  bool
 	asJSON   bool
+	seen     workspace.Seen
 }
 
 // StopCommand returns the command `stop`.
@@ -48,6 +49,8 @@ A run keeps its hosts until its outputs are stored. Where they can never be stor
 	c.Flags().BoolVar(&o.all, "all", false, "every run that is not over")
 	c.Flags().BoolVar(&o.siteLost, "site-lost", false, "do not wait for a site that does not answer: it is lost")
 	c.Flags().BoolVar(&o.without, "without-outputs", false, "do not collect outputs: they are removed")
+	o.seen.Flag(c.Flags())
+	c.MarkFlagsMutuallyExclusive("all", "attempt")
 	c.MarkFlagsMutuallyExclusive("all", "without-outputs") // of one run at a time one knows what is lost
 	c.MarkFlagsMutuallyExclusive("site-lost", "without-outputs")
 	c.Flags().BoolVar(&o.asJSON, "json", false, console.JSONHelp)
@@ -66,11 +69,15 @@ func (a *Commands) stop(ctx context.Context, words []string, o stopOptions) erro
 	}
 	if o.all {
 		runs, err = s.Store.Runs(ctx, state.Filter{Active: true})
+		runs = slices.DeleteFunc(runs, func(r state.Run) bool { return r.Case.Pack != "" }) // they end with their packs
 	} else {
 		runs, err = s.Named(ctx, words, state.ToEnd)
 	}
 	if err != nil {
 		return err
+	}
+	if o.seen.Given() && len(runs) != 1 {
+		return &core.Error{Kind: core.Invalid, Op: "stop", Object: console.CountText(len(runs), "run"), Err: errors.New("--attempt is of one run"), Remedy: "Name one run, or leave --attempt out."}
 	}
 	t := a.NewTally(o.asJSON)
 	endRuns(ctx, s, runs, o, func(run state.Run, err error) { t.Add(console.DoneView{ID: run.ID, State: run.State}, err) })
@@ -94,14 +101,21 @@ func holdLost(ctx context.Context, s *workspace.Session, run state.Run) error {
 // It reports how each stands then, and what has kept it from ending.
 func endRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o stopOptions, notify func(state.Run, error)) {
 	errs := make([]error, len(runs))
+	atOnce, err := stopWaiting(ctx, s, runs)
+	if err != nil {
+		notify(state.Run{}, err)
+		return
+	}
 	for i, run := range slices.Backward(runs) { // of an array, none begins in place of one that ends
-		if !run.State.Final() {
+		if !run.State.Final() && !atOnce[run.ID] {
 			errs[i] = askEnd(ctx, s, run, o)
 		}
 	}
 	for i, run := range runs {
 		err := errs[i]
 		switch {
+		case atOnce[run.ID]:
+			run.State = state.Stopped
 		case run.State.Final():
 			s.Workspace.Say("run %s is over already (%s)", run.ID, run.State)
 		case err == nil && !o.noWait:
@@ -113,13 +127,45 @@ func endRuns(ctx context.Context, s *workspace.Session, runs []state.Run, o stop
 	}
 }
 
+// stopWaiting ends those of some runs that are cases of arrays, and whose turn has not come,
+// where all cases of their array are to end. It returns their ids.
+func stopWaiting(ctx context.Context, s *workspace.Session, runs []state.Run) (map[string]bool, error) {
+	live := map[string]int{} // cases among the runs, by array
+	for _, run := range runs {
+		if run.Case.Array != "" && !run.State.Final() {
+			live[run.Case.Array]++
+		}
+	}
+	stopped := map[string]bool{}
+	for array, among := range live {
+		whole, err := s.Store.Arrays().Array(ctx, array)
+		if err != nil {
+			return nil, err
+		}
+		if among < whole.Cases()-whole.Over() {
+			continue
+		}
+		ids, err := s.StopWaiting(ctx, array)
+		if err != nil {
+			return nil, err
+		}
+		for _, id := range ids {
+			stopped[id] = true
+		}
+		if len(ids) > 0 {
+			s.Workspace.Say("array %s (%s): %s had not begun, and stopped", array, whole.Name, console.CountText(len(ids), "case"))
+		}
+	}
+	return stopped, nil
+}
+
 // askEnd has a run end, and does not wait for it.
 func askEnd(ctx context.Context, s *workspace.Session, run state.Run, o stopOptions) error {
-	if err := s.Store.Requests().AskStop(ctx, run.ID); err != nil { // before its site is declared lost, lest it continue elsewhere
+	if err := o.seen.Requests(s).Stop(ctx, run.ID); err != nil { // before its site is declared lost, lest it continue elsewhere
 		return err
 	}
 	if o.without {
-		if err := s.DoWithout(ctx, run); err != nil {
+		if err := s.Requests().SkipOutputs(ctx, run); err != nil {
 			return err
 		}
 	}

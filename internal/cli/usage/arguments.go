@@ -21,7 +21,9 @@ import (
 func RefuseWrongArguments(c *cobra.Command) {
 	if accepts := c.Args; accepts != nil {
 		c.Args = func(c *cobra.Command, args []string) error {
-			if accepts(c, args) != nil {
+			if err := accepts(c, args); core.Remedy(err) != "" {
+				return err
+			} else if err != nil {
 				return WrongArguments(c, args)
 			}
 			if err := errors.Join(c.ValidateRequiredFlags(), c.ValidateFlagGroups()); err != nil {

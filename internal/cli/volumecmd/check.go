@@ -26,7 +26,7 @@ not. It is changed if another program has written it, and missing if it is gone.
 command then ends with an error. Files with undrained changes are not compared.`,
 		Example: "  bee volume drain work\n  bee volume check work",
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := a.volume(args[0])
+			v, err := a.volume(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

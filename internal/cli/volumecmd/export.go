@@ -22,10 +22,10 @@ func (a *Commands) newVolumeExportCommand() *cobra.Command {
 must be empty or new. The buffer stays as it is. This saves what a superseded volume
 has: one of an attempt that was lost, whose run has continued elsewhere. Afterwards
 ` + "`bee volume forget --force VOLUME`" + ` removes its buffer. No process may use the volume.
-VOLUME is its id, its remote, or where it was mounted.`,
+VOLUME is its id, its remote, its run, or where it was mounted.`,
 		Example: "  bee volume export 1a2b3c4d saved",
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := a.volume(args[0])
+			v, err := a.volume(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/catalog"
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/spf13/cobra"
 )
@@ -22,7 +23,7 @@ be mounted. With --all, drained volumes are listed as well.`,
 			if err != nil {
 				return err
 			}
-			list := []volumeView{}
+			list := []runview.Volume{}
 			for _, v := range found {
 				if all || !v.Drained {
 					list = append(list, v)
@@ -36,7 +37,7 @@ be mounted. With --all, drained volumes are listed as well.`,
 				return nil
 			}
 			t := a.On(a.Stdout).List()
-			t.Row("VOLUME", "REMOTE", "UNDRAINED", "CHANGES", "SINCE", "STATE", "BUFFER")
+			t.Row("VOLUME", "RUN", "REMOTE", "UNDRAINED", "CHANGES", "SINCE", "STATE", "BUFFER")
 			for _, v := range list {
 				t.Row(volumeRow(v)...)
 			}
@@ -49,14 +50,14 @@ be mounted. With --all, drained volumes are listed as well.`,
 }
 
 // volumeRow is a row of the list of volumes.
-func volumeRow(v volumeView) []any {
+func volumeRow(v runview.Volume) []any {
 	undrained, changes, since := any(console.BytesText(v.Undrained)), any(v.Changes), "-"
 	if v.Oldest != nil {
 		since = console.DurationText(time.Since(*v.Oldest))
 	}
 	state := "draining"
 	switch {
-	case v.missing:
+	case v.Missing:
 		state, undrained, changes = "missing", "-", "-"
 	case v.Drained:
 		state = "drained"
@@ -64,18 +65,20 @@ func volumeRow(v volumeView) []any {
 		state = "superseded"
 	case !v.Running:
 		state = "dead"
+	case v.Refused != nil:
+		state = "refused"
 	case v.Waits != "":
 		state = "waits"
 	}
-	return []any{v.ID, v.Remote, undrained, changes, since, state, v.Place}
+	return []any{v.ID, console.OrDash(v.Run), v.Remote, undrained, changes, since, state, v.Place}
 }
 
 func (a *Commands) newVolumeRecoverCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "recover VOLUME", Short: "Drain what a dead attempt left on a disk", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
 		Long: `Drain what is left of a volume whose processes have died, such as after a restart of
-this host, and remove its buffer. VOLUME is its id, its remote, or where it was
-mounted. It may also be the directory of a buffer of another installation, on a disk
+this host, and remove its buffer. VOLUME is its id, its remote, its run, or where it
+was mounted. It may also be the directory of a buffer of another installation, on a disk
 that was moved to this host. Everything that is needed is on that disk.`,
 		Example: "  bee volume recover /mnt/archive/run7\n  bee volume recover /mnt/rescued/bee-volume-1a2b3c4d",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -83,7 +86,11 @@ that was moved to this host. Everything that is needed is on that disk.`,
 			if err != nil {
 				return err
 			}
-			v, err := mount.Recover(c.Context(), dir, args[0])
+			word := args[0]
+			if known, err := a.volume(c.Context(), word); err == nil { // it may be of a run
+				word = known.ID
+			}
+			v, err := mount.Recover(c.Context(), dir, word)
 			if err != nil {
 				return err
 			}
@@ -104,7 +111,7 @@ found by ` + "`bee volume recover DIRECTORY`" + ` only. Of a superseded volume, 
 continued elsewhere, the buffer is removed, too. VOLUME is its id or its remote.`,
 		Example: "  bee volume forget /mnt/archive/run7",
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := a.volume(args[0])
+			v, err := a.volume(c.Context(), args[0])
 			if err != nil {
 				return err
 			}

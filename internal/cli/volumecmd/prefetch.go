@@ -20,10 +20,10 @@ func (a *Commands) newVolumePrefetchCommand() *cobra.Command {
 		Long: `Copy files of the remote that match a pattern into the buffer, so that programs read
 them from this host's disk. A pattern begins at the top of the volume. A directory that
 matches is copied with all that is in it; "." is everything. Files that would fill the
-buffer are left. VOLUME is where it is mounted, its remote, or its id.`,
+buffer are left. VOLUME is where it is mounted, its remote, its id, or its run.`,
 		Example: "  bee volume prefetch work 'input/*.nc'",
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := a.volume(args[0])
+			v, err := a.volume(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -50,7 +50,7 @@ buffer are left. VOLUME is where it is mounted, its remote, or its id.`,
 				return a.WriteJSON(p)
 			}
 			if p.Left > 0 {
-				a.Say("%d files were left: the buffer has no room for them", p.Left)
+				a.Say("%d files were left: the buffer has no room for them, or they could not be read", p.Left)
 			}
 			_, err = fmt.Fprintf(a.Stdout, "%d files, %s\n", p.Files, console.BytesText(p.Bytes))
 			return err

@@ -12,9 +12,11 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
@@ -50,13 +52,41 @@ func (a *Commands) allVolumes() ([]burst.Config, error) {
 	return burst.All(dir)
 }
 
-// volume gives the volume that a word means.
-func (a *Commands) volume(word string) (burst.Config, error) {
+// volume gives the volume that a word means: of this host, or of a run.
+func (a *Commands) volume(ctx context.Context, word string) (burst.Config, error) {
 	dir, err := a.volumes()
 	if err != nil {
 		return burst.Config{}, err
 	}
-	return mount.Find(dir, word)
+	c, err := mount.Find(dir, word)
+	if !core.IsKind(err, core.NotFound) {
+		return c, err
+	}
+	return a.volumeOfRun(ctx, word, err)
+}
+
+// volumeOfRun gives the volume of the run that a word means. otherwise is the error where there is no such run.
+func (a *Commands) volumeOfRun(ctx context.Context, word string, otherwise error) (burst.Config, error) {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return burst.Config{}, err
+	}
+	defer s.Close()
+	run, err := s.Store.FindRun(ctx, word, state.ToSee)
+	if core.IsKind(err, core.NotFound) {
+		err = otherwise
+	}
+	if err != nil {
+		return burst.Config{}, err
+	}
+	c, is, err := runview.RunVolume(a.StateDir, run.ID)
+	if err == nil && !is {
+		err = &core.Error{
+			Kind: core.NotFound, Op: "find the burst buffer of run", Object: run.ID, Err: errors.New("it has none on this host"),
+			Remedy: "One that is drained leaves nothing at the end of its run. `bee volume ls --all` lists those that are there.",
+		}
+	}
+	return c, err
 }
 
 // completeVolumes completes an argument with the directories of volumes.
@@ -155,7 +185,7 @@ const (
 	credentialsRelay = "relay"
 )
 
-// checkCredentials refuses ways to a bucket's credentials that this host has not.
+// checkCredentials refuses a source of a bucket's credentials that this host does not have.
 func checkCredentials(word string, at remote.Place) error {
 	e := &core.Error{Kind: core.Invalid, Op: "read --credentials", Object: fmt.Sprintf("%q", word)}
 	switch {
@@ -227,7 +257,7 @@ interrupt, the command prints what is undrained. It stays on this host's disk, a
 draining continues in the background. Files of --local are removed in the end.`,
 		Example: "  bee volume umount work",
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := a.volume(args[0])
+			v, err := a.volume(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -237,7 +267,7 @@ draining continues in the background. Files of --local are removed in the end.`,
 			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
 			if noWait {
-				s, err := a.volumeStatus(ctx, v)
+				s, _, err := v.Look(ctx)
 				if err == nil && !s.Drained {
 					a.Say("undrained: %s in %d changes; draining continues, and `bee volume drain %s` waits for it", console.BytesText(s.Undrained), s.Changes, v.Remote)
 				}
@@ -263,13 +293,14 @@ func (a *Commands) volumeEnd(ctx context.Context, v burst.Config) error {
 
 func (a *Commands) newVolumeDrainCommand() *cobra.Command {
 	return &cobra.Command{
-		Use: "drain DIR", Short: "Wait until the remote of a volume has everything", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
+		Use: "drain VOLUME", Short: "Wait until the remote of a volume has everything", Args: cobra.ExactArgs(1), ValidArgsFunction: a.completeVolumes,
 		Long: `Wait until the remote of a volume has everything that was written so far, files that
-are open included. DIR is where the volume is mounted, or its remote. An I/O process
-that was killed is started again: it has everything that was closed or synced.`,
+are open included. VOLUME is where it is mounted, its remote, its id, or its run. An
+I/O process that was killed is started again: it has everything that was closed or
+synced. What the remote refuses, such as for want of permission, is an error.`,
 		Example: "  bee volume drain work",
 		RunE: func(c *cobra.Command, args []string) error {
-			v, err := a.volume(args[0])
+			v, err := a.volume(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -323,7 +354,7 @@ func (a *Commands) volumeDrain(ctx context.Context, v burst.Config, all bool) (c
 	drained := func(s calls.Status) bool { return s.Drained || !all && last > 0 && (s.Head == 0 || s.Head > last) }
 	line := output.NewStatusLine(a.Stderr)
 	inPlace := output.IsTerminal(a.Stderr) && output.IsSmart()
-	waits, died := "", 0
+	waits, died, begun := "", 0, time.Now()
 	for {
 		s, err := status()
 		if err == nil {
@@ -339,6 +370,8 @@ func (a *Commands) volumeDrain(ctx context.Context, v burst.Config, all bool) (c
 				Kind: core.Permanent, Op: "drain", Object: v.Remote, Err: errors.New("a later attempt of its run has the remote"),
 				Remedy: "`bee volume export " + v.ID + " DIRECTORY` saves what is undrained.",
 			}
+		case s.Refused != nil && s.Refused.Final && s.Refused.Last.After(begun):
+			err = burst.Refusal(s)
 		default:
 			if inPlace {
 				line.Show(fmt.Sprintf("%s in %d changes undrained %s", console.BytesText(s.Undrained), s.Changes, s.Waits))

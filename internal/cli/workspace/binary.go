@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 
-	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"golang.org/x/sys/unix"
@@ -60,7 +59,7 @@ func (s *Session) passToItsBinary(ctx context.Context, run state.Run) error {
 		return err
 	}
 	last, is := s.LaunchedBy(attempts)
-	if !is || control.Speaks(last) {
+	if !is || s.Speaks(last) {
 		return nil
 	}
 	kept, err := s.Store.Binaries().Find(last.Binary)

@@ -12,6 +12,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -20,13 +21,15 @@ import (
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
-// buildScript builds an image in a guest. Its arguments are the file that becomes the
-// archive of it, of each image that docker shall have the archive and the name there and
-// the one that it shall have, "--", and then those of docker build, which has as arguments of the build,
-// too, what proxies the guest has; those of the user come after them and count more.
-// Guests have docker's own network only where that is asked for. The versions of docker
-// that are named have BuildKit, and use it where they are asked; later ones know by
-// themselves.
+// buildScript builds an image in a guest. Its arguments are:
+//   - the file that becomes the archive of the image,
+//   - three for each image that docker shall have: its archive, its name in that, and its name
+//     in docker,
+//   - "--", and the arguments of docker build.
+//
+// The proxies of the guest become arguments of the build. The user's own come later, and so
+// override them. Guests have docker's own network only on request. The versions of docker in
+// the pattern have BuildKit and use it on request only; later ones use it by default.
 const buildScript = `set -e
 archive=$1
 shift
@@ -64,7 +67,7 @@ func (a *Workspace) buildInGuest(ctx context.Context, b image.GuestBuild) (int, 
 	if err != nil {
 		return 0, err
 	}
-	run, lock, err := s.Submit(ctx, guestSubmission(b, empty.ID))
+	run, lock, err := submission.Submit(ctx, s.Store, guestSubmission(b, empty.ID))
 	if err != nil {
 		return 0, err
 	}
@@ -96,10 +99,10 @@ func (a *Workspace) buildInGuest(ctx context.Context, b image.GuestBuild) (int, 
 // guestEnd is how a build's run has ended, as docker's exit code where that ran.
 func guestEnd(run state.Run) (int, error) {
 	switch {
-	case run.ExitCode != nil:
-		return *run.ExitCode, nil
 	case run.State == state.Succeeded:
 		return 0, nil
+	case run.ExitCode != nil && *run.ExitCode != 0:
+		return *run.ExitCode, nil
 	}
 	return 0, &core.Error{Kind: core.KindNamed(run.Kind), Err: errors.New(cmp.Or(run.Message, string(run.State))), Remedy: run.Remedy}
 }
@@ -120,7 +123,7 @@ func guestReport(progress func(message string, done, total int64)) func(plan.Eve
 
 // guestSubmission is the run of a build on this host, in a virtual machine that is like
 // those of the job. empty is the image of its container.
-func guestSubmission(b image.GuestBuild, empty string) control.Submission {
+func guestSubmission(b image.GuestBuild, empty string) submission.Submission {
 	archive := filepath.Base(b.Archive)
 	job := spec.Job{
 		Name: "build", Image: empty, Nodes: 1, VM: &spec.VM{}, Dir: filepath.Dir(b.Dockerfile),
@@ -154,5 +157,5 @@ func guestSubmission(b image.GuestBuild, empty string) control.Submission {
 		argv = append(argv, "--build-arg", key+"="+b.Args[key])
 	}
 	job.Run = &spec.Command{Argv: append(argv, guestContext)}
-	return control.Submission{Job: job, Sites: spec.DefaultSites(), InGuest: true, Pull: "missing"}
+	return submission.Submission{Job: job, Sites: spec.DefaultSites(), InGuest: true, Pull: "missing"}
 }

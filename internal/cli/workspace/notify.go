@@ -5,13 +5,13 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/notify"
 )
 
 // AddReceivers adds the receivers of the user's sites file to a run.
-func (a *Workspace) AddReceivers(sub *control.Submission) error {
+func (a *Workspace) AddReceivers(sub *submission.Submission) error {
 	f, err := a.FindSites()
 	sub.Notify = f.Notify
 	return err
@@ -34,7 +34,7 @@ func (s *Session) Notifier(ctx context.Context, id string) (*notify.Notifier, er
 	if !notify.Has(s.Store, id) {
 		return nil, nil // as documented
 	}
-	n := notify.Notifier{Store: s.Store, Log: s.Log, Run: id, Secret: control.ReadSecret}
+	n := notify.Notifier{Store: s.Store, Log: s.Log, Run: id, Secret: submission.ReadSecret}
 	run, err := s.Store.Run(ctx, id)
 	if core.IsKind(err, core.NotFound) { // it was removed, which is found again below the lock
 		return &n, nil
@@ -42,7 +42,7 @@ func (s *Session) Notifier(ctx context.Context, id string) (*notify.Notifier, er
 	if err != nil {
 		return nil, err
 	}
-	sub, err := control.SubmissionOf(run)
+	sub, err := submission.Of(run)
 	if err != nil {
 		return nil, err
 	}

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -35,6 +37,53 @@ func (s *Session) Cases(ctx context.Context, word string, why state.Meaning) ([]
 	return s.Store.Arrays().Runs(ctx, array.ID)
 }
 
+// Carrier returns the run whose lease a case shares, and prints that this one is meant. Of
+// another run it returns that one.
+func (s *Session) Carrier(ctx context.Context, run state.Run) (state.Run, error) {
+	if run.Case.Pack == "" || run.State.Final() {
+		return run, nil
+	}
+	pack, err := s.Store.Run(ctx, run.Case.Pack)
+	if err == nil {
+		s.Workspace.Say("case %s shares the hosts of run %s (%s): that one is meant, with all of its cases", run.Name, pack.ID, pack.Name)
+	}
+	return pack, err
+}
+
+// carriers returns the runs that are to end, with the packs in place of their cases. Invalid: a
+// pack has other cases, which would end as well.
+func (s *Session) carriers(ctx context.Context, runs []state.Run) ([]state.Run, error) {
+	packed := map[string]int{}
+	rest := slices.DeleteFunc(slices.Clone(runs), func(run state.Run) bool {
+		is := run.Case.Pack != "" && !run.State.Final()
+		if is {
+			packed[run.Case.Pack]++
+		}
+		return is
+	})
+	for _, id := range slices.Sorted(maps.Keys(packed)) {
+		if slices.ContainsFunc(rest, func(run state.Run) bool { return run.ID == id }) {
+			continue
+		}
+		live, err := s.Store.Arrays().Packed(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if len(live) > packed[id] {
+			return nil, &core.Error{
+				Kind: core.Invalid, Op: "end a case of run", Object: id, Err: fmt.Errorf("%d other cases share its hosts, and would end as well", len(live)-packed[id]),
+				Remedy: "`bee stop " + id + "` ends all of them.",
+			}
+		}
+		pack, err := s.Store.Run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		rest = append(rest, pack)
+	}
+	return rest, nil
+}
+
 // Named gives the runs that the arguments of a command mean, each once. An array means its
 // cases.
 func (s *Session) Named(ctx context.Context, words []string, why state.Meaning) ([]state.Run, error) {
@@ -42,6 +91,11 @@ func (s *Session) Named(ctx context.Context, words []string, why state.Meaning) 
 	seen := map[string]bool{}
 	for _, w := range words {
 		meant, err := s.Cases(ctx, w, why)
+		if err == nil && len(meant) > 0 && why == state.ToForget { // they are removed with their cases
+			var packs []state.Run
+			packs, err = s.Store.Arrays().Packs(ctx, meant[0].Case.Array)
+			meant = append(meant, packs...)
+		}
 		if err == nil && len(meant) == 0 {
 			var run state.Run
 			run, err = s.Store.FindRun(ctx, w, why)
@@ -57,11 +111,18 @@ func (s *Session) Named(ctx context.Context, words []string, why state.Meaning) 
 			}
 		}
 	}
+	if why == state.ToEnd {
+		return s.carriers(ctx, runs)
+	}
 	return runs, nil
 }
 
 // WaitLook is how often bee wait looks at the records.
 const WaitLook = 250 * time.Millisecond
+
+// lookShare is how much longer it waits than a look takes, of which many runs may make a
+// long one.
+const lookShare = 20
 
 // AwaitEnds returns the runs that are over, once all are, or one of them.
 func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]state.Run, error) {
@@ -69,9 +130,15 @@ func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]
 	for {
 		var over []state.Run
 		var waiting string
+		begun := time.Now()
+		live, err := state.Live(ctx, s.Store)
+		if err != nil {
+			return nil, waitError(ctx, runs[0].ID, err)
+		}
 		for i := range now {
-			if !now[i].State.Final() {
-				var err error
+			if in, is := live[now[i].ID]; is && !in.Resumable() {
+				now[i].State = in
+			} else if !now[i].State.Final() {
 				if now[i], err = s.Store.Run(ctx, now[i].ID); err != nil {
 					return nil, waitError(ctx, runs[i].ID, err)
 				}
@@ -86,7 +153,7 @@ func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]
 			return over, nil
 		}
 		select {
-		case <-time.After(max(WaitLook, time.Duration(len(runs)-len(over))*time.Millisecond)):
+		case <-time.After(max(WaitLook, lookShare*time.Since(begun))):
 		case <-ctx.Done():
 			return nil, waitError(ctx, waiting, ctx.Err())
 		}

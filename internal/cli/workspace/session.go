@@ -108,7 +108,7 @@ func (a *Workspace) OpenQuietly(ctx context.Context) (*Session, error) {
 			return nil, err
 		}
 	}
-	c := &control.Controller{Store: store, Binary: binary, Log: a.Log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}
+	c := &control.Controller{Runner: control.Runner{Store: store, Binary: binary, Log: a.Log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
 		return catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: c.Binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
@@ -145,6 +145,9 @@ func (a *Workspace) OpenRun(ctx context.Context, word string) (*Session, state.R
 		return nil, state.Run{}, err
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToReach)
+	if err == nil {
+		run, err = s.Carrier(ctx, run)
+	}
 	if err == nil {
 		err = s.passToItsBinary(ctx, run)
 	}
@@ -226,6 +229,9 @@ func Allocation() string { return os.Getenv("SLURM_JOB_ID") }
 // FindSites gives the user's sites file, with the sites as they are inside an
 // allocation of Slurm's where bee runs in one.
 func (a *Workspace) FindSites() (spec.SitesFile, error) {
+	if a.sitesFile != nil {
+		return a.sitesFile()
+	}
 	f, err := spec.FindSites(a.Sites)
 	if job := Allocation(); err == nil && job != "" {
 		if f.Path == "" {
@@ -241,6 +247,7 @@ func (a *Workspace) Finish(draft *spec.Draft) (*spec.Job, []spec.Site, error) {
 	f, sitesErr := a.FindSites()
 	if sitesErr == nil {
 		draft.CheckSites(f)
+		draft.CheckOrder(f)
 	}
 	job, err := draft.Finish()
 	if err := spec.Both(err, sitesErr); err != nil {
@@ -257,6 +264,12 @@ func (a *Workspace) LoadSites(job *spec.Job) ([]spec.Site, error) {
 	if err != nil {
 		return nil, err
 	}
+	return SitesOf(job, f)
+}
+
+// SitesOf returns the sites of a file in the order in which a job wants them. A job that names
+// no store gets that of the file.
+func SitesOf(job *spec.Job, f spec.SitesFile) ([]spec.Site, error) {
 	if job.Store == "" {
 		job.Store = f.Store
 	}

@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -27,6 +29,8 @@ type Workspace struct {
 	Version  string // of bee
 	// Args are the arguments of this command, which the copy of another bee may get.
 	Args []string
+	// sitesFile, if set, returns the sites file in place of reading it again.
+	sitesFile func() (spec.SitesFile, error)
 	// execute becomes another program.
 	execute func(path string, args []string) error
 }
@@ -34,6 +38,13 @@ type Workspace struct {
 // New returns a workspace whose directories are open until Paths is called.
 func New(stdout, stderr io.Writer, version string) *Workspace {
 	return &Workspace{Console: &console.Console{Stdout: stdout, Stderr: stderr}, Version: version, execute: executeProgram}
+}
+
+// ReadingSitesOnce returns a copy that reads the sites file at most once.
+func (a *Workspace) ReadingSitesOnce() *Workspace {
+	own := *a
+	own.sitesFile = sync.OnceValues(a.FindSites)
+	return &own
 }
 
 // WritingTo returns a copy that writes to other streams.
@@ -45,12 +56,12 @@ func (a *Workspace) WritingTo(stdout, stderr io.Writer) *Workspace {
 }
 
 // Origin is this process as the origin of a run.
-func (a *Workspace) Origin(beefile string) control.Origin {
+func (a *Workspace) Origin(beefile string) submission.Origin {
 	name := strconv.Itoa(os.Getuid())
 	if u, err := user.Current(); err == nil {
 		name = u.Username
 	}
-	return control.Origin{Beefile: beefile, Dir: WorkingDir(), Version: a.Version, User: name}
+	return submission.Origin{Beefile: beefile, Dir: WorkingDir(), Version: a.Version, User: name}
 }
 
 // WorkingDir returns the working directory, or a dot where it cannot be read.

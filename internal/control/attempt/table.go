@@ -67,172 +67,19 @@ const (
 // holds that.
 func table() map[State]row {
 	rows := map[State]row{
-		state.Acquiring: {
-			moves: map[Event]pair{
-				Acquired: to(state.Staging), AcquiredLater: to(state.InQueue),
-				Refused: to(state.Releasing), Stop: to(state.Releasing), Leave: to(state.Releasing), SiteLost: to(state.Releasing),
-				ControllerStarted: to(state.Releasing), // what was acquired is found by its owner
-			},
-			impossible: []reason{{noLease, concat(ofLease, ofRelease)}, {unlaunched, ofTask}, {running, ofResult}},
-		},
-		state.Staging: {
-			moves: map[Event]pair{
-				Staged: to(state.InQueue), Enabling: to(state.InQueue), Launch: to(state.Starting),
-				Refused: to(state.Releasing), Expired: to(state.Releasing), Dropped: to(state.Releasing),
-				Stop: to(state.Releasing), SiteLost: to(state.Releasing),
-				Leave: to(state.Staging), // the queue acts on it
-			},
-			ignored: []Event{Acquired, AcquiredLater, HostsReady},
-			impossible: []reason{
-				{"no autostart is on record", []Event{Enabled, StartedBySite, NotStarted}},
-				{"it does not wait", []Event{QueueLimit}},
-				{unlaunched, ofTask},
-				{running, ofResult},
-				{holds, ofRelease},
-			},
-		},
-		state.InQueue: {
-			moves: map[Event]pair{
-				HostsReady: {Entry{Next: state.Staging}, Entry{Impossible: "all files are there"}},
-				Launch:     {Entry{Next: state.Starting}, Entry{Impossible: "the site launches the nodes"}},
-				StartedBySite: {
-					Entry{Impossible: "no autostart is on record"}, Entry{Next: state.Starting},
-				},
-				Staged: to(state.InQueue), Enabling: to(state.InQueue), // a later controller stages again
-				Enabled: {Entry{Impossible: "no autostart is on record"}, Entry{Next: state.InQueue}},
-				Refused: either(state.Releasing, state.Cancelling), QueueLimit: either(state.Releasing, state.Cancelling),
-				Expired: either(state.Releasing, state.Cancelling), Dropped: either(state.Releasing, state.Cancelling),
-				Leave: either(state.Releasing, state.Cancelling), Stop: either(state.Releasing, state.Cancelling),
-				SiteLost: either(state.Releasing, state.Ended),
-			},
-			ignored: []Event{Acquired, AcquiredLater},
-			impossible: []reason{
-				{"an autostart is cancelled only in cancelling", []Event{NotStarted}},
-				{unlaunched, ofTask},
-				{running, ofResult},
-				{holds, ofRelease},
-			},
-		},
-		state.Cancelling: {
-			moves: map[Event]pair{
-				StartedBySite: to(state.Starting), NotStarted: to(state.Releasing), Stop: to(state.Releasing), SiteLost: to(state.Ended),
-			},
-			ignored: []Event{Acquired, AcquiredLater, Refused, Staged, Enabling, Enabled, HostsReady, QueueLimit, Expired, Dropped, Leave},
-			impossible: []reason{
-				{"the site launches the nodes", []Event{Launch}},
-				{unlaunched, ofTask},
-				{running, ofResult},
-				{holds, ofRelease},
-			},
-		},
-		state.Starting: {
-			moves: map[Event]pair{
-				TaskBegins: to(state.Computing), Expired: to(state.Releasing),
-				Reported: to(state.Ended), HeadGone: to(state.Ended), LaunchFailed: to(state.Ended), TimeOver: to(state.Ended), SiteLost: to(state.Ended),
-				CheckpointAsked: to(state.Starting), // a setup has none
-				Stop:            to(state.Starting), Leave: to(state.Starting),
-			},
-			ignored:    []Event{Acquired, AcquiredLater, Staged, Enabling, Enabled, HostsReady, StartedBySite, Launch},
-			impossible: []reason{{launched, []Event{Refused, Dropped, NotStarted, QueueLimit}}, {running, ofResult}, {holds, ofRelease}},
-		},
-		state.Computing: {
-			moves: map[Event]pair{
-				CheckpointAsked: to(state.Checkpointing),
-				Reported:        to(state.Ended), HeadGone: to(state.Ended), TimeOver: to(state.Ended), SiteLost: to(state.Ended),
-				Stop: to(state.Computing), Leave: to(state.Computing),
-			},
-			ignored: []Event{Acquired, AcquiredLater, Staged, Enabling, Enabled, HostsReady, StartedBySite, Launch, TaskBegins},
-			impossible: []reason{
-				{launched, []Event{Refused, Dropped, Expired, NotStarted, QueueLimit}},
-				{"the task has begun", []Event{LaunchFailed}},
-				{running, ofResult},
-				{holds, ofRelease},
-			},
-		},
-		state.Checkpointing: {
-			moves: map[Event]pair{
-				TaskBegins: to(state.Computing),
-				Reported:   to(state.Ended), HeadGone: to(state.Ended), TimeOver: to(state.Ended), SiteLost: to(state.Ended),
-				Stop: to(state.Checkpointing), Leave: to(state.Checkpointing),
-			},
-			ignored: []Event{Acquired, AcquiredLater, Staged, Enabling, Enabled, HostsReady, StartedBySite, Launch, CheckpointAsked},
-			impossible: []reason{
-				{launched, []Event{Refused, Dropped, Expired, NotStarted, QueueLimit}},
-				{"the task has begun", []Event{LaunchFailed}},
-				{running, ofResult},
-				{holds, ofRelease},
-			},
-		},
-		state.Ended: {
-			moves: map[Event]pair{
-				CheckpointOwed: to(state.Keeping), OutputsOwed: to(state.Collecting), NothingOwed: to(state.Releasing),
-				GivenUp: to(state.Releasing), SiteLost: to(state.Releasing),
-				Reported: to(state.Ended), // a head that was taken for gone
-				Stop:     to(state.Ended), Leave: to(state.Ended),
-			},
-			ignored: []Event{StartedBySite, Launch, LaunchFailed, TaskBegins, CheckpointAsked, HeadGone, TimeOver},
-			impossible: []reason{
-				{ended, concat(beforeLease, []Event{Staged, Enabling, Enabled, HostsReady, Expired, Dropped, NotStarted, QueueLimit})},
-				{"nothing is collected yet", []Event{Kept, NotKept, Collected, Lent, LendingOver}},
-				{holds, ofRelease},
-			},
-		},
-		state.Keeping: {
-			moves: map[Event]pair{
-				Kept: to(state.Collecting), NotKept: to(state.Collecting), GivenUp: to(state.Releasing), SiteLost: to(state.Releasing),
-				Stop: to(state.Keeping), Leave: to(state.Keeping),
-			},
-			ignored: []Event{TaskBegins, CheckpointAsked, Reported, HeadGone, TimeOver, CheckpointOwed},
-			impossible: []reason{
-				{ended, concat(beforeLease, ofLease, []Event{LaunchFailed})},
-				{"the checkpoint is not stored yet", []Event{OutputsOwed, NothingOwed, Collected, Lent, LendingOver}},
-				{holds, ofRelease},
-			},
-		},
-		state.Collecting: {
-			moves: map[Event]pair{
-				Collected: to(state.Releasing), Lent: to(state.Lending), GivenUp: to(state.Releasing), SiteLost: to(state.Releasing),
-				Stop: to(state.Collecting), Leave: to(state.Collecting),
-			},
-			ignored: []Event{TaskBegins, CheckpointAsked, Reported, HeadGone, TimeOver, CheckpointOwed, OutputsOwed, Kept, NotKept},
-			impossible: []reason{
-				{ended, concat(beforeLease, ofLease, []Event{LaunchFailed})},
-				{"outputs are owed", []Event{NothingOwed, LendingOver}},
-				{holds, ofRelease},
-			},
-		},
-		state.Lending: {
-			moves: map[Event]pair{
-				LendingOver: to(state.Releasing), ControllerStarted: to(state.Releasing),
-				Stop: to(state.Lending), Leave: to(state.Lending), SiteLost: to(state.Releasing),
-			},
-			ignored: []Event{Reported, CheckpointOwed, OutputsOwed, Kept, NotKept, Collected, Lent},
-			impossible: []reason{
-				{ended, concat(beforeLease, ofLease, []Event{LaunchFailed, TaskBegins, CheckpointAsked, HeadGone, TimeOver})},
-				{"nothing is awaited there", []Event{NothingOwed, GivenUp}},
-				{holds, ofRelease},
-			},
-		},
-		state.Releasing: {
-			moves: map[Event]pair{
-				Released: to(state.Closed), ReleaseFailed: to(state.Releasing),
-				Stop: to(state.Releasing), Leave: to(state.Releasing), SiteLost: to(state.Releasing),
-			},
-			ignored: []Event{Refused, NotStarted, QueueLimit, Reported, NothingOwed, Collected, LendingOver, GivenUp},
-			impossible: []reason{
-				{"the verdict is on record", []Event{
-					Acquired, AcquiredLater, Staged, Enabling, Enabled, HostsReady, Expired, Dropped, StartedBySite, Launch,
-					LaunchFailed, TaskBegins, CheckpointAsked, HeadGone, TimeOver, CheckpointOwed, OutputsOwed, Kept, NotKept, Lent,
-				}},
-			},
-		},
-		state.Closed: {
-			moves:   map[Event]pair{ControllerStarted: to(state.Closed)},
-			ignored: []Event{Released, Stop, Leave, SiteLost, RunOver},
-			impossible: []reason{{none, concat(
-				beforeLease, ofLease, ofTask, ofResult, []Event{ReleaseFailed, Unreachable, Reachable, HostsSuspended, HostsResumed},
-			)}},
-		},
+		state.Acquiring:     acquiringRow(),
+		state.Staging:       stagingRow(),
+		state.InQueue:       inQueueRow(),
+		state.Cancelling:    cancellingRow(),
+		state.Starting:      startingRow(),
+		state.Computing:     computingRow(),
+		state.Checkpointing: checkpointingRow(),
+		state.Ended:         endedRow(),
+		state.Keeping:       keepingRow(),
+		state.Collecting:    collectingRow(),
+		state.Lending:       lendingRow(),
+		state.Releasing:     releasingRow(),
+		state.Closed:        closedRow(),
 	}
 	for s, r := range rows {
 		for _, e := range anywhere {

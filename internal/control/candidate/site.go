@@ -25,7 +25,7 @@ type Site struct {
 
 // Request is what the job asks of the site.
 func (s *Site) Request(o core.Owner) driver.Request {
-	return driver.Request{Submitted: s.Submitted, Owner: o, Nodes: s.Job.Hosts(), SlotsPerNode: s.Job.SlotsPerHost(), Memory: s.Job.MemoryPerHost(), GPUs: int(s.Job.GPUs), RDMA: s.Job.RDMA.Device == spec.RDMAHost, Binary: s.Binary}
+	return driver.Request{Submitted: s.Submitted, Owner: o, Nodes: s.Job.Hosts(), SlotsPerNode: s.Job.SlotsPerHost(), Memory: s.Job.MemoryPerHost(), GPUs: int(s.Job.GPUs), RDMA: s.Job.RDMA.Device == spec.RDMAHost, PCI: s.Job.RDMA.PCI, Interruptible: s.Job.Interruptible(), Binary: s.Binary}
 }
 
 // Check asks the site whether it can take the run of an owner now. earlier lists the attempts

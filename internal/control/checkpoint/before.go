@@ -41,7 +41,7 @@ func (c *Copier) fromBefore(store driver.Checkpoints) driver.Checkpoints {
 		return reusedStore{lent, volumeReuse}
 	}
 	from, to := before.Lease.DirectTransfer(), c.Site.Lease.DirectTransfer()
-	if from == nil || to == nil || c.Job.Store != "" { // which has ways of its own
+	if from == nil || to == nil || c.Job.Store != "" { // which has routes of its own
 		return store
 	}
 	return directRestore{lent, transfer.Route{From: from, To: to, FromName: before.Site, ToName: c.Site.Name}}

@@ -1,6 +1,6 @@
-// Package confine keeps a job that another user may have written in a directory, where it
-// left that in no way when it was looked at: its author may replace a directory by a link
-// later. It knows paths and builds, and nothing of runs.
+// Package confine keeps a job that another user may have written within a directory. It was
+// within that when it was checked, but its author may replace a directory by a link later.
+// The package knows paths and builds, and nothing of runs.
 package confine
 
 import (
@@ -16,7 +16,8 @@ import (
 // Dir is a directory that a job may not leave, without links; "": it may use any path.
 type Dir string
 
-// To returns the directory to which a job is confined, of which it uses so much outside.
+// To returns the directory to which a job is confined. reaches lists what the job uses
+// outside of it: with any, the job is not confined.
 func To(dir string, reaches []spec.Reach) (Dir, error) {
 	if len(reaches) > 0 {
 		return "", nil

@@ -63,7 +63,7 @@ func (c *Collector) Forget(ctx context.Context, run state.Run, leaving Leaving) 
 	if leaving.Store {
 		left = store
 	}
-	// On record first: what this does not get to is known to be the user's to lose.
+	// On record first: a sweep may then remove what is left where this process dies.
 	if err := c.State.Forget(ctx, run.ID, left); err != nil {
 		return err
 	}
@@ -99,8 +99,8 @@ const (
 	lockTimeout = time.Minute
 )
 
-// lockTidied takes a run that is over, from a controller that still tidies up after it
-// as soon as that is done.
+// lockTidied locks a run that is over. Where a controller still cleans up after it,
+// lockTidied waits for the end of that.
 func (c *Collector) lockTidied(ctx context.Context, run string) (*state.Lock, error) {
 	pause := fsutil.Backoff{First: lockLook, Longest: lockLook}
 	for begun := time.Now(); ; {

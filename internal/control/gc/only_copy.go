@@ -52,7 +52,7 @@ func (c *Collector) onlyCopy(ctx context.Context, run state.Run, leaving Leaving
 	}
 	kept := c.Kept.Of(&run, store, name)
 	defer kept.Close()
-	if list, _ = kept.All(ctx); len(list) > 0 { // a store that another has, or that does not answer, is the removal's to report
+	if list, _ = kept.All(ctx); len(list) > 0 { // the removal reports a store of another installation, or one that does not answer
 		return fmt.Sprintf("%d checkpoints in the store %s", len(list), store), nil
 	}
 	return "", nil

@@ -4,14 +4,17 @@ import (
 	"context"
 	"slices"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
 )
 
 // RetryRelease is the least time between two tries to clean up a site.
 const RetryRelease = time.Minute
 
 // Orphans gives the runs that need a controller and have none: those that are
-// not over, and those that still hold something on a site. One that waits for its secrets is
-// only for who may have them.
+// not over, and those that still hold something on a site. A run that waits for its secrets
+// is left out where this process cannot read them.
 func (c *Collector) Orphans(ctx context.Context) ([]string, error) {
 	runs, err := c.needy(ctx)
 	runs = slices.DeleteFunc(runs, func(id string) bool { return c.State.Locks().Controlled(id) || c.Waits(ctx, id) })
@@ -37,7 +40,14 @@ func (c *Collector) needy(ctx context.Context) ([]string, error) {
 			continue
 		}
 		tried := time.Since(a.ReleaseTried).Abs() // a clock that was put back must not put it off for long
-		if !slices.Contains(runs, a.Run) && tried > RetryRelease {
+		if slices.Contains(runs, a.Run) || tried <= RetryRelease {
+			continue
+		}
+		run, err := c.State.Run(ctx, a.Run)
+		if err != nil && !core.IsKind(err, core.NotFound) {
+			return nil, err
+		}
+		if run.Suspended != state.ReasonTicket {
 			runs = append(runs, a.Run)
 		}
 	}

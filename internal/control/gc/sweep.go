@@ -36,6 +36,7 @@ const (
 	keptWanted  = "it was left in the store on purpose"
 	keptFiles   = "it holds files, and no record tells of its run"
 	keptAdopted = "its record lies beside it, and is taken over"
+	keptTicket  = "another machine controls its run by a ticket"
 )
 
 // Sweep removes from the sites what carries this installation's tag and belongs to no
@@ -74,14 +75,20 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 			}
 			s := Swept{Site: site.Name, Owner: h.Owner.String()}
 			known, err := c.explained(ctx, h.Owner.Run)
+			elsewhere := false
+			if err == nil && (known || how.Force) {
+				elsewhere, err = c.adoptedElsewhere(ctx, p, h)
+			}
 			switch {
 			case err != nil:
 				errs = append(errs, err)
 				continue
+			case elsewhere:
+				s.Kept = keptTicket
 			case !known && !how.Force:
 				s.Kept = keptUnknown
 			case !how.Dry:
-				if err := driver.ReleaseHandle(ctx, p, h); err != nil {
+				if _, err := driver.ReleaseHandle(ctx, p, h, c.State.User()); err != nil {
 					s.Error = err.Error()
 					errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 				}
@@ -127,6 +134,23 @@ func (c *Collector) abortUploads(ctx context.Context, run string) error {
 	return errors.Join(c.AbortUploads(ctx, run), lock.Unlock())
 }
 
+// adoptedElsewhere reports whether a site has another installation on record for a lease.
+func (c *Collector) adoptedElsewhere(ctx context.Context, p driver.Provider, h core.Handle) (bool, error) {
+	if p.Foreign() == nil {
+		return false, nil
+	}
+	lease, err := p.Recover(ctx, h)
+	if core.IsKind(err, core.NotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer lease.Disconnect()
+	by, err := driver.AdoptedElsewhere(ctx, lease, c.State.User())
+	return by.Installation != "", err
+}
+
 // explained reports whether this installation knows why something of a run is there: it
 // has the run's record, or its user has forgotten the run.
 func (c *Collector) explained(ctx context.Context, run string) (bool, error) {
@@ -141,8 +165,8 @@ func (c *Collector) explained(ctx context.Context, run string) (bool, error) {
 	return f.Known, err
 }
 
-// sweepHere removes directories of runs that have no record: who made them, or was to
-// remove them, did not get to that. One with a record beside its files is adopted.
+// sweepHere removes directories of runs that have no record, as a process died before it
+// recorded the run or removed its directory. One with a record beside its files is adopted.
 func (c *Collector) sweepHere(ctx context.Context, how Sweeping) (found []Swept, err error) {
 	list, err := c.State.Unrecorded(ctx)
 	for _, u := range list {
@@ -181,7 +205,8 @@ func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 	if err != nil {
 		return true
 	}
-	if (run.State.Final() || run.State == state.Suspended) && !c.State.Locks().Controlled(o.Run) {
+	idle := run.State.Final() || run.State == state.Suspended && run.Suspended != state.ReasonTicket
+	if idle && !c.State.Locks().Controlled(o.Run) {
 		return false
 	}
 	attempts, err := c.State.Attempts(ctx, o.Run)

@@ -51,7 +51,7 @@ func (h checked) Watch(ctx context.Context, after int64, fn func(protocol.Event)
 	return err
 }
 
-// isGarbage reports whether an error is of a message that is none, or of another shape.
+// isGarbage reports whether an error is of a message that does not parse, or has another shape.
 // Reading it again gives the same error.
 func isGarbage(err error) bool {
 	for ; err != nil; err = errors.Unwrap(err) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/input"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/tasklog"
@@ -81,7 +82,8 @@ func Reach(ctx context.Context, lease driver.Lease, timeout time.Duration, conne
 	host := lease.Hosts()[0]
 	deadline := time.Now().Add(timeout)
 	silent := 0
-	for pause := 200 * time.Microsecond; ; pause = min(2*pause, 100*time.Millisecond) {
+	pause := fsutil.Backoff{First: 200 * time.Microsecond, Longest: 100 * time.Millisecond, Exact: true}
+	for {
 		conn, err := lease.Dial(ctx, 0, protocol.SocketPath(host.Dir, 0))
 		if err == nil {
 			head, err := connect(ctx, conn)
@@ -94,16 +96,17 @@ func Reach(ctx context.Context, lease driver.Lease, timeout time.Duration, conne
 			if silent == silentProofs {
 				return nil, Hung(host.Name, silentProofs*wire.HandshakeTimeout)
 			}
-			pause = max(pause, 10*time.Millisecond) // it ended just then, perhaps
+			pause.First = 10 * time.Millisecond // it ended just then, perhaps
 		} else if !core.IsKind(err, core.NotFound) {
 			return nil, err
 		}
-		if pause > 10*time.Millisecond {
+		rest := pause.Next()
+		if rest > 10*time.Millisecond {
 			if is, why := gone(ctx); is || time.Now().After(deadline) {
 				return nil, errHeadGone(lease.Handle().Owner.Run, host.Name, why)
 			}
 		}
-		if err := core.Sleep(ctx, pause); err != nil {
+		if err := core.Sleep(ctx, rest); err != nil {
 			return nil, err
 		}
 	}

@@ -139,7 +139,7 @@ func TestSecureByKey(t *testing.T) {
 			c.Write([]byte("HTTP/1.1 400 Bad Request\r\n\r\n"))
 			<-ctx.Done()
 		}, kind: core.Lost},
-		"one that is silent":       {far: func(ctx context.Context, _ net.Conn) { <-ctx.Done() }},
+		"a silent one":             {far: func(ctx context.Context, _ net.Conn) { <-ctx.Done() }},
 		"one that breaks off late": {far: func(_ context.Context, c net.Conn) { io.CopyN(io.Discard, c, 100); c.Close() }},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestSecureByKey(t *testing.T) {
 			defer cancel()
 			near, far := connected(t)
 			done := make(chan struct{})
-			if name == "one that is silent" {
+			if name == "a silent one" {
 				time.AfterFunc(50*time.Millisecond, cancel) // nobody waits any more
 			}
 			go func() { defer close(done); c.far(ctx, far) }()
@@ -188,7 +188,7 @@ func connected(t *testing.T) (near, far net.Conn) {
 	return near, far
 }
 
-// TestConnecting: what is not secured is spoken with by nobody.
+// TestConnecting: a connection that is not secured is not used.
 func TestConnecting(t *testing.T) {
 	insecure := errors.New("not proven")
 	for name, fails := range map[string]error{"secured": nil, "not secured": insecure} {

@@ -11,8 +11,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// disjoint opens up directories into which another copy goes, so that no copy
-// replaces what another brought; of two files for one place the later wins.
+// disjoint splits a directory into its entries where another copy goes below it, so that no
+// copy replaces what another one has sent. Of two files for one place, the later one counts.
 func disjoint(copies []Copy) ([]Copy, error) {
 	for {
 		places := make([]string, len(copies))

@@ -27,15 +27,19 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		Job: job.Name, Image: image, Slots: job.Slots(),
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume.Path, Binds: binds, Workdir: job.Workdir,
-		Root: job.User == spec.UserRoot || bare(job), CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), RDMA: job.RDMA.Device, DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
+		Root: job.User == spec.UserRoot || bare(job), CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), RDMA: job.RDMA.Device, RDMAMemory: int64(job.RDMA.Memory), RDMAQPs: job.RDMA.QPs, PCI: job.RDMA.PCI, DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
 		Timeout: job.Timeout, Grace: DefaultGrace, JoinTimeout: joinTimeout,
 	}
 	if job.VM == nil { // else guests have it as their hardware
 		p.Cores, p.Memory = job.Cores, int64(job.Memory)
 	}
 	if v := job.Volume; v.Kind == spec.VolumeBurst {
-		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect, Again: job.Retry > 0}
+		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect, Again: job.Retry > 0, Prefetch: v.Prefetch}
 	}
+	if job.Progress != nil {
+		p.Progress, p.ProgressFile = job.Progress.Match, job.Progress.File
+	}
+	p.Metrics = job.Metrics
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
 	}
@@ -64,9 +68,50 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 			return nil, err
 		}
 	}
+	if err := addCases(p, job, image.Config, entrypoint); err != nil {
+		return nil, err
+	}
 	p.SharedVolume = job.NeedsShared()
 	p.Run, err = core.Command(image.Config, entrypoint, command.Words())
 	return p, err
+}
+
+// addCases adds the cases of a pack, which have the host's cores and memory among them.
+func addCases(p *protocol.Plan, job *spec.Job, image core.ImageConfig, entrypoint []string) error {
+	if job.Pack == nil {
+		return nil
+	}
+	p.Pack = true
+	for _, c := range job.Pack {
+		p.CaseCores, p.CaseMemory = c.Cores, int64(c.Memory)
+		one := protocol.Case{Number: c.Number, Env: c.Env, Workdir: c.Workdir, Saves: c.Saves}
+		command := func(of *spec.Command) ([]string, error) { return core.Command(image, entrypoint, of.Words()) }
+		for i, step := range []*spec.Command{c.Setup, c.Command, c.Post} {
+			if step == nil && i != 1 { // without a command, the image's own is meant
+				continue
+			}
+			argv, err := command(step)
+			if err != nil {
+				return err
+			}
+			if i == 1 {
+				one.Command = len(one.Steps)
+			}
+			one.Steps = append(one.Steps, argv)
+		}
+		if c.Resume != nil {
+			argv, err := command(c.Resume)
+			if err != nil {
+				return err
+			}
+			one.Resume = append(one.Resume, argv)
+			if c.Post != nil {
+				one.Resume = append(one.Resume, one.Steps[len(one.Steps)-1])
+			}
+		}
+		p.Cases = append(p.Cases, one)
+	}
+	return nil
 }
 
 // RuntimeFor names the runtime of a job's containers on a site.
@@ -148,7 +193,7 @@ func WantArch(hosts []core.Host) string {
 	return runtime.GOARCH
 }
 
-// First returns the first word that says something; the last one where none does.
+// First returns the first word that is neither empty nor auto, or else the last one.
 func First(words ...string) string {
 	for _, w := range words {
 		if w != "" && w != "auto" {

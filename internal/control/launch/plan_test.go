@@ -11,7 +11,7 @@ import (
 )
 
 // TestCommandsAreThoseOfDockerRun has every ENTRYPOINT and CMD of an image meet every
-// form of `entrypoint` and `run`. What quotes there are, the shell alone takes away.
+// form of `entrypoint` and `run`. Only the shell removes quotes.
 func TestCommandsAreThoseOfDockerRun(t *testing.T) {
 	entry, cmd := []string{"/entry", "-e"}, []string{"cmd", "a b"}
 	both := core.ImageConfig{Entrypoint: entry, Cmd: cmd}

@@ -13,10 +13,10 @@ import (
 // mostLinked is how many links that lead elsewhere in the volume are fetched for one output.
 const mostLinked = 1000
 
-// fetchLinked fetches what matches lead to that are links out of their directory, which is
-// all of the volume that has come: they lead elsewhere in the volume, perhaps. What leads to
-// nothing there is left; any other error may pass. fetch is nil where all of the volume has
-// come.
+// fetchLinked fetches the targets of matches that are links out of their directory, as these
+// may be elsewhere in the volume, of which only that directory was fetched. A link to nothing
+// in the volume is left; any other error may pass. fetch is nil where all of the volume was
+// fetched.
 func fetchLinked(found []match, lost []unresolved, fetch func(name, as string) error) (all []match, left []string, err error) {
 	for i, l := range lost {
 		as := strconv.Itoa(i)

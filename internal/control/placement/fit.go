@@ -3,6 +3,7 @@ package placement
 import (
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -32,10 +33,9 @@ func CheckFacts(site string, facts driver.Facts, hosts int) error {
 // CheckVolume returns an error where a job needs one volume for all hosts, or a burst buffer,
 // and a site is known to have none. Unsupported: another site may have one.
 func CheckVolume(site spec.Site, job *spec.Job) error {
-	if job.Volume.Kind == spec.VolumeBurst && (site.Provider != "local" || site.Hosts.Count > 0) {
-		return &core.Error{
-			Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have no burst buffers yet, and the job has `volume: {kind: burst}`"),
-			Remedy: "Name a site with `provider: local` and without `hosts:`, which is this machine.",
+	if job.Volume.Kind == spec.VolumeBurst {
+		if err := checkBurst(site, os.Geteuid() == 0); err != nil {
+			return err
 		}
 	}
 	machines := job.VM != nil && job.VM.When == spec.VMAlways && job.Volume.Kind != spec.VolumeVirtio && job.VM.Fabric != "none"
@@ -46,6 +46,23 @@ func CheckVolume(site spec.Site, job *spec.Job) error {
 		Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have a scratch each (`private_scratch`), and the job has `volume: {shared: required}`"),
 		Remedy: "Name a site whose hosts share a file system.",
 	}
+}
+
+// checkBurst returns an error where a site's hosts have no burst buffers. Emulated hosts have only root's:
+// fusermount3, by which others mount, is no root's program there.
+func checkBurst(site spec.Site, root bool) error {
+	refused := func(why, remedy string) error {
+		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New(why + ", and the job has `volume: {kind: burst}`"), Remedy: remedy}
+	}
+	switch {
+	case site.Provider != "local":
+		return refused("its hosts have no burst buffers yet", "Name a site with `provider: local`.")
+	case site.Hosts.Count > 0 && site.PrivateScratch:
+		return refused("its emulated hosts have a scratch each (`private_scratch`)", "Leave that out.")
+	case site.Hosts.Count > 0 && !root:
+		return refused("its emulated hosts have burst buffers for root only", "Name a site without `hosts:`, which is this machine, for one node.")
+	}
+	return nil
 }
 
 // Passable reports whether an error of one site is no reason against the next.

@@ -16,13 +16,21 @@ func TestTooFewHostsAreToldWithHowManyItTakes(t *testing.T) {
 	}
 }
 
-// TestBurstBuffersAreOfThisMachine: sites elsewhere, and emulated hosts, cannot take the job.
+// TestBurstBuffersAreOfThisMachine: sites elsewhere cannot take the job, and emulated hosts only from root.
 func TestBurstBuffersAreOfThisMachine(t *testing.T) {
 	job := &spec.Job{Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "/far"}}
 	if err := CheckVolume(spec.Site{Name: "here", Provider: "local"}, job); err != nil {
 		t.Error(err)
 	}
-	for _, site := range []spec.Site{{Name: "lab", Provider: "local", Hosts: spec.Hosts{Count: 2}}, {Name: "far", Provider: "ssh"}, {Name: "queue", Provider: "slurm"}} {
+	lab := spec.Site{Name: "lab", Provider: "local", Hosts: spec.Hosts{Count: 2}}
+	if err := checkBurst(lab, true); err != nil {
+		t.Error(err)
+	}
+	if err := checkBurst(lab, false); !core.IsKind(err, core.Unsupported) {
+		t.Errorf("%s of an ordinary user: %v", lab.Name, err)
+	}
+	lab.PrivateScratch = true
+	for _, site := range []spec.Site{lab, {Name: "far", Provider: "ssh"}, {Name: "queue", Provider: "slurm"}} {
 		if err := CheckVolume(site, job); !core.IsKind(err, core.Unsupported) {
 			t.Errorf("%s: %v", site.Name, err)
 		}

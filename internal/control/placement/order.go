@@ -24,7 +24,8 @@ func Order(order string, sites []spec.Site, starts []Start, now time.Time) []int
 	}
 	switch order {
 	case spec.OrderCheapest:
-		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(sites[a].Price, sites[b].Price) })
+		prices, _ := spec.Comparable(sites) // those of other currencies come last
+		slices.SortStableFunc(places, func(a, b int) int { return cmp.Compare(prices[a], prices[b]) })
 	case spec.OrderSoonest:
 		until := func(i int) time.Duration {
 			if starts[i].IsZero() {

@@ -10,7 +10,7 @@ import (
 
 func TestOrder(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	sites := []spec.Site{{Name: "a", Price: 2}, {Name: "b", Price: 1}, {Name: "c", Price: 1}}
+	sites := []spec.Site{{Name: "a", Price: spec.Price{Amount: 2}}, {Name: "b", Price: spec.Price{Amount: 1}}, {Name: "c", Price: spec.Price{Amount: 1}}}
 	starts := []Start{{}, now.Add(time.Hour), now.Add(time.Second)} // the first cannot say
 	for name, c := range map[string]struct {
 		order  string

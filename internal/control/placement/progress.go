@@ -23,7 +23,27 @@ const (
 	// MostContinued is how many attempts in a row may each be continued by another one,
 	// whatever each of them has left.
 	MostContinued = 10_000
+	// MostSpotLosses is how many attempts on spot machines may be lost in a row without progress before a run uses
+	// machines on demand.
+	MostSpotLosses = 2
 )
+
+// SpotLosses counts the attempts on spot machines of a provider that left no progress, since one that did.
+func SpotLosses(attempts []state.Attempt, provider string) int {
+	count := 0
+	for _, rec := range slices.Backward(attempts) {
+		if !rec.Launched() || !rec.Verdict.Goes() {
+			continue
+		}
+		if !rec.NoProgress {
+			break
+		}
+		if rec.Provider == provider && len(rec.Hosts) > 0 && rec.Hosts[0].Spot {
+			count++
+		}
+	}
+	return count
+}
 
 // Continued counts the attempts in a row right before the n-th that were continued, at once or
 // after a resume. Attempts that a site did not accept are not counted.

@@ -57,6 +57,33 @@ func TestCountsOfAttempts(t *testing.T) {
 	}
 }
 
+func TestSpotLosses(t *testing.T) {
+	on := func(provider string, spot, noProgress bool) state.Attempt {
+		a := launched(0, state.Lost, state.ContinuesLost, noProgress, time.Hour)
+		a.Provider, a.Hosts = provider, []core.Host{{Name: "a", Spot: spot}}
+		return a
+	}
+	lost, otherwise, progress := on("aws", true, true), on("aws", false, true), on("aws", true, false)
+	failed := launched(0, state.Exited, state.CommandFailed, false, time.Hour)
+	for name, c := range map[string]struct {
+		attempts []state.Attempt
+		want     int
+	}{
+		"none":                        {nil, 0},
+		"in a row":                    {[]state.Attempt{lost, lost}, 2},
+		"before one on demand":        {[]state.Attempt{lost, lost, otherwise}, 2},
+		"before progress":             {[]state.Attempt{lost, lost, progress}, 0},
+		"after progress":              {[]state.Attempt{progress, lost}, 1},
+		"around a failed command":     {[]state.Attempt{lost, failed, lost}, 2},
+		"around a site not used":      {[]state.Attempt{lost, {State: state.Closed, Verdict: state.Skipped}, lost}, 2},
+		"by the word of another site": {[]state.Attempt{on("ssh", true, true), lost}, 1},
+	} {
+		if got := SpotLosses(c.attempts, "aws"); got != c.want {
+			t.Errorf("%s: got %d, expected %d", name, got, c.want)
+		}
+	}
+}
+
 func TestPauseGrowsToItsBound(t *testing.T) {
 	for short, want := range map[int]time.Duration{0: 0, 1: 0, 2: 2 * time.Second, 3: 4 * time.Second, 9: 256 * time.Second, 10: 5 * time.Minute, 1000: 5 * time.Minute} {
 		if got := Pause(short); got != want {

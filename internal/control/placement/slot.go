@@ -1,7 +1,9 @@
 package placement
 
 import (
+	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -45,6 +47,37 @@ func SlotText(site spec.Site, job *spec.Job) string {
 		return fmt.Sprintf("the attempt has %s (`time`)", site.Slot)
 	}
 	return fmt.Sprintf("its slot is %s", site.Slot)
+}
+
+// releaseTime is how long the release of hosts may take that cost until then.
+const releaseTime = spec.LeastMargin
+
+// Afford returns a site with a slot that ends before the run has cost more there than `max_cost` allows. spent is what
+// its earlier attempts there have cost. Unsupported: nothing is left for a slot, or the price is not known; another site
+// may take the run.
+func Afford(site spec.Site, job *spec.Job, spent float64, b core.Billing) (spec.Site, error) {
+	hourly := site.Price.Highest() * float64(job.Hosts())
+	switch {
+	case site.MaxCost == 0, hourly == 0 && !site.AsksPrice():
+		return site, nil
+	case hourly == 0:
+		return site, &core.Error{
+			Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("it has a `max_cost`, and its price is not known"),
+			Remedy: "Write `price:` at the site: what a host costs in an hour.",
+		}
+	}
+	left := time.Duration(math.MaxInt64)
+	if hours := (site.MaxCost - spent) / hourly; hours < left.Hours() {
+		left = time.Duration(max(0, hours) * float64(time.Hour))
+	}
+	left -= b.Boot + releaseTime
+	if m := FirstMargin(job); left <= m.Total {
+		return site, &core.Error{
+			Kind: core.Unsupported, Op: "use site", Object: site.Name, Remedy: "Raise the site's `max_cost`, or name another site.",
+			Err: fmt.Errorf("of the `max_cost` of %g the run has cost %.4g here, and the rest leaves no time to compute: an hour of its hosts may cost %g", site.MaxCost, spent, hourly),
+		}
+	}
+	return site.Within(left.Truncate(time.Second)), nil
 }
 
 // SlotTime returns how long an attempt on a site can take now; 0: as long as it takes.

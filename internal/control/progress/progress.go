@@ -1,5 +1,5 @@
 // Package progress decides what the end of an attempt means for a run with checkpoints: it
-// continues elsewhere, or waits for its user as it goes round in circles. It reads records and
+// continues elsewhere, or waits for its user as it makes no progress. It reads records and
 // checkpoints, and changes neither.
 package progress
 
@@ -24,7 +24,7 @@ import (
 // Attempt is one that has ended.
 type Attempt struct {
 	Run    string
-	Job    *spec.Job      // which has checkpoints
+	Job    *spec.Job      // which is interruptible
 	Record *state.Attempt // whose NoProgress is set
 	Kept   *retention.Checkpoints
 	// Attempts lists those of the run.
@@ -43,6 +43,9 @@ type Continuation struct {
 func (a *Attempt) Continue(ctx context.Context, r *protocol.Result) (*Continuation, error) {
 	if !r.Continue && (core.KindNamed(r.Kind) != core.Lost || r.Exit != nil) {
 		return nil, nil // it does not continue
+	}
+	if a.Job.Checkpoint == nil && (r.Continue || r.SlotEnded) {
+		return nil, nil // the next slot would be too short, too
 	}
 	list, err := a.Kept.Whole(ctx)
 	if err != nil {
@@ -85,6 +88,8 @@ func (a *Attempt) continued(r *protocol.Result, list []driver.Checkpoint, attemp
 	switch {
 	case last == 0 && (lost > placement.MostLost || !a.Record.CheckpointAsked.IsZero()): // it was asked for a checkpoint, and could not write it
 		return nil
+	case a.Job.Checkpoint == nil:
+		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run starts again (`restarts`)")}
 	case last == 0:
 		return &Continuation{Moved: true, Err: errors.New(r.Message + "; the run starts again, as it has no checkpoint yet")}
 	case lost > placement.MostLost:
@@ -134,7 +139,7 @@ func LeftBehind(job *spec.Job, r *protocol.Result) string {
 
 // progressed reports whether this attempt's checkpoint differs from the newest of
 // the attempts before it in what a checkpoint consists of. A job that only
-// writes the same again would go round for ever.
+// writes the same again would be continued without end.
 func (a *Attempt) progressed(list []driver.Checkpoint) bool {
 	before := slices.DeleteFunc(slices.Clone(list), func(k driver.Checkpoint) bool { return k.Attempt >= a.Record.N })
 	files := func(of []driver.Checkpoint) map[string]string {

@@ -138,8 +138,8 @@ func (c *Checkpoints) changeDigests(change func(*digests) (bool, error)) error {
 	return c.putDigests(c.run.ID, s)
 }
 
-// compared calls broken what a store has in place of the checkpoints that it was given.
-// Of a run from before digests were noted, what is there is noted now.
+// compared marks as broken each checkpoint that is not the one that was stored there. For a
+// run of a version that noted no digests, it notes those of what the store has.
 func (c *Checkpoints) compared(ctx context.Context, list []driver.Checkpoint) ([]driver.Checkpoint, error) {
 	if !c.Elsewhere() {
 		return list, nil

@@ -10,7 +10,7 @@ import (
 )
 
 // Find finds the run that a user means among those in a store. A record that cannot be
-// read is only in the way of its own run.
+// read hides its own run only.
 func Find(ctx context.Context, place driver.Store, word string) (string, Record, error) {
 	names, err := place.Runs(ctx)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// How long one host tries to reach another, and how long that one listens: it
-// begins before, and either may be far from here.
+// How long one host tries to reach another, and how long that one listens. The listener
+// begins first, and this machine may have slow connections to both.
 const (
 	reachTime  = 3 * time.Second
 	listenTime = 15 * time.Second
@@ -39,7 +39,7 @@ type Routes struct {
 // pair is what is known of two machines.
 type pair struct {
 	listenSide string // which of them listened when they last met
-	breaks     int    // of their ways, in a row
+	breaks     int    // of connections between them, in a row
 	closed     error  // why there is none between them
 }
 

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
 
@@ -24,7 +25,8 @@ const (
 // of what has arrived by then travels once more.
 func (s *Site) Retry(ctx context.Context, transfer func() error) error {
 	var since time.Time // when the connection broke, or zero
-	for pause, breaks := firstRest, 0; ; pause = min(2*pause, longestRest) {
+	pause := fsutil.Backoff{First: firstRest, Longest: longestRest, Exact: true}
+	for breaks := 0; ; {
 		begun := time.Now()
 		err := transfer()
 		broke := isBroken(err)
@@ -32,7 +34,8 @@ func (s *Site) Retry(ctx context.Context, transfer func() error) error {
 			return err
 		}
 		if since.IsZero() || broke && time.Since(begun) >= held {
-			since, pause = time.Now(), firstRest
+			since = time.Now()
+			pause.Reset()
 			if breaks++; breaks > mostBreaks {
 				return err
 			}
@@ -43,7 +46,7 @@ func (s *Site) Retry(ctx context.Context, transfer func() error) error {
 		if time.Since(since) >= retryLimit {
 			return err
 		}
-		if err := core.Sleep(ctx, pause); err != nil {
+		if err := pause.Wait(ctx); err != nil {
 			return err
 		}
 	}

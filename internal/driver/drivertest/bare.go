@@ -28,6 +28,12 @@ func (BareProvider) Directories(context.Context, []driver.Directory) ([]string, 
 // Queue implements driver.Provider: there is none.
 func (BareProvider) Queue() driver.SiteQueue { return nil }
 
+// Foreign implements driver.Provider: other machines cannot continue its leases.
+func (BareProvider) Foreign() driver.ForeignLeases { return nil }
+
+// HostLocks implements driver.Provider: there are none.
+func (BareProvider) HostLocks() driver.HostLocks { return nil }
+
 // BareLease is the same of a lease: one without capabilities, whose hosts have every image.
 type BareLease struct{}
 
@@ -68,3 +74,9 @@ func (BareLease) Downloads() driver.Downloader { return nil }
 
 // Fencer implements driver.Lease.
 func (BareLease) Fencer() driver.Fencer { return nil }
+
+// Price implements driver.Lease: there is no price list.
+func (BareLease) Price() *driver.Price { return nil }
+
+// Adopters implements driver.Lease: the site records none.
+func (BareLease) Adopters() driver.Adopters { return nil }

@@ -68,10 +68,12 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		name string
 		run  func(t *testing.T)
 	}
+	ran := 0
 	run := func(tests []test) {
 		for _, test := range tests {
 			if s.Only == nil || slices.Contains(s.Only, test.name) {
 				t.Run(test.name, test.run)
+				ran++
 			}
 		}
 	}
@@ -117,6 +119,9 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Root", inside.root},
 		{"KillOwner", s.killOwner},
 	})
+	if s.Only != nil && ran != len(s.Only) {
+		t.Errorf("the suite has %d of the cases %q", ran, s.Only)
+	}
 }
 
 // shared is the container that cases have together, from the first that asks for it.

@@ -336,8 +336,11 @@ func (in insideTests) orphans(t *testing.T) {
 
 func (in insideTests) bigOutput(t *testing.T) {
 	box, _ := in.suite.shared.start()
-	const size = 64 << 20
-	r := run(t, box, "", shell("yes 0123456789abcde | head -c 67108864"))
+	size := 64 << 20
+	if in.suite.OwnKernel && !testkit.Everything() {
+		size = 8 << 20 // an emulated guest prints less than a MiB in a second
+	}
+	r := run(t, box, "", shell(fmt.Sprintf("yes 0123456789abcde | head -c %d", size)))
 	if len(r.out) != size {
 		t.Fatalf("%d bytes of %d", len(r.out), size)
 	}

@@ -150,8 +150,7 @@ func (l *Loop) Add(look func(Turn) (dry bool)) *Source {
 	return s
 }
 
-// Watch has the source notice another file, or of none where fd is negative. The one
-// before may be closed then.
+// Watch has the source notice another file. The one before may be closed then.
 func (s *Source) Watch(fd int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,9 +170,6 @@ func (s *Source) Unwatch() {
 // watch is Watch for who holds mu.
 func (s *Source) watch(fd int) error {
 	s.unwatch()
-	if fd < 0 {
-		return nil
-	}
 	s.fd, s.again = fd, s.busy // who looks has it heard of when he rests
 	return s.loop.control(unix.EPOLL_CTL_ADD, fd, s.wanted(), s.number)
 }

@@ -171,9 +171,7 @@ func (r *ring) halt() uint16 {
 
 // kickBy has another event be the driver's kick. Callers hold mu.
 func (r *ring) kickBy(kick *loop.Event) (err error) {
-	if kick == nil {
-		r.source.Unwatch()
-	} else if err = kick.Of(r.source); err != nil {
+	if err = kick.Of(r.source); err != nil {
 		kick.Close()
 		kick = nil
 	}

@@ -109,10 +109,18 @@ type Config struct {
 	Bare bool `json:"bare,omitempty"`
 	// Emulated: its network cards are emulated hardware.
 	Emulated bool `json:"emulated,omitempty"`
+	// RDMA is SoftRDMA, CardRDMA or "": its programs have no RDMA device.
+	RDMA string `json:"rdma,omitempty"`
 	// Env is what dockerd and people in the guest have in their environment (proxies),
 	// as the host has it.
 	Env []string `json:"env,omitempty"`
 }
+
+// Words of Config.RDMA.
+const (
+	SoftRDMA = "soft" // the kernel's software device, over the network between the guests
+	CardRDMA = "card" // the function of a card
+)
 
 // Share is a directory of the host in the guest.
 type Share struct {
@@ -251,6 +259,13 @@ type StartRequest struct {
 	// Peers is set where the guest shall start commands on other hosts by
 	// itself, without the nodes outside.
 	Peers *driver.Peers `json:"peers,omitempty"`
+	// RDMA passes the guest's RDMA devices in.
+	RDMA bool `json:"rdma,omitempty"`
+}
+
+// Devices are those that the container has of its guest.
+type Devices struct {
+	RDMA []core.RDMADevice `json:"rdma,omitempty"`
 }
 
 // PeerPort is where a guest listens for the others, on its address in the

@@ -15,14 +15,15 @@ var Protocol = rpc.Protocol{Name: "guest", Version: 2}
 // Calls from the host on NodePort. A guest that is halted answers when it runs again, so
 // none has a limit of its own.
 var (
-	CallHello = rpc.Method[rpc.None, Hello]{Name: "hello", By: rpc.Host, Within: rpc.Unlimited}                                // answered once the guest is up
-	CallStart = rpc.Method[StartRequest, rpc.None]{Name: "start", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited} // answered once the container runs
-	CallExec  = rpc.Method[ExecRequest, ExecReply]{Name: "exec", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}  // then frames as in client.Exec
-	CallStop  = rpc.Method[StopRequest, rpc.None]{Name: "stop", By: rpc.Host, Within: rpc.Unlimited}                           // answered once the container has ended
-	CallWait  = rpc.Method[rpc.None, core.Exit]{Name: "wait", By: rpc.Host, Within: rpc.Unlimited}                             // answered when the container has ended
-	CallPing  = rpc.Method[rpc.None, rpc.None]{Name: "ping", By: rpc.Host, Within: rpc.Unlimited}                              // answered at once
-	CallPut   = rpc.Method[PutRequest, rpc.None]{Name: "put", By: rpc.Host, Within: rpc.Unlimited}                             // then a stream of files (treesync), and an rpc.Failure
-	CallGet   = rpc.Method[GetRequest, GetReply]{Name: "get", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}     // then a stream of the files
+	CallHello   = rpc.Method[rpc.None, Hello]{Name: "hello", By: rpc.Host, Within: rpc.Unlimited}                                // answered once the guest is up
+	CallStart   = rpc.Method[StartRequest, rpc.None]{Name: "start", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited} // answered once the container runs
+	CallExec    = rpc.Method[ExecRequest, ExecReply]{Name: "exec", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}  // then frames as in client.Exec
+	CallStop    = rpc.Method[StopRequest, rpc.None]{Name: "stop", By: rpc.Host, Within: rpc.Unlimited}                           // answered once the container has ended
+	CallWait    = rpc.Method[rpc.None, core.Exit]{Name: "wait", By: rpc.Host, Within: rpc.Unlimited}                             // answered when the container has ended
+	CallPing    = rpc.Method[rpc.None, rpc.None]{Name: "ping", By: rpc.Host, Within: rpc.Unlimited}                              // answered at once
+	CallDevices = rpc.Method[rpc.None, Devices]{Name: "devices", By: rpc.Host, Within: rpc.Unlimited}                            // answered at once
+	CallPut     = rpc.Method[PutRequest, rpc.None]{Name: "put", By: rpc.Host, Within: rpc.Unlimited}                             // then a stream of files (treesync), and an rpc.Failure
+	CallGet     = rpc.Method[GetRequest, GetReply]{Name: "get", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}     // then a stream of the files
 )
 
 // The job's command runs by itself in a guest that may be brought up elsewhere:
@@ -89,6 +90,14 @@ func (r ExecReply) Check() error {
 func (r StopRequest) Check() error {
 	if r.Grace < 0 {
 		return invalid("grace", r.Grace)
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (d Devices) Check() error {
+	if err := core.CheckRDMA(d.RDMA); err != nil {
+		return invalid("RDMA devices of a guest", err)
 	}
 	return nil
 }

@@ -46,7 +46,7 @@ func TestCredentialsThatCannotBeRead(t *testing.T) {
 		"a helper of another registry": {`{"credHelpers":{"gcr.io":"gcloud"}}`, "", ""},
 		"a store that fails":           {`{"credsStore":"fail"}`, "", "failed"},
 		"a store that has none":        {`{"credsStore":"none"}`, "", ""},
-		"a store that prints nonsense": {`{"credsStore":"junk"}`, "", "gave no credentials"},
+		"a store that prints nonsense": {`{"credsStore":"junk"}`, "", "docker-credential-junk"},
 		"a store that hangs":           {`{"credsStore":"hang"}`, "", "not answered"},
 		"a store that heeds no signal": {`{"credsStore":"deaf"}`, "", "not answered"},
 		"a store that never stops":     {`{"credsStore":"flood"}`, "", "failed"},

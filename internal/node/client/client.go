@@ -171,6 +171,12 @@ func (c *Client) Fabric(ctx context.Context) (fabric.Stats, error) {
 	return r.Stats, err
 }
 
+// Verbs returns what bee_0 has done in the containers whose broker a node runs.
+func (c *Client) Verbs(ctx context.Context) ([]nodecall.VerbsPort, error) {
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallVerbs, rpc.None{})
+	return r.Ports, err
+}
+
 // Exec runs a command in a container to its end. Signals that come while it
 // runs go to the command. A stdin of nil is empty.
 func (c *Client) Exec(ctx context.Context, r nodecall.ExecRequest, stdin io.Reader, stdout, stderr io.Writer, signals <-chan os.Signal) (core.Exit, error) {

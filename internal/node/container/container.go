@@ -24,6 +24,8 @@ type Container struct {
 	Release func()            // of the image
 	RDMA    []core.RDMADevice // that it has
 	Notes   []string          // for the user, about its host
+	// HostPrograms: its programs are not those of the image.
+	HostPrograms bool
 }
 
 // InsideRun is where containers see the directory of the node's socket.

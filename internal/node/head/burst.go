@@ -9,7 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/node/snapshot"
 	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/treesync"
 )
 
@@ -25,14 +26,30 @@ import (
 type Burst interface {
 	// Dir is where it is mounted.
 	Dir() string
+	// ID is that of the volume.
+	ID() string
+	// Join joins a connection with its I/O process, and returns once one of them has ended. ready is called
+	// before something passes.
+	Join(ctx context.Context, conn io.ReadWriteCloser, ready func() error) error
 	// Checkpoint takes a checkpoint of what was written so far, and returns its number once the remote has
 	// it. It is refused, as Busy, while some of it was changed just before. also are names that belong to
 	// it, beside those that match its patterns.
 	Checkpoint(ctx context.Context, also []string) (int, error)
+	// Prefetch copies files that patterns match from the remote into the buffer.
+	Prefetch(ctx context.Context, globs []string) (BurstPrefetched, error)
+	// Refused is why the remote refuses changes now. The error is about its I/O process.
+	Refused(ctx context.Context) (BurstRefusal, error)
 	// End unmounts it, and returns once the remote has everything, with the newest checkpoint there and
 	// notes on what others have changed. What is undrained when ctx ends is an error, and stays in the
 	// buffer.
 	End(ctx context.Context, e BurstEnd) (checkpoint int, notes []string, err error)
+}
+
+// BurstPrefetched counts files that were copied into a burst buffer.
+type BurstPrefetched struct {
+	Files int
+	Bytes int64
+	Left  int // files for which there was no room
 }
 
 // BurstEnd is what becomes of a burst buffer.
@@ -54,7 +71,16 @@ type burstVolume struct {
 	end     *ending
 	node    Node
 	volumes *volumes
-	mounted Burst // nil: it is not
+	hosts   *hosts
+
+	mu      sync.Mutex
+	mounted Burst // nil: it is not; changed by the head alone
+
+	prefetching sync.WaitGroup
+	enough      context.CancelFunc // ends it; nil: it has not begun
+
+	watching sync.WaitGroup
+	seen     context.CancelFunc // ends it; nil: it has not begun
 }
 
 // mount mounts the run's volume, where that is a burst buffer, with what was staged. Then
@@ -63,10 +89,8 @@ func (v *burstVolume) mount(ctx context.Context) error {
 	if v.plan.Burst == nil {
 		return nil
 	}
-	if v.config.Size > 1 {
-		return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: v.plan.Burst.Remote, Err: fmt.Errorf("a burst buffer is for one host, and there are %d", v.config.Size)}
-	}
 	o := *v.plan.Burst
+	o.Shared = v.config.Size > 1
 	if o.Checkpoints = v.plan.Checkpoint != nil; o.Checkpoints {
 		var err error
 		if o.Number, err = v.continued(); err != nil {
@@ -80,12 +104,46 @@ func (v *burstVolume) mount(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.mounted = b
+	v.set(b)
+	v.watch(b)
 	if o.Number > 0 {
 		v.journal.Say(core.PhaseStart, "the volume continues from its newest checkpoint on the remote, and fetches what is read")
 	}
 	v.journal.Say(core.PhaseStart, fmt.Sprintf("the volume is a burst buffer on this host's disk, and drained to %s", v.plan.Burst.Remote))
-	return fill(ctx, plan.VolumeDir(v.config.Host.Dir), b.Dir())
+	if err := fill(ctx, plan.VolumeDir(v.config.Host.Dir), b.Dir()); err != nil {
+		return err
+	}
+	v.prefetch(b)
+	return nil
+}
+
+func (v *burstVolume) set(b Burst) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.mounted = b
+}
+
+// mountOthers mounts the volume on the other hosts. Their clients have the I/O process of this one.
+func (v *burstVolume) mountOthers(ctx context.Context) error {
+	if v.mounted == nil || v.config.Size == 1 {
+		return nil
+	}
+	r := peercall.MountRequest{ID: v.mounted.ID()}
+	return v.hosts.all(func(_ int, p *rpc.Peer) error {
+		_, err := rpc.Call(ctx, p, peercall.CallMount, r)
+		return err
+	})
+}
+
+// carry joins a node with the I/O process of the volume.
+func (v *burstVolume) carry(ctx context.Context, _ rpc.Caller, _ rpc.None, a rpc.Answer[rpc.None]) error {
+	v.mu.Lock()
+	b := v.mounted
+	v.mu.Unlock()
+	if b == nil {
+		return peercall.Refused(peercall.CallVolume.Name, errors.New("no burst buffer is mounted"))
+	}
+	return b.Join(ctx, a, func() error { return a.Reply(rpc.None{}) })
 }
 
 // continued removes the record of the checkpoint from which the attempt continues from what was staged, and
@@ -168,7 +226,7 @@ func (v *burstVolume) files(ctx context.Context) (also []string, list string, er
 	if err != nil {
 		return nil, "", err
 	}
-	var text strings.Builder
+	sum := sha256.New()
 	for _, part := range parts {
 		if !snapshot.Named(part, globs) {
 			also = append(also, part)
@@ -178,7 +236,7 @@ func (v *burstVolume) files(ctx context.Context) (also []string, list string, er
 		}
 		err := tree.Walk(part, func(name string, info fs.FileInfo, err error) error {
 			if err == nil && !info.IsDir() {
-				fmt.Fprintf(&text, "%q %v %d %d\n", name, info.Mode(), info.Size(), info.ModTime().UnixNano())
+				fmt.Fprintf(sum, "%q %v %d %d\n", name, info.Mode(), info.Size(), info.ModTime().UnixNano())
 			}
 			return err
 		})
@@ -186,8 +244,7 @@ func (v *burstVolume) files(ctx context.Context) (also []string, list string, er
 			return nil, "", err
 		}
 	}
-	sum := sha256.Sum256([]byte(text.String()))
-	return also, hex.EncodeToString(sum[:]) + "\n", nil
+	return also, hex.EncodeToString(sum.Sum(nil)) + "\n", nil
 }
 
 // fill moves what was staged into a volume, in the place of files of the same names. What else is in
@@ -274,6 +331,7 @@ func (v *burstVolume) unmount(globs []string, e BurstEnd) error {
 	defer context.AfterFunc(v.end.over, func() {
 		time.AfterFunc(v.plan.Grace, func() { cancel(context.Cause(v.end.over)) })
 	})()
+	v.endPrefetch()
 	files := ""
 	var cerr error
 	if e.Checkpoint {
@@ -282,12 +340,15 @@ func (v *burstVolume) unmount(globs []string, e BurstEnd) error {
 		cerr = v.takeOutputs(ctx, globs)
 	}
 	e.Succeeded = e.Succeeded && cerr == nil
-	v.journal.Say(core.PhaseRun, "draining the volume to "+v.plan.Burst.Remote)
+	v.journal.Enter(core.PhaseDrain)
+	v.journal.Say(core.PhaseDrain, "draining the volume to "+v.plan.Burst.Remote)
 	number, notes, err := v.mounted.End(ctx, e)
+	v.endWatch()
+	v.journal.End(core.PhaseDrain)
 	for _, note := range notes {
 		v.journal.Remark(core.PhaseRun, note)
 	}
-	v.mounted = nil
+	v.set(nil)
 	if err = errors.Join(err, cerr); err == nil && e.Checkpoint {
 		err = v.record(plan.VolumeDir(v.config.Host.Dir), number, files)
 	}

@@ -83,6 +83,11 @@ func (h *Head) hear(s *rpc.Server) {
 		}
 	})
 	rpc.HandleStream(s, peercall.CallCarry, h.peers.Carry)
+	rpc.HandleStream(s, peercall.CallVolume, h.burst.carry)
+	rpc.Handle(s, peercall.CallNotice, func(_ context.Context, c rpc.Caller, n peercall.Notice) (rpc.None, error) {
+		h.Notice(c.Rank, n)
+		return rpc.None{}, nil
+	})
 	rpc.Handle(s, peercall.CallNote, func(_ context.Context, _ rpc.Caller, r peercall.Note) (rpc.None, error) {
 		h.journal.Say(h.journal.Phase(), core.Printable(r.Text, peercall.MaxText))
 		return rpc.None{}, nil

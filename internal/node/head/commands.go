@@ -11,21 +11,18 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
-	"github.com/bee-hpc/bee/internal/mpi/ranks"
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/execute"
 	"github.com/bee-hpc/bee/internal/node/journal"
 	"github.com/bee-hpc/bee/internal/plan"
-	"github.com/bee-hpc/bee/internal/runtime/pid1"
 	"github.com/bee-hpc/bee/internal/tasklog"
 )
 
 // commands runs the job's commands on node 0.
 type commands struct {
-	config  plan.Config
 	plan    *plan.Plan
 	journal *journal.Journal
-	output  *tasklog.Writer
+	output  taskOutput
 	end     *ending
 	current *container.Current
 	saver   *saver
@@ -40,75 +37,44 @@ func (cm *commands) run(ctx context.Context, argv []string, in *jobInput) (core.
 			return cm.onTerminal(ctx, argv, in)
 		}
 	}
-	b := cm.current.Get()
-	outR, outW, err := os.Pipe()
-	if err != nil {
-		return core.Exit{}, err
-	}
-	defer outR.Close()
-	errR, errW, err := os.Pipe()
-	if err != nil {
-		outW.Close()
-		return core.Exit{}, err
-	}
-	defer errR.Close()
-	command := driver.Command{Args: argv, Env: cm.env(), Dir: b.Workdir, Stdout: outW, Stderr: errW}
+	command := driver.Command{Args: argv, Env: taskEnv(cm.current.Get()), Dir: cm.current.Get().Workdir}
 	var inW *os.File
 	if in != nil {
+		var err error
 		if command.Stdin, inW, err = os.Pipe(); err != nil {
-			outW.Close()
-			errW.Close()
 			return core.Exit{}, err
 		}
 		defer inW.Close()
 		defer command.Stdin.Close()
 	}
-	p, err := cm.begin(ctx, command)
-	outW.Close()
-	errW.Close()
+	p, err := cm.output.start(command, func(c driver.Command) (driver.Process, error) { return cm.begin(ctx, c) })
 	if err != nil {
-		return cm.notStarted(err)
+		return cm.output.notStarted(err)
 	}
+	defer p.close()
 	if in != nil {
 		command.Stdin.Close() // the command has it
 		in.begin(inW, nil)
 	}
-	var output execute.Output
-	output.Pass(outR, cm.keepOutput(tasklog.Stdout))
-	output.Pass(errR, cm.keepOutput(tasklog.Stderr))
-	exit, err := cm.await(ctx, p)
+	exit, err := cm.await(ctx, p.process)
 	if cm.saver.snapshot > 0 { // what comes after that is the next attempt's: all else is here
-		output.Wait()
+		p.output.Wait()
 	} else {
-		output.Drain()
+		p.output.Drain()
 	}
 	return exit, err
-}
-
-// env is the environment of the job's commands.
-func (cm *commands) env() []string {
-	return append(slices.Clone(cm.current.Get().Env), ranks.TaskVariable+"=1")
-}
-
-// notStarted is the exit of a command that could not be started, where that is its own fault.
-func (cm *commands) notStarted(err error) (core.Exit, error) {
-	if e, ok := errors.AsType[*pid1.StartError](err); ok {
-		core.BestEffort(cm.output.Write(tasklog.Stderr, []byte("bee: "+e.Message+"\n"))) // the exit code says it too
-		return core.Exit{Code: e.Code}, nil
-	}
-	return core.Exit{}, err
 }
 
 // onTerminal is task for a command on a terminal.
 func (cm *commands) onTerminal(ctx context.Context, argv []string, in *jobInput) (core.Exit, error) {
 	t := cm.plan.Terminal
-	env := cm.env()
+	env := taskEnv(cm.current.Get())
 	if t.Type != "" && !slices.ContainsFunc(env, func(e string) bool { return strings.HasPrefix(e, "TERM=") }) {
 		env = append(env, "TERM="+t.Type)
 	}
 	p, err := cm.begin(ctx, driver.Command{Args: argv, Env: env, Dir: cm.current.Get().Workdir, Terminal: &driver.TerminalSize{Rows: t.Rows, Cols: t.Cols}})
 	if err != nil {
-		return cm.notStarted(err)
+		return cm.output.notStarted(err)
 	}
 	end := p.Terminal()
 	if end == nil {
@@ -118,30 +84,10 @@ func (cm *commands) onTerminal(ctx context.Context, argv []string, in *jobInput)
 	defer end.Close()
 	in.begin(nil, end)
 	var output execute.Output
-	output.Pass(end, cm.keepOutput(tasklog.Stdout))
+	output.Pass(end, cm.output.keep(tasklog.Stdout))
 	exit, err := cm.await(ctx, p)
 	output.Drain()
 	return exit, err
-}
-
-// keepOutput gives what keeps the task's output. Where that cannot be kept, the attempt
-// ends, and the rest is taken all the same: the process that relays it is not to wait.
-func (cm *commands) keepOutput(s tasklog.Stream) func(data []byte) error {
-	failed := false
-	return func(data []byte) error {
-		if failed {
-			return nil
-		}
-		err := cm.output.Write(s, data)
-		if failed = err != nil; failed {
-			kind := core.Permanent
-			if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) { // another site may have room
-				kind = core.Lost
-			}
-			cm.end.finish(&core.Error{Kind: kind, Err: err, Op: "keep the task's output", Remedy: "Free space on " + cm.config.Host.Name + ", where the output is kept."})
-		}
-		return nil
-	}
 }
 
 // begin starts the job's command, or takes it over where there is none to
@@ -189,11 +135,12 @@ func (cm *commands) await(ctx context.Context, p driver.Process) (core.Exit, err
 	if ctx.Err() == nil {
 		return exit, err
 	}
-	rest, cause := context.WithoutCancel(ctx), context.Cause(ctx)
-	grace := cm.end.graceNow()
+	cause, grace := context.Cause(ctx), cm.end.graceNow()
+	rest, cancel := cm.end.rest(ctx)
+	defer cancel()
 	if why, is := cm.saver.savingFor(cause); is && cm.plan.SavesVM() {
 		cm.saver.saveMachines(rest, why, grace)
-		p.Signal(rest, syscall.SIGKILL)
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
 		return core.Exit{}, cause
 	} else if is {
 		cm.saver.saveAndEnd(rest, p, why, grace)
@@ -201,34 +148,35 @@ func (cm *commands) await(ctx context.Context, p driver.Process) (core.Exit, err
 		case cm.saver.answer == core.AnswerNothing:
 			return core.Exit{}, cm.saver.unwritten(cause)
 		case !cm.saver.saved:
-			return core.Exit{}, unanswered(cause, grace)
+			return core.Exit{}, unanswered(cause, cm.end.graceNow())
 		}
 		return core.Exit{}, cause
 	}
-	p.Signal(rest, stopSignal(cm.plan.Image.Config))
-	bounded, cancel := context.WithTimeout(rest, grace)
+	endProcess(rest, p, stopSignal(cm.plan.Image.Config), grace)
+	return core.Exit{}, cause
+}
+
+// endProcess asks a process to end by a signal, and kills it when the grace is over. It
+// reports whether the process has ended before.
+func endProcess(ctx context.Context, p driver.Process, signal os.Signal, grace time.Duration) bool {
+	p.Signal(ctx, signal)
+	bounded, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()
 	if _, err := p.Wait(bounded); err != nil {
-		p.Signal(rest, syscall.SIGKILL)
+		p.Signal(context.WithoutCancel(ctx), syscall.SIGKILL)
+		return false
 	}
-	return core.Exit{}, cause
+	return true
 }
 
 // wait waits for the task's end. When its user wants it to write its checkpoint and end meanwhile,
 // it does; where that cannot be done it continues.
 func (cm *commands) wait(ctx context.Context, p driver.Process) (core.Exit, error) {
 	for {
-		until, cancel := context.WithCancelCause(ctx)
-		go func() {
-			select {
-			case <-cm.saver.asks:
-				cancel(errSaveAsked)
-			case <-until.Done():
-			}
-		}()
+		until, cancel := cm.saver.untilAsked(ctx)
 		exit, err := p.Wait(until)
 		wasAsked := errors.Is(context.Cause(until), errSaveAsked)
-		cancel(nil)
+		cancel()
 		if err == nil || !wasAsked || ctx.Err() != nil {
 			return exit, err
 		}

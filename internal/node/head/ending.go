@@ -10,6 +10,9 @@ import (
 type ending struct {
 	over   context.Context // ends when the attempt shall end, with the reason
 	finish context.CancelCauseFunc
+	// early ends when the site takes its hosts back before the task's grace is over.
+	early context.Context
+	cut   context.CancelFunc
 
 	mu     sync.Mutex
 	grace  time.Duration // that the task has then
@@ -19,6 +22,7 @@ type ending struct {
 func newEnding(grace time.Duration) *ending {
 	e := &ending{grace: grace}
 	e.over, e.finish = context.WithCancelCause(context.Background())
+	e.early, e.cut = context.WithCancel(context.Background())
 	return e
 }
 
@@ -28,6 +32,27 @@ func (e *ending) stop(why error, grace time.Duration) {
 	e.grace = grace
 	e.mu.Unlock()
 	e.finish(why)
+}
+
+// takenBack ends the attempt for a reason, and leaves the task that much grace. Where the attempt ends already, the task
+// has no more than that from now on.
+func (e *ending) takenBack(why error, grace time.Duration) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.over.Err() == nil {
+		e.grace = grace
+		e.finish(why)
+		return
+	}
+	e.grace = min(e.grace, grace)
+	time.AfterFunc(grace, e.cut)
+}
+
+// rest is ctx for what has its grace once the attempt ends: only the loss of the hosts ends it.
+func (e *ending) rest(ctx context.Context) (context.Context, context.CancelFunc) {
+	rest, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(e.early, cancel)
+	return rest, func() { stop(); cancel() }
 }
 
 // fail ends the attempt because of a host.

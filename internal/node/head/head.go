@@ -43,6 +43,8 @@ type Node interface {
 	Learn(p *plan.Plan, members []peercall.Member, network peercall.Network) error
 	// RunContainer starts this node's container.
 	RunContainer(ctx context.Context, runtime string) (*container.Container, error)
+	// StartCase starts the container of a case of a pack, whose volume is a directory of this host.
+	StartCase(ctx context.Context, runtime string, c plan.Case, volume string) (*container.Container, error)
 	// EndContainer stops this node's container, and reports what it used.
 	EndContainer(grace time.Duration) core.NodeReport
 	// Emulates reports whether the processors of this node's guest are emulated.
@@ -104,6 +106,7 @@ type Head struct {
 	snapshots *snapshots
 	saver     *saver
 	commands  *commands
+	numbers   *numbers
 
 	runtimes []string
 	exit     *core.Exit
@@ -112,6 +115,8 @@ type Head struct {
 	inPost   bool // the exit is that of the plan's Post
 
 	slot slot
+	// announced is what the site has announced of its hosts.
+	announced notices
 	// input is what Run reads; nil: nothing.
 	input *jobInput
 }
@@ -150,7 +155,7 @@ func assemble(of Parts, j *journal.Journal, output *tasklog.Writer) *Head {
 	}
 	h.hosts = newHosts(c, j, h.end)
 	h.volumes = &volumes{config: c, plan: p, journal: j, hosts: h.hosts, peers: of.Peers, spreads: of.Spreads}
-	h.burst = &burstVolume{config: c, plan: p, journal: j, end: h.end, node: of.Node, volumes: h.volumes}
+	h.burst = &burstVolume{hosts: h.hosts, config: c, plan: p, journal: j, end: h.end, node: of.Node, volumes: h.volumes}
 	h.volumes.burst = h.burst
 	h.image = &imageVolume{config: c, plan: p, journal: j, current: of.Current, node: of.Node}
 	h.machines = &machines{config: c, plan: p, hosts: h.hosts, own: of.Machine}
@@ -162,7 +167,8 @@ func assemble(of Parts, j *journal.Journal, output *tasklog.Writer) *Head {
 		config: c, plan: p, log: of.Log, journal: j, hosts: h.hosts, current: of.Current, volumes: h.volumes, image: h.image,
 		snapshots: h.snapshots, reads: p.Input, asks: make(chan struct{}, 1),
 	}
-	h.commands = &commands{config: c, plan: p, journal: j, output: output, end: h.end, current: of.Current, saver: h.saver, notices: of.Notices}
+	h.numbers = newNumbers(p, h.volumes, j)
+	h.commands = &commands{plan: p, journal: j, output: taskOutput{log: output, host: c.Host.Name, end: h.end, numbers: h.numbers}, end: h.end, current: of.Current, saver: h.saver, notices: of.Notices}
 	return h
 }
 
@@ -196,7 +202,9 @@ func (h *Head) Run(ctx context.Context) {
 	}
 	err := h.prepare(h.end.over)
 	if err == nil {
+		read := h.numbers.follow()
 		err = h.work(h.end.over)
+		read()
 	}
 	if cause := context.Cause(h.end.over); cause != nil && h.exit == nil && !errors.Is(err, cause) {
 		err = cause
@@ -269,6 +277,18 @@ func (h *Head) WatchNotice(ctx context.Context) {
 	}
 }
 
+// leastGrace is what a job gets at least to write its checkpoint, however short a notice is.
+const leastGrace = 5 * time.Second
+
+// TakenBack ends the attempt as the site takes one of its hosts back, and leaves them that long.
+func (h *Head) TakenBack(left time.Duration) {
+	rest := time.Duration(0) // for the transfer of what the job writes
+	if c := h.plan.Checkpoint; c != nil {
+		rest = max(0, c.Margin-c.Grace)
+	}
+	h.end.takenBack(errTakenBack, max(leastGrace, min(saveGrace(h.plan), left-rest)))
+}
+
 // errSaveAsked is the same for a user who wanted a checkpoint, which the job has written.
 var errSaveAsked = &core.Error{Kind: core.Lost, Err: errors.New("its user asked for a checkpoint")}
 
@@ -309,6 +329,9 @@ func (h *Head) work(ctx context.Context) error {
 
 // run runs the job's command to its end, or takes it over where argv is nil.
 func (h *Head) run(ctx context.Context, argv []string) error {
+	if h.plan.Pack {
+		return h.runCases(ctx)
+	}
 	running, ran := context.WithCancel(ctx)
 	h.saver.setRunning(running)
 	h.journal.Enter(core.PhaseRun)

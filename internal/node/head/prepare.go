@@ -75,6 +75,9 @@ func (h *Head) prepare(ctx context.Context) error {
 	if err := h.chooseVolume(ctx); err != nil {
 		return err
 	}
+	if err := h.burst.mountOthers(ctx); err != nil {
+		return err
+	}
 	if err := errors.Join(h.volumes.asWanted(), h.writeScripts()); err != nil {
 		return err
 	}
@@ -163,7 +166,7 @@ func (h *Head) spreadImage(ctx context.Context, own <-chan error, members []peer
 	})
 	h.volumes.shared = true
 	for _, g := range h.hosts.groups {
-		h.volumes.shared = h.volumes.shared && g == 0
+		h.volumes.shared = h.volumes.shared && (g == 0 || h.plan.Burst != nil)
 	}
 	return first
 }

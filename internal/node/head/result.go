@@ -29,7 +29,7 @@ func (h *Head) conclude(err error) *plan.Result {
 	r := &plan.Result{Exit: h.exit, InSetup: h.inSetup, InPost: h.inPost, Runtimes: h.runtimes, SharedVolume: h.volumes.shared || h.plan.UsesDataImage()}
 	if h.exit == nil && err != nil {
 		r.Kind, r.Message, r.Remedy, r.Host = core.KindOf(err).String(), err.Error(), core.Remedy(err), h.end.host()
-		r.TakenBack = errors.Is(err, errTakenBack)
+		r.TakenBack, r.SlotEnded = errors.Is(err, errTakenBack), errors.Is(err, errSlotEnds)
 	}
 	globs := h.volumeGlobs()
 	saved := h.snapshots.await()
@@ -163,6 +163,9 @@ func (h *Head) leave(r *plan.Result) {
 func (h *Head) inspect(ctx context.Context) ([]string, error) {
 	if h.plan.UsesDataImage() && h.plan.Setup != nil {
 		return nil, nil // what setup made cannot be seen from here
+	}
+	if b := h.current.Get(); b != nil && b.HostPrograms {
+		return nil, nil
 	}
 	tree, release, err := h.node.Tree(h.end.over, h.plan.Image.ID)
 	if err != nil {

@@ -15,7 +15,7 @@ func TestFullDisksOfGuests(t *testing.T) {
 	if got := fullDisks([]core.NodeReport{{Host: "a"}, {Host: "b"}}); got != "" {
 		t.Errorf("without a reason: %s", got)
 	}
-	if got := fullDisks([]core.NodeReport{{Host: "a", Full: true}, {Host: "b"}, {Host: "c", Full: true}}); !strings.Contains(got, "on a, c,") || !strings.Contains(got, "`scratch:`") {
+	if got := fullDisks([]core.NodeReport{{Host: "a", Full: true}, {Host: "b"}, {Host: "c", Full: true}}); !strings.Contains(got, " a, c,") || !strings.Contains(got, "`scratch:`") {
 		t.Errorf("two of three: %s", got)
 	}
 }

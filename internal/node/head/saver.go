@@ -20,7 +20,6 @@ import (
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/journal"
 	"github.com/bee-hpc/bee/internal/node/peercall"
-	"github.com/bee-hpc/bee/internal/node/snapshot"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rpc"
 )
@@ -105,6 +104,20 @@ func (s *saver) askCheckpoint(ctx context.Context, move bool) (int, error) {
 	default: // it is wanted already
 	}
 	return 0, nil
+}
+
+// untilAsked is a context that ends when ctx does, or when the user wants the job to write its
+// checkpoint and to end: errSaveAsked is the cause then.
+func (s *saver) untilAsked(ctx context.Context) (context.Context, context.CancelFunc) {
+	until, cancel := context.WithCancelCause(ctx)
+	go func() {
+		select {
+		case <-s.asks:
+			cancel(errSaveAsked)
+		case <-until.Done():
+		}
+	}()
+	return until, func() { cancel(nil) }
 }
 
 // saveAndEnd has the job write its checkpoint and end, and kills it when the
@@ -279,15 +292,7 @@ func (s *saver) writeStopFile(ctx context.Context) error {
 
 // stopFile is the job's stop file on this host: its name in the volume.
 func (s *saver) stopFile() (volume *fsutil.Root, name string, err error) {
-	rel, _ := s.plan.InVolume(s.plan.Checkpoint.File)
-	if volume, err = s.volumes.trees().Open(s.volumes.here()); err != nil {
-		return nil, "", err
-	}
-	if name, err = snapshot.Place(volume, rel); err != nil {
-		volume.Close()
-		return nil, "", err
-	}
-	return volume, name, nil
+	return s.volumes.place(s.plan.Checkpoint.File)
 }
 
 // forgetStopFile keeps it from ending the next attempt too.

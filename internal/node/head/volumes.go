@@ -31,21 +31,27 @@ type volumes struct {
 	burst   *burstVolume
 }
 
-// here is the directory in which this host has the run's volume.
-func (v *volumes) here() string {
-	if v.burst != nil {
-		return v.burst.dir()
-	}
-	return plan.VolumeDir(v.config.Host.Dir)
-}
-
 // trees opens the run's volume and its copies.
 func (v *volumes) trees() snapshot.Trees { return snapshot.Trees{Seen: v.plan.Volume} }
+
+// place returns the volume on this host, and the name in it of a file of the job, by its path
+// there. Links on the way that lead out of the volume are refused.
+func (v *volumes) place(file string) (volume *fsutil.Root, name string, err error) {
+	rel, _ := v.plan.InVolume(file)
+	if volume, err = v.trees().Open(v.burst.dir()); err != nil {
+		return nil, "", err
+	}
+	if name, err = snapshot.Place(volume, rel); err != nil {
+		volume.Close()
+		return nil, "", err
+	}
+	return volume, name, nil
+}
 
 // own reports whether another node has a volume of its own: one whose files this
 // node does not see. Of those on one host, the first has it.
 func (v *volumes) own(rank int) bool {
-	return rank > 0 && (v.hosts.groups[rank] == rank || v.plan.HoldsVolume()) && !v.plan.UsesDataImage()
+	return rank > 0 && (v.hosts.groups[rank] == rank || v.plan.HoldsVolume()) && !v.plan.UsesDataImage() && v.plan.Burst == nil
 }
 
 // asWanted refuses hosts that share no volume, where the job needs one.
@@ -79,7 +85,7 @@ func (v *volumes) look(ctx context.Context, list []string) ([]snapshot.Look, err
 	looks, errs := make([]snapshot.Look, v.config.Size), make([]error, v.config.Size)
 	v.hosts.each(func(rank int, p *rpc.Peer) {
 		if rank == 0 {
-			looks[0], errs[0] = v.trees().Look(v.here(), list)
+			looks[0], errs[0] = v.trees().Look(v.burst.dir(), list)
 		} else if v.own(rank) {
 			looks[rank], errs[rank] = rpc.Call(ctx, p, peercall.CallLook, peercall.Globs{Globs: list})
 		}
@@ -165,8 +171,16 @@ func globsOf(p *plan.Plan, paths []string) []string {
 
 // checkpointGlobs are what a checkpoint consists of, relative to the volume.
 func checkpointGlobs(p *plan.Plan) []string {
+	if len(p.Checkpoint.Paths) == 0 {
+		return []string{snapshot.Whole}
+	}
+	return volumeGlobs(p, p.Checkpoint.Paths)
+}
+
+// volumeGlobs are patterns of files in the volume, relative to it.
+func volumeGlobs(p *plan.Plan, files []string) []string {
 	var globs []string
-	for _, file := range p.Checkpoint.Paths {
+	for _, file := range files {
 		file = path.Clean(file)
 		if file == path.Clean(p.Volume) {
 			return []string{snapshot.Whole}
@@ -174,9 +188,6 @@ func checkpointGlobs(p *plan.Plan) []string {
 		if rel, is := p.InVolume(file); is {
 			globs = append(globs, rel)
 		}
-	}
-	if len(p.Checkpoint.Paths) == 0 {
-		return []string{snapshot.Whole}
 	}
 	return globs
 }

@@ -21,6 +21,8 @@ var (
 	CallJoin       = rpc.Method[JoinRequest, rpc.None]{Name: "join", By: rpc.Node}
 	CallBegin      = rpc.Method[BeginRequest, BeginReply]{Name: "begin", By: rpc.Head, Request: 4 * rpc.LargeSize, Within: rpc.Unlimited} // answered once the node has the image
 	CallStart      = rpc.Method[StartRequest, StartReply]{Name: "start", By: rpc.Head, Within: rpc.Unlimited}                             // answered once its container runs
+	CallMount      = rpc.Method[MountRequest, rpc.None]{Name: "mount", By: rpc.Head, Within: rpc.Unlimited}                               // the run's burst buffer
+	CallVolume     = rpc.Method[rpc.None, rpc.None]{Name: "volume", By: rpc.Node}                                                         // then what passes between the caller and the I/O process of the burst buffer
 	CallSync       = rpc.Method[rpc.None, rpc.None]{Name: "sync", By: rpc.Head, Within: rpc.Unlimited}                                    // take the volume from your parent in the tree
 	CallForget     = rpc.Method[spread.Thing, rpc.None]{Name: "forget", By: rpc.Head}                                                     // what all hosts have (see package spread)
 	CallEnd        = rpc.Method[EndRequest, EndReply]{Name: "end", By: rpc.Head, Within: rpc.Unlimited}
@@ -30,6 +32,7 @@ var (
 	CallLook       = rpc.Method[Globs, snapshot.Look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}  // what matches in the volume (see package snapshot)
 	CallGather     = rpc.Method[Globs, rpc.None]{Name: "gather", By: rpc.Head, Request: rpc.LargeSize}                            // then what matches in the volume
 	CallFailed     = rpc.Method[Failure, rpc.None]{Name: "failed", By: rpc.Node}                                                  // the node's container has died
+	CallNotice     = rpc.Method[Notice, rpc.None]{Name: "notice", By: rpc.Node}                                                   // what the cloud announces of the node's host
 	CallNote       = rpc.Method[Note, rpc.None]{Name: "note", By: rpc.Node}                                                       // words for the user
 	CallAwaitImage = rpc.Method[spread.Thing, rpc.None]{Name: "await-image", By: rpc.Node, Within: rpc.Unlimited}                 // answered once the head's cache has it
 	CallHello      = rpc.Method[rpc.None, rpc.None]{Name: "hello", By: rpc.Nodes}                                                 // does the way between us work, and are you there
@@ -99,6 +102,12 @@ type BeginRequest struct {
 type BeginReply struct {
 	// Group is the lowest rank that sees the node's Host.Dir as its own.
 	Group int `json:"group"`
+}
+
+// MountRequest asks a node to mount the run's burst buffer.
+type MountRequest struct {
+	// ID is that of the volume.
+	ID string `json:"id"`
 }
 
 // StartRequest asks a node to start its container.
@@ -177,6 +186,24 @@ type SignalReply struct {
 type Note struct {
 	Text string `json:"text"`
 }
+
+// Notice is what the site announces of the node's host.
+type Notice struct {
+	// Kind is "" where the host is taken back.
+	Kind NoticeKind `json:"kind,omitempty"`
+	// Seconds is how long the site leaves the host; of a recommendation it counts nothing.
+	Seconds float64 `json:"seconds"`
+}
+
+// NoticeKind is what a notice announces.
+type NoticeKind string
+
+// Kinds of notices.
+const (
+	Reclaim     NoticeKind = ""            // the host is taken back
+	Maintenance NoticeKind = "maintenance" // the host is stopped for maintenance
+	Rebalance   NoticeKind = "rebalance"   // the site recommends to leave the host
+)
 
 // CarryRequest asks for a connection with another node.
 type CarryRequest struct {

@@ -115,7 +115,8 @@ func (r EndReply) Check() error {
 	}
 	return errors.Join(
 		checkRank(n.Rank), checkText("name of a host", n.Host), checkText("address", n.Addr), checkText("runtime", n.Runtime),
-		checkText("reason why memory is not limited", n.MemoryUnlimited), checkCount("cores", n.Cores, maxCores), core.CheckRDMA(n.RDMA),
+		checkText("reason why memory is not limited", n.MemoryUnlimited), checkCount("cores", n.Cores, maxCores), core.CheckRDMA(n.RDMA), n.Energy.Check(),
+		checkCount("length of a command line", len(n.VMCommand), core.MostVMCommand),
 	)
 }
 
@@ -192,4 +193,19 @@ func FailedOn(host, op string, err error) error {
 		return err // it names both hosts
 	}
 	return &core.Error{Kind: core.KindOf(err), Op: op, Object: host, Err: err, Remedy: core.Remedy(err)}
+}
+
+// mostNotice bounds the time of a notice in seconds. Maintenance is announced weeks before.
+const mostNotice = 1e8
+
+// Check implements the check of package rpc.
+func (n Notice) Check() error {
+	if !(n.Seconds >= 0 && n.Seconds <= mostNotice) {
+		return Invalid("time of a notice", n.Seconds)
+	}
+	switch n.Kind {
+	case Reclaim, Maintenance, Rebalance:
+		return nil
+	}
+	return Invalid("kind of a notice", n.Kind)
 }

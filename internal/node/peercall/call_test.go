@@ -45,6 +45,7 @@ func TestChecksOfCalls(t *testing.T) {
 		{"a negative group", BeginReply{-1}, false},
 		{"an end", EndReply{core.NodeReport{Rank: 1}}, true},
 		{"negative use", EndReply{core.NodeReport{UserTime: -1}}, false},
+		{"a long command line", EndReply{core.NodeReport{VMCommand: strings.Repeat("x", core.MostVMCommand+1)}}, false},
 		{"negative memory", EndReply{core.NodeReport{MaxRSS: -1}}, false},
 		{"a snapshot to save", HoldRequest{Do: HoldSave, Number: 1}, true},
 		{"no snapshot to save", HoldRequest{Do: HoldSave}, false},

@@ -23,12 +23,19 @@ import (
 // Driver is the name of the provider.
 const Driver = "aws"
 
+// leastBilled is how long a machine costs at least ("per-second billing with a minimum of 60 seconds").
+const leastBilled = time.Minute
+
 // Settings of a site.
 type Settings struct {
 	// Profile and Region are as AWS's own tools have them; "": they find them.
 	Profile, Region string
 	// Types in order of preference, and Zones; none: all that offer a type.
 	Types, Zones []string
+	// Market are kinds of rent in order of preference, "spot" and "on-demand"; none: the latter. MaxPrice is the most
+	// that a spot machine may cost an hour, in US dollars; 0: as much as one on demand.
+	Market   []string
+	MaxPrice float64
 	// Image is a name such as debian-12, or an id. User is its login user; "": that of
 	// the name.
 	Image, User string
@@ -47,7 +54,10 @@ type Settings struct {
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
 	c := s.Cloud
-	c.Driver, c.Summary = Driver, "EC2"
+	c.Driver, c.Summary, c.LeastBilled, c.Notice = Driver, "EC2", leastBilled, noticeScript
+	if slices.Contains(s.Market, spot) {
+		c.NoticeTime = noticeTime
+	}
 	if s.Region != "" {
 		c.Summary += " in " + s.Region
 	}
@@ -147,15 +157,29 @@ type instance struct {
 	ID      string `xml:"instanceId"`
 	Index   int    `xml:"amiLaunchIndex"`
 	State   string `xml:"instanceState>name"`
+	Code    string `xml:"stateReason>code"`
 	Reason  string `xml:"stateReason>message"`
 	Public  string `xml:"ipAddress"`
 	Private string `xml:"privateIpAddress"`
 	Tags    []tag  `xml:"tagSet>item"`
 }
 
+// endOf returns why a machine has stopped or ended, by EC2's code of the reason for its state.
+func endOf(code string) core.HostsEnd {
+	switch code {
+	case "Server.SpotInstanceTermination", "Server.SpotInstanceShutdown", "Server.ScheduledStop":
+		return core.HostsReclaimed
+	case "Client.InstanceInitiatedShutdown":
+		return core.HostsPoweredOff
+	case "Client.UserInitiatedShutdown":
+		return core.HostsEnded
+	}
+	return ""
+}
+
 // machine translates a machine. Its address is checked, as it becomes part of a command line.
 func (i instance) machine() cloud.Machine {
-	m := cloud.Machine{ID: i.ID, Index: i.Index, Reason: i.Reason, Owner: ownerOf(i.Tags)}
+	m := cloud.Machine{ID: i.ID, Index: i.Index, Reason: i.Reason, End: endOf(i.Code), Owner: ownerOf(i.Tags)}
 	switch i.State {
 	case "pending":
 		m.State = cloud.Pending
@@ -232,6 +256,14 @@ func (a *account) order(o cloud.Offer, nodes int) url.Values {
 		"NetworkInterface.1.DeviceIndex": {"0"}, "NetworkInterface.1.SubnetId": {o.Subnet},
 		"NetworkInterface.1.AssociatePublicIpAddress": {"true"}, "NetworkInterface.1.DeleteOnTermination": {"true"},
 	}
+	if o.Spot { // as it ends when it is reclaimed, it cannot be stopped
+		params.Set("InstanceMarketOptions.MarketType", "spot")
+		params.Set("InstanceMarketOptions.SpotOptions.SpotInstanceType", "one-time")
+		params.Set("InstanceMarketOptions.SpotOptions.InstanceInterruptionBehavior", "terminate")
+		if a.s.MaxPrice > 0 {
+			params.Set("InstanceMarketOptions.SpotOptions.MaxPrice", strconv.FormatFloat(a.s.MaxPrice, 'f', -1, 64))
+		}
+	}
 	disks := o.Others
 	if o.Disk != "" {
 		disks = append([]string{o.Disk}, disks...)
@@ -288,6 +320,9 @@ func (a *account) tries(ctx context.Context, action string, params url.Values) e
 	}
 	return err
 }
+
+// WhyEnded implements cloud.API: what is known is in the lists, which have machines for an hour after their end.
+func (a *account) WhyEnded(context.Context, string) (core.HostsEnd, error) { return "", nil }
 
 // Console implements cloud.API.
 func (a *account) Console(ctx context.Context, id string) (string, error) {

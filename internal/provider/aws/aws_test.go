@@ -22,6 +22,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/provider/ssh/agent"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case sshlink.RemoteArg:
-			os.Exit(ssh.Agent{
+			os.Exit(agent.Agent{
 				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					s := local.Settings{NodeArgv: drivertest.NodeArgv(), HasImage: func(_, id string) bool { return id == "here" }}
@@ -158,6 +159,54 @@ func TestNextOffer(t *testing.T) {
 	wantNothingLeft(t, s)
 }
 
+// TestSpotMachines are for jobs that can be interrupted, where the cloud has some at the price. They cannot be stopped.
+func TestSpotMachines(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	s.Full("spot "+ec2server.Small, ec2server.ZoneB)
+	for name, c := range map[string]struct {
+		markets       []string
+		price         float64
+		interruptible bool
+		spots         int // -1: it is refused
+	}{
+		"spot":                      {[]string{"spot", "on-demand"}, 2 * ec2server.SpotPrice, true, 1},
+		"too dear":                  {[]string{"spot", "on-demand"}, ec2server.SpotPrice / 2, true, 0},
+		"cannot be interrupted":     {[]string{"spot", "on-demand"}, 0, false, 0},
+		"on demand first":           {[]string{"on-demand", "spot"}, 0, true, 0},
+		"spot alone, cannot be":     {[]string{"spot"}, 0, false, -1},
+		"the default, which is not": {nil, 0, true, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := site(t, s, t.TempDir(), func(a *aws.Settings) {
+				a.Market, a.MaxPrice, a.Zones = c.markets, c.price, []string{ec2server.ZoneB, ec2server.ZoneA}
+			})
+			l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("spot"), Nodes: 1, Interruptible: c.interruptible})
+			if c.spots < 0 {
+				if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "checkpoint") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := s.Spots(); got != c.spots {
+				t.Errorf("there are %d spot machines, expected %d", got, c.spots)
+			}
+			if c.spots > 0 {
+				if err := l.Fencer().Fence(t.Context()); !core.IsKind(err, core.Unsupported) {
+					t.Errorf("fenced with %v", err)
+				}
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wantNothingLeft(t, s)
+}
+
 func errorsName(err error, words ...string) bool {
 	return !slices.ContainsFunc(words, func(w string) bool { return err == nil || !strings.Contains(err.Error(), w) })
 }
@@ -191,10 +240,10 @@ func TestAnswerIsLost(t *testing.T) {
 		t.Fatal(err)
 	}
 	fresh := site(t, s, t.TempDir(), nil)
-	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "stranger"}); err != nil || len(s.Left()) != 2 {
+	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "stranger"}, "stranger"); err != nil || len(s.Left()) != 2 {
 		t.Errorf("a stranger's machines were touched: %v", err)
 	}
-	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "u"}); err != nil {
+	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "u"}, "u"); err != nil {
 		t.Error(err)
 	}
 	wantNothingLeft(t, s)
@@ -336,6 +385,40 @@ func TestWhatIsRefused(t *testing.T) {
 	wantNothingLeft(t, s)
 }
 
+// TestPrices: price list and market are asked only where the user has written no price. A missing right is named, and
+// the site is usable without it.
+func TestPrices(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	for name, c := range map[string]struct {
+		market string
+		source driver.PriceSource
+		price  float64
+	}{
+		"on demand": {"on-demand", driver.PriceOfList, ec2server.ListPrice(2)},
+		"spot":      {"spot", driver.PriceOfSpot, ec2server.SpotPrice},
+	} {
+		for _, priced := range []bool{false, true} {
+			before := s.Calls("GetProducts") + s.Calls("DescribeSpotPriceHistory")
+			f, err := site(t, s, t.TempDir(), func(a *aws.Settings) { a.Market, a.Cloud.Priced = []string{c.market}, priced }).Probe(t.Context())
+			asked := s.Calls("GetProducts") + s.Calls("DescribeSpotPriceHistory") - before
+			switch {
+			case err != nil || !f.Usable:
+				t.Errorf("%s: %+v, %v", name, f, err)
+			case !priced && (f.Price != nil || f.NoPrice != "" || asked > 0):
+				t.Errorf("%s, with the user's price: %+v, asked %d times", name, f.Price, asked)
+			case priced && (f.Price == nil || f.Price.Amount != c.price || f.Price.Currency != "USD" || f.Price.Source != c.source || time.Since(f.Price.Asked) > time.Minute || asked != 1):
+				t.Errorf("%s: %+v (%s), asked %d times", name, f.Price, f.NoPrice, asked)
+			}
+		}
+	}
+	s.Deny("GetProducts")
+	f, err := site(t, s, t.TempDir(), func(a *aws.Settings) { a.Cloud.Priced = true }).Probe(t.Context())
+	if err != nil || !f.Usable || f.Price != nil || !strings.Contains(f.NoPrice, "pricing:GetProducts") {
+		t.Errorf("without the right: %+v, %v", f, err)
+	}
+}
+
 // TestWrongSecret: the server compares signatures.
 func TestWrongSecret(t *testing.T) {
 	s := ec2server.Start(t)
@@ -429,7 +512,7 @@ func TestLeastPolicy(t *testing.T) {
 	if err := json.Unmarshal([]byte(text), &policy); err != nil || len(policy.Statement) != 1 {
 		t.Fatalf("%v in %q", err, text)
 	}
-	want := []string{"ec2:CreateTags"}
+	want := []string{"ec2:CreateTags", "pricing:GetProducts"}
 	for _, action := range ec2server.Actions() {
 		want = append(want, "ec2:"+action)
 	}

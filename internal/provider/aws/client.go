@@ -27,6 +27,7 @@ import (
 const (
 	version = "2016-11-15" // of EC2's API
 	service = "ec2"
+	pricing = "pricing" // the service of the price list
 	// mostAnswer bounds an answer in bytes.
 	mostAnswer = 64 << 20
 	// callTime bounds one try of a call.
@@ -45,8 +46,7 @@ type client struct {
 
 // loaded is what the user's settings for AWS say.
 type loaded struct {
-	config   aws.Config
-	endpoint string
+	config aws.Config
 }
 
 func newClient(profile, region string) *client {
@@ -80,7 +80,7 @@ func (c *client) load(ctx context.Context) (*loaded, error) {
 	if found.HTTPClient == nil { // proxies and certificates are those of the user's configuration
 		found.HTTPClient = awshttp.NewBuildableClient()
 	}
-	c.settings = &loaded{found, endpointOf(ctx, found)}
+	c.settings = &loaded{found}
 	return c.settings, nil
 }
 
@@ -93,13 +93,13 @@ func (c *client) renew(old *loaded) {
 	}
 }
 
-// endpointOf returns the address of EC2's API.
-func endpointOf(ctx context.Context, c aws.Config) string {
+// endpointOf returns the address of a service's API in a region.
+func endpointOf(ctx context.Context, c aws.Config, sdkID, host, region string) string {
 	for _, source := range c.ConfigSources {
 		if s, is := source.(interface {
 			GetServiceBaseEndpoint(ctx context.Context, sdkID string) (string, bool, error)
 		}); is {
-			if url, found, err := s.GetServiceBaseEndpoint(ctx, "EC2"); err == nil && found {
+			if url, found, err := s.GetServiceBaseEndpoint(ctx, sdkID); err == nil && found {
 				return url
 			}
 		}
@@ -108,27 +108,48 @@ func endpointOf(ctx context.Context, c aws.Config) string {
 		return *c.BaseEndpoint
 	}
 	suffix := "amazonaws.com"
-	if strings.HasPrefix(c.Region, "cn-") {
+	if isChina(region) {
 		suffix += ".cn"
 	}
-	return "https://ec2." + c.Region + "." + suffix
+	return "https://" + host + "." + region + "." + suffix
 }
 
-// call makes a call, and decodes its answer. It is made again where its error passes, with pauses.
+// isChina reports whether a region is one of the partition in China, which has accounts and prices of its own.
+func isChina(region string) bool { return strings.HasPrefix(region, "cn-") }
+
+// request is a call to a service in a region.
+type request struct {
+	service, region, endpoint, action string
+	header                            http.Header
+	body                              string
+}
+
+// call makes a call to EC2, and decodes its answer.
 func (c *client) call(ctx context.Context, action string, params url.Values, into any) error {
+	params.Set("Action", action)
+	params.Set("Version", version)
+	body := params.Encode()
+	return c.send(ctx, func(s *loaded) request {
+		return request{
+			service: service, region: s.config.Region, endpoint: endpointOf(ctx, s.config, "EC2", "ec2", s.config.Region), action: action,
+			header: http.Header{"Content-Type": {"application/x-www-form-urlencoded; charset=utf-8"}}, body: body,
+		}
+	}, func(answer []byte) error { return xml.Unmarshal(answer, into) })
+}
+
+// send makes a call, and decodes its answer. It is made again where its error passes, with pauses.
+func (c *client) send(ctx context.Context, of func(*loaded) request, decode func([]byte) error) error {
 	settings, err := c.load(ctx)
 	if err != nil {
 		return err
 	}
-	params.Set("Action", action)
-	params.Set("Version", version)
-	body := params.Encode()
 	renewed := false
 	for try := 1; ; try++ {
-		answer, err := settings.try(ctx, body)
+		q := of(settings)
+		answer, err := settings.try(ctx, q)
 		if err == nil {
-			if err = xml.Unmarshal(answer, into); err != nil {
-				err = &core.Error{Kind: core.Transient, Op: "read the answer of", Object: action, Err: err, Remedy: "Does EC2 answer at " + settings.endpoint + "?"}
+			if err = decode(answer); err != nil {
+				err = &core.Error{Kind: core.Transient, Op: "read the answer of", Object: q.action, Err: err, Remedy: "Does AWS answer at " + q.endpoint + "?"}
 			}
 			return err
 		}
@@ -144,7 +165,7 @@ func (c *client) call(ctx context.Context, action string, params url.Values, int
 			continue
 		}
 		if isCapacity(codeOf(err)) || try >= c.retryer.MaxAttempts() || !c.retryer.IsErrorRetryable(err) {
-			return explain(action, err)
+			return explain(q.service, q.action, err)
 		}
 		pause, perr := c.retryer.RetryDelay(try, err)
 		if perr == nil {
@@ -156,14 +177,14 @@ func (c *client) call(ctx context.Context, action string, params url.Values, int
 	}
 }
 
-func (s *loaded) try(ctx context.Context, body string) ([]byte, error) {
+func (s *loaded) try(ctx context.Context, q request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(s.endpoint, "/")+"/", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(q.endpoint, "/")+"/", strings.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded; charset=utf-8")
+	r.Header = q.header
 	if s.config.Credentials == nil {
 		return nil, errNoCredentials
 	}
@@ -171,8 +192,8 @@ func (s *loaded) try(ctx context.Context, body string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errNoCredentials, err)
 	}
-	sum := sha256.Sum256([]byte(body))
-	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), service, s.config.Region, time.Now()); err != nil {
+	sum := sha256.Sum256([]byte(q.body))
+	if err := v4.NewSigner().SignHTTP(ctx, credentials, r, hex.EncodeToString(sum[:]), q.service, q.region, time.Now()); err != nil {
 		return nil, err
 	}
 	answer, err := s.config.HTTPClient.Do(r)
@@ -198,7 +219,10 @@ func failure(answer *http.Response, text []byte) error {
 		Code    string `xml:"Errors>Error>Code"`
 		Message string `xml:"Errors>Error>Message"`
 	}
-	if xml.NewDecoder(bytes.NewReader(text)).Decode(&e) != nil || e.Code == "" {
+	if strings.HasPrefix(answer.Header.Get("Content-Type"), jsonType) {
+		e.Code, e.Message = jsonError(text)
+	}
+	if e.Code == "" && (xml.NewDecoder(bytes.NewReader(text)).Decode(&e) != nil || e.Code == "") {
 		e.Code, e.Message = "HTTP"+fmt.Sprint(answer.StatusCode), core.Printable(string(text[:min(len(text), 200)]), 200)
 	}
 	return &statusError{smithy.GenericAPIError{Code: e.Code, Message: core.Printable(e.Message, 1000)}, answer.StatusCode}

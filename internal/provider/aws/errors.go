@@ -26,7 +26,7 @@ func isGone(err error) bool { return strings.HasSuffix(codeOf(err), ".NotFound")
 func isCapacity(code string) bool {
 	switch code {
 	case "InsufficientInstanceCapacity", "InsufficientHostCapacity", "InsufficientReservedInstanceCapacity", "InsufficientFreeAddressesInSubnet",
-		"InsufficientAddressCapacity", "InsufficientVolumeCapacity", "Unsupported", "InstanceTypeNotSupported", "UnsupportedHostConfiguration":
+		"InsufficientAddressCapacity", "InsufficientVolumeCapacity", "SpotMaxPriceTooLow", "MaxSpotInstanceCountExceeded", "Unsupported", "InstanceTypeNotSupported", "UnsupportedHostConfiguration":
 		return true
 	}
 	return false
@@ -35,9 +35,12 @@ func isCapacity(code string) bool {
 // isExpired reports whether a code is that credentials have expired.
 func isExpired(code string) bool { return code == "ExpiredToken" || code == "ExpiredTokenException" }
 
-// explain gives an error of EC2's API a kind and a remedy.
-func explain(action string, err error) error {
+// explain gives an error of an API of AWS a kind and a remedy.
+func explain(of, action string, err error) error {
 	e := &core.Error{Kind: core.Permanent, Op: "EC2", Object: action, Err: err}
+	if of == pricing {
+		e.Op = "AWS's price list"
+	}
 	status := 0
 	if s, is := errors.AsType[*statusError](err); is {
 		status = s.status
@@ -51,8 +54,8 @@ func explain(action string, err error) error {
 	switch code {
 	case "VcpuLimitExceeded", "InstanceLimitExceeded", "VolumeLimitExceeded", "SecurityGroupLimitExceeded", "MaxIOPSLimitExceeded", "ResourceLimitExceeded":
 		e.Kind, e.Remedy = core.Busy, "Wait until other machines of the account end, or ask AWS for a larger quota (Service Quotas, EC2)."
-	case "UnauthorizedOperation", "AccessDenied":
-		e.Kind, e.Remedy = core.Unsupported, "Allow the action ec2:"+action+" to these credentials."
+	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
+		e.Kind, e.Remedy = core.Unsupported, "Allow the action "+of+":"+action+" to these credentials."
 	case "OptInRequired", "PendingVerification", "Blocked", "AccountDisabled":
 		e.Kind, e.Remedy = core.Unsupported, "See what AWS wants of the account."
 	case "AuthFailure", "InvalidClientTokenId", "SignatureDoesNotMatch", "UnrecognizedClientException", "InvalidAccessKeyId", "MissingAuthenticationToken", "IncompleteSignature":
@@ -65,6 +68,8 @@ func explain(action string, err error) error {
 		e.Kind = core.Busy
 	case "InvalidInstanceType", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable", "InvalidSubnetID.NotFound", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "InvalidBlockDeviceMapping":
 		e.Kind, e.Remedy = core.Unsupported, "Check the keys of `aws:` at the site."
+	case "UnsupportedOperation": // a spot machine cannot be stopped
+		e.Kind = core.Unsupported
 	case "IdempotentParameterMismatch":
 		e.Remedy = "Report this: the same request was made with other parameters."
 	default:
@@ -73,8 +78,8 @@ func explain(action string, err error) error {
 			e.Kind = core.NotFound
 		case errors.Is(err, errNoCredentials):
 			e.Kind, e.Remedy = core.Unsupported, "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or `profile:` at the site with ~/.aws/credentials; or log in, such as by `aws sso login`."
-		case status == 0, status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, code == "RequestLimitExceeded", code == "Throttling":
-			e.Kind, e.Remedy = core.Transient, "Does EC2 answer (AWS_ENDPOINT_URL, the network)?"
+		case status == 0, status >= http.StatusInternalServerError, status == http.StatusTooManyRequests, code == "RequestLimitExceeded", code == "Throttling", code == "ThrottlingException":
+			e.Kind, e.Remedy = core.Transient, "Does AWS answer (AWS_ENDPOINT_URL, the network)?"
 		}
 	}
 	return e

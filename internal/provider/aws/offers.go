@@ -43,7 +43,7 @@ func (t machineType) gpus() (n int) {
 	return n
 }
 
-// Offers implements cloud.API: types in their order, each in all zones.
+// Offers implements cloud.API: by market, then by type, in their order, each in all zones.
 func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 	types, err := a.types(ctx)
 	if err != nil {
@@ -80,7 +80,22 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 			})
 		}
 	}
-	return offers, nil
+	return a.inMarkets(offers), nil
+}
+
+// inMarkets returns the offers of each market of the site, in its order; of none, they are on demand.
+func (a *account) inMarkets(offers []cloud.Offer) []cloud.Offer {
+	if len(a.s.Market) == 0 {
+		return offers
+	}
+	var all []cloud.Offer
+	for _, market := range a.s.Market {
+		for _, o := range offers {
+			o.Spot = market == spot
+			all = append(all, o)
+		}
+	}
+	return all
 }
 
 // invalid is the error of a setting that EC2 does not know.

@@ -81,9 +81,6 @@ func (p *provider) launchAndBoot(ctx context.Context, dir string, rec *record, r
 	return p.boot(ctx, dir, rec, r)
 }
 
-// life is how long machines live at most from their launch.
-func (p *provider) life() time.Duration { return p.s.Boot + p.s.Slot + p.s.Keep }
-
 // choose rents or reserves machines of the first offer for which the cloud has as many.
 func (p *provider) choose(ctx context.Context, dir string, r driver.Request, offers []Offer) (*record, error) {
 	from, err := p.s.From(ctx)
@@ -117,8 +114,8 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 func (p *provider) rent(ctx context.Context, dir string, rec *record, from []string) error {
 	host, login, err := makeKeys(ctx, dir)
 	if err == nil {
-		rec.Expires = time.Now().Add(p.life()).Truncate(time.Second)
-		rec.Script, err = script(rec.Offer.User, host, login, rec.Expires, rec.Expires.Add(max(p.s.Keep, p.s.Slot)))
+		rec.Expires = time.Now().Add(p.s.Life()).Truncate(time.Second)
+		rec.Script, err = p.script(rec, host, login, rec.Expires.Add(max(p.s.Keep, p.s.Slot)))
 	}
 	if err == nil {
 		err = p.makeGroup(ctx, dir, rec, from)
@@ -138,12 +135,12 @@ func (p *provider) reserve(ctx context.Context, dir string, rec *record, from []
 	if err != nil {
 		return err
 	}
-	granted, err := p.api.Reservations().Reserve(ctx, rec.order(), p.life())
+	granted, err := p.api.Reservations().Reserve(ctx, rec.order(), p.s.Life())
 	if err != nil {
 		return err
 	}
-	rec.Reservation, rec.Starts, rec.Expires = granted.ID, granted.Start, granted.End
-	if rec.Script, err = script(rec.Offer.User, host, login, rec.Expires, rec.Expires); err != nil {
+	rec.Reservation, rec.Begins, rec.Expires = granted.ID, granted.Start, granted.End
+	if rec.Script, err = p.script(rec, host, login, rec.Expires); err != nil {
 		return err
 	}
 	return rec.write(dir)
@@ -212,6 +209,9 @@ func (p *provider) boot(ctx context.Context, dir string, rec *record, r driver.R
 		return nil, err
 	}
 	rec.Hosts, rec.Inner = named(inner.Hosts(), machines), inner.Handle()
+	for i := range rec.Hosts {
+		rec.Hosts[i].Spot = rec.Offer.Spot
+	}
 	if err := rec.write(dir); err != nil {
 		inner.Disconnect()
 		return nil, err

@@ -24,6 +24,9 @@ type API interface {
 	Check(ctx context.Context, o Offer) error
 	// Offers returns the machines that the site's settings name, in order of preference.
 	Offers(ctx context.Context) ([]Offer, error)
+	// Prices asks the cloud for the prices of offers, and returns those that are known, by the offer's String; nil: the
+	// cloud has no price list. An error may come with some of them.
+	Prices(ctx context.Context, offers []Offer) (map[string]driver.Price, error)
 	// Launch rents machines: all of them, or none. It is idempotent in Order.Token: a
 	// repeated call returns the machines of the first. An error that is
 	// core.Transient leaves open whether there are machines; any other means that there are none.
@@ -33,6 +36,9 @@ type API interface {
 	Launched(ctx context.Context, token string) ([]Machine, error)
 	// Owned returns the machines with an owner's tags, as Launched. Their addresses may be those in their network.
 	Owned(ctx context.Context, q core.Owner) ([]Machine, error)
+	// WhyEnded returns why a machine has stopped or ended of which the lists have no reason, also once it is not listed any
+	// more; "": not known.
+	WhyEnded(ctx context.Context, id string) (core.HostsEnd, error)
 	// Console returns the end of what a machine wrote to its console, as far as the
 	// cloud has it.
 	Console(ctx context.Context, id string) (string, error)
@@ -69,8 +75,9 @@ type Reservation struct {
 	Start, End time.Time
 	// Active reports whether machines can be launched into it.
 	Active bool
-	// Over is why it grants nothing any more; "": it does, or will.
-	Over string
+	// Over is why it grants nothing any more; "": it does, or will. Ended is the same as the end of its hosts.
+	Over  string
+	Ended core.HostsEnd
 }
 
 // Offer is a kind of machine in one place of a cloud.
@@ -78,6 +85,8 @@ type Offer struct {
 	Type string `json:"type"`
 	// Flavor is the cloud's id of the type, where that is not its name.
 	Flavor string `json:"flavor,omitempty"`
+	// Spot means that the cloud may take the machines back, with a notice.
+	Spot bool `json:"spot,omitempty"`
 	// Zone is where the machines are; "": where the cloud likes.
 	Zone string `json:"zone"`
 	// Image is the cloud's id of the image that the machines boot, and User its login user.
@@ -97,14 +106,20 @@ type Offer struct {
 	Disk string `json:"disk,omitempty"`
 	// Others are the names of its other disks, which end with the machine as well.
 	Others []string `json:"others,omitempty"`
+	// Price is that of an hour of a machine, where the cloud was asked for it.
+	Price *driver.Price `json:"price,omitempty"`
 }
 
 // String names an offer in messages.
 func (o Offer) String() string {
-	if o.Zone == "" {
-		return o.Type
+	name := o.Type
+	if o.Spot {
+		name = "spot " + name
 	}
-	return o.Type + " in " + o.Zone
+	if o.Zone != "" {
+		name += " in " + o.Zone
+	}
+	return name
 }
 
 // Order is a request for machines.
@@ -142,6 +157,8 @@ type Machine struct {
 	State State
 	// Reason is why it is in this state, in the cloud's words, or "".
 	Reason string
+	// End is why it has stopped or ended, or is about to, where the cloud knows.
+	End core.HostsEnd
 	// Address is where ssh reaches it; "" where it has none yet.
 	Address string
 	// Jump is where ssh reaches the first machine, through which it reaches Address; "": directly.
@@ -156,6 +173,7 @@ type State int
 const (
 	Pending State = iota // it boots, as far as the cloud knows
 	Running
+	Failed   // an operation on it has failed: whether it computes is not known
 	Stopping // it is about to stop
 	Stopped  // it does not compute, and has its disk
 	Ending   // it is about to end
@@ -164,7 +182,7 @@ const (
 
 // String names the state.
 func (s State) String() string {
-	return [...]string{"pending", "running", "stopping", "stopped", "ending", "ended"}[s]
+	return [...]string{"pending", "running", "failed", "stopping", "stopped", "ending", "ended"}[s]
 }
 
 // ErrNoCapacity is the cause of errors of an offer that the cloud cannot serve now: the next one may do.
@@ -215,6 +233,17 @@ type Settings struct {
 	// From are the ranges of addresses that ssh is let in from, found out once they are needed.
 	From  func(ctx context.Context) ([]string, error)
 	Reach Reach
+	// Notice are commands of a POSIX shell, run by root on the machines, that print what the cloud announces of the
+	// machine, each as a line with a time in seconds since 1970: "notice" and when it is taken back, "maintenance" and
+	// when it is stopped, "rebalance" and since when the cloud recommends to leave it. NoticeTime is how long before its
+	// end a spot machine gets its notice.
+	Notice     string
+	NoticeTime time.Duration
+	// Priced reports that the cloud is asked for prices. Capped reports that the cost of a run is limited by them: then
+	// offers whose price is not known are no offers.
+	Priced, Capped bool
+	// LeastBilled is how long a machine costs at least.
+	LeastBilled time.Duration
 	// Late bounds how long after their launch the cloud may list machines late; 0: half an hour.
 	Late time.Duration
 	// Settle is the time between two looks, both of which have to miss an object that is

@@ -39,6 +39,13 @@ type account struct {
 	larger       []Offer
 	refused      map[string]error
 	reservations Reservations
+	// prices are those of the price list by type; listed is how often that was asked, and listError its answer.
+	prices    map[string]float64
+	listed    int
+	listError error
+	// ends are why machines have ended, by their ids, and endsError is the answer to that question.
+	ends      map[string]core.HostsEnd
+	endsError error
 	// prolonged are the addresses of machines that were asked to live longer.
 	prolonged []string
 }
@@ -65,6 +72,21 @@ func (a *account) Check(_ context.Context, o Offer) error { return a.refused[o.T
 
 func (a *account) Offers(context.Context) ([]Offer, error) {
 	return append(a.larger[:len(a.larger):len(a.larger)], Offer{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n"}), nil
+}
+
+// Prices has the price of each offer, while the list answers.
+func (a *account) Prices(_ context.Context, offers []Offer) (map[string]driver.Price, error) {
+	a.listed++
+	if a.listError != nil {
+		return nil, a.listError
+	}
+	prices := map[string]driver.Price{}
+	for _, o := range offers {
+		if p, known := a.prices[o.Type]; known {
+			prices[o.String()] = driver.Price{Amount: p, Currency: "USD", Source: driver.PriceOfList}
+		}
+	}
+	return prices, nil
 }
 
 func (a *account) Launch(_ context.Context, o Order) (machines []Machine, err error) {
@@ -121,31 +143,30 @@ func (a *account) Owned(_ context.Context, q core.Owner) (machines []Machine, er
 	return machines, nil
 }
 
+func (a *account) WhyEnded(_ context.Context, id string) (core.HostsEnd, error) {
+	return a.ends[id], a.endsError
+}
+
 func (a *account) Console(context.Context, string) (string, error) { return a.console, nil }
 
 func (a *account) End(_ context.Context, ids []string) error {
-	a.call(func() {
-		for _, m := range a.machines {
-			for _, id := range ids {
-				if m.ID == id {
-					m.State = Ended
-				}
-			}
-		}
-	})
+	a.call(func() { a.set(ids, Ended) })
 	return nil
 }
 
 // Stop stops machines at the second look after it.
 func (a *account) Stop(_ context.Context, ids []string) error {
-	a.call(func() {
-		for _, m := range a.machines {
-			if slices.Contains(ids, m.ID) {
-				m.State = Stopping
-			}
-		}
-	})
+	a.call(func() { a.set(ids, Stopping) })
 	return nil
+}
+
+// set has machines be in a state.
+func (a *account) set(ids []string, state State) {
+	for _, m := range a.machines {
+		if slices.Contains(ids, m.ID) {
+			m.State = state
+		}
+	}
 }
 
 func (a *account) MakeGroup(_ context.Context, g Group) (string, error) {
@@ -271,6 +292,18 @@ func crashes(t *testing.T, f func() error) (crashed bool) {
 
 var request = driver.Request{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}, Nodes: 3}
 
+// acquired returns a provider, and a lease of the request's machines.
+func acquired(t *testing.T, a *account, dir string) (*provider, *lease) {
+	t.Helper()
+	testkit.RequireTool(t, "ssh-keygen")
+	p := newProvider(t, a, dir, time.Minute)
+	l, err := p.Acquire(t.Context(), request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p.(*provider), l.(*lease)
+}
+
 // TestCrashAtEachCall crashes at each call of Acquire and Release. A release by what the cloud and the
 // record know leaves nothing, and a repeated Acquire has as many machines as were asked for.
 func TestCrashAtEachCall(t *testing.T) {
@@ -279,7 +312,7 @@ func TestCrashAtEachCall(t *testing.T) {
 		return func() error { _, err := p.Acquire(t.Context(), request); return err }
 	}
 	release := func(p driver.Provider) func() error {
-		return func() error { return driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}) }
+		return func() error { return driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}, "u") }
 	}
 	for _, after := range []bool{false, true} {
 		for n, crashed := 1, true; crashed; n++ {
@@ -321,7 +354,7 @@ func TestReleaseOfMachinesListedLate(t *testing.T) {
 			t.Fatalf("%d machines were rented", machines)
 		}
 		a.left, a.unlisted = -1, 6
-		if err := driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}); err != nil {
+		if err := driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}, "u"); err != nil {
 			t.Error(err)
 		}
 		if machines, groups := a.live(); machines != 0 || groups != 0 {
@@ -355,13 +388,8 @@ func TestUsableOffer(t *testing.T) {
 // TestFence returns once the machines are seen stopped. That they are not listed is no proof, unless they were rented
 // long ago.
 func TestFence(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
 	a := newAccount()
-	held, err := newProvider(t, a, t.TempDir(), time.Minute).Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := held.(*lease)
+	_, l := acquired(t, a, t.TempDir())
 	a.machines[2].Owner.Run, a.tokens[l.r.Token] = "none", nil
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
@@ -380,40 +408,43 @@ func TestFence(t *testing.T) {
 	}
 }
 
+// TestFenceAfterAFailedOperation: what a failed operation left may compute, until it is seen stopped.
+func TestFenceAfterAFailedOperation(t *testing.T) {
+	a := newAccount()
+	_, l := acquired(t, a, t.TempDir())
+	a.set([]string{a.machines[0].ID}, Failed)
+	if st, err := l.Status(t.Context()); err != nil || !st.Live {
+		t.Errorf("it counts as ended: %+v, %v", st, err)
+	}
+	if err := l.Fencer().Fence(t.Context()); err != nil || a.machines[0].State != Stopped {
+		t.Errorf("its state is %s, %v", a.machines[0].State, err)
+	}
+}
+
 // TestNewAddress has this machine in another network than at the launch.
 func TestNewAddress(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
 	a := newAccount()
-	p := newProvider(t, a, t.TempDir(), time.Minute)
-	l, err := p.Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, l := acquired(t, a, t.TempDir())
 	const now = "198.51.100.9/32"
-	p.(*provider).s.From = func(context.Context) ([]string, error) { return []string{now}, nil }
+	p.s.From = func(context.Context) ([]string, error) { return []string{now}, nil }
 	for range 2 { // the second is too soon
 		if st, err := l.Status(t.Context()); err != nil || !st.Live {
 			t.Errorf("got %+v, %v", st, err)
 		}
 	}
-	if got := a.groups[l.(*lease).r.Group].From; len(got) != 2 || got[1] != now {
+	if got := a.groups[l.r.Group].From; len(got) != 2 || got[1] != now {
 		t.Errorf("ssh is admitted from %q", got)
 	}
-	if got := l.(*lease).r.Addresses; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}) {
+	if got := l.r.Addresses; !slices.Equal(got, []string{"192.0.2.1", "192.0.2.2", "192.0.2.3"}) {
 		t.Errorf("the machines are reached at %q", got)
 	}
 }
 
 // TestFenceWithoutAdmission stops no machine that may not have admitted this one.
 func TestFenceWithoutAdmission(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
 	a := newAccount()
-	p := newProvider(t, a, t.TempDir(), time.Minute)
-	l, err := p.Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.(*provider).s.From = func(context.Context) ([]string, error) { return nil, errors.New("the address cannot be found") }
+	p, l := acquired(t, a, t.TempDir())
+	p.s.From = func(context.Context) ([]string, error) { return nil, errors.New("the address cannot be found") }
 	if st, err := l.Status(t.Context()); err != nil || !st.Live {
 		t.Errorf("got %+v, %v", st, err)
 	}
@@ -422,16 +453,43 @@ func TestFenceWithoutAdmission(t *testing.T) {
 	}
 }
 
+// TestReclaimedMachines: why machines have ended is known also once another process has removed what was left of them.
+// Of machines that bee itself has ended it is not.
+func TestReclaimedMachines(t *testing.T) {
+	a, dir := newAccount(), t.TempDir()
+	_, l := acquired(t, a, dir)
+	for i, m := range a.machines {
+		if m.State = Ended; i == 1 { // the others by a call, as one machine does not compute alone
+			m.End = core.HostsReclaimed
+		} else {
+			m.End = core.HostsEnded
+		}
+	}
+	want := func(when string, end core.HostsEnd) {
+		t.Helper()
+		if st, err := l.Status(t.Context()); err != nil || st.Live || st.End != end || st.Reason == "" {
+			t.Errorf("%s: got %+v, %v", when, st, err)
+		}
+	}
+	want("seen by its controller", core.HostsReclaimed)
+	if _, err := newProvider(t, a, dir, time.Minute).Recover(t.Context(), l.Handle()); !core.IsKind(err, core.NotFound) || core.HostsEndOf(err) != core.HostsReclaimed {
+		t.Errorf("recovered with %v", err)
+	}
+	if _, err := os.Stat(l.dir); err == nil {
+		t.Fatal("the record is still there")
+	}
+	want("seen after another process", core.HostsReclaimed)
+	a.machines[1].End = core.HostsEnded
+	want("ended by bee", "")
+	a.tokens[l.r.Token] = nil
+	want("not listed any more", "")
+}
+
 // TestForgottenMachine is one that ended so long ago that the cloud does not list it any more. One that was rented
 // a moment ago is only listed late.
 func TestForgottenMachine(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
 	a := newAccount()
-	held, err := newProvider(t, a, t.TempDir(), time.Minute).Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := held.(*lease)
+	_, l := acquired(t, a, t.TempDir())
 	a.machines[1].Owner.Run, a.tokens[l.r.Token] = "none", nil
 	if st, err := l.Status(t.Context()); err != nil || !st.Live {
 		t.Errorf("listed late: %+v, %v", st, err)
@@ -453,17 +511,13 @@ func TestForgottenMachine(t *testing.T) {
 // TestOtherAccount has another account's credentials, or another region, in use: that nothing is listed there is
 // no proof that the machines are gone.
 func TestOtherAccount(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
 	a, dir := newAccount(), t.TempDir()
-	l, err := newProvider(t, a, dir, time.Minute).Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, l := acquired(t, a, dir)
 	other := newProvider(t, newAccount(), dir, time.Minute)
 	if _, err := other.Recover(t.Context(), l.Handle()); !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
 		t.Errorf("recovered with %v", err)
 	}
-	if err := driver.ReleaseOwned(t.Context(), other, core.Owner{User: "u"}); !core.IsKind(err, core.Transient) {
+	if err := driver.ReleaseOwned(t.Context(), other, core.Owner{User: "u"}, "u"); !core.IsKind(err, core.Transient) {
 		t.Errorf("released with %v", err)
 	}
 	p := newProvider(t, a, dir, time.Minute)
@@ -480,13 +534,8 @@ func TestOtherAccount(t *testing.T) {
 
 // TestFetchNearTheExpiry has the machine live until what it has is fetched.
 func TestFetchNearTheExpiry(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
 	a := newAccount()
-	held, err := newProvider(t, a, t.TempDir(), time.Minute).Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := held.(*lease)
+	_, l := acquired(t, a, t.TempDir())
 	for _, left := range []time.Duration{time.Hour, time.Second} {
 		l.r.Expires = time.Now().Add(left)
 		l.Fetch(t.Context(), driver.Transfer{Host: 1}) //nolint:errcheck // nobody answers
@@ -513,19 +562,15 @@ func TestSilentMachines(t *testing.T) {
 // TestHostsAreNamedAsTheyNameThemselves, and the key of the start script is forgotten. A cloud that does not
 // answer for a moment meanwhile costs nothing.
 func TestHostsAreNamedAsTheyNameThemselves(t *testing.T) {
-	testkit.RequireTool(t, "ssh-keygen")
-	a, dir := newAccount(), t.TempDir()
+	a := newAccount()
 	a.unanswered = 2
-	l, err := newProvider(t, a, dir, time.Minute).Acquire(t.Context(), request)
-	if err != nil {
-		t.Fatal(err)
-	}
+	_, l := acquired(t, a, t.TempDir())
 	for i, h := range l.Hosts() {
 		if h.Name != fmt.Sprint("host-", i+1) {
 			t.Errorf("host %d is %q", i, h.Name)
 		}
 	}
-	known, err := os.ReadFile(filepath.Join(l.(*lease).dir, knownFile))
+	known, err := os.ReadFile(filepath.Join(l.dir, knownFile))
 	if err != nil || strings.Contains(string(known), "ed25519") || strings.Count(string(known), someKey) != request.Nodes {
 		t.Errorf("known hosts are %q, %v", known, err)
 	}
@@ -547,7 +592,7 @@ func TestAnswers(t *testing.T) {
 
 // TestStartScript is a script of the shell, whole, and below what clouds take.
 func TestStartScript(t *testing.T) {
-	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0), time.Unix(1800003600, 0))
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", "", time.Unix(1800000000, 0), time.Unix(1800003600, 0))
 	if err != nil || regexp.MustCompile("@[A-Z]+@").MatchString(text) || !strings.Contains(text, "1800000000") || len(text) > mostScript/2 {
 		t.Errorf("%d bytes, %v", len(text), err)
 	}
@@ -556,7 +601,7 @@ func TestStartScript(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if _, err := script("ann; reboot", "KEY", "k", time.Now(), time.Now()); err == nil {
+	if _, err := script("ann; reboot", "KEY", "k", "", time.Now(), time.Now()); err == nil {
 		t.Error("a user who is none is taken")
 	}
 }
@@ -572,7 +617,7 @@ func TestGuard(t *testing.T) {
 // guardEnds runs the guard with a stand-in for find, until it has powered the machine off.
 func guardEnds(t *testing.T, find, looks string) {
 	t.Helper()
-	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", time.Unix(1800000000, 0), time.Unix(1800000001, 0))
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", "", time.Unix(1800000000, 0), time.Unix(1800000001, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -600,5 +645,63 @@ func guardEnds(t *testing.T, find, looks string) {
 	}
 	if n, err := os.ReadFile(filepath.Join(bin, "date.n")); err != nil || string(n) != looks {
 		t.Errorf("it has looked at the clock %q times, expected %q, %v", n, looks, err)
+	}
+}
+
+// TestGuardWhoseWatchEnds: where nothing looks for the cloud's notice any more, the guard ends, and is started again.
+func TestGuardWhoseWatchEnds(t *testing.T) {
+	text, err := script("ann", "KEY", "ssh-ed25519 AAAA", "false", time.Unix(1800000000, 0), time.Unix(1800000000, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, guard, _ := strings.Cut(text, "/etc/bee/guard <<'END'\n")
+	guard, _, _ = strings.Cut(guard, "\nEND\n")
+	bin := t.TempDir()
+	for name, program := range map[string]string{
+		"ip": "echo 169.254.169.254", "grep": "", "sysctl": "", "date": "echo 1",
+		"sleep": `[ "$1" -ne 1 ] || { kill -KILL "$PPID"; : >"$0.killed"; exit; }; exec /bin/sleep 0.02`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	c := exec.CommandContext(ctx, "/bin/sh", "-c", guard)
+	c.Env, c.WaitDelay = []string{"PATH=" + bin}, time.Second
+	out, err := c.CombinedOutput()
+	if _, serr := os.Stat(filepath.Join(bin, "sleep.killed")); serr != nil {
+		t.Error(serr)
+	}
+	if c.ProcessState.ExitCode() != 1 {
+		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// TestWatch has the guard write what the cloud announces, and nothing else.
+func TestWatch(t *testing.T) {
+	dir := t.TempDir()
+	notice := `n=$(cat n 2>/dev/null || echo 0); echo $((n + 1)) >n; echo "maintenance $((100 + n))"; [ $n -lt 2 ] || echo "notice 300"; echo "rebalance soon"; echo "../harm 1"; echo "rebalance -1"; [ $n -lt 3 ] || echo done >done`
+	watch := strings.ReplaceAll(strings.Replace(watchScript, "@NOTICE@", notice, 1), "/etc/bee", dir)
+	c := exec.CommandContext(t.Context(), "/bin/sh", "-c", strings.ReplaceAll(watch, "sleep 1", "[ ! -e done ] || exit; sleep 0.01")+"wait")
+	c.Dir = dir
+	if out, err := c.CombinedOutput(); err != nil || len(out) > 0 {
+		t.Fatalf("%v: %s", err, out)
+	}
+	for name, want := range map[string]string{"notice": "300\n", "maintenance": "103\n", "rebalance": "", "../harm": ""} {
+		if got, _ := os.ReadFile(filepath.Join(dir, name)); string(got) != want { // of what is not there nothing is read
+			t.Errorf("%s has %q, expected %q", name, got, want)
+		}
+	}
+}
+
+// TestReservationOfASiteThatReservesNoMore is of a sites file that has changed since.
+func TestReservationOfASiteThatReservesNoMore(t *testing.T) {
+	l := &lease{p: newProvider(t, newAccount(), t.TempDir(), time.Minute).(*provider), r: &record{Reservation: "r-1"}}
+	if _, err := l.p.reserved(t.Context(), "r-1"); !core.IsKind(err, core.Permanent) || core.Remedy(err) == "" {
+		t.Errorf("got %v", err)
+	}
+	if st := l.p.why(t.Context(), l.r, Machine{ID: "m", State: Ended}); st.End != "" {
+		t.Errorf("its machines are gone as %+v", st)
 	}
 }

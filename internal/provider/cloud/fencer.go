@@ -50,7 +50,7 @@ func (f fencer) look(ctx context.Context) (live []string, stopped bool, err erro
 	stopped = len(f.l.r.Machines) > 0
 	for _, m := range machines {
 		stopped = stopped && (m.State == Stopped || m.State == Ended)
-		if m.State <= Running {
+		if m.State <= Failed {
 			live = append(live, m.ID)
 		}
 	}

@@ -118,20 +118,21 @@ func (l *lease) Deadline() time.Time {
 // Status implements driver.Lease: the cloud knows.
 func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if err := l.p.kind.Check(l.dir); core.IsKind(err, core.NotFound) {
-		return driver.Status{Reason: "the machines were released"}, nil
+		return l.released(ctx), nil
 	}
 	machines, err := l.p.machines(ctx, l.owner, l.r)
 	if err != nil {
 		return driver.Status{}, err
 	}
-	for _, m := range machines {
-		if m.State > Running {
-			return driver.Status{Reason: fmt.Sprintf("machine %s is %s%s", m.ID, m.State, ended([]Machine{m}))}, nil
-		}
+	if m, is := firstEnd(machines); is { // what may compute is live: whether it answers shows the rest
+		return l.p.why(ctx, l.r, m), nil
 	}
 	for _, id := range l.r.Machines {
-		if forgotten, err := l.forgotten(ctx, machines, id); err != nil || forgotten {
-			return driver.Status{Reason: "machine " + id + " is not listed any more" + l.over(ctx)}, err
+		switch forgotten, err := l.forgotten(ctx, machines, id); {
+		case err != nil:
+			return driver.Status{}, err
+		case forgotten:
+			return l.p.why(ctx, l.r, unlisted(id)), nil
 		}
 	}
 	l.admit(ctx)
@@ -376,6 +377,12 @@ func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 
 // Fencer implements driver.Lease.
 func (l *lease) Fencer() driver.Fencer { return fencer{l} }
+
+// Price implements driver.Lease: that of the offer by which the machines were rented.
+func (l *lease) Price() *driver.Price { return l.r.Offer.Price }
+
+// Adopters implements driver.Lease: its machines have the key of one installation.
+func (l *lease) Adopters() driver.Adopters { return nil }
 
 // Downloads implements driver.Lease.
 func (l *lease) Downloads() driver.Downloader {

@@ -17,15 +17,16 @@ import (
 
 // Times by default.
 const (
-	DefaultBoot = 5 * time.Minute
-	DefaultKeep = 30 * time.Minute
+	defaultBoot = 5 * time.Minute
+	defaultKeep = 30 * time.Minute
 	settle      = 3 * time.Second
 )
 
 type provider struct {
-	s    Settings
-	api  API
-	kind leasedir.Kind
+	s      Settings
+	api    API
+	kind   leasedir.Kind
+	prices prices
 }
 
 // New returns the provider of a site whose machines are rented through api.
@@ -33,14 +34,22 @@ func New(s Settings, api API) (driver.Provider, error) {
 	if s.Slot <= 0 {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `slot`, by which rented machines end"), Remedy: "Add `slot:` to the site."}
 	}
-	s.Boot, s.Keep = cmp.Or(s.Boot, DefaultBoot), cmp.Or(s.Keep, DefaultKeep)
-	s.Settle, s.Late = cmp.Or(s.Settle, settle), cmp.Or(s.Late, listedLate)
-	return &provider{s: s, api: api, kind: leasedir.Kind{Driver: s.Driver, Version: driverVersion, Leases: "leases", Machine: s.Machine}}, nil
+	return &provider{s: s.WithDefaults(), api: api, kind: leasedir.Kind{Driver: s.Driver, Version: driverVersion, Leases: "leases", Machine: s.Machine}}, nil
 }
+
+// WithDefaults returns the settings with all times.
+func (s Settings) WithDefaults() Settings {
+	s.Boot, s.Keep = cmp.Or(s.Boot, defaultBoot), cmp.Or(s.Keep, defaultKeep)
+	s.Settle, s.Late = cmp.Or(s.Settle, settle), cmp.Or(s.Late, listedLate)
+	return s
+}
+
+// Life returns how long machines live at most from their launch.
+func (s Settings) Life() time.Duration { return s.Boot + s.Slot + s.Keep }
 
 // Info implements driver.Provider.
 func (p *provider) Info() driver.Info {
-	return driver.Info{Name: p.s.Driver, Summary: p.s.Summary, Downloads: true}
+	return driver.Info{Name: p.s.Driver, Summary: p.s.Summary, Downloads: true, Billing: core.Billing{Boot: p.s.Boot, Least: p.s.LeastBilled}}
 }
 
 // Probe implements driver.Provider: it has the cloud check its offers, until it would take one.
@@ -55,6 +64,13 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	if err != nil {
 		return no(err)
 	}
+	noPrice := p.priced(ctx, offers)
+	if ctx.Err() != nil {
+		return driver.Facts{}, context.Cause(ctx)
+	}
+	if offers, err = p.counted(offers, noPrice); err != nil {
+		return no(err)
+	}
 	first, err := p.usable(ctx, offers)
 	if err != nil {
 		return no(err)
@@ -62,11 +78,23 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	if _, err := p.s.From(ctx); err != nil {
 		return no(err)
 	}
-	return driver.Facts{
-		Usable: true, Slots: first.Cores,
+	f := driver.Facts{
+		Usable: true, Slots: first.Cores, Notice: p.s.NoticeTime,
 		Reason: fmt.Sprintf("%s: rents %s with %d cores, %d GiB, linux/%s", p.s.Summary, first, first.Cores, first.Memory>>30, first.Arch),
 		Detail: map[string]string{"type": first.Type, "zone": first.Zone, "image": first.Image},
-	}, nil
+		Price:  first.withMost(offers),
+	}
+	switch {
+	case f.Price != nil:
+	case noPrice != nil:
+		f.NoPrice = noPrice.Error()
+		if remedy := core.Remedy(noPrice); remedy != "" {
+			f.NoPrice += ". " + remedy
+		}
+	case p.s.Priced:
+		f.NoPrice = noneOf(first).Error()
+	}
+	return f, nil
 }
 
 // usable returns the first offer that the cloud would take. If it refuses all, the error is
@@ -115,6 +143,12 @@ func (p *provider) Directories(_ context.Context, wanted []driver.Directory) ([]
 // Queue implements driver.Provider.
 func (p *provider) Queue() driver.SiteQueue { return nil }
 
+// Foreign implements driver.Provider: the key of its machines is on the submitting machine alone.
+func (p *provider) Foreign() driver.ForeignLeases { return nil }
+
+// HostLocks implements driver.Provider: each run has machines of its own.
+func (p *provider) HostLocks() driver.HostLocks { return nil }
+
 // fitting returns the offers that serve a request; an error has the reason of each that does not.
 func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, error) {
 	offers, err := p.api.Offers(ctx)
@@ -122,9 +156,13 @@ func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, erro
 		return nil, err
 	}
 	var reasons []string
+	remedy := "Add a larger type to `types:` at the site, or lower what the job wants."
 	fit := slices.DeleteFunc(offers, func(o Offer) bool {
 		reason := ""
 		switch {
+		case o.Spot && !r.Interruptible:
+			reason = "spot machines may be taken back at any moment, and the job has neither `checkpoint:` nor `restarts:`"
+			remedy = "Add `checkpoint:` to the Beefile, or `restarts: true` where the job can begin again, or `on-demand` to `market:` at the site."
 		case r.SlotsPerNode > o.Cores:
 			reason = fmt.Sprintf("%s has %d cores, and the job wants %d", o.Type, o.Cores, r.SlotsPerNode)
 		case r.Memory > o.Memory:
@@ -145,10 +183,14 @@ func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, erro
 	case len(fit) == 0:
 		return nil, &core.Error{
 			Kind: core.Unsupported, Op: "rent machines for site", Object: p.s.Name, Err: errors.New(strings.Join(reasons, "; ")),
-			Remedy: "Add a larger type to `types:` at the site, or lower what the job wants.",
+			Remedy: remedy,
 		}
 	}
-	return fit, nil
+	noPrice := p.priced(ctx, fit)
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	return p.counted(fit, noPrice)
 }
 
 // List implements driver.Provider: what is recorded here, and what carries the owner's tags in the cloud.
@@ -203,12 +245,21 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if err != nil {
 		return nil, err
 	}
+	gone := &core.GoneError{Err: errors.New("its machines are gone")}
+	last, is := firstEnd(machines)
+	if !is && len(l.r.Machines) > 0 {
+		last, is = unlisted(l.r.Machines[0]), true
+	}
+	if is { // before the reservation ends with the lease
+		why := p.why(ctx, l.r, last)
+		gone.End, gone.Err = why.End, errors.New(why.Reason)
+	}
 	if known || len(groups) > 0 {
 		if err := l.Release(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New("its machines are gone" + ended(machines))}
+	return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: gone}
 }
 
 // ended returns the reason of machines that have ended, for messages.

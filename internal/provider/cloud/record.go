@@ -42,11 +42,12 @@ type record struct {
 	// Token is of this intent alone: a cloud returns what it had for a token also when that has ended.
 	Token string `json:"token"`
 	Group string `json:"group,omitempty"`
-	// Reservation is what grants the machines from Starts on, to Expires; "": they are rented at once. Request is what
-	// they are for, for a process that continues the wait.
+	// Reservation is what grants the machines, to Expires; "": they are rented at once. Request is what they are for,
+	// for a process that continues the wait.
 	Reservation string         `json:"reservation,omitempty"`
-	Starts      time.Time      `json:"starts,omitzero"`
 	Request     driver.Request `json:"request,omitzero"`
+	// Begins is when the reservation starts.
+	Begins time.Time `json:"begins,omitzero"`
 	// Script has the host key with which the machines boot.
 	Script  string    `json:"script"`
 	Expires time.Time `json:"expires"`

@@ -17,8 +17,9 @@ type queue struct{ l *lease }
 // answer.
 func (q queue) Ready(ctx context.Context) (driver.Waiting, error) {
 	l := q.l
+	billed := time.Time{}
 	lost := func(err error) (driver.Waiting, error) {
-		return driver.Waiting{}, &core.Error{Kind: core.Lost, Op: "use reservation of", Object: l.owner.String(), Err: err, Remedy: core.Remedy(err)}
+		return driver.Waiting{Billed: billed}, &core.Error{Kind: core.Lost, Op: "use reservation of", Object: l.owner.String(), Err: err, Remedy: core.Remedy(err)}
 	}
 	unlock, err := l.p.lock(ctx, l.dir, false)
 	if core.IsKind(err, core.NotFound) {
@@ -36,12 +37,10 @@ func (q queue) Ready(ctx context.Context) (driver.Waiting, error) {
 		return lost(errors.New("its record is gone"))
 	case r.ready():
 		l.use(r, nil)
-		return driver.Waiting{Ready: true}, nil
+		return driver.Waiting{Ready: true, Billed: r.Begins}, nil
 	}
-	granted, err := l.p.api.Reservations().Reserved(ctx, r.Reservation)
+	granted, err := l.p.reserved(ctx, r.Reservation)
 	switch {
-	case core.IsKind(err, core.NotFound):
-		return lost(fmt.Errorf("reservation %s is gone", r.Reservation))
 	case err != nil:
 		return driver.Waiting{}, err
 	case granted.Over != "":
@@ -49,15 +48,32 @@ func (q queue) Ready(ctx context.Context) (driver.Waiting, error) {
 	case !granted.Active:
 		return driver.Waiting{Reason: waitsFor(granted), Expected: granted.Start}, nil
 	}
+	billed = granted.Start
 	booted, err := l.p.launchAndBoot(ctx, l.dir, r, r.Request)
 	if err == nil {
 		l.use(r, booted.inner)
-		return driver.Waiting{Ready: true}, nil
+		return driver.Waiting{Ready: true, Billed: billed}, nil
 	}
 	if _, silent := errors.AsType[silentError](err); ctx.Err() != nil || core.IsKind(err, core.Transient) && !silent {
-		return driver.Waiting{}, err // the next call continues
+		return driver.Waiting{Billed: billed}, err // the next call continues
 	}
 	return lost(err)
+}
+
+// reserved returns a reservation. One that is gone is over.
+func (p *provider) reserved(ctx context.Context, id string) (Reservation, error) {
+	from := p.api.Reservations()
+	if from == nil {
+		return Reservation{}, &core.Error{
+			Kind: core.Permanent, Op: "look for reservation", Object: id, Err: fmt.Errorf("site %s reserves no machines any more", p.s.Name),
+			Remedy: "Write `lease:` at the site as it was when the run began, or end the run with `bee stop`.",
+		}
+	}
+	granted, err := from.Reserved(ctx, id)
+	if core.IsKind(err, core.NotFound) {
+		return Reservation{ID: id, Over: "reservation " + id + " is gone", Ended: core.HostsEnded}, nil
+	}
+	return granted, err
 }
 
 // waitsFor says what a reservation waits for.
@@ -76,19 +92,4 @@ func (l *lease) use(r *record, inner driver.Lease) {
 	if inner != nil {
 		l.inner = inner
 	}
-}
-
-// over returns why the reservation of a lease is over, for messages, or "".
-func (l *lease) over(ctx context.Context) string {
-	if l.r.Reservation == "" {
-		return ""
-	}
-	granted, err := l.p.api.Reservations().Reserved(ctx, l.r.Reservation)
-	switch {
-	case core.IsKind(err, core.NotFound):
-		return " (reservation " + l.r.Reservation + " is gone)"
-	case err != nil || granted.Over == "":
-		return ""
-	}
-	return " (" + granted.Over + ")"
 }

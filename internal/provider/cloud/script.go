@@ -15,6 +15,11 @@ import (
 //go:embed start.sh
 var startScript string
 
+// watchScript is what the guard does besides where the cloud announces something.
+//
+//go:embed watch.sh
+var watchScript string
+
 // mostScript is what clouds take as user data.
 const mostScript = 16 << 10
 
@@ -31,13 +36,21 @@ func publicKey(text string) (string, error) {
 }
 
 // script returns the start script of the machines of a request. They end themselves at their expiry, and while their
-// files are fetched at the last moment.
-func script(user, hostKey, loginKey string, expires, last time.Time) (string, error) {
+// files are fetched at the last moment. They watch for what the cloud announces.
+func (p *provider) script(rec *record, hostKey, loginKey string, last time.Time) (string, error) {
+	return script(rec.Offer.User, hostKey, loginKey, p.s.Notice, rec.Expires, last)
+}
+
+func script(user, hostKey, loginKey, notice string, expires, last time.Time) (string, error) {
 	if !core.IsAccount(user) {
 		return "", &core.Error{Kind: core.Invalid, Op: "use login user", Object: user, Err: errors.New("it is no name of an account"), Remedy: "Check `user:` at the site."}
 	}
+	watch := ""
+	if notice != "" {
+		watch = strings.Replace(strings.TrimSpace(watchScript), "@NOTICE@", strings.TrimSpace(notice), 1)
+	}
 	text := strings.NewReplacer(
-		"@EXPIRES@", strconv.FormatInt(expires.Unix(), 10), "@LAST@", strconv.FormatInt(last.Unix(), 10), "@HOSTKEY@", strings.TrimSpace(hostKey), "@LOGINKEY@", loginKey, "@USER@", user,
+		"@EXPIRES@", strconv.FormatInt(expires.Unix(), 10), "@LAST@", strconv.FormatInt(last.Unix(), 10), "@HOSTKEY@", strings.TrimSpace(hostKey), "@LOGINKEY@", loginKey, "@WATCH@", watch, "@USER@", user,
 	).Replace(startScript)
 	if len(text) > mostScript {
 		return "", fmt.Errorf("the start script has %d bytes, expected %d at most", len(text), mostScript)

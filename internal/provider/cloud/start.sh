@@ -3,6 +3,7 @@
 set -eu
 umask 022
 mkdir -p /etc/bee
+rm -f /etc/bee/notice /etc/bee/rebalance /etc/bee/maintenance # of the machine that its image is made of
 
 # The machine ends itself, whatever becomes of everything else.
 cat >/etc/bee/guard <<'END'
@@ -16,7 +17,11 @@ ip rule list 2>/dev/null | grep -q 169.254.169.254 ||
 for setting in kernel.unprivileged_userns_clone=1 kernel.apparmor_restrict_unprivileged_userns=0; do
 	sysctl -q -w "$setting" 2>/dev/null || : # not every kernel has these
 done
+watch=
+@WATCH@
 while :; do
+	# A shell that can have no process ends: the guard is then started again.
+	[ -z "$watch" ] || kill -0 "$watch" 2>/dev/null || exit 1
 	now=$(date +%s) || now=
 	if [ -z "$now" ]; then # no process can be had: neither give up nor power off
 		sleep 5 || :

@@ -106,6 +106,12 @@ func (l *lease) Downloads() driver.Downloader { return nil }
 // Fencer implements driver.Lease.
 func (l *lease) Fencer() driver.Fencer { return nil }
 
+// Price implements driver.Lease: the site has no price list.
+func (*lease) Price() *driver.Price { return nil }
+
+// Adopters implements driver.Lease.
+func (l *lease) Adopters() driver.Adopters { return leasedir.Adopters(l.dir) }
+
 // HasImage implements driver.Lease.
 func (l *lease) HasImage(_ context.Context, host int, id string) (bool, error) {
 	if err := l.checkHost("look for an image on", host); err != nil {

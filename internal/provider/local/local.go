@@ -56,12 +56,15 @@ type Settings struct {
 	TryRuntime func(ctx context.Context, name string) (string, error)
 	// GPUs returns an error where this host has fewer GPUs, or for -1 none; nil: not known.
 	GPUs func(number int) error
-	// RDMA returns an error where this host has no usable RDMA device; nil: not known.
-	RDMA func() error
+	// RDMA returns an error where this host has no usable RDMA device or, where pci is not
+	// "", no usable function of that address; nil: not known.
+	RDMA func(pci string) error
 	// Variable finds the variables of the user's account; nil: those of this process.
 	Variable environ.Lookup
 	// Ledger is where runs of this user reserve what they need of this machine; "": nowhere.
 	Ledger reservation.Ledger
+	// Studies is where studies lock this machine; "": this user's own ledger.
+	Studies reservation.Ledger
 	// Runs is the most runs at a time; 0: no limit. Oversubscribe has runs begin though their
 	// cores and memory are not free.
 	Runs          int
@@ -139,6 +142,12 @@ func (p *provider) Info() driver.Info {
 	}
 	return driver.Info{Name: "local", Summary: summary}
 }
+
+// Foreign implements driver.Provider: no other machine reaches this one.
+func (p *provider) Foreign() driver.ForeignLeases { return nil }
+
+// HostLocks implements driver.Provider: emulated hosts are this machine, too.
+func (p *provider) HostLocks() driver.HostLocks { return leasedir.HostLocks{Ledger: p.s.Studies} }
 
 // hosts is the number that one lease may have.
 func (p *provider) hosts() int { return max(1, p.s.EmulatedHosts) }

@@ -192,7 +192,7 @@ func (p *provider) lacks(r driver.Request) error {
 		}
 	}
 	if r.RDMA && p.s.RDMA != nil {
-		return p.s.RDMA()
+		return p.s.RDMA(r.PCI)
 	}
 	return nil
 }

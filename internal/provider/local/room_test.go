@@ -30,11 +30,14 @@ func TestAForecastKnowsGPUs(t *testing.T) {
 
 // TestAForecastKnowsRDMA where the job needs it.
 func TestAForecastKnowsRDMA(t *testing.T) {
-	p := newProvider(t, Settings{Scratch: scratch(t), Ledger: reservation.Ledger(filepath.Join(t.TempDir(), "ledger")), RDMA: func() error {
+	p := newProvider(t, Settings{Scratch: scratch(t), Ledger: reservation.Ledger(filepath.Join(t.TempDir(), "ledger")), RDMA: func(pci string) error {
+		if pci != "" && pci != "0000:81:00.1" {
+			t.Errorf("asked for %q", pci)
+		}
 		return &core.Error{Kind: core.Unsupported, Err: errors.New("it has none"), Remedy: "Choose another site."}
 	}})
 	for _, needed := range []bool{false, true} {
-		r := driver.Request{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}, Nodes: 1, RDMA: needed}
+		r := driver.Request{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}, Nodes: 1, RDMA: needed, PCI: "0000:81:00.1"}
 		if _, err := p.Queue().Forecast(t.Context(), r); core.IsKind(err, core.Unsupported) != needed || needed && core.Remedy(err) == "" {
 			t.Errorf("needed: %t: %v", needed, err)
 		}

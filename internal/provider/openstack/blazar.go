@@ -84,23 +84,42 @@ func (l blazarLease) translate() (cloud.Reservation, error) {
 	switch l.Status {
 	case "TERMINATED", "TERMINATING", "DELETING", "ERROR":
 		r.Over = fmt.Sprintf("lease %s of Blazar is %s", l.ID, l.Status)
+		if r.Ended = core.HostsReclaimed; l.Status == "DELETING" {
+			r.Ended = core.HostsEnded
+		}
 	case "ACTIVE", "UPDATING":
 		r.Active = inner.Status == "active"
 	}
 	return r, nil
 }
 
-// leases returns the project's leases with a name.
-func (r reservations) leases(ctx context.Context, name string) ([]blazarLease, error) {
+// all returns the project's leases.
+func (r reservations) all(ctx context.Context) ([]blazarLease, error) {
 	var answer struct{ Leases []blazarLease }
 	err := r.a.call(ctx, blazar, get, "leases", nil, &answer)
-	return slices.DeleteFunc(answer.Leases, func(l blazarLease) bool { return l.Name != name || !isID(l.ID) }), err
+	return answer.Leases, err
+}
+
+// leases returns the project's leases with a name.
+func (r reservations) leases(ctx context.Context, name string) ([]blazarLease, error) {
+	all, err := r.all(ctx)
+	return named(all, name), err
+}
+
+// named returns the leases with a name.
+func named(leases []blazarLease, name string) (found []blazarLease) {
+	for _, l := range leases {
+		if l.Name == name && isID(l.ID) {
+			found = append(found, l)
+		}
+	}
+	return found
 }
 
 // lease returns the lease with an id.
 func (r reservations) lease(ctx context.Context, id string) (blazarLease, error) {
-	if !isID(id) {
-		return blazarLease{}, &core.Error{Kind: core.Invalid, Op: "find lease", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
+	if err := checkID("find lease", id); err != nil {
+		return blazarLease{}, err
 	}
 	var answer struct{ Lease blazarLease }
 	err := r.a.call(ctx, blazar, get, "leases/"+id, nil, &answer)
@@ -129,13 +148,8 @@ func (r reservations) Reserved(ctx context.Context, id string) (cloud.Reservatio
 
 // Reserve implements cloud.Reservations. Blazar has no token: the name of a lease is that of the request's group.
 func (r reservations) Reserve(ctx context.Context, o cloud.Order, life time.Duration) (cloud.Reservation, error) {
-	a := r.a
-	if a.s.Lease.Name != "" {
-		l, err := r.ownLease(ctx, o.Nodes, life)
-		if err != nil {
-			return cloud.Reservation{}, err
-		}
-		return l.translate()
+	if r.a.s.Lease.Name != "" {
+		return r.ownLease(ctx, o.Nodes, life)
 	}
 	name := nameOf(o.Token)
 	there, err := r.leases(ctx, name)
@@ -208,34 +222,30 @@ func (r reservations) reservationOf(o cloud.Order) map[string]any {
 }
 
 // ownLease returns the lease of the user's that the site names, if it serves a number of machines for a time.
-func (r reservations) ownLease(ctx context.Context, nodes int, life time.Duration) (blazarLease, error) {
+func (r reservations) ownLease(ctx context.Context, nodes int, life time.Duration) (cloud.Reservation, error) {
 	const key = "lease: {name"
 	name := r.a.s.Lease.Name
-	found, err := r.leases(ctx, name)
+	all, err := r.all(ctx)
 	if err != nil {
-		return blazarLease{}, err
+		return cloud.Reservation{}, err
 	}
+	found := named(all, name)
 	switch len(found) {
 	case 0:
-		var answer struct{ Leases []blazarLease }
-		if err := r.a.call(ctx, blazar, get, "leases", nil, &answer); err != nil {
-			return blazarLease{}, err
-		}
 		var names []string
-		for _, l := range answer.Leases {
+		for _, l := range all {
 			names = append(names, l.Name)
 		}
-		return blazarLease{}, r.a.unknown(key, name, "lease of Blazar", names)
+		return cloud.Reservation{}, r.a.unknown(key, name, "lease of Blazar", names)
 	case 1:
 	default:
-		return blazarLease{}, r.a.invalid(key, name, fmt.Errorf("%d leases have that name", len(found)))
+		return cloud.Reservation{}, r.a.invalid(key, name, fmt.Errorf("%d leases have that name", len(found)))
 	}
-	l := found[0]
-	state, err := l.translate()
+	state, err := found[0].translate()
 	if err != nil {
-		return blazarLease{}, err
+		return cloud.Reservation{}, err
 	}
-	inner, err := l.reservation()
+	inner, err := found[0].reservation()
 	begin := time.Now()
 	if state.Start.After(begin) {
 		begin = state.Start
@@ -250,9 +260,9 @@ func (r reservations) ownLease(ctx context.Context, nodes int, life time.Duratio
 		err = fmt.Errorf("it ends at %s, and `boot`, `slot` and `keep` together take %s", state.End.Format(callDate), life)
 	}
 	if err != nil {
-		return blazarLease{}, r.a.invalid(key, name, err)
+		return cloud.Reservation{}, r.a.invalid(key, name, err)
 	}
-	return l, nil
+	return state, nil
 }
 
 // checkLease refuses a lease that cannot be had, before anything is made.
@@ -265,17 +275,10 @@ func (r reservations) checkLease(ctx context.Context) error {
 		return r.a.invalid("lease: {start", l.Start.Format(callDate), errors.New("it is in the past"))
 	}
 	if l.Name == "" {
-		_, err := r.leases(ctx, "") // is there a Blazar?
+		_, err := r.all(ctx) // is there a Blazar?
 		return err
 	}
-	c := r.a.s.Cloud
-	if c.Boot == 0 {
-		c.Boot = cloud.DefaultBoot
-	}
-	if c.Keep == 0 {
-		c.Keep = cloud.DefaultKeep
-	}
-	_, err := r.ownLease(ctx, 1, c.Boot+c.Slot+c.Keep)
+	_, err := r.ownLease(ctx, 1, r.a.s.Cloud.Life())
 	return err
 }
 

@@ -2,6 +2,7 @@ package openstack_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -26,6 +27,9 @@ func await(t *testing.T, l driver.Lease) {
 		w, err := l.Queue().Ready(t.Context())
 		if err == nil && !w.Ready {
 			err = errors.New(w.Reason)
+		}
+		if err == nil && w.Billed.IsZero() {
+			t.Error("the hosts are not billed from the start of the reservation on")
 		}
 		return err
 	})
@@ -64,8 +68,8 @@ func TestLeaseOfBlazar(t *testing.T) {
 	s.EndLeases()
 	testkit.Eventually(t, time.Minute, func() error {
 		st, err := l.Status(t.Context())
-		if err == nil && st.Live {
-			err = errors.New("it lives")
+		if err == nil && (st.Live || st.End != core.HostsReclaimed || !strings.Contains(st.Reason, "TERMINATED")) {
+			err = fmt.Errorf("its status is %+v", st)
 		}
 		return err
 	})
@@ -110,7 +114,7 @@ func TestKindsOfLeases(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := driver.ReleaseOwned(t.Context(), site(t, s, t.TempDir(), nil), core.Owner{User: "u"}); err != nil {
+	if err := driver.ReleaseOwned(t.Context(), site(t, s, t.TempDir(), nil), core.Owner{User: "u"}, "u"); err != nil {
 		t.Error(err)
 	}
 	wantLeft(t, s, "lease")

@@ -15,7 +15,7 @@ import (
 	"github.com/gophercloud/gophercloud/v2"
 )
 
-// Services, by their type in Keystone's catalog.
+// Services, by their type in Keystone's catalog. A version of one follows its type, as in the header of calls.
 const (
 	compute = "compute"
 	network = "network"
@@ -116,11 +116,15 @@ func (c *client) call(ctx context.Context, service, method, path string, body, i
 }
 
 func (s *session) try(ctx context.Context, service, method, path string, body, into any) error {
-	endpoint, err := s.endpoint(service)
+	name, version, _ := strings.Cut(service, " ")
+	endpoint, err := s.endpoint(name)
 	if err != nil {
 		return err
 	}
 	options := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: into, OkCodes: []int{200, 201, 202, 203, 204}}
+	if version != "" {
+		options.MoreHeaders = map[string]string{"OpenStack-API-Version": service}
+	}
 	if into == nil {
 		options.JSONResponse = nil
 	}
@@ -155,6 +159,14 @@ const longestID = 255
 // isID reports whether a text can be an id in an address.
 func isID(text string) bool {
 	return len(text) <= longestID && idForm.MatchString(text) && strings.Trim(text, ".") != ""
+}
+
+// checkID refuses an operation on an object whose id cannot be in an address.
+func checkID(op, id string) error {
+	if isID(id) {
+		return nil
+	}
+	return &core.Error{Kind: core.Invalid, Op: op, Object: core.Printable(id, 80), Err: errors.New("it is no id")}
 }
 
 // pages is how many pages of an answer are read at most.

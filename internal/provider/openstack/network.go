@@ -203,8 +203,8 @@ func (a *account) admit(ctx context.Context, group string, rule map[string]any) 
 
 // EndGroup implements cloud.API. Floating addresses belong to a group, and go before it.
 func (a *account) EndGroup(ctx context.Context, id string) error {
-	if !isID(id) {
-		return &core.Error{Kind: core.Invalid, Op: "remove security group", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
+	if err := checkID("remove security group", id); err != nil {
+		return err
 	}
 	var answer struct {
 		Group securityGroup `json:"security_group"`

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
@@ -151,6 +152,11 @@ func (a *account) zones(ctx context.Context) ([]string, error) {
 		}
 	}
 	return a.s.Zones, nil
+}
+
+// Prices implements cloud.API: OpenStack has no price list.
+func (*client) Prices(context.Context, []cloud.Offer) (map[string]driver.Price, error) {
+	return nil, nil
 }
 
 // Check implements cloud.API: Nova's quotas, for one machine.

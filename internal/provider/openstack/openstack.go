@@ -69,12 +69,13 @@ type Settings struct {
 
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
-	c := s.Cloud
+	c := s.Cloud.WithDefaults()
 	c.Driver, c.Summary = Driver, "OpenStack"
 	if s.Name != "" {
 		c.Summary += " " + s.Name
 	}
 	c.Late = listedLate
+	s.Cloud = c
 	a := &account{client: newClient(s.Name, s.Region), s: s}
 	c.From = a.from
 	return cloud.New(c, a)

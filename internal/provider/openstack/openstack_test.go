@@ -3,7 +3,6 @@ package openstack_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -23,6 +22,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/openstack"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
+	"github.com/bee-hpc/bee/internal/provider/ssh/agent"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -40,7 +40,7 @@ func TestMain(m *testing.M) {
 		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case sshlink.RemoteArg:
-			os.Exit(ssh.Agent{
+			os.Exit(agent.Agent{
 				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					s := local.Settings{NodeArgv: drivertest.NodeArgv(), HasImage: func(_, id string) bool { return id == "here" }}
@@ -224,13 +224,13 @@ func TestAnswerIsLost(t *testing.T) {
 	}
 	s.Expire()                                                                                            // the next call logs in again
 	fresh := site(t, s, t.TempDir(), func(c *openstack.Settings) { c.Floating = openstack.FloatingNone }) // the site has changed
-	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "stranger"}); err != nil {
+	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "stranger"}, "stranger"); err != nil {
 		t.Error(err)
 	}
 	wantLeft(t, s, "floating", "group", "server")
 	s.Drop("DELETE /compute/v2.1/servers/{id}", true)
 	s.Drop("DELETE /network/v2.0/floatingips/{id}", true)
-	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "u"}); err != nil {
+	if err := driver.ReleaseOwned(t.Context(), fresh, core.Owner{User: "u"}, "u"); err != nil {
 		t.Error(err)
 	}
 	wantLeft(t, s)
@@ -256,13 +256,14 @@ func TestMachinesPowerThemselvesOff(t *testing.T) {
 	if err := s.Forward(48 * time.Hour); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, time.Minute, func() error {
+	poweredOff := func() error {
 		st, err := l.Status(t.Context())
-		if err == nil && st.Live {
-			err = errors.New("it lives")
+		if err == nil && (st.Live || st.End != core.HostsPoweredOff) {
+			err = fmt.Errorf("its status is %+v", st)
 		}
 		return err
-	})
+	}
+	testkit.Eventually(t, time.Minute, poweredOff)
 	if n := s.Calls("DELETE /compute/v2.1/servers/{id}"); n != 0 {
 		t.Errorf("bee has ended %d machines", n)
 	}
@@ -272,6 +273,31 @@ func TestMachinesPowerThemselvesOff(t *testing.T) {
 	}
 	if err != nil {
 		t.Error(err)
+	}
+	wantLeft(t, s)
+	if err := poweredOff(); err != nil { // another process has ended it
+		t.Error(err)
+	}
+}
+
+// TestDeletedMachines: Nova lists them no more, and still knows who has deleted them.
+func TestDeletedMachines(t *testing.T) {
+	s := openstackserver.Start(t)
+	s.Use(t)
+	p := site(t, s, t.TempDir(), func(c *openstack.Settings) { c.Network, c.Floating = openstackserver.Flat, openstack.FloatingNone })
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("deleted"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Lose()
+	testkit.Eventually(t, time.Minute, func() error {
+		if left := s.Left(); len(left) != 1 {
+			return fmt.Errorf("there are %v", left)
+		}
+		return nil
+	})
+	if _, err := p.Recover(t.Context(), l.Handle()); !core.IsKind(err, core.NotFound) || core.HostsEndOf(err) != core.HostsReclaimed {
+		t.Errorf("recovered with %v (%q)", err, core.HostsEndOf(err))
 	}
 	wantLeft(t, s)
 }

@@ -46,8 +46,12 @@ type server struct {
 	Fault struct{ Message string }
 }
 
-// poweredOn is Nova's power state of a machine that runs.
-const poweredOn = 1
+// Nova's power states of machines that run, and of those that surely do not. Without a state (0), it may run.
+const (
+	poweredOn = 1
+	shutDown  = 4
+	crashed   = 6
+)
 
 func (s server) state() cloud.State {
 	if s.Task == "deleting" {
@@ -59,10 +63,13 @@ func (s server) state() cloud.State {
 	case "DELETED", "SOFT_DELETED":
 		return cloud.Ended
 	case "ERROR":
-		if s.Power == poweredOn { // an operation has failed, and not the machine
+		switch s.Power {
+		case poweredOn: // an operation has failed, and not the machine
 			return cloud.Running
+		case shutDown, crashed:
+			return cloud.Stopped
 		}
-		return cloud.Stopped
+		return cloud.Failed
 	case "SHUTOFF", "SUSPENDED", "PAUSED", "SHELVED", "SHELVED_OFFLOADED", "RESCUE":
 		return cloud.Stopped
 	}
@@ -98,7 +105,7 @@ func (s server) machine() cloud.Machine {
 		}
 	}
 	m.Reason = core.Printable(s.Fault.Message, 500)
-	if m.Reason == "" && m.State == cloud.Stopped {
+	if m.Reason == "" && (m.State == cloud.Stopped || m.State == cloud.Failed) {
 		m.Reason = "its status is " + core.Printable(s.Status, 40)
 	}
 	return m
@@ -158,18 +165,22 @@ func (a *account) Launch(ctx context.Context, o cloud.Order) ([]cloud.Machine, e
 		if err := a.reserve(ctx, o); err != nil {
 			return nil, err
 		}
-		if err := a.create(ctx, o); err != nil {
+		if err := (building{a}).create(ctx, o); err != nil {
 			return nil, err
 		}
 	}
-	if err := a.built(ctx, o); err != nil {
+	if err := (building{a}).built(ctx, o); err != nil {
 		return nil, err
 	}
 	return a.Launched(ctx, o.Token)
 }
 
+// building is the machines of a request until they run.
+type building struct{ a *account }
+
 // create has Nova make the machines of a request. Where the answer is lost, they may be there.
-func (a *account) create(ctx context.Context, o cloud.Order) error {
+func (b building) create(ctx context.Context, o cloud.Order) error {
+	a := b.a
 	metadata := map[string]string{}
 	maps.Copy(metadata, a.s.Tags)
 	maps.Copy(metadata, map[string]string{
@@ -205,11 +216,8 @@ func (a *account) create(ctx context.Context, o cloud.Order) error {
 const endTime = 2 * time.Minute
 
 // built waits until all machines of a request run, and have their addresses. Else it ends them.
-func (a *account) built(ctx context.Context, o cloud.Order) error {
-	most := a.s.Cloud.Boot
-	if most == 0 {
-		most = cloud.DefaultBoot
-	}
+func (b building) built(ctx context.Context, o cloud.Order) error {
+	a := b.a
 	rest := pauses()
 	for begun := time.Now(); ; {
 		machines, err := a.launched(ctx, o.Token)
@@ -235,7 +243,7 @@ func (a *account) built(ctx context.Context, o cloud.Order) error {
 		if running == o.Nodes && len(machines) == o.Nodes {
 			return a.attach(ctx, o, machines)
 		}
-		if time.Since(begun) > most || len(machines) > o.Nodes {
+		if time.Since(begun) > a.s.Cloud.Boot || len(machines) > o.Nodes {
 			cause := fmt.Errorf("after %s, %d of %d machines run", time.Since(begun).Round(time.Second), running, o.Nodes)
 			return errors.Join(&core.Error{
 				Kind: core.Transient, Op: "rent", Object: o.Offer.String(), Err: cause, Remedy: "`boot:` at the site allows more time.",
@@ -282,8 +290,8 @@ func (a *account) endAll(ctx context.Context, token string) error {
 // End implements cloud.API. Disks that Nova makes of an image end with their machine.
 func (a *account) End(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		if !isID(id) {
-			return &core.Error{Kind: core.Invalid, Op: "end machine", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
+		if err := checkID("end machine", id); err != nil {
+			return err
 		}
 		if err := a.call(ctx, compute, remove, "servers/"+id, nil, nil); err != nil && !isGone(err) {
 			return err
@@ -295,8 +303,8 @@ func (a *account) End(ctx context.Context, ids []string) error {
 // Stop implements cloud.API. Nova refuses it of machines that have stopped, with the status of a conflict.
 func (a *account) Stop(ctx context.Context, ids []string) error {
 	for _, id := range ids {
-		if !isID(id) {
-			return &core.Error{Kind: core.Invalid, Op: "stop machine", Object: core.Printable(id, 80), Err: errors.New("it is no id")}
+		if err := checkID("stop machine", id); err != nil {
+			return err
 		}
 		err := a.call(ctx, compute, post, "servers/"+id+"/action", map[string]any{"os-stop": nil}, nil)
 		if status := statusOf(err); err != nil && status != http.StatusNotFound && status != http.StatusConflict {

@@ -60,7 +60,7 @@ func TestRealServices(t *testing.T) {
 			t.Errorf("rented is %s, %v", left, err)
 		}
 		dir = t.TempDir() // the record is lost
-		if err := driver.ReleaseOwned(t.Context(), provider(t, nil), core.Owner{User: "u"}); err != nil {
+		if err := driver.ReleaseOwned(t.Context(), provider(t, nil), core.Owner{User: "u"}, "u"); err != nil {
 			t.Error(err)
 		}
 		wantNothing(t)

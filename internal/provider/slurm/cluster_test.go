@@ -96,7 +96,7 @@ func TestWhatSitesDo(t *testing.T) {
 			t.Errorf("%+v", hosts)
 		}
 		r.Nodes, r.Owner.Run = 2, "wider"
-		if _, err := p.Acquire(t.Context(), r); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "has 1 with so many cores") {
+		if _, err := p.Acquire(t.Context(), r); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "`nodes:`, `cores:`") {
 			t.Errorf("two of them: %v", err)
 		}
 		if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable || facts.Hosts != 2 || facts.Slots != 4 || facts.Detail["partition"] != "main,brief" || facts.Notice != 5*time.Second {
@@ -140,7 +140,7 @@ func TestWhatSitesDo(t *testing.T) {
 	})
 	t.Run("a reservation", func(t *testing.T) {
 		reserve(t, "course", "starttime=now", "duration=60", "nodes=ALL")
-		forecast(t, site(t, f, Settings{Slot: 30 * time.Minute}), time.Now().Add(time.Hour), "reservation course is over then")
+		forecast(t, site(t, f, Settings{Slot: 30 * time.Minute}), time.Now().Add(time.Hour), "reservation course ")
 		waits(t, acquired(t, site(t, f, Settings{}), want("outside")), "reserved")
 		waits(t, acquired(t, site(t, f, Settings{Reservation: "course"}), want("inside")), "")
 		_, err := site(t, f, Settings{Reservation: "nowhere"}).Acquire(t.Context(), want("nowhere"))
@@ -156,7 +156,7 @@ func TestWhatSitesDo(t *testing.T) {
 			t.Fatal(err)
 		}
 		scontrol(t, f, "suspend", strings.TrimSpace(id))
-		if s, err := l.Status(t.Context()); err != nil || !s.Live || !strings.Contains(s.Reason, "has suspended the job") {
+		if s, err := l.Status(t.Context()); err != nil || !s.Live || !strings.Contains(s.Reason, new(job).standing()) {
 			t.Errorf("suspended: %+v, %v", s, err)
 		}
 		if alive, err := l.NodeAlive(t.Context(), 0); alive || !core.IsKind(err, core.Transient) {
@@ -330,39 +330,41 @@ func TestFewAskForNodes(t *testing.T) {
 // TestReasons: what squeue(1) names is reported in plain words, and only what does not pass
 // by waiting ends the waiting.
 func TestReasons(t *testing.T) {
-	for reason, c := range map[string]struct {
-		words    string
-		hopeless bool
-	}{
-		"Priority": {"higher priority", false},
-		"ReqNodeNotAvail, Reserved for maintenance":      {"for maintenance, before it could end", false},
-		"ReqNodeNotAvail, May be reserved for other job": {"reserved", false},
-		"ReqNodeNotAvail, UnavailableNodes:h[1-2]":       {"down, drained or reserved", false},
-		"Reservation":             {"its reservation to begin", false},
-		"ReservationDeleted":      {"deleted", true},
-		"AssocGrpCpuLimit":        {"limit of its account", false},
-		"AssocGrpCPUMinutesLimit": {"limit of its account", false},
-		"AssocMaxJobsLimit":       {"limit of its account", false},
-		"AssocGrpBillingMinutes":  {"limit of its account", false},
-		"QOSMaxJobsPerUserLimit":  {"limit of its account or QOS", false},
-		"QOSGrpNodeLimit":         {"limit of its account or QOS", false},
-		"QOSMaxCpuPerUserLimit":   {"limit of its account or QOS", false},
-		"QOSMaxMemoryPerJob":      {"more than its account or QOS allows a job", true},
-		"QOSMaxCpuPerNode":        {"more than its account or QOS allows a job", true},
-		"QOSMinGRES":              {"limit of its account or QOS", false},
-		"QOSMinCpuNotSatisfied":   {"less than its QOS demands of a job", true},
-		"MaxMemPerLimit":          {"limit of its account or QOS", false},
-		"JobArrayTaskLimit":       {"JobArrayTaskLimit", false},
-		"PartitionTimeLimit":      {"more time than the partition allows", true},
-		"InvalidAccount":          {"account is not valid", true},
-		"InvalidQOS":              {"QOS is not valid", true},
-		"BadConstraints":          {"constraints", true},
+	for reason, hopeless := range map[string]bool{
+		"Priority": false,
+		"ReqNodeNotAvail, Reserved for maintenance":      false,
+		"ReqNodeNotAvail, May be reserved for other job": false,
+		"ReqNodeNotAvail, UnavailableNodes:h[1-2]":       false,
+		"Reservation":             false,
+		"ReservationDeleted":      true,
+		"AssocGrpCpuLimit":        false,
+		"AssocGrpCPUMinutesLimit": false,
+		"AssocMaxJobsLimit":       false,
+		"AssocGrpBillingMinutes":  false,
+		"QOSMaxJobsPerUserLimit":  false,
+		"QOSGrpNodeLimit":         false,
+		"QOSMaxCpuPerUserLimit":   false,
+		"QOSMaxMemoryPerJob":      true,
+		"QOSMaxCpuPerNode":        true,
+		"QOSMinGRES":              false,
+		"QOSMinCpuNotSatisfied":   true,
+		"MaxMemPerLimit":          false,
+		"JobArrayTaskLimit":       false,
+		"PartitionTimeLimit":      true,
+		"InvalidAccount":          true,
+		"InvalidQOS":              true,
+		"BadConstraints":          true,
 	} {
 		j := &job{state: "PENDING", reason: reason}
-		if got := j.waiting(); !strings.Contains(got, c.words) || j.hopeless() != c.hopeless {
-			t.Errorf("%s: %q, hopeless %v", reason, got, j.hopeless())
+		if j.hopeless() != hopeless {
+			t.Errorf("%s: hopeless %v", reason, j.hopeless())
 		}
+		testkit.Wording(t, reason, j.waiting())
 	}
+	for _, state := range []string{"CANCELLED", "COMPLETED", "FAILED", "TIMEOUT", "DEADLINE", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "OUT_OF_MEMORY", "REVOKED"} {
+		testkit.Wording(t, "a job that is "+state, (&job{state: state}).ending())
+	}
+	testkit.Wording(t, "a suspended job", new(job).standing())
 }
 
 // TestWhatQueues: a job that waits does so in several states, and is not taken for one

@@ -99,6 +99,12 @@ func (l *lease) Downloads() driver.Downloader { return nil }
 // Fencer implements driver.Lease.
 func (l *lease) Fencer() driver.Fencer { return nil }
 
+// Price implements driver.Lease: the site has no price list.
+func (*lease) Price() *driver.Price { return nil }
+
+// Adopters implements driver.Lease.
+func (l *lease) Adopters() driver.Adopters { return leasedir.Adopters(l.dir) }
+
 // Matches implements driver.Lease.
 func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
 	return store.Matches(ctx, tree, m)
@@ -130,7 +136,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 		return driver.Status{}, err
 	}
 	if j.gone() {
-		return driver.Status{Reason: l.words(j.ending()), Ending: j != nil && j.state == completing}, nil
+		return driver.Status{Reason: l.words(j.ending()), End: j.hostsEnd(), Ending: j != nil && j.state == completing}, nil
 	}
 	granted, err := l.look()
 	if err != nil {

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -66,7 +67,7 @@ func TestAccountsHaveLimits(t *testing.T) {
 		if _, err := p.Acquire(t.Context(), want("drained")); !core.IsKind(err, core.Busy) || core.Remedy(err) == "" {
 			t.Errorf("a drained partition: %v", err)
 		}
-		if facts, err := p.Probe(t.Context()); err != nil || facts.Usable || !facts.Passing || !strings.Contains(facts.Reason, "partition high is") {
+		if facts, err := p.Probe(t.Context()); err != nil || facts.Usable || !facts.Passing || !strings.Contains(facts.Reason, "partition high ") {
 			t.Errorf("once sbatch has refused: %+v, %v", facts, err)
 		}
 		scontrol(t, f, "update", "partition=high", "state=up")
@@ -81,41 +82,42 @@ func TestAccountsHaveLimits(t *testing.T) {
 	t.Run("in the plan", func(t *testing.T) {
 		for name, c := range map[string]struct {
 			s     Settings
-			words string // of the reason, or none
+			names []string // in the reason: what limits it, and the limit
 		}{
-			"the default account":      {Settings{Slot: 40 * time.Minute}, "an attempt of 40m0s is longer than account phys allows, 30m0s"},
-			"in time":                  {Settings{Slot: 30 * time.Minute}, ""},
-			"a QOS":                    {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "longer than QOS short allows, 5m0s"},
-			"a QOS that allows more":   {Settings{Slot: 40 * time.Minute, Account: "math", Options: []string{"--qos=long"}}, ""},
-			"an account's own QOS":     {Settings{Slot: 2 * time.Hour, Account: "art"}, "longer than QOS long allows, 1h0m0s"},
-			"no limit":                 {Settings{Slot: 2 * time.Hour, Account: "chem"}, ""},
-			"a partition allows less":  {Settings{Slot: 10 * time.Minute, Partition: "brief"}, "longer than partition brief allows, 1m0s"},
-			"a partition's QOS":        {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled"}, "longer than QOS short allows, 5m0s"},
-			"before that of the job":   {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, "longer than QOS short allows, 5m0s"},
-			"in time for it":           {Settings{Slot: 5 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, ""},
-			"a QOS above it":           {Settings{Slot: 40 * time.Minute, Account: "geo", Partition: "ruled", QOS: "above"}, ""},
-			"too long for that":        {Settings{Slot: 2 * time.Hour, Account: "geo", Partition: "ruled", QOS: "above"}, "longer than QOS above allows, 1h0m0s"},
-			"a partition that is long": {Settings{Slot: 48 * time.Hour, Account: "chem"}, "longer than partition main allows"},
+			"the default account":      {Settings{Slot: 40 * time.Minute}, []string{"account phys ", "40m0s", "30m0s"}},
+			"in time":                  {Settings{Slot: 30 * time.Minute}, nil},
+			"a QOS":                    {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, []string{"QOS short ", "5m0s"}},
+			"a QOS that allows more":   {Settings{Slot: 40 * time.Minute, Account: "math", Options: []string{"--qos=long"}}, nil},
+			"an account's own QOS":     {Settings{Slot: 2 * time.Hour, Account: "art"}, []string{"QOS long ", "1h0m0s"}},
+			"no limit":                 {Settings{Slot: 2 * time.Hour, Account: "chem"}, nil},
+			"a partition allows less":  {Settings{Slot: 10 * time.Minute, Partition: "brief"}, []string{"partition brief ", "1m0s"}},
+			"a partition's QOS":        {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled"}, []string{"QOS short ", "5m0s"}},
+			"before that of the job":   {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, []string{"QOS short ", "5m0s"}},
+			"in time for it":           {Settings{Slot: 5 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, nil},
+			"a QOS above it":           {Settings{Slot: 40 * time.Minute, Account: "geo", Partition: "ruled", QOS: "above"}, nil},
+			"too long for that":        {Settings{Slot: 2 * time.Hour, Account: "geo", Partition: "ruled", QOS: "above"}, []string{"QOS above ", "1h0m0s"}},
+			"a partition that is long": {Settings{Slot: 48 * time.Hour, Account: "chem"}, []string{"partition main "}},
 		} {
 			facts, err := at(c.s).Probe(t.Context())
-			if err != nil || facts.Usable != (c.words == "") || !strings.Contains(facts.Reason, c.words) {
+			lacks := func(part string) bool { return !strings.Contains(facts.Reason, part) }
+			if err != nil || facts.Usable != (c.names == nil) || slices.ContainsFunc(c.names, lacks) {
 				t.Errorf("%s: %+v, %v", name, facts, err)
 			}
 		}
 	})
 	t.Run("in the queue", func(t *testing.T) {
 		for name, c := range map[string]struct {
-			s     Settings
-			words string
+			s      Settings
+			reason string // Slurm's
 		}{
-			"account": {Settings{Slot: 40 * time.Minute}, "more time than its account or QOS allows a job: lower the job's `time`, or the site's `slot` (AssocMaxWallDurationPerJobLimit)"},
+			"account": {Settings{Slot: 40 * time.Minute}, "(AssocMaxWallDurationPerJobLimit)"},
 			"qos":     {Settings{Slot: 10 * time.Minute, Account: "math", QOS: "short"}, "(QOSMaxWallDurationPerJobLimit)"},
 			"ruled":   {Settings{Slot: 10 * time.Minute, Account: "geo", Partition: "ruled", QOS: "long"}, "(QOSMaxWallDurationPerJobLimit)"},
 			"over":    {Settings{Slot: 2 * time.Hour, Account: "geo", Partition: "ruled", QOS: "above"}, "(QOSMaxWallDurationPerJobLimit)"},
-			"nodes":   {Settings{Slot: time.Minute, Account: "math", QOS: "narrow"}, "more than its account or QOS allows a job (QOSMaxNodePerJobLimit)"},
+			"nodes":   {Settings{Slot: time.Minute, Account: "math", QOS: "narrow"}, "(QOSMaxNodePerJobLimit)"},
 		} {
 			l := acquired(t, at(c.s), want(name))
-			lost(t, l, c.words)
+			lost(t, l, c.reason)
 		}
 		waits(t, acquired(t, at(Settings{Slot: 40 * time.Minute, Account: "geo", Partition: "ruled", QOS: "above"}), want("above")), "")
 	})
@@ -145,18 +147,18 @@ func TestAccountsHaveLimits(t *testing.T) {
 		if out, err := f.Do("srun", "--account=geo", "--qos=urgent", "--exclusive", "--mpi=none", "true"); err != nil {
 			t.Error(err, out)
 		}
-		if s, err := l.Status(t.Context()); err != nil || s.Live || !strings.Contains(s.Reason, "had to make way") {
+		if s, err := l.Status(t.Context()); err != nil || s.Live || !strings.Contains(s.Reason, (&job{state: "PREEMPTED"}).ending()) {
 			t.Errorf("%+v, %v", s, err)
 		}
 	})
 	t.Run("for all jobs together", func(t *testing.T) {
-		waits(t, acquired(t, at(Settings{Slot: time.Minute, Account: "chem"}), want("all")), "a limit of its account or QOS is reached (AssocGrpCpuLimit)")
+		waits(t, acquired(t, at(Settings{Slot: time.Minute, Account: "chem"}), want("all")), "(AssocGrpCpuLimit)")
 		forecast(t, at(Settings{Slot: time.Minute, Account: "chem"}), time.Time{}, "Slurm job ")
 		forecast(t, at(Settings{Slot: time.Minute, Account: "phys"}), time.Now(), "")
 	})
 	t.Run("at once", func(t *testing.T) {
 		_, err := at(Settings{Slot: 10 * time.Minute, Account: "math", QOS: "strict"}).Acquire(t.Context(), want("strict"))
-		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "Ask for less time") {
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "`sacctmgr show qos`") {
 			t.Errorf("more time: %v, %s", err, core.Remedy(err))
 		}
 		p := at(Settings{Slot: time.Minute, Account: "art"})

@@ -183,9 +183,9 @@ func TestNodesAreKeptWhileTheScratchDoesNotAnswer(t *testing.T) {
 		}
 		a.idle = 0 // since which nothing was brought
 		for name, spoil := range map[string]func() (back func()){
-			"answers":   func() func() { return func() {} },
-			"a circle":  func() func() { return silent(t, scratch) },
-			"is a file": func() func() { return filed(t, scratch) },
+			"answers":  func() func() { return func() {} },
+			"a circle": func() func() { return silent(t, scratch) },
+			"a file":   func() func() { return filed(t, scratch) },
 		} {
 			back := spoil()
 			_, _, attended := a.attended()

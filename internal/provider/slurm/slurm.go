@@ -164,6 +164,18 @@ func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) (
 // Queue implements driver.Provider.
 func (p *provider) Queue() driver.SiteQueue { return p }
 
+// Foreign implements driver.Provider: the agent of a login node answers other machines.
+func (p *provider) Foreign() driver.ForeignLeases { return nil }
+
+// HostLocks implements driver.Provider: an allocation of the user's is locked. One that bee asks
+// for is of one study already.
+func (p *provider) HostLocks() driver.HostLocks {
+	if p.s.Job == "" {
+		return nil
+	}
+	return leasedir.HostLocks{Allocation: p.s.Job}
+}
+
 // Echo implements driver.Provider, as far as the login node sees.
 func (p *provider) Echo(_ context.Context, data []byte) ([]byte, error) {
 	return leasedir.Echo(data, p.base, filepath.Join(p.base, cacheDir, "tmp")) // where images arrive

@@ -1,6 +1,10 @@
 package slurm
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+)
 
 // completing is the state of a job whose nodes are tidied up: Slurm reports how it ended
 // only after that.
@@ -35,6 +39,18 @@ func (j *job) still() bool { return j.state == "SUSPENDED" || j.state == "STOPPE
 // standing says so in plain words.
 func (j *job) standing() string {
 	return "Slurm has suspended the job: its processes stand still, and continue when Slurm resumes it (`scontrol resume`, or the end of jobs that come first)"
+}
+
+// hostsEnd returns why the job's nodes are gone, where its state shows that.
+func (j *job) hostsEnd() core.HostsEnd {
+	switch {
+	case j == nil:
+	case j.state == "PREEMPTED":
+		return core.HostsReclaimed
+	case j.state == "CANCELLED":
+		return core.HostsEnded
+	}
+	return ""
 }
 
 // ending says in plain words how a job ended.

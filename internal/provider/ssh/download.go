@@ -8,37 +8,13 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
 
-// How often a host reports how much has come of a file, and for how long no more may come.
-const (
-	downloadLook    = time.Second
-	downloadStalled = 5 * time.Minute
-)
-
-// mostDownload bounds the size of a file, in bytes, whatever a host says.
-const mostDownload = 1 << 50
-
-// download is how far a host is with a file, or what has become of that.
-type download struct {
-	Done    int64             `json:"done,omitempty"`
-	Over    bool              `json:"over,omitempty"`
-	Got     driver.Downloaded `json:"got"`
-	Failure rpc.Failure       `json:"failure"`
-}
-
-// Check implements the check of package rpc.
-func (d download) Check() error {
-	if d.Done < 0 || d.Done > mostDownload || d.Got.Size < 0 || d.Got.Size > mostDownload {
-		return sshlink.Invalid("size of a file", max(d.Done, d.Got.Size))
-	}
-	if err := d.Failure.Check(); err != nil {
-		return err
-	}
-	return sshlink.CheckTexts("version of a file", d.Got.Tag)
-}
+// downloadStalled is for how long no more may come of a file.
+const downloadStalled = 5 * time.Minute
 
 // downloads has the first host of a lease fetch files.
 type downloads struct{ l *lease }
@@ -54,7 +30,7 @@ func (f downloads) Download(ctx context.Context, d driver.Download) (driver.Down
 		cancel(driver.DownloadError{Err: &core.Error{Kind: core.Transient, Op: "fetch", Object: d.Name, Err: fmt.Errorf("no more has come for %s", downloadStalled)}})
 	})
 	defer watch.Stop()
-	s, err := f.l.open(ctx, ctx, 0, callDownload, func(c *call) { c.Download = &d })
+	s, err := f.l.open(ctx, ctx, 0, hostcall.CallDownload, func(c *hostcall.Call) { c.Download = &d })
 	if core.IsKind(err, core.Unsupported) {
 		return driver.Downloaded{}, driver.DownloadError{Err: err}
 	}
@@ -63,7 +39,7 @@ func (f downloads) Download(ctx context.Context, d driver.Download) (driver.Down
 	}
 	defer s.Close()
 	for most := int64(0); ; {
-		is, err := rpc.Receive[download](s, rpc.DefaultSize)
+		is, err := rpc.Receive[hostcall.Download](s, rpc.DefaultSize)
 		switch {
 		case err != nil:
 			return driver.Downloaded{}, stalledOr(ctx, lost(err))

@@ -16,6 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/treesync"
@@ -90,6 +91,12 @@ func (l *lease) Downloads() driver.Downloader { return downloads{l} }
 // Fencer implements driver.Lease.
 func (l *lease) Fencer() driver.Fencer { return nil }
 
+// Price implements driver.Lease: the site has no price list.
+func (*lease) Price() *driver.Price { return nil }
+
+// Adopters implements driver.Lease.
+func (l *lease) Adopters() driver.Adopters { return adopters{l} }
+
 // share makes the first host's directory that of all hosts where all of them
 // see it, so that the job's files are the same everywhere.
 func (l *lease) share(ctx context.Context) error {
@@ -97,13 +104,13 @@ func (l *lease) share(ctx context.Context) error {
 		return nil
 	}
 	mark := path.Join(l.hosts[0].Dir, ".mark-"+rand.Text())
-	fill := func(c *call) { c.Path = mark }
-	if err := l.order(ctx, 0, callMark, fill); err != nil {
+	fill := func(c *hostcall.Call) { c.Path = mark }
+	if err := l.order(ctx, 0, hostcall.CallMark, fill); err != nil {
 		return err
 	}
-	defer func() { core.BestEffort(l.order(ctx, 0, callUnmark, fill)) }() // it goes with the directory
+	defer func() { core.BestEffort(l.order(ctx, 0, hostcall.CallUnmark, fill)) }() // it goes with the directory
 	sees, errs := make([]bool, len(l.hosts)), make([]error, len(l.hosts))
-	l.p.each(len(l.hosts), func(i int) { sees[i], errs[i] = about(ctx, l, i, callSees, fill) })
+	l.p.each(len(l.hosts), func(i int) { sees[i], errs[i] = about(ctx, l, i, hostcall.CallSees, fill) })
 	if err := errors.Join(errs...); err != nil || slices.Contains(sees, false) {
 		return err
 	}
@@ -151,14 +158,14 @@ func (l *lease) link(ctx context.Context, i int) (*sshlink.Link, error) {
 }
 
 // call is the base of a call to an agent about a host of its lease.
-func (l *lease) call(link, host int) call {
+func (l *lease) call(link, host int) hostcall.Call {
 	c := l.p.call(l.h.Hosts[link])
 	c.Handle, c.Host = l.h.Leases[link], host
 	return c
 }
 
 // ask makes a call to an agent. A connection that broke is a passing matter.
-func ask[Resp any](ctx context.Context, l *lease, i int, m rpc.Method[call, Resp], c call) (Resp, error) {
+func ask[Resp any](ctx context.Context, l *lease, i int, m rpc.Method[hostcall.Call, Resp], c hostcall.Call) (Resp, error) {
 	k, err := l.link(ctx, i)
 	if err != nil {
 		var none Resp
@@ -173,9 +180,9 @@ func (l *lease) TryRuntime(ctx context.Context, name string) (works, host string
 	if l.p.info != nil {
 		return "", "", nil
 	}
-	found, errs := make([]runtimeName, len(l.hosts)), make([]error, len(l.hosts))
+	found, errs := make([]hostcall.RuntimeName, len(l.hosts)), make([]error, len(l.hosts))
 	l.p.each(len(l.hosts), func(i int) {
-		found[i], errs[i] = about(ctx, l, i, callRuntime, func(c *call) { c.Runtime = name })
+		found[i], errs[i] = about(ctx, l, i, hostcall.CallRuntime, func(c *hostcall.Call) { c.Runtime = name })
 	})
 	for i, err := range errs {
 		if err != nil {
@@ -205,7 +212,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 
 // status is that of the lease on one host, or on all that an agent has.
 func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
-	found, err := ask(ctx, l, i, callStatus, l.call(i, 0))
+	found, err := ask(ctx, l, i, hostcall.CallStatus, l.call(i, 0))
 	s := driver.Status(found)
 	switch {
 	case core.IsKind(err, core.NotFound):
@@ -222,11 +229,11 @@ func (l *lease) status(ctx context.Context, i int) (driver.Status, error) {
 
 // NodeAlive implements driver.Lease.
 func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
-	return about(ctx, l, host, callAlive, func(*call) {})
+	return about(ctx, l, host, hostcall.CallAlive, func(*hostcall.Call) {})
 }
 
 // about makes a call about a host, completed by fill.
-func about[Resp any](ctx context.Context, l *lease, host int, m rpc.Method[call, Resp], fill func(*call)) (Resp, error) {
+func about[Resp any](ctx context.Context, l *lease, host int, m rpc.Method[hostcall.Call, Resp], fill func(*hostcall.Call)) (Resp, error) {
 	link, inner, err := l.far(host)
 	if err != nil {
 		var none Resp
@@ -238,13 +245,13 @@ func about[Resp any](ctx context.Context, l *lease, host int, m rpc.Method[call,
 }
 
 // order makes a call about a host that has no reply.
-func (l *lease) order(ctx context.Context, host int, m rpc.Method[call, rpc.None], fill func(*call)) error {
+func (l *lease) order(ctx context.Context, host int, m rpc.Method[hostcall.Call, rpc.None], fill func(*hostcall.Call)) error {
 	_, err := about(ctx, l, host, m, fill)
 	return err
 }
 
 // open makes a call about a host, completed by fill, whose stream stays open.
-func (l *lease) open(ctx, stream context.Context, host int, m rpc.Method[call, rpc.None], fill func(*call)) (*rpc.Stream, error) {
+func (l *lease) open(ctx, stream context.Context, host int, m rpc.Method[hostcall.Call, rpc.None], fill func(*hostcall.Call)) (*rpc.Stream, error) {
 	k, c, err := l.line(ctx, host, fill)
 	if err != nil {
 		return nil, err
@@ -255,10 +262,10 @@ func (l *lease) open(ctx, stream context.Context, host int, m rpc.Method[call, r
 
 // line gives the connection to a host's agent, and a call about the host, completed by
 // fill.
-func (l *lease) line(ctx context.Context, host int, fill func(*call)) (*sshlink.Link, call, error) {
+func (l *lease) line(ctx context.Context, host int, fill func(*hostcall.Call)) (*sshlink.Link, hostcall.Call, error) {
 	i, inner, err := l.far(host)
 	if err != nil {
-		return nil, call{}, err
+		return nil, hostcall.Call{}, err
 	}
 	k, err := l.link(ctx, i)
 	c := l.call(i, inner)
@@ -267,27 +274,27 @@ func (l *lease) line(ctx context.Context, host int, fill func(*call)) (*sshlink.
 }
 
 // at has a call be about a path.
-func at(path string) func(*call) { return func(c *call) { c.Path = path } }
+func at(path string) func(*hostcall.Call) { return func(c *hostcall.Call) { c.Path = path } }
 
 // treeAt has a call be about what a transfer is of.
-func treeAt(t driver.Transfer) func(*call) {
-	return func(c *call) { c.Path, c.Via, c.Within, c.Seen = t.Remote, t.Via, t.Within, t.Seen }
+func treeAt(t driver.Transfer) func(*hostcall.Call) {
+	return func(c *hostcall.Call) { c.Path, c.Via, c.Within, c.Seen = t.Remote, t.Via, t.Within, t.Seen }
 }
 
 // HasImage implements driver.Lease.
 func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
-	return about(ctx, l, host, callImage, func(c *call) { c.Image = id })
+	return about(ctx, l, host, hostcall.CallImage, func(c *hostcall.Call) { c.Image = id })
 }
 
 // Launch implements driver.Lease.
 func (l *lease) Launch(ctx context.Context, n driver.NodeCommand) error {
-	return l.order(ctx, n.Host, callLaunch, func(c *call) { c.Config, c.Path = n.Config, n.Log })
+	return l.order(ctx, n.Host, hostcall.CallLaunch, func(c *hostcall.Call) { c.Config, c.Path = n.Config, n.Log })
 }
 
 // Dial implements driver.Lease: a stream of the host's connection.
 func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
 	// The stream outlives the dialling.
-	s, err := l.open(ctx, context.WithoutCancel(ctx), host, callDial, at(socket))
+	s, err := l.open(ctx, context.WithoutCancel(ctx), host, hostcall.CallDial, at(socket))
 	if err != nil {
 		return nil, err
 	}
@@ -331,7 +338,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	if err != nil {
 		return err
 	}
-	s, err := rpc.Begin(ctx, k.Peer, callFetch, c)
+	s, err := rpc.Begin(ctx, k.Peer, hostcall.CallFetch, c)
 	if err != nil {
 		return sshlink.Transient(err)
 	}
@@ -355,7 +362,7 @@ func (l *lease) Release(ctx context.Context) error {
 		if l.h.Leases[i].Driver == "" { // the host never granted one
 			return
 		}
-		if _, err := ask(ctx, l, i, callRelease, l.call(i, 0)); err != nil && !core.IsKind(err, core.NotFound) {
+		if _, err := ask(ctx, l, i, hostcall.CallRelease, l.call(i, 0)); err != nil && !core.IsKind(err, core.NotFound) {
 			errs[i] = fmt.Errorf("release %s: %w", l.h.Hosts[i], err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 )
 
 // leaseQueue is the queue of the login node's provider, in which a lease waits.
@@ -14,7 +15,7 @@ type leaseQueue struct{ l *lease }
 // Ready implements driver.LeaseQueue.
 func (q leaseQueue) Ready(ctx context.Context) (driver.Waiting, error) {
 	l := q.l
-	g, err := ask(ctx, l, 0, callReady, l.call(0, 0))
+	g, err := ask(ctx, l, 0, hostcall.CallReady, l.call(0, 0))
 	if err != nil {
 		return driver.Waiting{}, err
 	}
@@ -25,7 +26,7 @@ func (q leaseQueue) Ready(ctx context.Context) (driver.Waiting, error) {
 		asked = len(g.Hosts)
 	}
 	if g.Lost == "" {
-		if err := g.matches(l.owner, asked, l.hosts, l.deadline); err != nil {
+		if err := g.Matches(l.owner, asked, l.hosts, l.deadline); err != nil {
 			return driver.Waiting{}, err
 		}
 	} else if err := core.CheckHosts(g.Hosts, asked, nil); err != nil {
@@ -45,18 +46,18 @@ type leaseAutostart struct{ l *lease }
 func (a leaseAutostart) StageSpec(ctx context.Context, launchSpec []byte) error {
 	c := a.l.call(0, 0)
 	c.Config = launchSpec
-	_, err := ask(ctx, a.l, 0, callStageSpec, c)
+	_, err := ask(ctx, a.l, 0, hostcall.CallStageSpec, c)
 	return err
 }
 
 // EnableSpec implements driver.Autostart.
 func (a leaseAutostart) EnableSpec(ctx context.Context) error {
-	_, err := ask(ctx, a.l, 0, callEnableSpec, a.l.call(0, 0))
+	_, err := ask(ctx, a.l, 0, hostcall.CallEnableSpec, a.l.call(0, 0))
 	return err
 }
 
 // Attend implements driver.Autostart.
 func (a leaseAutostart) Attend(ctx context.Context) error {
-	_, err := ask(ctx, a.l, 0, callAttend, a.l.call(0, 0))
+	_, err := ask(ctx, a.l, 0, hostcall.CallAttend, a.l.call(0, 0))
 	return err
 }

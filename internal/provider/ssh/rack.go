@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
@@ -50,7 +51,7 @@ func (p *provider) forecastOf(ctx context.Context, host string, r driver.Request
 	defer p.ssh.Keep(l)
 	c := p.call(host)
 	c.Request = r
-	found, err := rpc.Call(ctx, l.Peer, callForecast, c)
+	found, err := rpc.Call(ctx, l.Peer, hostcall.CallForecast, c)
 	return driver.Waiting(found), err
 }
 
@@ -79,12 +80,12 @@ func (p *provider) take(ctx context.Context, r driver.Request, got []*sshlink.Li
 			there = append(there, i)
 		}
 	}
-	grants, busy := map[int]granted{}, make([]error, len(got))
+	grants, busy := map[int]hostcall.Granted{}, make([]error, len(got))
 	var failed error
 	for tried := 0; len(there) >= r.Nodes && len(grants) < r.Nodes && tried < len(there) && failed == nil; {
 		some := there[tried:min(len(there), tried+r.Nodes-len(grants))]
 		tried += len(some)
-		answers, refusals := make([]granted, len(some)), make([]error, len(some))
+		answers, refusals := make([]hostcall.Granted, len(some)), make([]error, len(some))
 		p.each(len(some), func(n int) { answers[n], refusals[n] = p.takeHost(ctx, p.s.Hosts[some[n]], got[some[n]], r) })
 		for n, i := range some {
 			switch err := refusals[n]; {
@@ -130,16 +131,16 @@ func (p *provider) take(ctx context.Context, r driver.Request, got []*sshlink.Li
 }
 
 // takeHost takes one host. A grant with an error is to be released.
-func (p *provider) takeHost(ctx context.Context, host string, k *sshlink.Link, r driver.Request) (granted, error) {
+func (p *provider) takeHost(ctx context.Context, host string, k *sshlink.Link, r driver.Request) (hostcall.Granted, error) {
 	c := p.call(host)
 	c.Request = ofHost(r)
-	g, err := rpc.Call(ctx, k.Peer, callAcquire, c)
+	g, err := rpc.Call(ctx, k.Peer, hostcall.CallAcquire, c)
 	if err != nil {
-		return granted{}, err
+		return hostcall.Granted{}, err
 	}
 	if g.Handle.Driver == "" {
-		return granted{}, &core.Error{Kind: core.Lost, Op: "use host", Object: host, Err: errors.New("the handle of its lease names no driver")}
+		return hostcall.Granted{}, &core.Error{Kind: core.Lost, Op: "use host", Object: host, Err: errors.New("the handle of its lease names no driver")}
 	}
 	g.Waiting.Ready = true
-	return g, g.matches(r.Owner, 1, nil, time.Time{})
+	return g, g.Matches(r.Owner, 1, nil, time.Time{})
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
@@ -24,7 +25,7 @@ type Settings struct {
 	Name string
 	// Hosts as ssh understands them: names, aliases, user@host.
 	Hosts []string
-	// Site reports to the agent on a host which provider it shall be (see Agent),
+	// Site reports to the agent on a host which provider it shall be,
 	// in words that only the maker of both understands.
 	Site func(host string) json.RawMessage
 	// Options are given to ssh as -o KEY=VALUE.
@@ -97,7 +98,7 @@ func (p *provider) Info() driver.Info {
 }
 
 // call is the base of all calls to a host.
-func (p *provider) call(host string) call { return call{Site: p.s.Site(host)} }
+func (p *provider) call(host string) hostcall.Call { return hostcall.Call{Site: p.s.Site(host)} }
 
 // Probe asks the first host; the others are asked when they are wanted.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
@@ -106,7 +107,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		return driver.Facts{Reason: err.Error(), Remedy: core.Remedy(err), Passing: core.IsKind(err, core.Transient)}, nil
 	}
 	defer p.ssh.Keep(l)
-	f, err := rpc.Call(ctx, l.Peer, callFacts, p.call(p.s.Hosts[0]))
+	f, err := rpc.Call(ctx, l.Peer, hostcall.CallFacts, p.call(p.s.Hosts[0]))
 	if err != nil {
 		return driver.Facts{}, err
 	}
@@ -125,7 +126,7 @@ func (p *provider) Echo(ctx context.Context, data []byte) ([]byte, error) {
 	defer p.ssh.Keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Config = data
-	got, err := rpc.Call(ctx, l.Peer, callEcho, c)
+	got, err := rpc.Call(ctx, l.Peer, hostcall.CallEcho, c)
 	return got, sshlink.Transient(err)
 }
 
@@ -142,7 +143,7 @@ func (p *provider) TryRuntime(ctx context.Context, name string) (works, host str
 	defer l.Close()
 	c := p.call(p.s.Hosts[0])
 	c.Runtime = name
-	found, err := rpc.Call(ctx, l.Peer, callRuntime, c)
+	found, err := rpc.Call(ctx, l.Peer, hostcall.CallRuntime, c)
 	return string(found), sshlink.NameOf(p.s.Hosts[0]), sshlink.Transient(err)
 }
 
@@ -156,7 +157,7 @@ func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) (
 	defer p.ssh.Keep(l)
 	c := p.call(p.s.Hosts[0])
 	c.Directories = wanted
-	found, err := rpc.Call(ctx, l.Peer, callDirs, c)
+	found, err := rpc.Call(ctx, l.Peer, hostcall.CallDirs, c)
 	if err != nil {
 		return nil, sshlink.Transient(err)
 	}
@@ -169,6 +170,12 @@ func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) (
 // Queue implements driver.Provider: hosts of a rack are there at once, unless other runs use
 // them.
 func (p *provider) Queue() driver.SiteQueue { return p }
+
+// Foreign implements driver.Provider.
+func (p *provider) Foreign() driver.ForeignLeases { return foreignLeases{p} }
+
+// HostLocks implements driver.Provider.
+func (p *provider) HostLocks() driver.HostLocks { return hostLocks{p} }
 
 // Forecast implements driver.SiteQueue.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Waiting, err error) {
@@ -246,13 +253,13 @@ func (p *provider) acquireBehind(ctx context.Context, r driver.Request) (driver.
 	}
 	c := p.call(host)
 	c.Request = r
-	g, err := rpc.Call(ctx, k.Peer, callAcquire, c)
+	g, err := rpc.Call(ctx, k.Peer, hostcall.CallAcquire, c)
 	if err != nil {
 		k.Close()
 		return nil, sshlink.Transient(err)
 	}
 	l := &lease{p: p, owner: r.Owner, links: []*sshlink.Link{k}, h: handle{Hosts: []string{host}, Leases: []core.Handle{g.Handle}, Nodes: r.Nodes}, hosts: g.Hosts, deadline: g.Deadline}
-	if err := g.matches(r.Owner, r.Nodes, nil, time.Time{}); err != nil {
+	if err := g.Matches(r.Owner, r.Nodes, nil, time.Time{}); err != nil {
 		l.hosts = nil
 		core.BestEffort(l.Release(context.WithoutCancel(ctx))) // the first error says it; a sweep finds the rest
 		return nil, err
@@ -385,8 +392,8 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 		defer k.Close()
 		c := p.call(host)
 		c.Owner = q
-		var found handles
-		if found, errs[i] = rpc.Call(ctx, k.Peer, callList, c); errs[i] != nil {
+		var found hostcall.Handles
+		if found, errs[i] = rpc.Call(ctx, k.Peer, hostcall.CallList, c); errs[i] != nil {
 			return
 		}
 		mu.Lock()

@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/environ"
 	"github.com/bee-hpc/bee/internal/provider/local"
+	"github.com/bee-hpc/bee/internal/provider/ssh/agent"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -37,7 +38,7 @@ func TestMain(m *testing.M) {
 		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case sshlink.RemoteArg:
-			os.Exit(Agent{
+			os.Exit(agent.Agent{
 				Store: func(dir string) driver.Store { return dirstore.Store(dir) },
 				Provider: func(raw json.RawMessage, _ environ.Lookup) (driver.Provider, error) {
 					s := local.Settings{

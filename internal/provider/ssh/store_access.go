@@ -6,6 +6,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	"github.com/bee-hpc/bee/internal/sshlink/storecall"
 )
@@ -15,7 +16,7 @@ type storeAccess struct{ l *lease }
 
 // Sees implements driver.StoreAccess.
 func (a storeAccess) Sees(ctx context.Context, path string) (bool, error) {
-	return about(ctx, a.l, 0, callSees, at(path))
+	return about(ctx, a.l, 0, hostcall.CallSees, at(path))
 }
 
 // Keep implements driver.StoreAccess.

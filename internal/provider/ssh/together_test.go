@@ -10,10 +10,10 @@ import (
 
 func TestHostsThatFailAlikeAreToldTogether(t *testing.T) {
 	timedOut := func(host, addr string) error {
-		return &core.Error{Kind: core.Transient, Op: "connect by ssh to", Object: host, Err: errors.New("ssh: connect to host " + addr + " port 22: Connection timed out"), Remedy: "Try it."}
+		return &core.Error{Kind: core.Transient, Op: "reach", Object: host, Err: errors.New("ssh: connect to host " + addr + " port 22: Connection timed out"), Remedy: "Try it."}
 	}
 	hosts, errs := []string{"ok", "ann@n1", "ann@n2", "other"}, []error{nil, timedOut("ann@n1", "n1"), timedOut("ann@n2", "n2"), errors.New("no key")}
-	const first = "connect by ssh to ann@n1: ssh: connect to host n1 port 22: Connection timed out"
+	const first = "reach ann@n1: ssh: connect to host n1 port 22: Connection timed out"
 	err := together(hosts, errs)
 	if want := first + " (likewise n2)\nno key"; err.Error() != want || core.Remedy(err) == "" || !core.IsKind(err, core.Transient) {
 		t.Errorf("got %v", err)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
@@ -27,7 +28,7 @@ func (d directTransfer) Rendezvous(ctx context.Context, m driver.RendezvousSpec)
 
 // Incoming implements driver.DirectTransfer.
 func (d directTransfer) Incoming(ctx context.Context, t driver.Transfer) (driver.Receiver, error) {
-	s, err := d.l.open(ctx, ctx, t.Host, callStage, treeAt(t))
+	s, err := d.l.open(ctx, ctx, t.Host, hostcall.CallStage, treeAt(t))
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (d directTransfer) Incoming(ctx context.Context, t driver.Transfer) (driver
 
 // Outgoing implements driver.DirectTransfer.
 func (d directTransfer) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
-	return d.l.open(ctx, ctx, t.Host, callFetch, treeAt(t))
+	return d.l.open(ctx, ctx, t.Host, hostcall.CallFetch, treeAt(t))
 }
 
 // incoming is the stream of a call that receives a tree.

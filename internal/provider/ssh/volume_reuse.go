@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 )
 
 // volumeReuse reuses the files of a lease on the hosts that have them.
@@ -15,8 +16,8 @@ type volumeReuse struct{ l *lease }
 func (v volumeReuse) LendVolume(ctx context.Context) error {
 	l := v.l
 	n := len(l.h.Leases)
-	errs, left := make([]error, n), make([]granted, n)
-	l.p.each(n, func(i int) { left[i], errs[i] = ask(ctx, l, i, callLendVolume, l.call(i, 0)) })
+	errs, left := make([]error, n), make([]hostcall.Granted, n)
+	l.p.each(n, func(i int) { left[i], errs[i] = ask(ctx, l, i, hostcall.CallLendVolume, l.call(i, 0)) })
 	err := errors.Join(errs...)
 	if err == nil && len(left[0].Hosts) == 0 {
 		err = &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("the lease is not whole")}
@@ -40,5 +41,5 @@ func (v volumeReuse) LendVolume(ctx context.Context) error {
 
 // ReuseVolume implements driver.VolumeReuse.
 func (v volumeReuse) ReuseVolume(ctx context.Context, from, to string) error {
-	return v.l.order(ctx, 0, callReuseVolume, func(c *call) { c.From, c.Path = from, to })
+	return v.l.order(ctx, 0, hostcall.CallReuseVolume, func(c *hostcall.Call) { c.From, c.Path = from, to })
 }

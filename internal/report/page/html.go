@@ -12,10 +12,10 @@ import (
 	"github.com/bee-hpc/bee/internal/report"
 )
 
-// style has no colour that alone means something: states are words, and uses of time are
+// Style has no colour that alone means something: states are words, and uses of time are
 // letters.
-const style = `:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--line:#767676;--band:#e3ecf7;--code:#f3f3f3}
-@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#161616;--line:#8a8a8a;--band:#22303f;--code:#222}}
+const Style = `:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--line:#767676;--band:#e3ecf7;--code:#f3f3f3;--good:#dcefdc;--bad:#f7d9d9;--hold:#f7ecc4;--l1:#f4f8fd;--l2:#dfeaf7;--l3:#c9dcf0;--l4:#b2cdea;--l5:#9bbee3}
+@media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#161616;--line:#8a8a8a;--band:#22303f;--code:#222;--good:#1d3b24;--bad:#53222a;--hold:#4a3d12;--l1:#1a222b;--l2:#20303f;--l3:#263e55;--l4:#2b4c6b;--l5:#305a82}}
 *{box-sizing:border-box}
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:64rem;margin:1rem auto;padding:0 1rem;overflow-wrap:anywhere}
 h1{font-size:1.4rem}h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
@@ -25,8 +25,13 @@ tr>th[scope=row]{width:11rem;font-weight:600}thead th{font-weight:600}
 td.n{font-variant-numeric:tabular-nums;white-space:nowrap}
 pre{background:var(--code);padding:.5rem;white-space:pre-wrap;font:13px/1.4 ui-monospace,monospace;max-height:40rem;overflow:auto}
 svg{display:block;width:100%;height:26px;background:var(--code);margin:.1rem 0 .5rem}
+svg.curve{height:8rem}svg polyline{fill:none;stroke:var(--ink);stroke-width:2;vector-effect:non-scaling-stroke}
 svg rect{fill:var(--band);stroke:var(--line)}svg text{fill:var(--ink);font:13px system-ui,sans-serif}
 p.ends{display:flex;justify-content:space-between;gap:1rem;margin:0;font-size:.85rem}
+svg.plot{height:14rem}svg circle{fill:none;stroke:var(--ink)}
+.wide{overflow-x:auto}table.grid{width:auto}table.grid th,table.grid td{border:1px solid var(--line);text-align:center;white-space:nowrap}.letter{display:inline-block;min-width:1.6rem;text-align:center;border:1px solid var(--line)}
+.failed{background:var(--bad)}.stopped,.aside{background:var(--code)}.suspended{background:var(--hold)}.running{background:var(--band)}.succeeded{background:var(--good)}
+.l1{background:var(--l1)}.l2{background:var(--l2)}.l3{background:var(--l3)}.l4{background:var(--l4)}.l5{background:var(--l5)}
 footer{margin:2rem 0 1rem;font-size:.85rem}
 @media(max-width:40rem){table.rows tr,table.rows th,table.rows td{display:block;width:100%}table.rows th{border-bottom:0;padding-bottom:0}tr>th[scope=row]{width:auto}}
 @media print{body{max-width:none;margin:0}pre{max-height:none}}`
@@ -34,7 +39,7 @@ footer{margin:2rem 0 1rem;font-size:.85rem}
 // policy forbids the page everything but its own style: no script, picture, frame, form or
 // connection, whatever a mistake in this package might write.
 func policy() string {
-	sum := sha256.Sum256([]byte(style))
+	sum := sha256.Sum256([]byte(Style))
 	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
 }
 
@@ -44,39 +49,80 @@ func e(text string) string { return html.EscapeString(shown(text)) }
 // HTML writes the page as one file that fetches nothing.
 func (p *Page) HTML(w io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta http-equiv=\"Content-Security-Policy\" content=\"%s\"/>\n<meta name=\"referrer\" content=\"no-referrer\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>%s</title>\n<style>%s</style></head>\n<body><main>\n",
-		policy(), e(p.title()), style)
-	fmt.Fprintf(&b, "<h1>Run <bdi>%s</bdi> (<bdi>%s</bdi>)</h1>\n<p class=\"state\"><strong>%s.</strong> %s</p>\n", e(p.Name), e(p.ID), e(p.State), e(p.Meaning))
+	begin(&b, p.title())
+	p.head(&b)
+	p.facts(&b)
+	p.outputs(&b)
+	p.logEnd(&b)
+	p.job(&b)
+	end(&b, p.Version, p.Made)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// begin writes what a file has before its content.
+func begin(b *strings.Builder, title string) {
+	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta http-equiv=\"Content-Security-Policy\" content=\"%s\"/>\n<meta name=\"referrer\" content=\"no-referrer\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>%s</title>\n<style>%s</style></head>\n<body><main>\n",
+		policy(), e(title), Style)
+}
+
+// end writes what a file has after its content.
+func end(b *strings.Builder, version string, made time.Time) {
+	fmt.Fprintf(b, "</main><footer>Written by bee %s at %s. Times are of zone %s.</footer></body></html>\n", e(version), e(made.Local().Format(time.DateTime)), e(made.Local().Format("MST")))
+}
+
+// Part writes the page without its outputs and its log, as a part of another page.
+func (p *Page) Part(w io.Writer) error {
+	var b strings.Builder
+	p.head(&b)
+	p.facts(&b)
+	p.job(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// head writes which run it is, and its state.
+func (p *Page) head(b *strings.Builder) {
+	fmt.Fprintf(b, "<h1>Run <bdi>%s</bdi> (<bdi>%s</bdi>)</h1>\n<p class=\"state\"><strong>%s.</strong> %s</p>\n", e(p.Name), e(p.ID), e(p.State), e(p.Meaning))
 	if p.Why != "" {
-		fmt.Fprintf(&b, "<p>Reason: <bdi>%s</bdi></p>\n", e(p.Why))
+		fmt.Fprintf(b, "<p>Reason: <bdi>%s</bdi></p>\n", e(p.Why))
 	}
 	for _, problem := range p.Problems {
-		fmt.Fprintf(&b, "<p>Missing on this page: <bdi>%s</bdi></p>\n", e(problem))
+		fmt.Fprintf(b, "<p>Missing on this page: <bdi>%s</bdi></p>\n", e(problem))
 	}
-	p.time(&b)
-	p.timeLine(&b)
+}
+
+// facts writes figures and tables.
+func (p *Page) facts(b *strings.Builder) {
+	p.time(b)
+	p.timeLine(b)
+	p.curves(b)
 	for i, block := range p.Blocks {
-		p.block(&b, i, block)
+		p.block(b, i, block)
 	}
-	p.outputs(&b)
+}
+
+// logEnd writes the end of the log.
+func (p *Page) logEnd(b *strings.Builder) {
 	b.WriteString("<h2>End of the log</h2>\n")
 	switch {
 	case p.LogOf == "":
 		b.WriteString("<p>Nothing was printed.</p>\n")
 	case p.LogCut:
-		fmt.Fprintf(&b, "<p>The last lines of %s; <code>bee logs</code> prints all of them.</p>\n", e(p.LogOf))
+		fmt.Fprintf(b, "<p>The last lines of %s; <code>bee logs</code> prints all of them.</p>\n", e(p.LogOf))
 	default:
-		fmt.Fprintf(&b, "<p>All that %s printed.</p>\n", e(p.LogOf))
+		fmt.Fprintf(b, "<p>All that %s printed.</p>\n", e(p.LogOf))
 	}
 	if p.LogOf != "" {
-		fmt.Fprintf(&b, "<pre tabindex=\"0\" aria-label=\"end of the log\">%s</pre>\n", e(p.Log))
+		fmt.Fprintf(b, "<pre tabindex=\"0\" aria-label=\"end of the log\">%s</pre>\n", e(p.Log))
 	}
+}
+
+// job writes the job as it was submitted.
+func (p *Page) job(b *strings.Builder) {
 	if p.Beefile != "" {
-		fmt.Fprintf(&b, "<h2>Job as submitted</h2>\n<pre tabindex=\"0\" aria-label=\"job as submitted\">%s</pre>\n", e(p.Beefile))
+		fmt.Fprintf(b, "<h2>Job as submitted</h2>\n<pre tabindex=\"0\" aria-label=\"job as submitted\">%s</pre>\n", e(p.Beefile))
 	}
-	fmt.Fprintf(&b, "</main><footer>Written by bee %s at %s. Times are of zone %s.</footer></body></html>\n", e(p.Version), e(p.Made.Local().Format(time.DateTime)), e(p.Made.Local().Format("MST")))
-	_, err := io.WriteString(w, b.String())
-	return err
 }
 
 // block writes a table. All but the first have their first row as a title.
@@ -159,6 +205,36 @@ func (p *Page) timeLine(b *strings.Builder) {
 		b.WriteString("</svg>\n")
 	}
 	fmt.Fprintf(b, "<p class=\"ends\"><span>%s</span><span>%s</span></p>\n", e(p.Began.Local().Format(time.DateTime)), e(p.Ended.Local().Format(time.DateTime)))
+}
+
+// curves draws the numbers of the job over the time of the run. Their values are text as
+// well, for who sees no curve.
+func (p *Page) curves(b *strings.Builder) {
+	span := p.Ended.Sub(p.Began).Seconds()
+	for _, c := range p.Curves {
+		if len(c.Points) == 0 || span <= 0 {
+			continue
+		}
+		least, largest := c.bounds()
+		newest := c.Points[len(c.Points)-1].Value
+		fmt.Fprintf(b, "<h2><bdi>%s</bdi></h2>\n<p>Newest %.6g, least %.6g, largest %.6g, of %d points.</p>\n", e(c.Name), newest, least, largest, len(c.Points))
+		if len(c.Points) == 1 { // that is no curve
+			continue
+		}
+		fmt.Fprintf(b, "<svg class=\"curve\" role=\"img\" aria-label=\"%s over time, from %.6g to %.6g\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\"><polyline points=\"", e(c.Name), c.Points[0].Value, newest)
+		height := largest/2 - least/2 // halves, as the difference of huge values is infinite
+		for i, point := range c.Points {
+			x, y := 1000*min(max(point.Time.Sub(p.Began).Seconds()/span, 0), 1), 50.0
+			if height > 0 {
+				y = 96 - 92*((point.Value/2-least/2)/height)
+			}
+			if i > 0 {
+				b.WriteString(" ")
+			}
+			fmt.Fprintf(b, "%.1f,%.1f", x, y)
+		}
+		b.WriteString("\"/></svg>\n")
+	}
 }
 
 // outputs lists what was collected. No name is a link: a job has chosen it.

@@ -5,6 +5,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // Markdown writes the page for the summary of a CI job. All texts of others are code, in
@@ -24,7 +26,7 @@ func (p *Page) Markdown(w io.Writer) error {
 			fmt.Fprintf(&b, "| %s | %.0f %% | %s |\n", u.Took, p.share(u), u.Text)
 		}
 	}
-	b.WriteString("\n### Details\n\n" + fenced(p.plain()))
+	b.WriteString("\n### Details\n\n" + fenced(p.plain(), maxPart))
 	b.WriteString("\n### Outputs\n\n")
 	if len(p.Outputs) == 0 {
 		b.WriteString("None are collected.\n")
@@ -42,10 +44,10 @@ func (p *Page) Markdown(w io.Writer) error {
 	if p.LogOf == "" {
 		b.WriteString("Nothing was printed.\n")
 	} else {
-		b.WriteString(fenced(p.Log))
+		b.WriteString(fenced(p.Log, maxPart))
 	}
 	if p.Beefile != "" {
-		b.WriteString("\n### Job as submitted\n\n" + fenced(p.Beefile))
+		b.WriteString("\n### Job as submitted\n\n" + fenced(p.Beefile, maxPart))
 	}
 	fmt.Fprintf(&b, "\nWritten by bee %s at %s.\n", code(p.Version), p.Made.Local().Format(time.DateTime+" MST"))
 	_, err := io.WriteString(w, b.String())
@@ -72,7 +74,7 @@ func oneLine(text string) string {
 
 // code is a text in one line as a span of code.
 func code(text string) string {
-	text = oneLine(shown(text))
+	text = lineOf(text, maxReason)
 	if strings.TrimSpace(text) == "" {
 		text = "-"
 	}
@@ -80,9 +82,9 @@ func code(text string) string {
 	return ticks + " " + text + " " + ticks // the spaces are not shown
 }
 
-// fenced is a text of several lines as a block of code.
-func fenced(text string) string {
-	text = strings.TrimRight(shown(text), "\n")
+// fenced is a text of several lines as a block of code, of at most so many bytes.
+func fenced(text string, most int) string {
+	text = strings.TrimRight(core.Printable(text, most), "\n")
 	fence := strings.Repeat("`", max(longestTicks(text)+1, 3))
 	return fence + "text\n" + text + "\n" + fence + "\n"
 }

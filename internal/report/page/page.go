@@ -1,4 +1,5 @@
-// Package page writes one run as one file: HTML that works without a network, or Markdown.
+// Package page writes one run as one file: HTML that works without a network, or Markdown. For
+// CI services it writes what became of several runs, as JUnit's XML or Markdown.
 // Everything in it may be chosen by a job, a site or the author of a Beefile. So each text
 // is shown and nothing else: no text becomes markup, a link, a script or a colour. The
 // package reads no records; its input is what `bee show` prints.
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/report"
 )
 
@@ -24,6 +26,8 @@ type Page struct {
 	// Time is what the run's time went to, longest first, with a duration for people.
 	Time     []Use
 	TimeLine []report.Stretch
+	// Curves are the numbers that the job has printed.
+	Curves []Curve
 	// Checkpoints are the times of those that are kept.
 	Checkpoints []time.Time
 	Outputs     []Output
@@ -46,6 +50,21 @@ type Block []Row
 
 // Row is a name with its value.
 type Row struct{ Name, Value string }
+
+// Curve is a number of the job over time.
+type Curve struct {
+	Name   string
+	Points []measure.Point
+}
+
+// bounds are the least and the largest value.
+func (c Curve) bounds() (least, largest float64) {
+	least, largest = c.Points[0].Value, c.Points[0].Value
+	for _, p := range c.Points {
+		least, largest = min(least, p.Value), max(largest, p.Value)
+	}
+	return least, largest
+}
 
 // Use is a use of the run's time.
 type Use struct {

@@ -63,9 +63,9 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	if err := command.NoSeccomp(name, spec); err != nil {
 		return nil, err
 	}
-	s, h, err := command.Resolve(spec)
+	s, h, err := command.Resolve(name, spec)
 	if err != nil {
-		return nil, &core.Error{Kind: core.KindOf(err), Op: "start apptainer container", Object: spec.Name, Err: err}
+		return nil, err
 	}
 	if err := throughLinks(s.Mounts); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.
 	}
 	return r.launcher.Run(ctx, command.Launch{
 		Argv: execCommand(r.o.Program, s, hosts), Env: programEnv(os.Environ(), s.Env), Name: s.Name, Owner: s.Owner,
-		Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Bound: cgroup.Limit(core.MemoryLimit(s.Env)), Remove: func(context.Context) error { return nil },
+		Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Bound: cgroup.Limit(core.MemoryLimit(s.Env)),
 	})
 }
 

@@ -71,10 +71,18 @@ type Launch struct {
 	// Bound limits the memory of the program and all that it starts, in place of options of
 	// its own; nil: nothing does.
 	Bound *cgroup.Bound
-	// Remove ends the container by force, by its name.
+	// Remove ends the container by force, by its name; nil: the program is the ancestor of all
+	// its processes, and killing it is enough.
 	Remove func(ctx context.Context) error
 	// Clean undoes what was prepared for the container; nil: nothing.
 	Clean func() error
+}
+
+func (s Launch) remove(ctx context.Context) error {
+	if s.Remove == nil {
+		return nil
+	}
+	return s.Remove(ctx)
 }
 
 func (s Launch) clean() error {

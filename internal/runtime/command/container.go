@@ -50,7 +50,7 @@ func (c *container) failed(ctx context.Context, err error) error {
 	select {
 	case <-c.done:
 	default:
-		if rerr := c.l.Remove(context.WithoutCancel(ctx)); rerr != nil {
+		if rerr := c.l.remove(context.WithoutCancel(ctx)); rerr != nil {
 			err = errors.Join(err, rerr)
 		}
 		c.program.Kill()
@@ -97,7 +97,7 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	select {
 	case <-c.done:
 	default:
-		err = c.l.Remove(context.WithoutCancel(ctx))
+		err = c.l.remove(context.WithoutCancel(ctx))
 		c.program.Kill()
 		<-c.done
 	}

@@ -100,6 +100,12 @@ func try(ctx context.Context, r driver.Runtime, binary, dir string, image func(c
 // ProbeTag is the tag of the image with nothing in it.
 const ProbeTag = "bee.local/probe:1"
 
+// EmptyTree makes an image with nothing in it, as a tree in a directory.
+func EmptyTree(_ context.Context, dir string) (driver.LocalImage, error) {
+	i := driver.LocalImage{Tree: filepath.Join(dir, "tree")}
+	return i, os.Mkdir(i.Tree, 0o755)
+}
+
 // Import gives an image with nothing in it to podman or docker.
 func Import(ctx context.Context, program string) (driver.LocalImage, error) {
 	i := driver.LocalImage{ArchiveTag: ProbeTag}

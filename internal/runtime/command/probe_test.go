@@ -10,6 +10,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestAProbeSaysWhatIsWrong, and not what it has tried.
@@ -29,7 +30,7 @@ func TestAProbeSaysWhatIsWrong(t *testing.T) {
 func TestAProgramThatIsNotThere(t *testing.T) {
 	_, err := Output(t.Context(), nil, "bee-no-such-program", "run")
 	for _, err := range []error{err, StartError(Launch{Driver: "x", Name: "c"}, err)} {
-		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "Install bee-no-such-program") {
+		if !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "bee-no-such-program") {
 			t.Errorf("%v: %s", err, core.Remedy(err))
 		}
 	}
@@ -42,14 +43,15 @@ func TestWhatToDoAboutAProgramThatStartsNothing(t *testing.T) {
 		"no subuid ranges found for user \"ann\" in /etc/subuid":                          "/etc/subuid",
 		"ch-run[7]: error: can't init user+mount namespaces: Operation not permitted":     "kernel.unprivileged_userns_clone",
 		"FATAL: while starting: failed to create user namespace: no space left on device": "user.max_user_namespaces",
-		"who knows": "Without `runtime: broken`",
+		"who knows": "`runtime: broken`",
 	} {
 		facts, err := Probe(t.Context(), broken{why: errors.New(printed)}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
 			return driver.LocalImage{}, nil
 		})
-		if err != nil || facts.Usable || !strings.HasPrefix(facts.Reason, "it starts no containers here: ") || !strings.Contains(facts.Remedy, want) {
+		if err != nil || facts.Usable || !strings.Contains(facts.Remedy, want) {
 			t.Errorf("%s: %+v, %v", printed, facts, err)
 		}
+		testkit.Wording(t, printed, facts.Reason+"\n"+facts.Remedy)
 	}
 }
 
@@ -58,9 +60,10 @@ func TestAProbeOfWhatIsNotThere(t *testing.T) {
 	facts, err := Probe(t.Context(), broken{why: &exec.Error{Name: "bee-no-such-program", Err: exec.ErrNotFound}}, "/bin/true", func(context.Context, string) (driver.LocalImage, error) {
 		return driver.LocalImage{}, nil
 	})
-	if err != nil || facts.Usable || facts.Reason != "it is not installed here" || !strings.HasPrefix(facts.Remedy, "Install bee-no-such-program") {
+	if err != nil || facts.Usable || !strings.Contains(facts.Remedy, "bee-no-such-program") {
 		t.Errorf("%+v, %v", facts, err)
 	}
+	testkit.Wording(t, "reason", facts.Reason)
 }
 
 // broken is a runtime that starts no container.

@@ -46,7 +46,15 @@ type Host struct {
 // Resolve checks a specification, makes its paths absolute, puts our own mounts
 // in front of its own and the driver's files of GPUs after them, and finds what
 // the host has.
-func Resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
+func Resolve(driverName string, s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
+	resolved, h, err := resolve(s)
+	if err != nil {
+		err = &core.Error{Kind: core.KindOf(err), Op: "start " + driverName + " container", Object: s.Name, Err: err}
+	}
+	return resolved, h, err
+}
+
+func resolve(s driver.ContainerSpec) (driver.ContainerSpec, Host, error) {
 	h := Host{UID: os.Geteuid(), GID: os.Getegid()}
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return s, h, errors.New("a container needs StateDir, RunDir and Binary")

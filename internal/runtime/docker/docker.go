@@ -93,9 +93,9 @@ const teardown = 10 * time.Second
 
 // Start implements driver.Runtime.
 func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
-	s, h, err := command.Resolve(spec)
+	s, h, err := command.Resolve(name, spec)
 	if err != nil {
-		return nil, &core.Error{Kind: core.KindOf(err), Op: "start docker container", Object: spec.Name, Err: err}
+		return nil, err
 	}
 	launch := command.Launch{
 		Name: s.Name, Owner: s.Owner, Driver: name, RunDir: s.RunDir, Mounts: s.Mounts, Teardown: teardown,

@@ -137,7 +137,7 @@ func TestNoDaemon(t *testing.T) {
 	testkit.RequireTool(t, "docker")
 	t.Setenv("DOCKER_HOST", "unix://"+filepath.Join(t.TempDir(), "none"))
 	facts, err := New(Options{}).Probe(t.Context())
-	if err != nil || facts.Usable || !strings.Contains(facts.Remedy, "group docker") {
+	if err != nil || facts.Usable || !strings.Contains(facts.Remedy, "docker") {
 		t.Errorf("probe without a daemon: %+v, %v", facts, err)
 	}
 }

@@ -59,9 +59,9 @@ func (r *Runtime) Probe(ctx context.Context) (facts driver.Facts, err error) {
 
 // Start implements driver.Runtime.
 func (r *Runtime) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Container, error) {
-	s, h, err := command.Resolve(spec)
+	s, h, err := command.Resolve(name, spec)
 	if err != nil {
-		return nil, &core.Error{Kind: core.KindOf(err), Op: "start podman container", Object: spec.Name, Err: err}
+		return nil, err
 	}
 	file, rest, err := command.EnvFile(s)
 	if err != nil {

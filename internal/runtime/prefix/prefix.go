@@ -52,6 +52,7 @@ type Input struct {
 // Prefix is such a directory.
 type Prefix struct {
 	dir, tree string
+	host      bool     // the programs are the host's, see OfHost
 	places    []place  // the longest first
 	own       []string // variables by which libraries find what belongs to them
 	linked    []string // the libraries in lib/, where they lie
@@ -72,10 +73,7 @@ func Make(dir string, in Input) (*Prefix, error) {
 		return nil, fmt.Errorf("a loader cannot search in %q, whose name has a colon", dir)
 	}
 	p := &Prefix{dir: dir, tree: in.Tree, more: map[string]string{}, loaders: map[string]loader{}}
-	for inside, host := range in.Places {
-		p.places = append(p.places, place{path.Clean(inside), host})
-	}
-	slices.SortFunc(p.places, func(a, b place) int { return len(b.inside) - len(a.inside) })
+	p.places = placesOf(in)
 	for _, d := range []string{"", "bin", "lib", "more"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, err
@@ -100,6 +98,15 @@ func Make(dir string, in Input) (*Prefix, error) {
 	}
 	p.own = append(p.variables(), Variable+"="+string(mark))
 	return p, nil
+}
+
+// placesOf are the places of a job, the longest first.
+func placesOf(in Input) (places []place) {
+	for inside, host := range in.Places {
+		places = append(places, place{path.Clean(inside), host})
+	}
+	slices.SortFunc(places, func(a, b place) int { return len(b.inside) - len(a.inside) })
+	return places
 }
 
 // in gives where a path in the image is on the host, links followed within the image.

@@ -101,10 +101,13 @@ func (p *Prefix) wrapped(inside string, depth int) (string, error) {
 // mostDepth of scripts whose interpreters are scripts; Linux allows 5.
 const mostDepth = 5
 
+// errDepth is of a script whose interpreter is a script, and so on.
+var errDepth = errors.New("its interpreters are scripts of each other")
+
 // wrap writes what starts a file of the image. A file that needs no loader is linked.
 func (p *Prefix) wrap(host, to string, depth int) error {
 	if depth > mostDepth {
-		return errors.New("its interpreters are scripts of each other")
+		return errDepth
 	}
 	f, err := os.Open(host)
 	if errors.Is(err, fs.ErrPermission) { // as it is for the programs of a container

@@ -53,6 +53,9 @@ func (p *Prefix) command(name string) (string, error) {
 	if host, is := p.placeOf(name); is {
 		return host, nil
 	}
+	if p.host {
+		return name, nil
+	}
 	to, err := p.program(name)
 	if errors.Is(err, fs.ErrNotExist) { // the host's is another one
 		return filepath.Join(p.tree, name), nil
@@ -67,7 +70,7 @@ func (p *Prefix) workdir(dir string) (string, error) {
 	if host, is := p.placeOf(dir); is {
 		return host, nil
 	}
-	if slices.Contains([]string{"tmp", "dev", "proc", "sys"}, first(dir)) {
+	if p.host || slices.Contains([]string{"tmp", "dev", "proc", "sys"}, first(dir)) {
 		return dir, nil
 	}
 	return "", &PathError{path.Clean(dir)}
@@ -91,12 +94,12 @@ func (p *Prefix) environment(env []string) []string {
 	for _, e := range env {
 		key, value, _ := strings.Cut(e, "=")
 		set[key] = true
-		switch key {
-		case "PATH":
+		switch {
+		case key == "PATH" && !p.host:
 			value = filepath.Join(p.dir, "bin")
-		case "LD_LIBRARY_PATH": // lib/ has them; the host's own programs must not
+		case key == "LD_LIBRARY_PATH" && !p.host: // lib/ has them; the host's own programs must not
 			continue
-		case "SHELL":
+		case key == "SHELL":
 		default:
 			parts := strings.Split(value, ":")
 			for i := range parts {
@@ -130,7 +133,7 @@ func (p *Prefix) value(v string) string {
 	if host, is := p.placeOf(v); is {
 		return host
 	}
-	if shared(v) {
+	if p.host || shared(v) {
 		return v
 	}
 	host, info, err := p.in(v)
@@ -165,7 +168,7 @@ func (p *Prefix) names(script string) string {
 		if _, is := p.placeOf(m[1]); is {
 			return m[1]
 		}
-		if shared(m[1]) {
+		if p.host || shared(m[1]) {
 			continue
 		}
 		if _, _, err := p.in(m[1]); err == nil {

@@ -128,7 +128,7 @@ func (s *setup) serve(ready, node *os.File) error {
 		}
 	}
 	if s.Seccomp {
-		if err := confine(); err != nil {
+		if err := confine(s.Faults); err != nil {
 			return err
 		}
 	}
@@ -256,6 +256,13 @@ func (s *setup) mountBee(root string) error {
 	if err := unix.Mount(s.RunDir, run, "", unix.MS_BIND, ""); err != nil {
 		return err
 	}
+	for _, m := range s.Mounts { // the directory is read-only from now on
+		if filepath.Dir(m.Target) == "/.bee" {
+			if err := os.WriteFile(filepath.Join(dir, filepath.Base(m.Target)), nil, 0o600); err != nil {
+				return err
+			}
+		}
+	}
 	return errors.Join(readOnly(filepath.Join(dir, "bee")), readOnly(run), readOnly(dir))
 }
 
@@ -310,7 +317,7 @@ func inside(root, path string, dir bool) (string, error) {
 	if err := os.MkdirAll(filepath.Dir(p), 0o755); err != nil {
 		return "", err
 	}
-	f, err := os.OpenFile(p, os.O_CREATE|os.O_RDONLY, 0o644)
+	f, err := os.OpenFile(p, os.O_CREATE|os.O_RDONLY|unix.O_NONBLOCK, 0o644) // the image may have a FIFO there
 	if err != nil {
 		return "", err
 	}

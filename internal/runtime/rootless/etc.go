@@ -1,25 +1,20 @@
 package rootless
 
 import (
-	"fmt"
 	"os"
-	"strconv"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/runtime/command"
 )
 
 // writeEtc makes the caller known inside: names for its ids, of the hosts of
 // the run, and the host's resolver. The files are in the container's own
 // layer; the image stays as it is.
 func (s *setup) writeEtc(root string) error {
-	uid, gid := os.Getuid(), os.Getgid()
-	home := "/"
-	if h := valueOf(s.Env, "HOME"); h != "" {
-		home = h
-	}
-	if err := addLine(root, "/etc/passwd", 2, uid, fmt.Sprintf("%s:x:%d:%d:%s:%s:/bin/sh", s.User.Name, uid, gid, s.User.Name, home)); err != nil {
-		return err
-	}
-	if err := addLine(root, "/etc/group", 2, gid, fmt.Sprintf("%s:x:%d:", s.User.Name, gid)); err != nil {
+	a := s.User
+	a.UID, a.GID = os.Getuid(), os.Getgid()
+	if err := addAccount(root, a, valueOf(s.Env, "HOME")); err != nil {
 		return err
 	}
 	hosts := "127.0.0.1 localhost\n::1 localhost ip6-localhost\n"
@@ -41,26 +36,20 @@ func (s *setup) writeEtc(root string) error {
 	return nil
 }
 
-// addLine appends a line to a database unless one of its lines has the id.
-func addLine(root, path string, field, id int, line string) error {
-	p, err := inside(root, path, false)
+// addAccount adds an account to the databases, unless they have its ids.
+func addAccount(root string, a core.Account, home string) error {
+	passwd, group, err := command.Accounts(root)
 	if err != nil {
 		return err
 	}
-	raw, err := os.ReadFile(p)
-	if err != nil {
-		return err
+	newPasswd, newGroup := command.Databases(passwd, group, a, home)
+	if newPasswd != passwd {
+		err = write(root, "/etc/passwd", newPasswd)
 	}
-	for _, l := range strings.Split(string(raw), "\n") {
-		if f := strings.Split(l, ":"); len(f) > field && f[field] == strconv.Itoa(id) {
-			return nil
-		}
+	if err == nil && newGroup != group {
+		err = write(root, "/etc/group", newGroup)
 	}
-	text := strings.TrimRight(string(raw), "\n")
-	if text != "" {
-		text += "\n"
-	}
-	return write(root, path, text+line+"\n")
+	return err
 }
 
 func write(root, path, text string) error {

@@ -60,10 +60,23 @@ func (n native) startLoader(ctx context.Context, spec driver.ContainerSpec) (dri
 	if err != nil {
 		return nil, err
 	}
-	p, err := prefix.Make(filepath.Join(upper, "prefix"), prefix.Input{Tree: s.Tree, Binary: s.Binary, Env: spec.Env, Places: places})
+	in := prefix.Input{Tree: s.Tree, Binary: s.Binary, Env: spec.Env, Places: places}
+	if n.host {
+		p, err := prefix.OfHost(in)
+		if err != nil {
+			return nil, err
+		}
+		return n.startLoaded(ctx, spec, s, p)
+	}
+	p, err := prefix.Make(filepath.Join(upper, "prefix"), in)
 	if err != nil {
 		return nil, unsuited(spec.Name, err)
 	}
+	return n.startLoaded(ctx, spec, s, p)
+}
+
+// startLoaded starts the process that starts programs by a prefix.
+func (n native) startLoaded(ctx context.Context, spec driver.ContainerSpec, s setup, p *prefix.Prefix) (driver.Container, error) {
 	c, err := n.start(ctx, spec, s)
 	if err != nil {
 		return nil, err

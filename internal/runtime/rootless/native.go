@@ -11,24 +11,40 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/runtime/command"
 	"golang.org/x/sys/unix"
 )
 
 // NativeName is the runtime that runs an image's programs on the bare host.
 const NativeName = "native"
 
+// HostName is the runtime that runs programs that the host has installed.
+const HostName = "native-host"
+
 // Native returns the runtime `native`: the programs of an image on the bare host, for
 // comparison with containers. Nothing isolates them: they have the host's processes, users
 // and devices, and every right of their user. For root the one namespace is that of mounts,
 // in which the image's directories are the root, without an overlay between. For ordinary
 // users there is none: the image's loader starts its programs.
-func Native(o Options) driver.Runtime { return native{New(o)} }
+func Native(o Options) driver.Runtime { return native{Runtime: New(o)} }
+
+// HostPrograms returns the runtime `native-host`: programs that the host has installed, with
+// the volume and the inputs of the job. For root these are at the job's paths, in a namespace
+// of mounts with the host's directories. An ordinary user has them where they are on the host,
+// and paths in variables, arguments and the working directory are translated.
+func HostPrograms(o Options) driver.Runtime { return native{Runtime: New(o), host: true} }
 
 // native is a Runtime whose children are no containers.
-type native struct{ *Runtime }
+type native struct {
+	*Runtime
+	host bool // the programs are the host's
+}
 
 // Info implements driver.Runtime.
-func (native) Info() driver.Info {
+func (n native) Info() driver.Info {
+	if n.host {
+		return driver.Info{Name: HostName, Summary: "no container: programs that the host has installed, for measurements", HostPrograms: true}
+	}
 	i := driver.Info{Name: NativeName, Summary: "no container: the image's programs on the bare host, for measurements"}
 	if os.Geteuid() != 0 {
 		i.Name = LoaderName
@@ -38,7 +54,10 @@ func (native) Info() driver.Info {
 
 // Probe implements driver.Runtime.
 func (n native) Probe(ctx context.Context) (driver.Facts, error) {
-	if os.Geteuid() != 0 {
+	switch {
+	case os.Geteuid() != 0 && n.host:
+		return driver.Facts{Usable: true}, nil
+	case os.Geteuid() != 0:
 		return probeLoader(ctx)
 	}
 	dir, err := fsutil.TempDir("", "bee-probe-")
@@ -50,7 +69,7 @@ func (n native) Probe(ctx context.Context) (driver.Facts, error) {
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return driver.Facts{}, err
 	}
-	c, err := n.spawn(ctx, setup{Tree: tree, StateDir: dir, User: caller(), ProbeOnly: true, Native: true}, nil)
+	c, err := n.spawn(ctx, setup{Tree: tree, StateDir: dir, User: command.Caller(), ProbeOnly: true, Native: true}, nil)
 	if err != nil {
 		return driver.Facts{Reason: err.Error(), Remedy: "bee may be inside a container without the right to mount; run it outside."}, nil
 	}
@@ -65,6 +84,9 @@ func (n native) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Co
 	if spec.Seccomp {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "run on the bare host", Object: spec.Name, Err: errors.New("runtime native has no filter of system calls"), Remedy: "Leave out seccomp."}
 	}
+	if n.host {
+		spec.Image.Tree = "/"
+	}
 	if os.Geteuid() != 0 {
 		return n.startLoader(ctx, spec)
 	}
@@ -72,7 +94,7 @@ func (n native) Start(ctx context.Context, spec driver.ContainerSpec) (driver.Co
 	if err != nil {
 		return nil, err
 	}
-	s.Native, s.Hostname = true, "" // the host's name is not another's
+	s.Native, s.Host, s.Hostname = true, n.host, "" // the host's name is not another's
 	return n.start(ctx, spec, s)
 }
 
@@ -145,6 +167,9 @@ func (s *setup) graft(root string, e os.DirEntry) error {
 		}
 	default:
 		return nil
+	}
+	if s.Host { // whose directories may have file systems of their own
+		return errors.Join(unix.Mount(from, to, "", unix.MS_BIND|unix.MS_REC, ""), unix.Mount("", to, "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	}
 	if err := unix.Mount(from, to, "", unix.MS_BIND, ""); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/runtime/command"
 )
 
 // Probe implements driver.Runtime: it makes a container of nothing, with every
@@ -66,7 +67,7 @@ func (r *Runtime) try(ctx context.Context, u Upper) error {
 	if err := os.Mkdir(tree, 0o755); err != nil {
 		return err
 	}
-	c, err := r.spawn(ctx, setup{Tree: tree, StateDir: dir, Upper: u, User: caller(), ProbeOnly: true}, nil)
+	c, err := r.spawn(ctx, setup{Tree: tree, StateDir: dir, Upper: u, User: command.Caller(), ProbeOnly: true}, nil)
 	if err != nil {
 		return diagnose(err)
 	}

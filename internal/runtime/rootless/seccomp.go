@@ -34,10 +34,15 @@ const (
 // process is root again.
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET | unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
+// userModeOnly is the flag of userfaultfd(2) without which a process sees faults of the
+// kernel, too. The library of bee_0 needs no more.
+const userModeOnly = 1
+
 // filter is the program that the kernel runs before each system call: those of
 // another architecture, whose numbers mean other things, end the process;
-// those that are blocked fail with EPERM.
-func filter() []unix.SockFilter {
+// those that are blocked fail with EPERM. With faults, userfaultfd(2) for a program's own
+// faults is none of them.
+func filter(faults bool) []unix.SockFilter {
 	statement := func(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: code, K: k} }
 	equal := func(k uint32, yes, no uint8) unix.SockFilter {
 		return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: k, Jt: yes, Jf: no}
@@ -55,6 +60,11 @@ func filter() []unix.SockFilter {
 		equal(unix.SYS_CLONE3, 0, 1), statement(result, refuse|uint32(unix.ENOSYS)),
 		equal(unix.SYS_CLONE, 0, 4), statement(load, dataFirst), unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: newNamespaces, Jf: 1},
 		statement(result, refuse|uint32(unix.EPERM)), statement(result, unix.SECCOMP_RET_ALLOW))
+	if faults {
+		program = append(program,
+			equal(unix.SYS_USERFAULTFD, 0, 4), statement(load, dataFirst), unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JSET | unix.BPF_K, K: userModeOnly, Jt: 1},
+			statement(result, refuse|uint32(unix.EPERM)), statement(result, unix.SECCOMP_RET_ALLOW))
+	}
 	for _, number := range blocked() {
 		program = append(program, equal(number, 0, 1), statement(result, refuse|uint32(unix.EPERM)))
 	}
@@ -69,8 +79,8 @@ func filter() []unix.SockFilter {
 // branches), which costs a computation some percent; a job's processes share no
 // memory with one that they must not read, so they are asked not to. Kernels
 // before 4.17 know neither.
-func confine() error {
-	program := filter()
+func confine(faults bool) error {
+	program := filter(faults)
 	p := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
 	install := func(flags uintptr) unix.Errno {
 		_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&p)))

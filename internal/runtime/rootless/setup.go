@@ -1,7 +1,6 @@
 package rootless
 
 import (
-	"cmp"
 	"errors"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/devices"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/runtime/command"
 )
 
 // setup is what the child needs to make itself a container.
@@ -29,6 +29,7 @@ type setup struct {
 	Upper       Upper           `json:"upper"`
 	Devices     []driver.Device `json:"devices"`
 	Seccomp     bool            `json:"seccomp"`
+	Faults      bool            `json:"faults,omitempty"` // see filter
 	TimerSlack  time.Duration   `json:"timer_slack,omitempty"`
 	// User is whom the processes are inside.
 	User core.Account `json:"user"`
@@ -36,6 +37,8 @@ type setup struct {
 	HostRoot bool `json:"host_root,omitempty"`
 	// Native asks for the bare host in place of a container.
 	Native bool `json:"native,omitempty"`
+	// Host, with Native, means that the tree is the host's own, which stays writable.
+	Host bool `json:"host,omitempty"`
 	// Loader, with Native, asks for no root directory and no mounts of its own.
 	Loader bool `json:"loader,omitempty"`
 	// ProbeOnly makes the child try everything on an empty tree and exit.
@@ -48,7 +51,7 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" {
 		return setup{}, errors.New("a container needs StateDir, RunDir and Binary")
 	}
-	out := setup{Hostname: s.Hostname, Env: s.Env, Dirs: s.Dirs, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, TimerSlack: s.TimerSlack, User: whose(s), HostRoot: os.Geteuid() == 0}
+	out := setup{Hostname: s.Hostname, Env: s.Env, Dirs: s.Dirs, Hosts: s.Hosts, DiskScratch: s.DiskScratch, Seccomp: s.Seccomp, Faults: s.Faults, TimerSlack: s.TimerSlack, User: command.Account(s), HostRoot: os.Geteuid() == 0}
 	var err error
 	abs := func(p string) string {
 		a, e := filepath.Abs(p)
@@ -86,22 +89,4 @@ func newSetup(s driver.ContainerSpec) (setup, error) {
 		out.Mounts = append(out.Mounts, bind{Mount: driver.Mount{Source: abs(path), Target: inside, ReadOnly: true}})
 	}
 	return out, err
-}
-
-// whose gives whom a container's processes are inside.
-func whose(s driver.ContainerSpec) core.Account {
-	a := caller()
-	a.UID, a.GID = s.IDs(a.UID, a.GID)
-	switch {
-	case s.Root:
-		a.Name = "root"
-	case s.User != nil:
-		a.Name = cmp.Or(s.User.Name, a.Name)
-	}
-	return a
-}
-
-// caller is who starts containers.
-func caller() core.Account {
-	return core.Account{UID: os.Geteuid(), GID: os.Getegid(), Name: cmp.Or(os.Getenv("USER"), "user")}
 }

@@ -28,6 +28,7 @@ func All() []Fields {
 		NoSite{},
 		Queued{},
 		Preemption{},
+		OnDemand{},
 		VMUsed{},
 		VMImpossible{},
 		Attendance{},

@@ -8,6 +8,7 @@ const (
 	KindNoSite          Kind = "no_site"
 	KindQueued          Kind = "queued"
 	KindPreemption      Kind = "preemption"
+	KindOnDemand        Kind = "on_demand"
 	KindVMUsed          Kind = "vm_used"
 	KindVMImpossible    Kind = "vm_impossible"
 	KindAttendance      Kind = "attendance_needed"
@@ -49,6 +50,12 @@ type Preemption struct {
 	Site   string  `json:"site"`
 	Notice Seconds `json:"notice_seconds"`
 	Grace  Seconds `json:"grace_seconds"` // of the job's checkpoint
+}
+
+// OnDemand is the use of machines on demand, as so many attempts on spot machines left no progress.
+type OnDemand struct {
+	Site string `json:"site"`
+	Lost int    `json:"lost"`
 }
 
 // VMUsed is the use of virtual machines, as containers cannot run.
@@ -204,6 +211,9 @@ func (Queued) Kind() Kind { return KindQueued }
 
 // Kind implements Fields.
 func (Preemption) Kind() Kind { return KindPreemption }
+
+// Kind implements Fields.
+func (OnDemand) Kind() Kind { return KindOnDemand }
 
 // Kind implements Fields.
 func (VMUsed) Kind() Kind { return KindVMUsed }

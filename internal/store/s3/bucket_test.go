@@ -15,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/driver/drivertest"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 )
 
@@ -46,16 +47,15 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 		name string
 		harm func(*testing.T, *s3server.Server, *Settings)
 		kind core.Kind
-		says string
 	}{
-		{"no such bucket", func(_ *testing.T, _ *s3server.Server, s *Settings) { s.Bucket = "another" }, core.Invalid, "Make the bucket"},
-		{"wrong key", func(t *testing.T, _ *s3server.Server, _ *Settings) { t.Setenv("AWS_SECRET_ACCESS_KEY", "not-the-one") }, core.Permanent, "AWS_SECRET_ACCESS_KEY"},
+		{"no such bucket", func(_ *testing.T, _ *s3server.Server, s *Settings) { s.Bucket = "another" }, core.Invalid},
+		{"wrong key", func(t *testing.T, _ *s3server.Server, _ *Settings) { t.Setenv("AWS_SECRET_ACCESS_KEY", "not-the-one") }, core.Permanent},
 		{"no key", func(t *testing.T, _ *s3server.Server, _ *Settings) {
 			t.Setenv("AWS_SECRET_ACCESS_KEY", "")
 			t.Setenv("AWS_ACCESS_KEY_ID", "")
 			t.Setenv("HOME", t.TempDir())
-		}, core.Permanent, "No credentials"},
-		{"nobody there", func(_ *testing.T, server *s3server.Server, _ *Settings) { server.Stop() }, core.Transient, "Does the endpoint answer"},
+		}, core.Permanent},
+		{"no server", func(_ *testing.T, server *s3server.Server, _ *Settings) { server.Stop() }, core.Transient},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			server := s3server.StartFound(t)
@@ -66,9 +66,10 @@ func TestErrorsOfABucketSayWhatToDo(t *testing.T) {
 				t.Fatal(err)
 			}
 			err = objects.Put(t.Context(), "x", []byte("y"))
-			if !core.IsKind(err, c.kind) || !strings.Contains(core.Remedy(err), c.says) {
+			if !core.IsKind(err, c.kind) {
 				t.Errorf("got %v (kind %v, remedy %q)", err, core.KindOf(err), core.Remedy(err))
 			}
+			testkit.Wording(t, "remedy", core.Remedy(err), os.Getenv("AWS_ENDPOINT_URL"), "URL")
 			if strings.Contains(err.Error(), s3server.Secret) || strings.Contains(err.Error(), "not-the-one") {
 				t.Errorf("it tells a secret: %v", err)
 			}

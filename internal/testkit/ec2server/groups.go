@@ -49,10 +49,7 @@ func (s *Server) authorizeIngress(params url.Values) (any, error) {
 		}
 	}
 	g.rules = append(g.rules, rules...)
-	return struct {
-		bare
-		Return bool `xml:"return"`
-	}{Return: true}, nil
+	return done(), nil
 }
 
 // Rules are those of all groups, as PROTOCOL FROM-TO SOURCE.
@@ -100,8 +97,5 @@ func (s *Server) deleteGroup(params url.Values) (any, error) {
 		}
 	}
 	delete(s.groups, id)
-	return struct {
-		bare
-		Return bool `xml:"return"`
-	}{Return: true}, nil
+	return done(), nil
 }

@@ -30,6 +30,7 @@ type instance struct {
 	address           string
 	token, group      string
 	kind, zone        string
+	spot              bool
 	tags              map[string]string
 	made              time.Time
 	launch            *launch
@@ -82,6 +83,10 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	case params.Get("InstanceInitiatedShutdownBehavior") != "terminate", params.Get("MetadataOptions.HttpTokens") != "required", params.Get("MetadataOptions.HttpPutResponseHopLimit") != "1":
 		return nil, fail("InvalidParameterCombination", "this server rents no machine that stays when it is powered off, or whose metadata its containers can read")
 	}
+	spot, err := spotOf(params)
+	if err != nil {
+		return nil, err
+	}
 	if err := dryRun(params); err != nil {
 		return nil, err
 	}
@@ -91,6 +96,8 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 		return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", group)
 	case live+count > s.quota:
 		return nil, fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows.", s.quota)
+	case spot && s.full["spot "+kind+" "+zone]:
+		return nil, &apiError{"InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", http.StatusInternalServerError}
 	case s.full[kind+" "+zone]:
 		return nil, &apiError{"InsufficientInstanceCapacity", "We currently do not have sufficient " + kind + " capacity in the Availability Zone you requested.", http.StatusInternalServerError}
 	}
@@ -98,7 +105,7 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	var ids, names []string
 	for i := range count {
 		in := &instance{
-			id: s.id("i"), state: pending, index: i, token: token, group: group, kind: kind, zone: zone,
+			id: s.id("i"), state: pending, index: i, token: token, group: group, kind: kind, zone: zone, spot: spot,
 			tags: tagsFor(params, "instance"), made: time.Now(), launch: l,
 		}
 		for _, d := range images()[imageAt].Disks {
@@ -113,6 +120,74 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	s.launches[token] = l
 	l.batch = s.Boot(ids, names, string(script), s.events(l))
 	return reservation(l.machines), nil
+}
+
+// spotOf reports whether a call rents spot machines: one that ends when it is interrupted, and no other.
+func spotOf(params url.Values) (bool, error) {
+	const at = "InstanceMarketOptions."
+	if !params.Has(at + "MarketType") {
+		return false, nil
+	}
+	if params.Get(at+"MarketType") != "spot" || params.Get(at+"SpotOptions.SpotInstanceType") != "one-time" || params.Get(at+"SpotOptions.InstanceInterruptionBehavior") != "terminate" {
+		return false, fail("InvalidParameterCombination", "this server rents only spot machines of one request that end when they are interrupted")
+	}
+	if price := params.Get(at + "SpotOptions.MaxPrice"); price != "" {
+		most, err := strconv.ParseFloat(price, 64)
+		if err != nil {
+			return false, fail("InvalidParameterValue", "Invalid value '%s' for MaxPrice.", price)
+		}
+		if most < SpotPrice {
+			return false, fail("SpotMaxPriceTooLow", "Your Spot request price of %s is lower than the minimum required Spot request fulfillment price of %g.", price, SpotPrice)
+		}
+	}
+	return true, nil
+}
+
+// SpotPrice is what an hour of any spot machine costs.
+const SpotPrice = 0.05
+
+// Spots is how many spot machines there are.
+func (s *Server) Spots() (n int) {
+	s.locked(func() {
+		for _, i := range s.instances {
+			if i.spot && i.state != terminated {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// Interrupt gives notice to a spot machine, by its number among those of its launch, that it is reclaimed in that time,
+// and reclaims it then.
+func (s *Server) Interrupt(index int, in time.Duration) (err error) {
+	s.locked(func() {
+		at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.state == running && i.spot && i.index == index })
+		if at < 0 {
+			err = errors.New("no spot machine runs")
+			return
+		}
+		i := s.instances[at]
+		if err = i.launch.batch.Interrupt(i.index, time.Now().Add(in)); err != nil {
+			return
+		}
+		time.AfterFunc(in, func() {
+			s.locked(func() { s.terminate(i, "Server.SpotInstanceTermination: Spot instance was terminated by EC2") })
+		})
+	})
+	return err
+}
+
+// Announce has the metadata service of a machine that runs announce something; index is its number among those of its
+// launch.
+func (s *Server) Announce(index int, announce func(b *machines.Batch, n int) error) (err error) {
+	s.locked(func() {
+		at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.state == running && i.index == index })
+		if err = errors.New("no such machine runs"); at >= 0 {
+			err = announce(s.instances[at].launch.batch, index)
+		}
+	})
+	return err
 }
 
 // events have the machines of a launch change as EC2's do.
@@ -154,6 +229,7 @@ func endsWithMachine(params url.Values, disk string) bool {
 type instanceItem struct {
 	ID      string    `xml:"instanceId"`
 	State   string    `xml:"instanceState>name"`
+	Code    string    `xml:"stateReason>code,omitempty"`
 	Reason  string    `xml:"stateReason>message,omitempty"`
 	Index   int       `xml:"amiLaunchIndex"`
 	Type    string    `xml:"instanceType"`
@@ -162,7 +238,8 @@ type instanceItem struct {
 }
 
 func (i *instance) item() instanceItem {
-	item := instanceItem{ID: i.id, State: i.state, Reason: i.reason, Index: i.index, Type: i.kind, Tags: tagItems(i.tags)}
+	code, _, _ := strings.Cut(i.reason, ":")
+	item := instanceItem{ID: i.id, State: i.state, Code: code, Reason: i.reason, Index: i.index, Type: i.kind, Tags: tagItems(i.tags)}
 	if i.state == running {
 		item.Address = i.address
 	}
@@ -200,41 +277,48 @@ func (s *Server) describeInstances(params url.Values) (any, error) {
 	}{Sets: found}, nil
 }
 
-func (s *Server) terminateInstances(params url.Values) (any, error) {
-	var ending []*instance
+// wanted returns the machines of a call. Where one is not there, nothing is done.
+func (s *Server) wanted(params url.Values) (found []*instance, err error) {
 	for _, id := range list(params, "InstanceId") {
 		at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.id == id })
 		if at < 0 {
 			return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
 		}
-		ending = append(ending, s.instances[at])
+		found = append(found, s.instances[at])
+	}
+	return found, nil
+}
+
+func (s *Server) terminateInstances(params url.Values) (any, error) {
+	ending, err := s.wanted(params)
+	if err != nil {
+		return nil, err
 	}
 	for _, i := range ending {
 		s.terminate(i, "Client.UserInitiatedShutdown: User initiated shutdown")
 	}
-	return struct {
-		bare
-		Return bool `xml:"return"`
-	}{Return: true}, nil
+	return done(), nil
 }
 
 func (s *Server) stopInstances(params url.Values) (any, error) {
-	for _, id := range list(params, "InstanceId") {
-		at := slices.IndexFunc(s.instances, func(i *instance) bool { return i.id == id })
-		switch {
-		case at < 0:
-			return nil, fail("InvalidInstanceID.NotFound", "The instance ID '%s' does not exist", id)
-		case s.instances[at].state == running:
-			s.instances[at].state = stopping
-			s.instances[at].launch.batch.End(s.instances[at].index)
-		case s.instances[at].state != stopping && s.instances[at].state != stopped:
-			return nil, fail("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be stopped.", id)
+	chosen, err := s.wanted(params)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range chosen {
+		if i.spot {
+			return nil, fail("UnsupportedOperation", "You can't stop the Spot Instance '%s' because it is associated with a one-time Spot Instance request.", i.id)
+		}
+		switch i.state {
+		case running:
+			i.state = stopping
+			i.launch.batch.End(i.index)
+		case stopping, stopped:
+		default:
+			return nil, fail("IncorrectInstanceState", "The instance '%s' is not in a state from which it can be stopped.", i.id)
 		}
 	}
-	return struct {
-		bare
-		Return bool `xml:"return"`
-	}{Return: true}, nil
+	return done(), nil
 }
 
 // terminate begins the end of a machine.

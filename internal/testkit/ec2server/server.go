@@ -111,7 +111,7 @@ func Start(t testing.TB) *Server {
 // Env are the variables by which AWS's tools find the server and nothing else, KEY=VALUE.
 func (s *Server) Env() []string {
 	return []string{
-		"AWS_ENDPOINT_URL_EC2=" + s.url, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + Region,
+		"AWS_ENDPOINT_URL_EC2=" + s.url, "AWS_ENDPOINT_URL_PRICING=" + s.url, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + Region,
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_SESSION_TOKEN=",
 	}
 }
@@ -196,6 +196,10 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 		answer(w, "", nil, err)
 		return
 	}
+	if target := r.Header.Get("X-Amz-Target"); target != "" {
+		prices{s}.serve(w, target, body)
+		return
+	}
 	params, err := url.ParseQuery(string(body))
 	if err != nil {
 		answer(w, "", nil, fail("MalformedQueryString", "%v", err))
@@ -234,14 +238,14 @@ func (s *Server) do(action string, params url.Values) (any, error) {
 	return f(params)
 }
 
-// Actions are those that the server knows.
+// Actions are those of EC2 that the server knows; of the price list it knows GetProducts.
 func Actions() []string { return slices.Sorted(maps.Keys((&Server{}).actions())) }
 
 func (s *Server) actions() map[string]func(url.Values) (any, error) {
 	return map[string]func(url.Values) (any, error){
 		"RunInstances": s.runInstances, "DescribeInstances": s.describeInstances, "TerminateInstances": s.terminateInstances, "StopInstances": s.stopInstances,
 		"GetConsoleOutput": s.consoleOutput, "DescribeInstanceTypes": s.describeTypes, "DescribeInstanceTypeOfferings": s.describeOfferings,
-		"DescribeImages": s.describeImages, "DescribeSubnets": s.describeSubnets,
+		"DescribeImages": s.describeImages, "DescribeSubnets": s.describeSubnets, "DescribeSpotPriceHistory": prices{s}.spot,
 		"CreateSecurityGroup": s.createGroup, "AuthorizeSecurityGroupIngress": s.authorizeIngress,
 		"DescribeSecurityGroups": s.describeGroups, "DeleteSecurityGroup": s.deleteGroup,
 	}
@@ -285,6 +289,14 @@ func encode(w http.ResponseWriter, v any) {
 // bare marks the struct of an answer.
 type bare struct {
 	XMLName xml.Name `xml:"bare"`
+}
+
+// done is the answer of a call that only does something.
+func done() any {
+	return struct {
+		bare
+		Return bool `xml:"return"`
+	}{Return: true}
 }
 
 // list returns the values of PREFIX.1, PREFIX.2, ….

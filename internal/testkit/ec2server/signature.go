@@ -33,6 +33,10 @@ func verify(r *http.Request, now time.Time) ([]byte, error) {
 	scope := strings.Split(fields["Credential"], "/")
 	signed := strings.Split(fields["SignedHeaders"], ";")
 	date := r.Header.Get("X-Amz-Date")
+	service, region := "ec2", Region
+	if r.Header.Get("X-Amz-Target") != "" {
+		service, region = "pricing", PricingRegion
+	}
 	at, err := time.Parse("20060102T150405Z", date)
 	switch {
 	case err != nil || len(scope) != 5 || scope[0] != Access:
@@ -41,7 +45,7 @@ func verify(r *http.Request, now time.Time) ([]byte, error) {
 		return refuse("ExpiredToken", "The provided token has expired.")
 	case at.Sub(now).Abs() > 5*time.Minute:
 		return refuse("RequestExpired", "Request has expired.")
-	case scope[1] != date[:8] || scope[2] != Region || scope[3] != "ec2" || scope[4] != "aws4_request":
+	case scope[1] != date[:8] || scope[2] != region || scope[3] != service || scope[4] != "aws4_request":
 		return refuse("SignatureDoesNotMatch", "Credential should be scoped to a valid region, not %q", scope[2])
 	case !slices.Contains(signed, "host") || !slices.Contains(signed, "x-amz-date") || !slices.IsSorted(signed):
 		return refuse("SignatureDoesNotMatch", "signed are %q", signed)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +45,9 @@ func (p *Park) prepare() error {
 	if err := os.RemoveAll(filepath.Join(etc, "ssh")); err != nil {
 		return err
 	}
-	return os.MkdirAll(filepath.Join(etc, "ssh"), 0o755)
+	// The image is one of a machine that was rented before, and taken back.
+	old := filepath.Join(etc, "bee")
+	return errors.Join(os.MkdirAll(filepath.Join(etc, "ssh"), 0o755), os.MkdirAll(old, 0o755), os.WriteFile(filepath.Join(old, "notice"), []byte("1\n"), 0o644))
 }
 
 // clocks makes the machines' clock, which a test may set forward, and a sleep that does not sleep over that.
@@ -142,7 +145,7 @@ func (b *Batch) boot(names []string, script string) error {
 		if err != nil {
 			return err
 		}
-		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: name, Mounts: mounts})
+		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: name, Mounts: mounts, Service: netip.MustParseAddr(Metadata)})
 	}
 	if b.hosts, err = emulate.Start(p.ended, spec); err != nil {
 		b.hosts = nil
@@ -202,6 +205,9 @@ func (b *Batch) bootOne(n int) error {
 	b.mu.Unlock()
 	foreign := func(e string) bool { return strings.HasPrefix(e, "AWS_") || strings.HasPrefix(e, "OS_") }
 	env := append(slices.DeleteFunc(os.Environ(), foreign), "PATH="+filepath.Join(p.dir, "bin")+":"+os.Getenv("PATH"), "MACHINE="+dir)
+	if err := b.startMetadata(n); err != nil {
+		return err
+	}
 	exit, err := b.hosts.Run(p.ended, emulate.Command{Host: n, Path: "/bin/sh", Argv: []string{"sh", filepath.Join(dir, "user-data")}, Env: env}, null, console, console)
 	if err != nil {
 		return err

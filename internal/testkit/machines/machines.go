@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -122,6 +123,30 @@ func (b *Batch) Address(n int) string {
 	return b.hosts.Hosts()[n].Addr
 }
 
+// Interrupt has the metadata service of a machine give notice that the machine is terminated at that time.
+func (b *Batch) Interrupt(n int, at time.Time) error {
+	return b.announce(n, noticeName, fmt.Sprintf(`{"action": "terminate", "time": %q}`, at.UTC().Format(time.RFC3339)))
+}
+
+// Recommend has the metadata service of a machine recommend to leave it, since that time.
+func (b *Batch) Recommend(n int, since time.Time) error {
+	return b.announce(n, rebalanceName, fmt.Sprintf(`{"noticeTime": %q}`, since.UTC().Format(time.RFC3339)))
+}
+
+// Maintain has the metadata service of a machine announce that it is stopped for maintenance at that time.
+func (b *Batch) Maintain(n int, at time.Time) error {
+	return b.announce(n, maintenanceName, fmt.Sprintf(`[ {"NotBefore": %q, "Code": "system-maintenance", "State": "active"} ]`, at.UTC().Format("2 Jan 2006 15:04:05")+" GMT"))
+}
+
+// announce has the metadata service of a machine answer with a text.
+func (b *Batch) announce(n int, name, text string) error {
+	next := filepath.Join(b.of(n), name+".next") // renamed: it is read whole
+	if err := os.WriteFile(next, []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, filepath.Join(b.of(n), name))
+}
+
 // Console is what a machine has written to its console.
 func (b *Batch) Console(n int) string {
 	b.mu.Lock()
@@ -144,6 +169,9 @@ func (b *Batch) Unroute(address string) {
 	os.Remove(filepath.Join(b.park.dir, "routes", filepath.Base(address))) // it may lead nowhere already
 }
 
+// metadataArg makes the test binary the metadata service of a machine: DIR, the machine's directory here.
+const metadataArg = "machines-metadata"
+
 // dialArg makes the test binary an ssh ProxyCommand: DIR ADDRESS.
 const dialArg = "machines-dial"
 
@@ -156,6 +184,9 @@ func Main(args []string) (code int, meant bool) {
 	switch args[1] {
 	case emulate.HolderArg:
 		return emulate.HolderMain(args[2:]), true
+	case metadataArg:
+		fmt.Fprintln(os.Stderr, serveMetadata(args[2])) // it ends with its machine
+		return 1, true
 	case dialArg:
 		if err := dial(args[2], args[3]); err != nil {
 			fmt.Fprintln(os.Stderr, err)

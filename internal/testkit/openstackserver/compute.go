@@ -169,6 +169,9 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 		made, ids, names = append(made, m), append(ids, m.id), append(names, m.name)
 	}
 	c.s.servers = append(c.s.servers, made...)
+	for _, m := range made {
+		c.s.acted(m.id, "create", projectID)
+	}
 	if c.s.full[flavor] > 0 || unreserved != nil || flavor == Metal && reservation == "" {
 		c.s.full[flavor] = max(0, c.s.full[flavor]-1)
 		for _, m := range made {
@@ -207,7 +210,10 @@ func (c nova) events(made []*server) machines.Events {
 			})
 		},
 		PoweredOff: func(n int) { // it stays, and costs
-			c.s.locked(func() { made[n].batch.End(n) })
+			c.s.locked(func() {
+				c.s.acted(made[n].id, "stop", "") // as Nova itself does, once it has seen that
+				made[n].batch.End(n)
+			})
 		},
 		Ended: func(n int) {
 			c.s.locked(func() {
@@ -290,6 +296,7 @@ func (c nova) endServer(r *http.Request, _ map[string]any) (int, any, error) {
 	if m == nil {
 		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
 	}
+	c.s.acted(m.id, "delete", projectID)
 	switch {
 	case m.removed:
 	case m.batch == nil, m.status == "SHUTOFF":
@@ -311,6 +318,7 @@ func (c nova) action(r *http.Request, body map[string]any) (int, any, error) {
 			return 0, nil, fail(http.StatusConflict, "Cannot 'stop' instance %s while it is in vm_state %s", m.id, m.status)
 		}
 		m.task = "powering-off"
+		c.s.acted(m.id, "stop", projectID)
 		m.batch.End(m.at)
 		return http.StatusAccepted, nil, nil
 	}
@@ -333,12 +341,32 @@ func (s *Server) Named(pattern string) (n int, err error) {
 	return n, err
 }
 
+// listActions answers with what was done to a machine, the newest first. Older versions know no machine that is deleted.
+func (c nova) listActions(r *http.Request, _ map[string]any) (int, any, error) {
+	id := r.PathValue("id")
+	actions, known := c.s.actions[id]
+	if !known || c.s.find(id) == nil && r.Header.Get("OpenStack-API-Version") != "compute 2.21" {
+		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", id)
+	}
+	return http.StatusOK, map[string]any{"instanceActions": actions}, nil
+}
+
+// acted notes an action on a machine in the name of a project; "": Nova's own.
+func (s *Server) acted(id, action, project string) {
+	item := map[string]any{"action": action, "instance_uuid": id, "request_id": s.id("req"), "user_id": nil, "project_id": nil, "start_time": time.Now().UTC().Format("2006-01-02T15:04:05.000000"), "message": nil}
+	if project != "" {
+		item["user_id"], item["project_id"] = "u", project
+	}
+	s.actions[id] = append([]any{item}, s.actions[id]...)
+}
+
 // Lose ends all machines as operators may do behind one's back.
 func (s *Server) Lose() {
 	s.locked(func() {
 		for _, m := range s.servers {
 			if m.batch != nil && !m.removed {
 				m.removed, m.task = true, "deleting"
+				s.acted(m.id, "delete", "operators")
 				m.batch.End(m.at)
 			}
 		}

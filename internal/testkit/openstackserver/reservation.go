@@ -184,6 +184,7 @@ func (b blazar) end(l *lease) {
 	for _, m := range b.s.servers {
 		if m.reservation == l.reservation["id"] && m.batch != nil && !m.removed {
 			m.removed, m.task = true, "deleting"
+			b.s.acted(m.id, "delete", "service")
 			m.batch.End(m.at)
 		}
 	}

@@ -47,6 +47,7 @@ type Server struct {
 	groups   []*group
 	floating []*address
 	leases   []*lease
+	actions  map[string][]any // what was done to each machine, the newest first
 	faults   map[string][]fault
 	broken   int            // how many machines of the next request end in ERROR
 	full     map[string]int // how many requests for a flavor find no host
@@ -83,7 +84,7 @@ func refuse(status int, kind, format string, args ...any) error {
 // Start starts a server. It, and its machines, end with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Park: machines.New(t), dir: t.TempDir(), tokens: map[string]bool{}, faults: map[string][]fault{}, full: map[string]int{}, pool: 8, quota: 8, calls: map[string]int{}}
+	s := &Server{Park: machines.New(t), dir: t.TempDir(), tokens: map[string]bool{}, faults: map[string][]fault{}, actions: map[string][]any{}, full: map[string]int{}, pool: 8, quota: 8, calls: map[string]int{}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -210,6 +211,8 @@ func (s *Server) routes() http.Handler {
 		"POST /compute/v2.1/servers":             compute.makeServers,
 		"DELETE /compute/v2.1/servers/{id}":      compute.endServer,
 		"POST /compute/v2.1/servers/{id}/action": compute.action,
+
+		"GET /compute/v2.1/servers/{id}/os-instance-actions": compute.listActions,
 
 		"GET /network/v2.0/networks":                network.listNetworks,
 		"GET /network/v2.0/ports":                   network.listPorts,

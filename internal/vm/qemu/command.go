@@ -44,6 +44,9 @@ type Machine struct {
 	Ports   []Port
 	Nets    []Net
 	Shares  []Share
+	// Function is the PCI address of a function of the host's that is bound to vfio-pci, for
+	// the guest; "": none.
+	Function string
 	// Control is a connected socket for QMP.
 	Control *os.File
 	// Restore starts the machine paused, its state to come.
@@ -156,25 +159,25 @@ func (m Machine) Command() ([]string, []*os.File) {
 	for i, d := range m.Disks {
 		id := "disk" + strconv.Itoa(i)
 		// Shared read-only images need no lock, scratch disks have one owner.
-		cache, device := "unsafe", "virtio-blk-pci,drive="+id+",serial="+d.Serial
+		cache, access := "unsafe", "readonly="+onOff(d.ReadOnly)
+		device, properties := "virtio-blk-pci", ",drive="+id+",serial="+d.Serial
 		if !d.ReadOnly { // a full host is an error in the guest, which QEMU would stop for good
-			device += ",werror=report,rerror=report"
+			properties += ",werror=report,rerror=report"
 		}
 		if d.Durable {
 			cache = "writeback"
 		}
-		access := "readonly=" + onOff(d.ReadOnly)
 		if m.Emulated {
 			if i%ahciPorts == 0 {
 				b.add("-device", "ahci,id=ahci"+strconv.Itoa(i/ahciPorts))
 			}
-			device = fmt.Sprintf("ide-hd,bus=ahci%d.%d", i/ahciPorts, i%ahciPorts) + strings.TrimPrefix(device, "virtio-blk-pci")
+			device = fmt.Sprintf("ide-hd,bus=ahci%d.%d", i/ahciPorts, i%ahciPorts)
 			if d.ReadOnly { // such a disk is writable: what a guest writes is dropped
 				access = "snapshot=on"
 			}
 		}
 		b.add("-drive", fmt.Sprintf("if=none,id=%s,format=raw,file.locking=off,cache=%s,discard=unmap,%s,file=%s", id, cache, access, comma(d.File)),
-			"-device", device)
+			"-device", device+properties)
 	}
 	for i, n := range m.Nets {
 		b.net("net"+strconv.Itoa(i), n, m.rings(), m.Emulated)
@@ -191,6 +194,9 @@ func (m Machine) Command() ([]string, []*os.File) {
 		}
 		b.add("-fsdev", "local,id="+id+",security_model=none,multidevs=remap,readonly="+onOff(s.ReadOnly)+",path="+comma(path),
 			"-device", "virtio-9p-pci,fsdev="+id+",mount_tag="+s.Tag+sharePlace(i))
+	}
+	if m.Function != "" {
+		b.add("-device", "vfio-pci,host="+comma(m.Function))
 	}
 	if m.Control != nil {
 		b.add("-chardev", "socket,id=qmp,fd="+b.fd(m.Control), "-mon", "chardev=qmp,mode=control")

@@ -52,6 +52,13 @@ func TestCommand(t *testing.T) {
 	if strings.Contains(emulated, "virtio-blk") || strings.Contains(emulated, "virtio-net") || strings.Contains(emulated, "host_mtu") {
 		t.Errorf("emulated devices with virtio's: %s", emulated)
 	}
+	argv, _ = Machine{Program: []string{"qemu"}, Accel: "kvm", Memory: 1 << 30, Topology: Topology{1, 1, 1}, Arch: "amd64", CPU: "host", Function: "0000:81:00.1", Control: f}.Command()
+	const withFunction = "qemu -nodefaults -no-user-config -no-reboot -display none -name guest=,debug-threads=on -machine q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off,accel=kvm " +
+		"-cpu host -m 1024M -smp 1,sockets=1,cores=1,threads=1 -rtc base=utc,driftfix=slew -device virtio-rng-pci -chardev file,id=console,path= -serial chardev:console " +
+		"-device vfio-pci,host=0000:81:00.1 -chardev socket,id=qmp,fd=3 -mon chardev=qmp,mode=control -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+	if got := strings.Join(argv, " "); got != withFunction {
+		t.Errorf("with a function of a card: got\n%s\nwant\n%s", got, withFunction)
+	}
 	argv, _ = Machine{Program: []string{"qemu"}, MemoryFile: "/m,1", Memory: 1 << 30, Topology: Topology{1, 1, 1}, Arch: "amd64"}.Command()
 	if got := strings.Join(argv, " "); !strings.Contains(got, "memory-backend-file,id=pc.ram,size=1073741824,mem-path=/m,,1,share=off") || !strings.Contains(got, "memory-backend=pc.ram") {
 		t.Errorf("memory from a file: %s", got)

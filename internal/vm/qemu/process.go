@@ -155,6 +155,9 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // PID is its number.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
+// CommandLine returns the program and its arguments.
+func (p *Process) CommandLine() []string { return slices.Clone(p.cmd.Args) }
+
 // State reports how the process ended; only after Done.
 func (p *Process) State() *os.ProcessState { return p.cmd.ProcessState }
 

@@ -1,6 +1,7 @@
 package qemu
 
 import (
+	"slices"
 	"syscall"
 	"testing"
 )
@@ -21,5 +22,18 @@ func TestKilledIsToldFromEnded(t *testing.T) {
 			t.Errorf("%s, signal %v: killed is %v", c.script, c.signal, got)
 		}
 		p.Kill()
+	}
+}
+
+// TestCommandLine: the command line of a process is known after its end.
+func TestCommandLine(t *testing.T) {
+	argv := []string{"/bin/sh", "-c", "exit 0"}
+	p, err := run(argv, nil, &syscall.SysProcAttr{}, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-p.Done()
+	if got := p.CommandLine(); !slices.Equal(got, argv) {
+		t.Errorf("got %q, expected %q", got, argv)
 	}
 }

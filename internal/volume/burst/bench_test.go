@@ -203,13 +203,13 @@ func (b *bench) fileIn(dir uint64, name, text string) {
 		a, err = b.Make(b.Context(), who{}, remote.File, &calls.Request{Ino: dir, Name: name, Mode: 0o640})
 	}
 	b.must(err)
-	_, err = b.OpenFile(b.Context(), a.Ino, true)
+	_, err = b.OpenFile(b.Context(), who{}, a.Ino, true)
 	b.must(err)
 	for off := 0; off < len(text); off += 1 << 20 {
 		b.must(b.Write(b.Context(), a.Ino, int64(off), []byte(text[off:min(off+1<<20, len(text))])))
 	}
 	b.must(b.Flush(a.Ino))
-	b.must(b.Release(a.Ino, 1))
+	b.must(b.Release(0, a.Ino, 1))
 }
 
 // make makes a directory or link of the top directory.

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
@@ -86,19 +88,19 @@ func TestBucketKeepsAttributes(t *testing.T) {
 	}
 }
 
-// TestBucketAway writes while the bucket answers 503, and then not at all: programs wait or
+// TestBucketAway writes while the bucket answers 503, then 429, and then not at all: programs wait or
 // work, nothing fails, and everything arrives once it is back.
 func TestBucketAway(t *testing.T) {
 	server := s3server.StartFound(t)
 	var refuse, refused atomic.Int64
 	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
 		switch refuse.Load() {
-		case 1:
+		case 1, 2:
 			refused.Add(1)
 			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
+			w.WriteHeader(map[int64]int{1: http.StatusServiceUnavailable, 2: http.StatusTooManyRequests}[refuse.Load()])
 			return
-		case 2:
+		case 3:
 			refused.Add(1)
 			panic(http.ErrAbortHandler)
 		}
@@ -108,13 +110,13 @@ func TestBucketAway(t *testing.T) {
 	b.foreign("there", "before")
 	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "f", Mode: 0o600})
 	b.must(err)
-	for i := range int64(2) {
-		_, err = b.OpenFile(t.Context(), a.Ino, false)
+	for i := range int64(3) {
+		_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
 		b.must(err)
 		refuse.Store(i + 1)
 		b.must(b.Write(t.Context(), a.Ino, i, []byte{byte('a' + i)}))
 		b.must(b.Flush(a.Ino))
-		b.must(b.Release(a.Ino, 1))
+		b.must(b.Release(0, a.Ino, 1))
 		seen := make(chan string)
 		go func() { seen <- b.sees("there") }()
 		before := refused.Load()
@@ -135,7 +137,44 @@ func TestBucketAway(t *testing.T) {
 		}
 		b.drained()
 	}
-	b.has(map[string]string{"there": "before", "f": "ab"})
+	b.has(map[string]string{"there": "before", "f": "abc"})
+}
+
+// TestBucketBreaksOff reads and writes a file while answers break off in their middle: programs read all of it.
+func TestBucketBreaksOff(t *testing.T) {
+	server := s3server.StartFound(t)
+	var left atomic.Int64
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if r.Method != http.MethodGet || left.Add(-1) < 0 {
+			forward.ServeHTTP(w, r)
+			return
+		}
+		answer := s3server.Forward(r, forward)
+		defer answer.Body.Close()
+		maps.Copy(w.Header(), answer.Header)
+		w.WriteHeader(answer.StatusCode)
+		io.CopyN(w, answer.Body, max(answer.ContentLength/2, 1))
+		panic(http.ErrAbortHandler)
+	})
+	b := startBucket(t, server, Options{At: remote.Place{Endpoint: proxy}})
+	text := strings.Repeat("0123456789abcdef", 1<<14)
+	b.foreign("f", text)
+	left.Store(3)
+	if got := b.sees("f"); got != text {
+		t.Errorf("read %d bytes of %d", len(got), len(text))
+	}
+	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
+	b.must(err)
+	_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
+	b.must(err)
+	left.Store(3)
+	b.must(b.Write(t.Context(), a.Ino, 0, []byte("X")))
+	b.must(b.Release(0, a.Ino, 1))
+	b.drained()
+	b.has(map[string]string{"f": "X" + text[1:]})
+	if n := left.Load(); n > 0 {
+		t.Errorf("%d answers more would have broken off", n)
+	}
 }
 
 // TestBucketWithoutConditions refuses a bucket that ignores a condition, and leaves nothing there.
@@ -156,7 +195,7 @@ func TestBucketWithoutConditions(t *testing.T) {
 			})
 			far := remote.OpenS3(remote.Place{Bucket: server.Bucket, Prefix: name, Endpoint: proxy}, "test", t.TempDir(), nil)
 			defer far.Close()
-			err := take(far, &Config{ID: "test"}, false)
+			err := take(far, &Config{ID: "test"}, false, false)
 			if !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
 				t.Errorf("%v", err)
 			}
@@ -167,22 +206,22 @@ func TestBucketWithoutConditions(t *testing.T) {
 	}
 	far := remote.OpenS3(remote.Place{Bucket: server.Bucket}, "test", t.TempDir(), nil)
 	defer far.Close()
-	if err := take(far, &Config{ID: "test"}, false); err != nil {
+	if err := take(far, &Config{ID: "test"}, false, false); err != nil {
 		t.Fatal(err)
 	}
-	if err := take(far, &Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
+	if err := take(far, &Config{ID: "other"}, false, false); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second volume: %v", err)
 	}
 	if err := Leave(far, Config{ID: "other"}); err != nil {
 		t.Error(err)
 	}
-	if err := take(far, &Config{ID: "test"}, true); err != nil {
+	if err := take(far, &Config{ID: "test"}, true, false); err != nil {
 		t.Error(err)
 	}
 	if err := Leave(far, Config{ID: "test"}); err != nil {
 		t.Error(err)
 	}
-	if err := take(far, &Config{ID: "test"}, true); !core.IsKind(err, core.Transient) {
+	if err := take(far, &Config{ID: "test"}, true, false); !core.IsKind(err, core.Transient) {
 		t.Errorf("its record is missing: %v", err)
 	}
 }
@@ -276,7 +315,7 @@ func TestBucketOpenRemoved(t *testing.T) {
 	for _, name := range []string{"f", "g"} {
 		a, err := b.names.Lookup(t.Context(), meta.Root, name)
 		b.must(err)
-		_, err = b.OpenFile(t.Context(), a.Ino, false)
+		_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
 		b.must(err)
 		ino = append(ino, a.Ino)
 	}
@@ -293,7 +332,7 @@ func TestBucketOpenRemoved(t *testing.T) {
 		t.Errorf("%q, %v", p, err)
 	}
 	for _, i := range ino {
-		b.must(b.Release(i, 1))
+		b.must(b.Release(0, i, 1))
 	}
 	b.has(map[string]string{"g": "theirs"})
 }

@@ -23,9 +23,12 @@ func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Req
 	if kind == remote.Link && !utf8.Valid(q.Data) {
 		return calls.Attr{}, syscall.EILSEQ
 	}
+	if a, was, err := v.journal.made(w); was {
+		return a, err
+	}
 	switch _, err := v.names.Lookup(ctx, q.Ino, q.Name); {
 	case err == nil:
-		return v.journal.made(w, syscall.EEXIST)
+		return calls.Attr{}, syscall.EEXIST
 	case !errors.Is(err, syscall.ENOENT):
 		return calls.Attr{}, err
 	}
@@ -55,9 +58,11 @@ func (v *Volume) Make(ctx context.Context, w who, kind remote.Kind, q *calls.Req
 
 // Remove removes a name.
 func (v *Volume) Remove(ctx context.Context, w who, q *calls.Request) error {
+	if v.journal.answered(w) { // the name may be another file's by now
+		return nil
+	}
 	a, err := v.names.Lookup(ctx, q.Ino, q.Name)
 	if err != nil {
-		_, err = v.journal.made(w, err)
 		return err
 	}
 	directory := q.Flags&calls.Directory != 0
@@ -116,13 +121,12 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	if remote.Hidden(q.ToName, q.ToDir == meta.Root) {
 		return syscall.EINVAL
 	}
-	from, err := v.names.Lookup(ctx, q.Ino, q.Name)
-	if err != nil {
-		_, err = v.journal.made(w, err)
-		return err
-	}
 	if v.journal.answered(w) {
 		return nil
+	}
+	from, err := v.names.Lookup(ctx, q.Ino, q.Name)
+	if err != nil {
+		return err
 	}
 	switch to, err := v.names.Lookup(ctx, q.ToDir, q.ToName); {
 	case errors.Is(err, syscall.ENOENT):

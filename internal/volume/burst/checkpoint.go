@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -61,8 +60,10 @@ func (v *Volume) Checkpoint(also []string, quiet bool) (int, error) {
 	if v.drainer.generations == nil {
 		return 0, &core.Error{Kind: core.Unsupported, Op: "take a checkpoint of volume", Object: v.o.ID, Err: errors.New("it is not that of a run with `checkpoint:`")}
 	}
-	if name := v.restless(also); quiet && name != "" {
-		return 0, &core.Error{Kind: core.Busy, Op: "take a checkpoint of volume", Object: v.o.ID, Err: fmt.Errorf("%q was just changed", name)}
+	if quiet {
+		if name := v.restless(also); name != "" {
+			return 0, &core.Error{Kind: core.Busy, Op: "take a checkpoint of volume", Object: v.o.ID, Err: fmt.Errorf("%q was just changed", name)}
+		}
 	}
 	if err := v.journal.putAll(func(*meta.Node) bool { return true }); err != nil {
 		return 0, err
@@ -86,7 +87,7 @@ func (v *Volume) restless(also []string) (name string) {
 		if name != "" || n.Stays || n.Ino == meta.Root || !n.Linked() || time.Since(time.Unix(0, n.Ctime)) >= quietFor {
 			return
 		}
-		if at := v.journal.state.Path(n); at != "" && (generation.Matches(v.o.Globs, at) || slices.Contains(also, at)) {
+		if at := v.journal.state.Path(n); at != "" && generation.Belongs(v.o.Globs, also, at) {
 			name = at
 		}
 	})
@@ -114,11 +115,9 @@ func (d *drainer) touch(ctx context.Context, j *drain.Job) error {
 	if d.generations == nil {
 		return nil
 	}
-	touches, err := j.Touches(d.generationsList)
+	touches, err := j.Touches(d.names.tree.List)
 	if err != nil {
 		return err
 	}
 	return d.generations.Touch(ctx, touches)
 }
-
-func (d *drainer) generationsList(dir string) ([]remote.Entry, error) { return d.names.tree.List(dir) }

@@ -51,7 +51,7 @@ func TestSuperseded(t *testing.T) {
 		must(v.Flush(a.Ino))
 	}
 	first, a := open("first")
-	must(take(a.tree, first, false))
+	must(take(a.tree, first, false, false))
 	must(a.begins(t.Context(), 0))
 	a.begin(t.Context())
 	write(a, "f", "one")
@@ -69,7 +69,7 @@ func TestSuperseded(t *testing.T) {
 	write(a, "g", "new")
 
 	second, b := open("second")
-	must(take(b.tree, second, false))
+	must(take(b.tree, second, false, false))
 	must(b.begins(t.Context(), 2))
 	if second.Epoch != 2 {
 		t.Errorf("its epoch is %d", second.Epoch)
@@ -85,8 +85,12 @@ func TestSuperseded(t *testing.T) {
 	if got := tree(t, far); !maps.Equal(got, want) {
 		t.Errorf("the remote has %v", got)
 	}
-	if err := take(a.tree, first, true); !core.IsKind(err, core.Busy) || !first.Superseded {
-		t.Errorf("the first volume takes the remote back: %v", err)
+	for name, epoch := range map[string]int{"takes the remote back": first.Epoch, "is recovered by another installation, which takes the remote": 0} {
+		again := *first
+		again.Epoch, again.Superseded = epoch, false
+		if err := take(a.tree, &again, false, true); !core.IsKind(err, core.Busy) || !again.Superseded {
+			t.Errorf("the first volume %s: %v", name, err)
+		}
 	}
 	must(a.Close())
 	x, err := Export(t.Context(), first.Place, out)
@@ -103,9 +107,44 @@ func TestSuperseded(t *testing.T) {
 	}
 	if other, c := open("other"); true {
 		other.Run = "another"
-		if err := take(c.tree, other, false); !core.IsKind(err, core.Busy) || core.Remedy(err) == "" {
+		if err := take(c.tree, other, false, false); !core.IsKind(err, core.Busy) || core.Remedy(err) == "" {
 			t.Errorf("another run has the remote: %v", err)
 		}
 		must(c.Close())
 	}
+}
+
+// TestQuiet changes a file in a directory that belongs to a checkpoint as a link leads there: no quiet one
+// is taken, until nothing was changed for a while.
+func TestQuiet(t *testing.T) {
+	dir := t.TempDir()
+	far, place := filepath.Join(dir, "far"), filepath.Join(dir, "buffer")
+	if err := errors.Join(os.Mkdir(far, 0o755), fsutil.OwnDir(place)); err != nil {
+		t.Fatal(err)
+	}
+	v, err := load(Options{ID: "v", Remote: far, Place: place, Room: 8 << 20, Run: "run", Globs: []string{"link"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer v.Close()
+	made, err := v.Make(t.Context(), who{1, 1}, remote.Dir, &calls.Request{Ino: meta.Root, Name: "d", Mode: 0o755})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := v.Make(t.Context(), who{1, 2}, remote.File, &calls.Request{Ino: made.Ino, Name: "f", Mode: 0o644})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := func() error {
+		_, err := v.Checkpoint([]string{"d"}, true)
+		return err
+	}
+	testkit.Eventually(t, 30*time.Second, quiet)
+	if err := errors.Join(v.Write(t.Context(), f.Ino, 0, []byte("new")), v.Flush(f.Ino)); err != nil {
+		t.Fatal(err)
+	}
+	if err := quiet(); !core.IsKind(err, core.Busy) {
+		t.Errorf("a file in the directory was just changed: %v", err)
+	}
+	testkit.Eventually(t, 30*time.Second, quiet)
 }

@@ -283,7 +283,7 @@ func TestLateMoves(t *testing.T) {
 			true,
 		},
 		{
-			"in the place of another", func(far *remote.Tree, ours, before remote.Version) error {
+			"replacing another", func(far *remote.Tree, ours, before remote.Version) error {
 				_, err := far.Move("log", "log.1", 1, ours, before)
 				return err
 			},
@@ -323,7 +323,7 @@ func TestLateMoves(t *testing.T) {
 				return e.Version
 			}
 			before := remote.Version{}
-			if c.name == "in the place of another" {
+			if c.name == "replacing another" {
 				before = write("log.1", "before")
 			}
 			ours := write("log", "ours")

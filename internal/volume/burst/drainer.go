@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/digest"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
@@ -26,6 +25,10 @@ type drainer struct {
 	sink    drain.Remote // the remote, as the drain uses it
 
 	waits error // what the drain waits for, guarded by the journal's lock
+	// refusal is why the remote refuses the next change; nil: it does not. The journal's lock guards it.
+	refusal *refusal
+	timeout time.Duration // after which a full remote is an error
+	hurry   chan struct{} // has the next try be at once
 	// generations are the checkpoints of the run whose volume it is; nil: there are none.
 	generations *generation.Generations
 	// taken reports whether another volume of the run has taken the remote over. Then superseded is set,
@@ -50,13 +53,18 @@ func (d *drainer) run(ctx context.Context) {
 			}
 			d.waits = err
 		}
+		d.refusal = d.refusal.next(err)
 		d.journal.mu.Unlock()
 		switch {
 		case over:
 			d.logger.Warn("another attempt of the run has taken the remote over")
 			return
 		case err != nil:
-			core.BestEffort(pause.Wait(ctx)) // the loop looks at ctx
+			select {
+			case <-time.After(pause.Next()):
+			case <-d.hurry:
+			case <-ctx.Done():
+			}
 		case done:
 			pause.Reset()
 		default:
@@ -108,6 +116,7 @@ func (d *drainer) next(ctx context.Context) (bool, error) {
 	}
 	d.journal.mu.Lock()
 	defer d.journal.mu.Unlock()
+	d.waits, d.refusal = nil, nil // before anyone sees that the operation is done
 	d.journal.working = 0
 	if took := time.Since(begun).Seconds(); j.Op.Kind == meta.Put && took > 0 {
 		now := float64(j.Op.Size) / took

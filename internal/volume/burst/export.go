@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
@@ -23,7 +24,7 @@ type Exported struct {
 // Export writes what is undrained of a volume that no process has open into an empty directory: whole files
 // as they were last, at their names.
 func Export(ctx context.Context, place, dir string) (x Exported, err error) {
-	log, state, err := replayed(place, 0)
+	log, state, err := replayed(place, buffer.Options{})
 	if err != nil {
 		return x, err
 	}

@@ -132,7 +132,7 @@ func TestHostAway(t *testing.T) {
 	b.drained()
 	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
-	_, err = b.OpenFile(t.Context(), a.Ino, false)
+	_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
 	b.must(err)
 	h.away(true)
 	b.must(b.Write(t.Context(), a.Ino, 0, []byte(large)))
@@ -159,19 +159,19 @@ func TestHostAway(t *testing.T) {
 	if p, err := b.Read(t.Context(), a.Ino, 0, 4); err != nil || string(p) != large[:4] {
 		t.Errorf("a removed file that is open: %q, %v", p, err)
 	}
-	b.must(b.Release(a.Ino, 1))
+	b.must(b.Release(0, a.Ino, 1))
 	b.has(map[string]string{"there": large})
 
 	none, err := h.open(remote.Place{Host: "h0", Dir: b.far + "/none"}, remote.Options{Volume: "test"})
 	b.must(err)
 	defer none.Close()
-	if err := take(none, &Config{ID: "test"}, false); err == nil {
+	if err := take(none, &Config{ID: "test"}, false, false); err == nil {
 		t.Error("a directory that is not there was taken")
 	}
-	if err := take(b.tree, &Config{ID: "test"}, false); err != nil {
+	if err := take(b.tree, &Config{ID: "test"}, false, false); err != nil {
 		t.Error(err)
 	}
-	if err := take(b.tree, &Config{ID: "other"}, false); !core.IsKind(err, core.Busy) {
+	if err := take(b.tree, &Config{ID: "other"}, false, false); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second volume: %v", err)
 	}
 	b.must(Leave(b.tree, Config{ID: "test"}))
@@ -186,9 +186,9 @@ func bare(b *bench) {
 	b.drained()
 	a, err := b.names.Lookup(b.Context(), meta.Root, "f")
 	b.must(err)
-	_, err = b.OpenFile(b.Context(), a.Ino, true)
+	_, err = b.OpenFile(b.Context(), who{}, a.Ino, true)
 	b.must(err)
-	b.must(take(b.tree, &Config{ID: "test"}, false))
+	b.must(take(b.tree, &Config{ID: "test"}, false, false))
 	away := b.far + ".away"
 	b.must(os.Rename(b.far, away))
 	b.must(os.Mkdir(b.far, 0o755))
@@ -209,7 +209,7 @@ func bare(b *bench) {
 	b.must(os.Remove(b.far))
 	b.must(os.Rename(away, b.far))
 	b.drained()
-	b.must(b.Release(a.Ino, 1))
+	b.must(b.Release(0, a.Ino, 1))
 	b.must(Leave(b.tree, Config{ID: "test"}))
 	if got := tree(b.T, b.far)["f"]; got != "after" {
 		b.Errorf("the remote has %q", got)

@@ -15,22 +15,22 @@ import (
 )
 
 // OpenFile notes that a client opens a file. What the remote has of it is looked at again.
-func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls.Attr, error) {
+func (v *Volume) OpenFile(ctx context.Context, w who, ino uint64, truncate bool) (calls.Attr, error) {
 	if err := v.names.refresh(ctx, ino, 0); err != nil {
 		return calls.Attr{}, err
 	}
 	v.journal.mu.Lock()
 	_, err := v.journal.node(ino)
 	if err == nil {
-		v.journal.file(ino).count++ // before it is truncated: an empty version is not published by itself
+		v.journal.file(ino).opened(w.client, 1) // before it is truncated: an empty version is not published by itself
 	}
 	v.journal.mu.Unlock()
 	if err != nil {
 		return calls.Attr{}, err
 	}
 	if truncate {
-		if err := v.Truncate(ctx, ino, 0); err != nil {
-			return calls.Attr{}, errors.Join(err, v.Release(ino, 1))
+		if err := v.resize(ctx, w, ino, 0, false); err != nil {
+			return calls.Attr{}, errors.Join(err, v.Release(w.client, ino, 1))
 		}
 	}
 	v.journal.mu.Lock()
@@ -43,7 +43,7 @@ func (v *Volume) OpenFile(ctx context.Context, ino uint64, truncate bool) (calls
 }
 
 // open is OpenFile with the flags of a request.
-func (v *Volume) open(ctx context.Context, ino uint64, flags uint8) (calls.Attr, error) {
+func (v *Volume) open(ctx context.Context, w who, ino uint64, flags uint8) (calls.Attr, error) {
 	if flags&calls.Writing != 0 {
 		v.journal.mu.Lock()
 		n, err := v.journal.node(ino)
@@ -55,18 +55,33 @@ func (v *Volume) open(ctx context.Context, ino uint64, flags uint8) (calls.Attr,
 			return calls.Attr{}, err
 		}
 	}
-	return v.OpenFile(ctx, ino, flags&calls.Truncate != 0)
+	return v.OpenFile(ctx, w, ino, flags&calls.Truncate != 0)
+}
+
+// create makes a file and opens it, or the one that has the name. That is emptied once, also where the
+// request comes again: its truncation answers it as the making of a file does.
+func (v *Volume) create(ctx context.Context, w who, q *calls.Request) (calls.Attr, error) {
+	flags := q.Flags &^ calls.Truncate // a new file is empty, and so is one that was emptied before
+	a, err := v.Make(ctx, w, remote.File, q)
+	if errors.Is(err, syscall.EEXIST) && q.Flags&calls.Exclusive == 0 {
+		a, err = v.names.Lookup(ctx, q.Ino, q.Name)
+		flags = q.Flags
+	}
+	if err != nil {
+		return calls.Attr{}, err
+	}
+	return v.open(ctx, w, a.Ino, flags)
 }
 
 // Release notes that a client has closed a file so many times.
-func (v *Volume) Release(ino uint64, times int) error {
+func (v *Volume) Release(client, ino uint64, times int) error {
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	n, f := v.journal.state.Node(ino), v.journal.files[ino]
 	if n == nil || f == nil {
 		return nil
 	}
-	f.count = max(f.count-times, 0)
+	f.opened(client, -times)
 	if f.count > 0 {
 		return nil
 	}
@@ -108,14 +123,19 @@ func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err e
 		if err := v.names.moving(n); err != nil {
 			return err
 		}
+		version := n.Version
 		v.journal.mu.Unlock()
 		opened, err := v.tree.Open(where)
+		var e remote.Entry
+		var serr error
+		if err == nil && opened.Version() != version {
+			e, serr = v.tree.Stat(where)
+		}
 		v.journal.mu.Lock()
 		if err != nil {
 			return err
 		}
-		if opened.Version() != n.Version && n.Clean() {
-			e, serr := v.tree.Stat(where)
+		if opened.Version() != version && n.Version == version && n.Clean() {
 			if err := v.names.reconcile(n, e, serr); err != nil {
 				opened.Close()
 				return err
@@ -167,7 +187,7 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 	}
 	p := make([]byte, end-off)
 	if !n.Local {
-		v.misses += int64(len(p))
+		v.traffic.miss(len(p))
 		v.journal.mu.Unlock()
 		s, err := v.source(ctx, ino)
 		if err != nil {
@@ -177,7 +197,7 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 		err = v.readSource(ctx, ino, s, func() error { got, err = s.Read(ctx, p, off); return err })
 		return p[:got], err
 	}
-	v.hits += int64(len(p))
+	v.traffic.hit(len(p))
 	parts := n.Extents
 	v.journal.mu.Unlock()
 	return p, meta.ReadAt(parts, p, off, func(e meta.Extent, p []byte) error { return v.journal.read(e.Rec, e.Skip, p) })
@@ -206,26 +226,45 @@ func (v *Volume) Write(ctx context.Context, ino uint64, off int64, data []byte) 
 		return syscall.EFBIG
 	}
 	return v.written(ctx, ino, true, int64(len(data)), func(n *meta.Node) error {
-		r := buffer.Record{Kind: buffer.Data, Ino: ino, Off: off, Time: now(), Payload: data}
-		if err := v.journal.log.Append(&r); err != nil {
-			return &journalError{err}
-		}
-		v.journal.state.Data(n, r)
-		v.journal.file(ino).seq = r.Seq
-		return nil
+		return v.journal.data(n, off, data)
 	})
 }
 
-// Truncate sets the size of a file.
-func (v *Volume) Truncate(ctx context.Context, ino uint64, size int64) error {
+// Append writes bytes at the end of a file, wherever that is by then. A request that was carried out
+// before its client lost the answer writes the same bytes again.
+func (v *Volume) Append(ctx context.Context, w who, ino uint64, data []byte) error {
+	if len(data) == 0 {
+		return nil
+	}
+	if len(data) > calls.MaxData {
+		return syscall.EFBIG
+	}
+	return v.written(ctx, ino, true, int64(len(data)), func(n *meta.Node) error {
+		at, was := v.journal.state.Answered(w.client, w.request)
+		if off := n.Size; !was {
+			if off > math.MaxInt64-int64(len(data)) {
+				return syscall.EFBIG
+			}
+			if _, err := v.journal.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: off + int64(len(data)), Time: now(), Client: w.client, Request: w.request}); err != nil {
+				return err
+			}
+			at = uint64(off) // never negative
+		}
+		return v.journal.data(n, int64(at), data) // it was a size
+	})
+}
+
+// resize sets the size of a file. One that only grows stays as it is where it is large enough. A request
+// that was carried out before its client lost the answer changes nothing: others may have written since.
+func (v *Volume) resize(ctx context.Context, w who, ino uint64, size int64, grow bool) error {
 	if size < 0 {
 		return syscall.EINVAL
 	}
 	return v.written(ctx, ino, size > 0, 0, func(n *meta.Node) error {
-		if n.Size == size && n.Local && size > 0 {
+		if _, was := v.journal.state.Answered(w.client, w.request); was || n.Size == size && n.Local && size > 0 || grow && n.Size >= size {
 			return nil
 		}
-		_, err := v.journal.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: size, Time: now()})
+		_, err := v.journal.change(meta.Change{Do: meta.DoTruncate, Ino: ino, Size: size, Time: now(), Client: w.client, Request: w.request})
 		return err
 	})
 }
@@ -240,29 +279,21 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 			return err
 		}
 	}
-	f := v.journal.file(ino)
-	f.writers++ // it is not evicted meanwhile
 	v.journal.mu.Unlock()
-	defer func() {
-		v.journal.mu.Lock()
-		defer v.journal.mu.Unlock()
-		if f.writers--; f.writers > 0 || f.count > 0 || v.journal.files[ino] != f {
-			return
-		}
-		if f.source != nil {
-			f.source.Close()
-		}
-		delete(v.journal.files, ino)
-	}()
+	f, release := v.journal.hold(ino)
+	defer release()
+	waited := time.Duration(0) // for room
 	for {
 		if stays {
 			if err := v.fetch(ctx, ino, bytes); err != nil {
 				return err
 			}
 		}
+		begun := time.Now()
 		if err := v.room.wait(ctx, bytes); err != nil {
 			return err
 		}
+		waited += time.Since(begun)
 		v.journal.mu.Lock()
 		n, err := v.journal.node(ino)
 		if err == nil && n.Kind != remote.File {
@@ -276,6 +307,7 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 			err = write(n)
 		}
 		if err == nil {
+			v.traffic.write(bytes, waited)
 			switch {
 			case f.count == 0: // nobody will close it
 				err = v.journal.put(n)
@@ -284,10 +316,15 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 			}
 		}
 		v.journal.mu.Unlock()
-		if errors.Is(err, syscall.ENOSPC) && v.room.canWait() { // of the disk, less than was promised
+		if errors.Is(err, syscall.ENOSPC) { // of the disk, less than was promised
+			if err := v.room.drains(); err != nil {
+				return err
+			}
+			begun := time.Now()
 			if err := v.journal.pause(ctx); err != nil {
 				return err
 			}
+			waited += time.Since(begun)
 			continue
 		}
 		return err
@@ -306,8 +343,9 @@ func (v *Volume) fetch(ctx context.Context, ino uint64, more int64) error {
 		v.journal.mu.Unlock()
 		return err
 	}
-	f := v.journal.file(ino)
 	v.journal.mu.Unlock()
+	f, release := v.journal.hold(ino) // else what is here of it might go before the rest comes
+	defer release()
 	f.fetch.Lock()
 	defer f.fetch.Unlock()
 	for {
@@ -330,6 +368,12 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	if err != nil || n.Local {
 		v.journal.mu.Unlock()
 		return err
+	}
+	if len(n.Extents) > 0 { // of a fetch that was interrupted
+		if _, err := v.journal.change(meta.Change{Do: meta.DoEvict, Ino: ino}); err != nil {
+			v.journal.mu.Unlock()
+			return err
+		}
 	}
 	size := n.Size
 	v.journal.mu.Unlock()
@@ -369,14 +413,18 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 		}
 		v.journal.state.Data(n, r)
 		off += int64(got)
-		v.misses += int64(got)
+		v.traffic.miss(got)
 	}
 	if s != nil {
-		if after, err := s.Now(); err != nil || after != s.Version() && n.There && n.Linked() {
-			if err == nil {
-				err = errAgain
-			}
+		var after remote.Version
+		v.journal.mu.Unlock() // others need not wait for the remote
+		err := v.readSource(ctx, ino, s, func() (err error) { after, err = s.Now(); return err })
+		v.journal.mu.Lock()
+		if err != nil {
 			return err
+		}
+		if n.Version != version || v.journal.state.Node(ino) != n || n.Local || after != s.Version() && n.There && n.Linked() {
+			return errAgain
 		}
 	}
 	_, err = v.journal.change(meta.Change{Do: meta.DoFetched, Ino: ino})
@@ -409,7 +457,7 @@ func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.At
 		return calls.Attr{}, err
 	}
 	if q.Valid&calls.SetSize != 0 {
-		if err := v.Truncate(ctx, q.Ino, q.Size); err != nil {
+		if err := v.resize(ctx, w, q.Ino, q.Size, q.Flags&calls.Grow != 0); err != nil {
 			return calls.Attr{}, err
 		}
 	}

@@ -262,7 +262,7 @@ func (w *world) openRun(o Options) *Volume {
 		v, err := load(o)
 		w.must(err, "load")
 		w.mu.Lock()
-		err = take(v.tree, w.config, !v.journal.drained())
+		err = take(v.tree, w.config, !v.journal.drained(), v.journal.log.Last() > 0)
 		w.taken, w.bringing = w.config.ID, v.journal.state.Generation() == 0
 		w.mu.Unlock()
 		w.must(err, "take the remote")
@@ -341,7 +341,7 @@ func (w *world) crash() {
 	w.v.tree.Close()
 	w.open()
 	if len(w.held) > 0 {
-		w.must(w.v.Adopt(w.held), "adopt open files")
+		w.must(w.v.Adopt(0, w.held), "adopt open files")
 	}
 }
 
@@ -516,14 +516,14 @@ func (w *world) step(i int) {
 			ino = w.find(name)
 		}
 		w.ask("open "+name, func(ctx context.Context) error {
-			_, err := w.v.OpenFile(ctx, ino, there && next[name] == text)
+			_, err := w.v.OpenFile(ctx, who{}, ino, there && next[name] == text)
 			return err
 		})
 		w.held = []calls.OpenFile{{Ino: ino, Count: 1}}
 		w.ask("write "+name, func(ctx context.Context) error { return w.v.Write(ctx, ino, int64(off), []byte(text)) })
 		w.publish(next)
 		w.must(w.v.Flush(ino), "flush "+name)
-		w.must(w.v.Release(ino, 1), "close "+name)
+		w.must(w.v.Release(0, ino, 1), "close "+name)
 		w.held = nil
 	}
 }
@@ -648,6 +648,9 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 				w.save()
 			case w.r.IntN(20) == 0:
 				w.lose()
+			}
+			if w.r.IntN(8) == 0 {
+				w.must(w.v.room.reclaim(1<<40), "make room")
 			}
 			if w.r.IntN(6) == 0 {
 				w.look()

@@ -34,8 +34,9 @@ type journal struct {
 
 // file is what the process knows of a file beside its node.
 type file struct {
-	count   int // how often it is open
-	writers int // calls that are changing it
+	count   int            // how often it is open
+	opens   map[uint64]int // that, by client
+	writers int            // calls that change or fetch it, so that it is not evicted
 	source  remote.Source
 	fetch   sync.Mutex // one fetch at a time, and no write meanwhile
 	seq     uint64     // of the last record about it
@@ -43,8 +44,8 @@ type file struct {
 }
 
 // openJournal opens the journal in a directory.
-func openJournal(place string, segmentSize int64, logger *slog.Logger) (*journal, error) {
-	log, state, err := replayed(place, segmentSize)
+func openJournal(place string, o buffer.Options, logger *slog.Logger) (*journal, error) {
+	log, state, err := replayed(place, o)
 	if err != nil {
 		return nil, err
 	}
@@ -55,19 +56,17 @@ func openJournal(place string, segmentSize int64, logger *slog.Logger) (*journal
 }
 
 // replayed opens the journal in a directory, and gives the state that it amounts to.
-func replayed(place string, segmentSize int64) (*buffer.Log, *meta.State, error) {
+func replayed(place string, o buffer.Options) (*buffer.Log, *meta.State, error) {
 	state := meta.New()
-	log, err := buffer.Open(place, buffer.Options{
-		SegmentSize: segmentSize,
-		Index: func(raw []byte) error {
-			s, err := meta.Decode(raw)
-			if err == nil {
-				state = s
-			}
-			return err
-		},
-		Replay: func(r buffer.Record) error { return state.Apply(r) },
-	})
+	o.Index = func(raw []byte) error {
+		s, err := meta.Decode(raw)
+		if err == nil {
+			state = s
+		}
+		return err
+	}
+	o.Replay = func(r buffer.Record) error { return state.Apply(r) }
+	log, err := buffer.Open(place, o)
 	return log, state, err
 }
 
@@ -89,6 +88,17 @@ func (j *journal) change(c meta.Change) (uint64, error) {
 		return 0, &core.Error{Kind: core.Permanent, Op: "change burst buffer", Object: string(c.Do), Err: err}
 	}
 	return r.Seq, nil
+}
+
+// data writes bytes of a file to the journal. Callers hold the lock.
+func (j *journal) data(n *meta.Node, off int64, data []byte) error {
+	r := buffer.Record{Kind: buffer.Data, Ino: n.Ino, Off: off, Time: now(), Payload: data}
+	if err := j.log.Append(&r); err != nil {
+		return &journalError{err}
+	}
+	j.state.Data(n, r)
+	j.file(n.Ino).seq = r.Seq
+	return nil
 }
 
 // report wakes all who wait for a change of the volume. Callers hold the lock.
@@ -164,21 +174,56 @@ func (j *journal) file(ino uint64) *file {
 	return f
 }
 
+// hold keeps a file from being evicted until release is called.
+func (j *journal) hold(ino uint64) (f *file, release func()) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f = j.file(ino)
+	f.writers++
+	return f, func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		if f.writers--; f.writers > 0 || f.count > 0 || j.files[ino] != f {
+			return
+		}
+		if f.source != nil {
+			f.source.Close()
+		}
+		delete(j.files, ino)
+	}
+}
+
+// opened notes that a client has the file open so many times more, or fewer. Callers hold the lock of the
+// journal.
+func (f *file) opened(client uint64, times int) {
+	if f.opens == nil {
+		f.opens = map[uint64]int{}
+	}
+	was := f.opens[client]
+	is := max(was+times, 0)
+	f.count += is - was
+	if f.opens[client] = is; is == 0 {
+		delete(f.opens, client)
+	}
+}
+
 // errStale is about a node that is gone for good.
 var errStale = errors.New("the file is gone")
 
-// made gives what a request has made before its client lost the answer, else the error.
-func (j *journal) made(w who, otherwise error) (calls.Attr, error) {
+// made gives what a request has made before its client lost the answer, and reports whether it has. Another
+// client may have removed that since.
+func (j *journal) made(w who) (a calls.Attr, was bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	ino, was := j.state.Answered(w.client, w.request)
-	if n := j.state.Node(ino); was && n != nil {
-		return attr(n), nil
+	if !was {
+		return calls.Attr{}, false, nil
 	}
-	if was {
-		return calls.Attr{}, nil
+	n, err := j.node(ino)
+	if err != nil {
+		return calls.Attr{}, true, err
 	}
-	return calls.Attr{}, otherwise
+	return attr(n), true, nil
 }
 
 // answered reports whether a request was carried out before its client lost the answer.

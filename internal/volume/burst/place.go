@@ -40,6 +40,12 @@ type Config struct {
 	Local   []string `json:"local,omitempty"`
 	// Everyone is whether programs of other users can use the mount.
 	Everyone bool `json:"everyone,omitempty"`
+	// Shared is whether clients of several hosts use it. Afar is the record of such a client: the
+	// I/O process is on another host, and the node answers at the socket in its place.
+	Shared bool `json:"shared,omitempty"`
+	Afar   bool `json:"afar,omitempty"`
+	// Of is the run whose volume it is; "": it is no run's.
+	Of string `json:"of,omitempty"`
 	// Run is that of a volume with checkpoints, of the names that Globs match; none: all names. Number is the
 	// checkpoint from which it continues; 0: the run begins.
 	Run    string   `json:"run,omitempty"`
@@ -54,6 +60,8 @@ type Config struct {
 
 	// Dir is that of the record.
 	Dir string `json:"-"`
+
+	away time.Duration // 0: awayFor; tests have slow hosts
 }
 
 const (
@@ -62,6 +70,7 @@ const (
 	socketName = "socket"
 	logName    = "log"
 	notesName  = "uploads"
+	lockedName = "locked" // clients have locks
 )
 
 const (
@@ -194,8 +203,8 @@ func (c Config) OpenRemote(far remote.Opener) (remote.Remote, error) {
 	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Fence: c.Run != ""})
 }
 
-// listen makes the socket of the I/O process.
-func (c Config) listen() (net.Listener, error) {
+// Listen makes the socket of the I/O process, or of what passes on to it.
+func (c Config) Listen() (net.Listener, error) {
 	socket, err := c.socket()
 	if err != nil {
 		return nil, err
@@ -203,7 +212,8 @@ func (c Config) listen() (net.Listener, error) {
 	return wire.ListenUnix(socket)
 }
 
-func (c Config) dial(ctx context.Context) (net.Conn, error) {
+// DialConn connects with the socket.
+func (c Config) DialConn(ctx context.Context) (net.Conn, error) {
 	socket, err := c.socket()
 	if err != nil {
 		return nil, err
@@ -232,14 +242,14 @@ type claim struct {
 }
 
 // take notes on the remote that a volume uses it. A remote that another one uses is Busy.
-// One that lacks the record of a volume with undrained data is not what it was.
-func take(r remote.Remote, c *Config, undrained bool) error {
-	raw, err := r.Record()
-	of, err := claimOf(r, *c, raw, err)
+// One that lacks the record of a volume with undrained data is not what it was. A volume whose journal is
+// used has had the remote before, whatever its record has for the epoch: that beside the journal is of its first start.
+func take(r remote.Remote, c *Config, undrained, used bool) error {
+	of, raw, err := owner(r, *c)
 	switch {
 	case err == nil && of.ID == c.ID:
 		return c.setEpoch(of.Epoch)
-	case err == nil && c.Run != "" && of.Run == c.Run && c.Epoch > 0:
+	case err == nil && c.Run != "" && of.Run == c.Run && (c.Epoch > 0 || used):
 		c.Superseded = true
 		return errors.Join(c.Save(), &core.Error{
 			Kind: core.Busy, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("volume %s, of a later attempt of run %s, has it", core.Printable(of.ID, 40), c.Run),
@@ -252,7 +262,7 @@ func take(r remote.Remote, c *Config, undrained bool) error {
 		}
 		err = r.ReplaceRecord(raw, next)
 		if errors.Is(err, fs.ErrExist) { // another one was quicker, or an answer was lost
-			return take(r, c, undrained)
+			return take(r, c, undrained, used)
 		}
 		if err != nil {
 			return err
@@ -282,7 +292,7 @@ func take(r remote.Remote, c *Config, undrained bool) error {
 	}
 	err = r.SetRecord(raw)
 	if errors.Is(err, fs.ErrExist) { // another volume was quicker, or an answer was lost
-		return take(r, c, undrained)
+		return take(r, c, undrained, used)
 	}
 	if err != nil {
 		return err
@@ -328,25 +338,20 @@ func again(record string, c Config) string {
 	return "mkdir -p " + filepath.Dir(record) + "; " + text + " > " + record
 }
 
-// owner reads the record on a remote.
-func owner(r remote.Remote, c Config) (of claim, err error) {
-	raw, err := r.Record()
-	return claimOf(r, c, raw, err)
-}
-
-func claimOf(r remote.Remote, c Config, raw []byte, err error) (of claim, _ error) {
-	if err != nil {
-		return of, err
+// owner reads the record on a remote, and returns its text, too.
+func owner(r remote.Remote, c Config) (of claim, raw []byte, err error) {
+	if raw, err = r.Record(); err != nil {
+		return of, nil, err
 	}
 	if err := json.Unmarshal(raw, &of); err != nil || of.ID == "" {
-		return of, &core.Error{Kind: core.Permanent, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("%s is no record of a volume", r.RecordPath()), Remedy: "Remove that if nothing of BEE uses the remote."}
+		return of, nil, &core.Error{Kind: core.Permanent, Op: "use remote", Object: c.Remote, Err: fmt.Errorf("%s is no record of a volume", r.RecordPath()), Remedy: "Remove that if nothing of BEE uses the remote."}
 	}
-	return of, nil
+	return of, raw, nil
 }
 
 // Leave removes the record of a volume from the remote.
 func Leave(r remote.Remote, c Config) error {
-	of, err := owner(r, c)
+	of, _, err := owner(r, c)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && of.ID != c.ID {
 		return nil
 	}

@@ -2,6 +2,8 @@ package burst
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"path"
 	"syscall"
 
@@ -34,12 +36,19 @@ func (v *Volume) prefetchBelow(ctx context.Context, dir uint64, at string, globs
 				err = v.prefetchFile(ctx, e.Attr.Ino, p)
 			}
 		}
-		if err != nil {
+		if err != nil && ctx.Err() != nil {
 			return err
+		}
+		if err != nil && !gone(err) {
+			v.o.Log.Warn("fetch ahead", "file", name, "err", err)
+			p.Left++
 		}
 	}
 	return nil
 }
+
+// gone reports whether an error is about something that was removed meanwhile.
+func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, errStale) }
 
 func (v *Volume) prefetchFile(ctx context.Context, ino uint64, p *calls.Prefetched) error {
 	v.journal.mu.Lock()

@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/logfile"
+	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -101,7 +102,7 @@ func (c Config) Start(binary, command string) error {
 		return err
 	}
 	raw, err := io.ReadAll(io.LimitReader(from, 1<<20))
-	go func() { core.BestEffort(p.Wait()) }() // it is no zombie while we live
+	go procid.Reap(p) // it is no zombie while we live
 	if err != nil {
 		return err
 	}
@@ -117,7 +118,7 @@ func (c Config) Start(binary, command string) error {
 
 // Dial connects with the I/O process, if it runs.
 func (c Config) Dial(ctx context.Context) (*rpc.Peer, error) {
-	conn, err := c.dial(ctx)
+	conn, err := c.DialConn(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -21,15 +21,29 @@ type room struct {
 	journal *journal
 	size    int64   // most bytes of the journal
 	perSec  float64 // bytes that the drain frees in a second, guarded by the journal's lock
+	// turn is whose turn it is: from slowed on, writers pass one after the other, in their order. So all of
+	// them together are as fast as the drain, and none waits for ever behind smaller writes.
+	turn chan struct{}
+	// refused is the error for writers while the remote refuses what would make room; nil: it never does.
+	refused func() error
 }
 
 // wait waits until so many bytes more fit into the journal. ENOSPC means that waiting
-// does not help.
+// does not help, and so does the errno of what the remote refuses.
 func (r *room) wait(ctx context.Context, bytes int64) error {
 	most := r.size / 100 * full
 	if bytes > most {
 		return syscall.ENOSPC
 	}
+	if len(r.turn) == 0 && r.journal.log.Size()+bytes <= r.size/100*slowed {
+		return nil
+	}
+	select {
+	case r.turn <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	defer func() { <-r.turn }()
 	for {
 		size := r.journal.log.Size() + bytes
 		if size <= r.size/100*slowed {
@@ -40,10 +54,13 @@ func (r *room) wait(ctx context.Context, bytes int64) error {
 		}
 		size = r.journal.log.Size() + bytes
 		if size <= most {
-			return r.slow(ctx, bytes, size)
+			r.journal.mu.Lock()
+			rate := r.perSec
+			r.journal.mu.Unlock()
+			return core.Sleep(ctx, r.delay(bytes, size, rate))
 		}
-		if !r.canWait() {
-			return syscall.ENOSPC
+		if err := r.drains(); err != nil {
+			return err
 		}
 		if err := r.journal.pause(ctx); err != nil {
 			return err
@@ -51,17 +68,25 @@ func (r *room) wait(ctx context.Context, bytes int64) error {
 	}
 }
 
-// slow delays a write: not at all at the share slowed, and by the time that the drain
-// takes for as many bytes at the share full.
-func (r *room) slow(ctx context.Context, bytes, size int64) error {
-	over := float64(size-r.size/100*slowed) / float64(max(r.size/100*(full-slowed), 1))
-	r.journal.mu.Lock()
-	rate := r.perSec
-	r.journal.mu.Unlock()
-	if over <= 0 || rate <= 0 {
+// drains is the error for a writer who waits for room that the drain will not make; nil: it may.
+func (r *room) drains() error {
+	if !r.canWait() {
+		return syscall.ENOSPC
+	}
+	if r.refused == nil {
 		return nil
 	}
-	return core.Sleep(ctx, min(time.Duration(over*float64(bytes)/rate*float64(time.Second)), time.Second))
+	return r.refused()
+}
+
+// delay is how long a write waits: not at all at the share slowed, and for the time that the drain takes for
+// as many bytes at the share full.
+func (r *room) delay(bytes, size int64, rate float64) time.Duration {
+	over := float64(size-r.size/100*slowed) / float64(max(r.size/100*(full-slowed), 1))
+	if over <= 0 || rate <= 0 {
+		return 0
+	}
+	return time.Duration(min(over*float64(bytes)/rate, 1) * float64(time.Second))
 }
 
 // canWait reports whether the drain will make room. What was written and not yet queued

@@ -31,13 +31,13 @@ func TestProtect(t *testing.T) {
 		inside := find(dir, "f")
 		b.file("ours", "ours")
 		b.fileIn(dir, "ours", "ours")
-		_, opened := b.Volume.open(t.Context(), file, calls.Writing)
+		_, opened := b.Volume.open(t.Context(), who{}, file, calls.Writing)
 		_, mode := b.SetAttr(t.Context(), who{}, &calls.Request{Ino: dir, Valid: calls.SetMode, Mode: 0o700})
 		_, size := b.SetAttr(t.Context(), who{}, &calls.Request{Ino: inside, Valid: calls.SetSize})
 		for what, err := range map[string]error{
 			"open": opened, "mode": mode, "size": size,
 			"write":       b.Write(t.Context(), file, 0, []byte("x")),
-			"truncate":    b.Truncate(t.Context(), inside, 0),
+			"truncate":    b.resize(t.Context(), who{}, inside, 0, false),
 			"remove":      b.Remove(t.Context(), who{}, &calls.Request{Ino: dir, Name: "f"}),
 			"rename":      b.Rename(t.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "d", ToDir: meta.Root, ToName: "e"}),
 			"rename over": b.Rename(t.Context(), who{}, &calls.Request{Ino: meta.Root, Name: "ours", ToDir: meta.Root, ToName: "f"}),

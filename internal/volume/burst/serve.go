@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
@@ -26,17 +25,10 @@ type server struct {
 	v     *Volume
 	mount string
 
-	mu      sync.Mutex
-	peers   int
-	idle    time.Time // since when there are none
-	session *session
-	served  bool // there was a session
-}
-
-// session is what a client has open.
-type session struct {
-	client uint64
-	cancel context.CancelFunc
+	mu       sync.Mutex
+	peers    int
+	idle     time.Time // when it began, or had the last command
+	sessions *sessions
 }
 
 // Serve is the I/O process of a volume, until it is drained and nobody uses it, or ctx
@@ -48,7 +40,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	}
 	defer lock.Unlock()
 	v, err := load(Options{
-		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Log: log, Notes: filepath.Join(c.Dir, notesName),
+		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Shared: c.Shared, Log: log, Notes: filepath.Join(c.Dir, notesName),
 		Run: c.Run, Globs: c.Globs,
 	})
 	if err != nil {
@@ -58,10 +50,10 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 		return errors.Join(err, v.Close())
 	}
 	// A remote that is away keeps no volume from its journal, but one that is new.
-	claim := func() error { return take(v.tree, &c, !v.journal.drained()) }
+	claim := func() error { return take(v.tree, &c, !v.journal.drained(), v.journal.log.Last() > 0) }
 	err = claim()
-	if errors.Is(err, remote.ErrAway) && v.journal.log.Last() > 0 {
-		log.Warn("the remote is away", "err", err)
+	if (errors.Is(err, remote.ErrAway) || remote.ReasonOf(err) != "") && v.journal.log.Last() > 0 {
+		log.Warn("the remote is away, or refuses its record", "err", err)
 		v.drainer.claim, err = claim, nil
 	}
 	if err == nil {
@@ -76,9 +68,14 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	if c.Run != "" {
 		v.drainer.taken = func() bool { return taken(v.tree, c) }
 	}
+	clients, err := newSessions(v, c)
+	if err != nil {
+		return errors.Join(err, v.Close())
+	}
 	v.begin(ctx)
-	s := &server{v: v, mount: c.Mount, idle: time.Now()}
+	s := &server{v: v, mount: c.Mount, idle: time.Now(), sessions: clients}
 	err = s.serve(ctx, c, log, ready)
+	s.sessions.end(ctx.Err() != nil) // the clients of a process that is stopped come back with their locks
 	if !v.journal.drained() {
 		v.tree.Stop()
 	}
@@ -95,7 +92,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 
 // taken reports whether another volume of a run has taken its remote over, and notes that.
 func taken(r remote.Remote, c Config) bool {
-	of, err := owner(r, c)
+	of, _, err := owner(r, c)
 	if err != nil || of.ID == c.ID || of.Run != c.Run {
 		return false
 	}
@@ -122,13 +119,14 @@ func (v *Volume) leave(c Config) error {
 }
 
 func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready func()) error {
-	listener, err := c.listen()
+	listener, err := c.Listen()
 	if err != nil {
 		return err
 	}
 	defer listener.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	s.sessions.stops = func() bool { return ctx.Err() != nil }
 	calls := s.calls(log)
 	go new(wire.Gate).Serve(listener, func(conn net.Conn, known func() bool) {
 		if known() { // the socket is in a directory of its user's own
@@ -150,17 +148,21 @@ func (s *server) untilDone(ctx context.Context) error {
 			return nil
 		case <-look.C:
 		}
+		if err := s.sessions.expire(s.sessions.away); err != nil {
+			return err
+		}
+		count, served := s.sessions.count()
 		s.mu.Lock()
-		alone, gone := s.peers == 0, s.session == nil
-		long := s.served || time.Since(s.idle) > linger
+		alone, gone := s.peers == 0 && count == 0, count == 0
+		long := served || time.Since(s.idle) > linger
 		s.mu.Unlock()
 		if !orphans && gone && time.Since(begun) > linger {
 			orphans = true // no client of an earlier process has come back
-			if err := s.v.Adopt(nil); err != nil {
+			if err := s.v.Adopt(0, nil); err != nil {
 				return err
 			}
 		}
-		if alone && long && (s.v.journal.drained() || s.v.Status().Superseded) {
+		if alone && long && (s.v.journal.drained() || s.v.superseded()) {
 			return nil
 		}
 	}
@@ -174,7 +176,6 @@ func (s *server) answer(ctx context.Context, conn net.Conn, table *rpc.Server) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.peers--
-		s.idle = time.Now()
 	}()
 	peer, err := rpc.NewPeer(conn, false, "a client of the volume", wire.Local, calls.Protocol)
 	if err != nil {
@@ -185,62 +186,41 @@ func (s *server) answer(ctx context.Context, conn net.Conn, table *rpc.Server) {
 	peer.Serve(ctx, table, rpc.Caller{Role: rpc.Controller, Rank: -1})
 }
 
+// used notes that a command has come. One that only looks at the status is none: who does so again and
+// again would keep the process, and the run that waits for its end.
+func (s *server) used() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.idle = time.Now()
+}
+
 func (s *server) calls(log *slog.Logger) *rpc.Server {
 	table := rpc.NewServer(log)
 	rpc.Handle(table, calls.StatusCall, func(context.Context, rpc.Caller, rpc.None) (calls.Status, error) {
 		status := s.v.Status()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.session != nil {
+		if status.Clients, _ = s.sessions.count(); status.Clients > 0 {
 			status.Mount = s.mount
 		}
 		return status, nil
 	})
 	rpc.Handle(table, calls.Publish, func(context.Context, rpc.Caller, rpc.None) (calls.Published, error) {
+		s.used()
 		last, err := s.v.PublishAll()
 		return calls.Published{Last: last}, err
 	})
 	rpc.Handle(table, calls.Checkpoint, func(_ context.Context, _ rpc.Caller, q calls.CheckpointRequest) (calls.Barrier, error) {
+		s.used()
 		number, err := s.v.Checkpoint(q.Also, q.Quiet)
 		return calls.Barrier{Number: number}, err
 	})
 	rpc.Handle(table, calls.Prefetch, func(ctx context.Context, _ rpc.Caller, q calls.PrefetchRequest) (calls.Prefetched, error) {
+		defer s.used()
 		return s.v.Prefetch(ctx, q.Globs)
 	})
 	rpc.Handle(table, calls.IndexCall, func(_ context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
+		s.used()
 		return s.v.Index(q), nil
 	})
-	rpc.HandleStream(table, calls.Files, s.files)
+	rpc.HandleStream(table, calls.Files, s.sessions.files)
 	return table
-}
-
-// files is the session of a client.
-func (s *server) files(ctx context.Context, _ rpc.Caller, hello calls.Hello, a rpc.Answer[rpc.None]) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	mine := &session{client: hello.Client, cancel: cancel}
-	s.mu.Lock()
-	if before := s.session; before != nil && before.client != hello.Client {
-		s.mu.Unlock()
-		return &core.Error{Kind: core.Busy, Op: "use volume", Err: errors.New("another client has it mounted")}
-	} else if before != nil {
-		before.cancel()
-	}
-	s.session = mine
-	err := s.v.Adopt(hello.Open)
-	s.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	if err := a.Reply(rpc.None{}); err != nil {
-		return err
-	}
-	(&handler{volume: s.v, client: hello.Client}).serve(ctx, a)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.session != mine {
-		return nil
-	}
-	s.session, s.served = nil, true
-	return s.v.Adopt(nil)
 }

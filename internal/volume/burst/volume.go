@@ -10,6 +10,7 @@ import (
 	"errors"
 	"io/fs"
 	"log/slog"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -48,16 +49,22 @@ type Options struct {
 	// all names.
 	Run   string
 	Globs []string
-	Log   *slog.Logger
+	// Shared is whether clients of several hosts use it.
+	Shared bool
+	Log    *slog.Logger
 
 	segmentSize  int64         // 0: the usual one
 	publishEvery time.Duration // 0: publishInterval
+	timeout      time.Duration // 0: fullTimeout
 	faults       func(drain.Remote) drain.Remote
+	flush        func(*os.File) error // nil: fdatasync
 }
 
 const (
 	// publishInterval is after what time a file that stays open is published.
 	publishInterval = 30 * time.Second
+	// fullTimeout is how long a remote may be full before programs get an error.
+	fullTimeout = time.Minute
 	// syncInterval bounds what a host that dies loses of data that nobody has synced.
 	syncInterval = time.Second
 )
@@ -71,9 +78,11 @@ type Volume struct {
 	names   *names
 	room    *room
 	drainer *drainer
+	locks   *locking
+	begun   time.Time
 
-	// Bytes that were read from the journal, and from the remote. The journal's lock guards them.
-	hits, misses int64
+	// The journal's lock guards what was read and written.
+	traffic traffic
 
 	cancel context.CancelFunc
 	all    sync.WaitGroup
@@ -85,13 +94,16 @@ func load(o Options) (*Volume, error) {
 	if o.publishEvery == 0 {
 		o.publishEvery = publishInterval
 	}
+	if o.timeout == 0 {
+		o.timeout = fullTimeout
+	}
 	if o.segmentSize == 0 {
 		o.segmentSize = max(min(buffer.SegmentSize, o.Room/16), 1<<20)
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	j, err := openJournal(o.Place, o.segmentSize, o.Log)
+	j, err := openJournal(o.Place, buffer.Options{SegmentSize: o.segmentSize, Flush: o.flush}, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -100,9 +112,11 @@ func load(o Options) (*Volume, error) {
 		return nil, errors.Join(err, j.log.Close())
 	}
 	v := &Volume{o: o, tree: tree, journal: j, rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
+	v.begun, v.locks = time.Now(), newLocking(0)
 	v.names = &names{journal: j, tree: tree, rules: v.rules}
-	v.room = &room{journal: j, size: o.Room}
-	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree}
+	v.room = &room{journal: j, size: o.Room, turn: make(chan struct{}, 1)}
+	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree, timeout: o.timeout, hurry: make(chan struct{}, 1)}
+	v.room.refused = v.drainer.refused
 	if first := j.state.First(); first != nil {
 		v.names.inherited = first.Seq
 	}
@@ -156,12 +170,23 @@ func (v *Volume) Close() error {
 }
 
 // PublishAll queues what was written to files, open ones included. It returns the number of the newest
-// change.
+// change. A drain that waits tries again at once.
 func (v *Volume) PublishAll() (uint64, error) {
+	select {
+	case v.drainer.hurry <- struct{}{}:
+	default:
+	}
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	err := v.journal.putAll(func(*meta.Node) bool { return true })
 	return v.journal.log.Last(), err
+}
+
+// superseded reports whether another volume of the run has taken the remote over.
+func (v *Volume) superseded() bool {
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	return v.drainer.superseded
 }
 
 // Status describes the volume.
@@ -171,10 +196,15 @@ func (v *Volume) Status() calls.Status {
 	s := Describe(v.journal.state)
 	s.Superseded = v.drainer.superseded
 	s.ID, s.Remote, s.Place, s.Room, s.Buffer = v.o.ID, v.o.Remote, v.o.Place, v.o.Room, v.journal.log.Size()
-	s.BytesPerSecond, s.Hits, s.Misses = int64(v.room.perSec), v.hits, v.misses
+	s.BytesPerSecond = int64(v.room.perSec)
+	v.traffic.describe(&s)
 	if v.drainer.waits != nil {
 		s.Waits = core.Printable(v.drainer.waits.Error(), 1000)
+	} else if s.Drained || v.room.perSec > 0 {
+		left := float64(s.Undrained) / max(v.room.perSec, 1)
+		s.Seconds = &left
 	}
+	s.Refused = v.drainer.refusal.describe(v.o.timeout)
 	return s
 }
 
@@ -194,7 +224,7 @@ func Describe(state *meta.State) calls.Status {
 
 // Inspect reads the journal of a volume that no process has open.
 func Inspect(place string) (calls.Status, error) {
-	log, state, err := replayed(place, 0)
+	log, state, err := replayed(place, buffer.Options{})
 	if err != nil {
 		return calls.Status{}, err
 	}
@@ -208,7 +238,7 @@ func now() int64 { return time.Now().UnixNano() }
 // passing reports whether an error of the remote may pass: only the drain and its
 // status report it.
 func passing(err error) bool {
-	if _, ours := errors.AsType[*journalError](err); ours {
+	if _, ours := errors.AsType[*journalError](err); ours || remote.ReasonOf(err) != "" {
 		return false
 	}
 	for _, final := range []error{
@@ -263,36 +293,41 @@ func (v *Volume) tick(ctx context.Context) {
 
 // Adopt makes the files open that a client reports as open. What nobody has open any
 // more is published, or forgotten.
-func (v *Volume) Adopt(open []calls.OpenFile) error {
+func (v *Volume) Adopt(client uint64, open []calls.OpenFile) error {
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
-	for ino, f := range v.journal.files {
-		f.count = 0
-		if f.source != nil && f.writers == 0 {
-			f.source.Close()
-			f.source = nil
-		}
-		if f.writers == 0 {
-			delete(v.journal.files, ino)
-		}
+	for _, f := range v.journal.files {
+		f.opened(client, -f.opens[client])
 	}
 	for _, o := range open {
 		if n := v.journal.state.Node(o.Ino); n != nil && o.Count > 0 {
 			f := v.journal.file(o.Ino)
-			f.count = o.Count
-			if n.Dirty {
+			f.opened(client, o.Count)
+			if n.Dirty && f.dirty.IsZero() {
 				f.dirty = time.Now()
 			}
 			f.seq = v.journal.log.Last()
 		}
 	}
+	for ino, f := range v.journal.files {
+		if f.count > 0 || f.writers > 0 {
+			continue
+		}
+		if f.source != nil {
+			f.source.Close()
+		}
+		delete(v.journal.files, ino)
+	}
 	err := v.journal.putAll(func(n *meta.Node) bool { return v.journal.files[n.Ino] == nil })
 	v.journal.state.Nodes(func(n *meta.Node) {
-		if !n.Linked() && v.journal.removed[n.Ino].IsZero() {
+		if !n.Linked() && v.journal.removed[n.Ino].IsZero() { // by an earlier process
 			v.journal.removed[n.Ino] = time.Now()
+			if v.o.Shared { // another client may have it open, and come back
+				v.journal.removed[n.Ino] = v.begun.Add(knownFor - keptFor)
+			}
 		}
 	})
-	if open == nil {
+	if open == nil && !v.o.Shared {
 		v.journal.forgetAll(0)
 	}
 	return err

@@ -56,12 +56,12 @@ func TestOpenTruncates(t *testing.T) {
 	defer b.gate.set(nil)
 	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
-	_, err = b.OpenFile(t.Context(), a.Ino, true)
+	_, err = b.OpenFile(t.Context(), who{}, a.Ino, true)
 	b.must(err)
 	if got := b.Status().Changes; got != 0 {
 		t.Errorf("%d changes are queued", got)
 	}
-	b.must(b.Release(a.Ino, 1))
+	b.must(b.Release(0, a.Ino, 1))
 	if got := b.Status().Changes; got != 1 {
 		t.Errorf("%d changes are queued after the close", got)
 	}
@@ -105,13 +105,13 @@ func TestReadsNew(t *testing.T) {
 	b.foreign("f", "theirs, and longer")
 	a, err := b.names.Lookup(t.Context(), meta.Root, "f")
 	b.must(err)
-	if a, err = b.OpenFile(t.Context(), a.Ino, false); err != nil || a.Size != 18 {
+	if a, err = b.OpenFile(t.Context(), who{}, a.Ino, false); err != nil || a.Size != 18 {
 		t.Errorf("size %d, %v", a.Size, err)
 	}
 	if got := b.sees("f"); got != "theirs, and longer" {
 		t.Errorf("f has %q", got)
 	}
-	b.must(b.Release(a.Ino, 1))
+	b.must(b.Release(0, a.Ino, 1))
 	b.gone("f")
 	if list, err := b.names.List(t.Context(), meta.Root); err != nil || len(list) != 0 {
 		t.Errorf("%v, %v", list, err)
@@ -123,7 +123,7 @@ func TestHeldOpen(t *testing.T) {
 	b := start(t, Options{publishEvery: 20 * time.Millisecond})
 	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "log", Mode: 0o600})
 	b.must(err)
-	_, err = b.OpenFile(t.Context(), a.Ino, false)
+	_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
 	b.must(err)
 	for i := range 3 {
 		b.must(b.Write(t.Context(), a.Ino, int64(i), []byte("x")))
@@ -152,7 +152,7 @@ func TestKnownNames(t *testing.T) {
 	go func() {
 		a, err := b.names.Lookup(ctx, dir, "f")
 		if err == nil {
-			_, err = b.OpenFile(ctx, a.Ino, false)
+			_, err = b.OpenFile(ctx, who{}, a.Ino, false)
 		}
 		if err == nil {
 			_, err = b.names.List(ctx, dir)

@@ -188,11 +188,13 @@ func TestWrongSizes(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "large"), bytes.Repeat([]byte{1}, 80<<20), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for size, want := range map[int64]string{1 << 10: "1024 bytes are too little", 1 << 20: "1 MiB are too little for a file system", 1 << 62: "too much for a file", 64 << 20: "does not fit into 64 MiB"} {
-		err := (Tools{}).Make(t.Context(), filepath.Join(t.TempDir(), "image"), dir, size)
-		if err == nil || !strings.Contains(err.Error(), want) || core.KindOf(err) != core.Invalid || core.Remedy(err) == "" {
+	for _, size := range []int64{1 << 10, 1 << 20, 1 << 62, 64 << 20} {
+		image := filepath.Join(t.TempDir(), "image")
+		err := (Tools{}).Make(t.Context(), image, dir, size)
+		if err == nil || core.KindOf(err) != core.Invalid || core.Remedy(err) == "" {
 			t.Errorf("%d bytes: %v", size, err)
 		}
+		testkit.Wording(t, fmt.Sprint(size), testkit.ErrorText(err), image, "IMAGE", dir, "DIR")
 	}
 }
 
@@ -249,18 +251,20 @@ func TestWhatIsNoImage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for want, raw := range map[string][]byte{
+	for name, raw := range map[string][]byte{
 		"too small": []byte("text"), "no ext4 file system": make([]byte, 1<<20), "cut off": whole[:len(whole)/2],
 	} {
 		file := filepath.Join(t.TempDir(), "x")
 		if err := os.WriteFile(file, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Open(file); err == nil || !strings.Contains(err.Error(), want) || core.KindOf(err) != core.Invalid {
-			t.Errorf("%s: %v", want, err)
+		if _, err := Open(file); !core.IsKind(err, core.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		} else {
+			testkit.Wording(t, name, testkit.ErrorText(err), file, "FILE")
 		}
 	}
-	if _, err := Open(t.TempDir()); core.KindOf(err) != core.Invalid || !strings.Contains(err.Error(), "it is a directory") {
+	if _, err := Open(t.TempDir()); !core.IsKind(err, core.Invalid) {
 		t.Errorf("a directory: %v", err)
 	}
 	fifo := filepath.Join(t.TempDir(), "fifo")

@@ -24,6 +24,8 @@ type Log struct {
 	lock *fsutil.Lock // no process of another installation has it open, either
 	most int64        // bytes of a segment, after which another one begins
 
+	flush func(*os.File) error
+
 	mu       sync.Mutex
 	segments map[uint64]*segment
 	current  *segment
@@ -58,6 +60,8 @@ type Options struct {
 	Index func(data []byte) error
 	// Replay is called with each record after that of the index.
 	Replay func(Record) error
+	// Flush writes what a segment has to the disk; nil: fdatasync.
+	Flush func(segment *os.File) error
 }
 
 // Open opens the journal in a directory, and replays it. The directory must exist: a missing
@@ -75,7 +79,10 @@ func Open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	l := &Log{dir: root, lock: lock, most: o.SegmentSize, segments: map[uint64]*segment{}}
+	l := &Log{dir: root, lock: lock, most: o.SegmentSize, flush: o.Flush, segments: map[uint64]*segment{}}
+	if l.flush == nil {
+		l.flush = func(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
+	}
 	if l.most == 0 {
 		l.most = SegmentSize
 	}
@@ -83,7 +90,7 @@ func Open(dir string, o Options) (*Log, error) {
 		return nil, errors.Join(&core.Error{Kind: core.Permanent, Op: "read journal", Object: dir, Err: err, Remedy: "Keep the directory: data may be in it that the remote lacks."}, l.Close())
 	}
 	// A killed process may have left records that only the page cache has.
-	if err := unix.Fdatasync(int(l.current.f.Fd())); err != nil {
+	if err := l.flush(l.current.f); err != nil {
 		return nil, errors.Join(&os.PathError{Op: "sync", Path: l.current.f.Name(), Err: err}, l.Close())
 	}
 	l.synced = l.seq
@@ -244,7 +251,7 @@ func (l *Log) Append(r *Record) error {
 }
 
 func (l *Log) rotate() error {
-	if err := unix.Fdatasync(int(l.current.f.Fd())); err != nil {
+	if err := l.flush(l.current.f); err != nil {
 		l.failed = err
 		return err
 	}
@@ -271,7 +278,7 @@ func (l *Log) Sync(seq uint64) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Fdatasync(int(s.f.Fd())) // earlier segments were synced when they ended
+	err = l.flush(s.f) // earlier segments were synced when they ended
 	if err != nil {
 		// The kernel forgets what it could not write, and the next sync would succeed.
 		l.mu.Lock()

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/volume/burst/locks"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
 // Protocol is that of the I/O process.
-var Protocol = rpc.Protocol{Name: "burst", Version: 1}
+var Protocol = rpc.Protocol{Name: "burst", Version: 4}
 
 // Hello begins a session of a client.
 type Hello struct {
@@ -19,6 +20,22 @@ type Hello struct {
 	Client uint64 `json:"client"`
 	// Open are the files that it has open.
 	Open []OpenFile `json:"open,omitempty"`
+	// Locks are those that it has.
+	Locks []locks.Held `json:"locks,omitempty"`
+	// Afar is whether it runs on another host. Its session then outlives a lost connection for a while.
+	Afar bool `json:"afar,omitempty"`
+	// Again is whether it had a session before.
+	Again bool `json:"again,omitempty"`
+}
+
+// ReturnTime is how long a client on another host tries to come back.
+const ReturnTime = time.Minute
+
+// Welcome answers a Hello.
+type Welcome struct {
+	// Over is whether the client's session is over for good: it was away for too long, and
+	// others may have got its locks.
+	Over bool `json:"over,omitempty"`
 }
 
 // OpenFile is a file that a client has open, so many times.
@@ -32,6 +49,8 @@ type Status struct {
 	ID     string `json:"id"`
 	Remote string `json:"remote"`
 	Mount  string `json:"mount,omitempty"` // where a client has it mounted
+	// Clients is how many have it mounted.
+	Clients int `json:"clients,omitempty"`
 	// Undrained is how many written bytes the remote lacks, Changes how many changes,
 	// Oldest since when.
 	Undrained int64      `json:"undrained"`
@@ -44,6 +63,8 @@ type Status struct {
 	Local int64 `json:"local,omitempty"`
 	// Waits is what the drain waits for; empty while it works, or has nothing to do.
 	Waits string `json:"waits,omitempty"`
+	// Refused is why the remote refuses the next change; absent: it does not.
+	Refused *Refused `json:"refused,omitempty"`
 	// Buffer is how many bytes the buffer takes of Room on the disk at Place.
 	Buffer int64  `json:"buffer"`
 	Room   int64  `json:"room"`
@@ -51,17 +72,36 @@ type Status struct {
 	// Published counts what was drained since the buffer is there, in bytes and files.
 	Published int64 `json:"published"`
 	Files     int64 `json:"files"`
-	// BytesPerSecond is how fast the last files were drained.
-	BytesPerSecond int64 `json:"bytes_per_second"`
+	// BytesPerSecond is how fast the last files were drained, and Seconds when everything is at that rate;
+	// absent: that is not known.
+	BytesPerSecond int64    `json:"bytes_per_second"`
+	Seconds        *float64 `json:"seconds_to_drain,omitempty"`
 	// Hits and Misses count bytes that were read from the buffer and from the remote.
-	Hits      int64           `json:"hits"`
-	Misses    int64           `json:"misses"`
+	Hits   int64 `json:"hits"`
+	Misses int64 `json:"misses"`
+	// Written counts bytes that programs have written, and Delayed those of them that waited for room.
+	Written int64 `json:"written"`
+	Delayed int64 `json:"delayed"`
+	// ReadRate and WriteRate are what programs read and write now, in bytes per second.
+	ReadRate  int64           `json:"read_bytes_per_second"`
+	WriteRate int64           `json:"write_bytes_per_second"`
 	Conflicts []meta.Conflict `json:"conflicts,omitempty"`
 	// Generation is the newest checkpoint of a run that the remote has; 0: none.
 	Generation int `json:"generation,omitempty"`
 	// Superseded is whether another attempt of the run has taken the remote over: nothing of this
 	// volume is drained any more.
 	Superseded bool `json:"superseded,omitempty"`
+}
+
+// Refused is a change that the remote refuses until a user mends the reason.
+type Refused struct {
+	Reason remote.Reason `json:"reason"`
+	// Since is when it was refused first, and Last when it was tried last.
+	Since time.Time `json:"since"`
+	Last  time.Time `json:"last"`
+	// Final is whether programs get it as an error, and nobody waits for the drain any more.
+	Final  bool   `json:"final,omitempty"`
+	Remedy string `json:"remedy"`
 }
 
 // Published is the number of the newest change when all was queued; 0: none was ever made.
@@ -91,7 +131,7 @@ type PrefetchRequest struct {
 type Prefetched struct {
 	Files int   `json:"files"`
 	Bytes int64 `json:"bytes"`
-	Left  int   `json:"left,omitempty"` // files for which there was no room
+	Left  int   `json:"left,omitempty"` // files for which there was no room, or that could not be read
 }
 
 // IndexRequest asks for published files with larger numbers than one.
@@ -132,5 +172,5 @@ var (
 	// IndexCall lists published files with their digests.
 	IndexCall = rpc.Method[IndexRequest, IndexReply]{Name: "index", By: rpc.Controller, Reply: rpc.LargeSize}
 	// Files begins a session: requests and replies of this package follow, in frames.
-	Files = rpc.Method[Hello, rpc.None]{Name: "files", By: rpc.Controller, Request: rpc.LargeSize}
+	Files = rpc.Method[Hello, Welcome]{Name: "files", By: rpc.Controller, Request: rpc.LargeSize}
 )

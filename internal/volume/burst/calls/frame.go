@@ -29,6 +29,8 @@ const (
 	List
 	Space
 	Cancel // ends the wait of the request ID; it has no reply
+	Lock   // sets, tests or releases a lock
+	Bye    // ends the session: the client has nothing open any more; it has no reply
 )
 
 // Bits of Request.Valid: what SetAttr sets.
@@ -45,6 +47,21 @@ const (
 	Directory             // Remove is for a directory
 	Truncate              // OpenOp empties the file
 	Writing               // OpenOp, or Create of a file that is there, is for writing
+	Append                // Write writes at the end of the file
+	Wait                  // Lock waits until it can be set
+	Test                  // Lock only looks what would keep it
+	Whole                 // Lock, or Release, is about locks of flock
+	// Owned has Flush release the locks of fcntl that its owner has on the file.
+	Owned = Test
+	// Grow has SetAttr make no file smaller.
+	Grow = Append
+)
+
+// Types of Request.Mode of Lock, as those of fcntl on Linux.
+const (
+	LockRead uint32 = iota
+	LockWrite
+	LockNone // releases
 )
 
 // Request is one of a client.
@@ -57,6 +74,10 @@ type Request struct {
 	UID, GID     uint32
 	Off, Size    int64
 	Mtime        int64
+	// Owner is who has a lock, and PID its process there. A Lock is on the bytes from Off to Size, both
+	// included. Flush with Owned, and Release with Whole, release all that an owner has on the file.
+	Owner        uint64
+	PID          uint32
 	Name, ToName string
 	Data         []byte
 }
@@ -87,12 +108,24 @@ type Reply struct {
 	// Data are bytes that were read, or the target of a link.
 	Data        []byte
 	Total, Free int64
+	// Lock keeps a lock that was tested from being set.
+	Lock HeldLock
+}
+
+// HeldLock is a lock on a file.
+type HeldLock struct {
+	Type       uint32
+	Start, End int64
+	PID        uint32
 }
 
 // MaxData bounds the data of a request or a reply.
 const MaxData = 4 << 20
 
-const maxFrame = 256 << 20 // the names of a large directory
+const (
+	maxFrame   = 256 << 20        // of a reply: the names of a large directory
+	maxRequest = MaxData + 64<<10 // with names
+)
 
 type encoder struct{ b []byte }
 
@@ -126,7 +159,7 @@ func newEncoder(size int) *encoder { return &encoder{b: make([]byte, 4, 4+size)}
 
 // Encode gives the request as a frame.
 func (r *Request) Encode() []byte {
-	e := newEncoder(96 + len(r.Name) + len(r.ToName) + len(r.Data))
+	e := newEncoder(112 + len(r.Name) + len(r.ToName) + len(r.Data))
 	e.u64(r.ID)
 	e.u8(uint8(r.Op))
 	e.u8(r.Flags)
@@ -139,6 +172,8 @@ func (r *Request) Encode() []byte {
 	e.i64(r.Off)
 	e.i64(r.Size)
 	e.i64(r.Mtime)
+	e.u64(r.Owner)
+	e.u32(r.PID)
 	e.bytes([]byte(r.Name))
 	e.bytes([]byte(r.ToName))
 	e.bytes(r.Data)
@@ -147,12 +182,16 @@ func (r *Request) Encode() []byte {
 
 // Encode gives the reply as a frame.
 func (r *Reply) Encode() []byte {
-	e := newEncoder(96 + len(r.Data) + 80*len(r.Entries))
+	e := newEncoder(128 + len(r.Data) + 80*len(r.Entries))
 	e.u64(r.ID)
 	e.u32(r.Errno)
 	e.attr(r.Attr)
 	e.i64(r.Total)
 	e.i64(r.Free)
+	e.u32(r.Lock.Type)
+	e.i64(r.Lock.Start)
+	e.i64(r.Lock.End)
+	e.u32(r.Lock.PID)
 	e.bytes(r.Data)
 	e.u32(uint32(len(r.Entries))) // bounded by memory
 	for _, n := range r.Entries {
@@ -209,13 +248,13 @@ func (d *decoder) attr() Attr {
 }
 
 // readFrame reads what an encoder finished. It allocates no more than has come.
-func readFrame(r io.Reader) (*decoder, error) {
+func readFrame(r io.Reader, most uint32) (*decoder, error) {
 	var length [4]byte
 	if _, err := io.ReadFull(r, length[:]); err != nil {
 		return nil, err
 	}
 	n := binary.LittleEndian.Uint32(length[:])
-	if n > maxFrame {
+	if n > most {
 		return nil, fmt.Errorf("a frame of %d bytes", n)
 	}
 	if n <= MaxData+4096 {
@@ -232,24 +271,26 @@ func readFrame(r io.Reader) (*decoder, error) {
 
 // ReadRequest reads a request.
 func ReadRequest(r io.Reader) (*Request, error) {
-	d, err := readFrame(r)
+	d, err := readFrame(r, maxRequest)
 	if err != nil {
 		return nil, err
 	}
 	q := &Request{
 		ID: d.u64(), Op: Op(d.u8()), Flags: d.u8(), Valid: d.u8(), Ino: d.u64(), ToDir: d.u64(), Mode: d.u32(), UID: d.u32(), GID: d.u32(),
-		Off: d.i64(), Size: d.i64(), Mtime: d.i64(), Name: string(d.bytes()), ToName: string(d.bytes()), Data: d.bytes(),
+		Off: d.i64(), Size: d.i64(), Mtime: d.i64(), Owner: d.u64(), PID: d.u32(), Name: string(d.bytes()), ToName: string(d.bytes()), Data: d.bytes(),
 	}
 	return q, d.err
 }
 
 // ReadReply reads a reply.
 func ReadReply(r io.Reader) (*Reply, error) {
-	d, err := readFrame(r)
+	d, err := readFrame(r, maxFrame)
 	if err != nil {
 		return nil, err
 	}
-	p := &Reply{ID: d.u64(), Errno: d.u32(), Attr: d.attr(), Total: d.i64(), Free: d.i64(), Data: d.bytes()}
+	p := &Reply{ID: d.u64(), Errno: d.u32(), Attr: d.attr(), Total: d.i64(), Free: d.i64()}
+	p.Lock = HeldLock{Type: d.u32(), Start: d.i64(), End: d.i64(), PID: d.u32()}
+	p.Data = d.bytes()
 	for n := d.u32(); n > 0 && d.err == nil; n-- {
 		p.Entries = append(p.Entries, Entry{Name: string(d.bytes()), Attr: d.attr()})
 	}

@@ -81,13 +81,17 @@ func New(r Remote, run string, globs []string) *Generations {
 
 // covers reports whether a name belongs to the newest generation, or is a directory in which something does.
 func (g *Generations) covers(name string) bool {
-	if len(g.globs) == 0 {
-		return true
-	}
-	return slices.ContainsFunc(g.globs, func(glob string) bool { return glob == "." || matches(glob, name) }) ||
-		slices.ContainsFunc(g.also, func(a string) bool {
-			return a == name || strings.HasPrefix(name, a+"/") || strings.HasPrefix(a, name+"/")
-		})
+	return len(g.globs) == 0 || MayContain(g.globs, name) ||
+		slices.ContainsFunc(g.also, func(a string) bool { return within(name, a) || within(a, name) })
+}
+
+// within reports whether a name is a directory, or in it.
+func within(name, dir string) bool { return name == dir || strings.HasPrefix(name, dir+"/") }
+
+// Belongs reports whether a name belongs to a generation of what patterns match, and of further names with
+// all that is in them.
+func Belongs(globs, also []string, name string) bool {
+	return Matches(globs, name) || slices.ContainsFunc(also, func(a string) bool { return within(name, a) })
 }
 
 // Matches reports whether a pattern matches a name, or a directory that the name is in.
@@ -271,6 +275,16 @@ func (g *Generations) removeDir(dir string) error {
 	return err
 }
 
+// removeDirs removes directories of generations, in order.
+func (g *Generations) removeDirs(dirs []string) error {
+	for _, dir := range dirs {
+		if err := g.removeDir(dir); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Touch notes what is at the names that an operation changes, where that is their first change after the
 // newest generation. One of them that belongs to it has all noted: what a file was moved from, too. Once
 // Touch has returned nil, the names may be changed.
@@ -397,12 +411,7 @@ func (g *Generations) Record(ctx context.Context, number int, also []string) err
 			garbage = append(garbage, dirOf(old))
 		}
 	}
-	for _, dir := range garbage {
-		if err := g.removeDir(dir); err != nil {
-			return err
-		}
-	}
-	return nil
+	return g.removeDirs(garbage)
 }
 
 // RemoveAll removes all generations, the newest first.
@@ -415,10 +424,8 @@ func (g *Generations) RemoveAll() error {
 	for _, n := range numbers {
 		garbage = append(garbage, dirOf(n))
 	}
-	for _, dir := range garbage {
-		if err := g.removeDir(dir); err != nil {
-			return err
-		}
+	if err := g.removeDirs(garbage); err != nil {
+		return err
 	}
 	g.now, g.notes = 0, nil
 	if err := g.remote.Rmdir(remote.Generations); err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, remote.ErrForeign) {
@@ -436,10 +443,8 @@ func (g *Generations) Start(ctx context.Context, number int) (now int, conflicts
 	if err != nil {
 		return 0, nil, err
 	}
-	for _, dir := range garbage {
-		if err := g.removeDir(dir); err != nil {
-			return 0, nil, err
-		}
+	if err := g.removeDirs(garbage); err != nil {
+		return 0, nil, err
 	}
 	if len(numbers) == 0 {
 		if number > 0 {

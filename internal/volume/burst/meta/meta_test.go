@@ -51,6 +51,31 @@ func TestExtents(t *testing.T) {
 	}
 }
 
+// TestAnswersAreKnownByAge: that to a request that has waited for long is as new as any other, also for the
+// next process.
+func TestAnswersAreKnownByAge(t *testing.T) {
+	s := New()
+	for id := range uint64(3 * remembered) {
+		s.answer(1, id+2, 0)
+	}
+	s.answer(1, 3*remembered+1, 0) // the second change of one request
+	s.answer(1, 1, 7)
+	raw, err := s.Encode()
+	if err == nil {
+		s, err = Decode(raw)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.answer(1, 4*remembered, 0)
+	if made, was := s.Answered(1, 1); !was || made != 7 {
+		t.Errorf("the last answer but one is forgotten: %d, %v", made, was)
+	}
+	if a := s.answered[1]; len(a.Made) > remembered || len(a.Order) != len(a.Made) {
+		t.Errorf("%d answers are known, and the order of %d", len(a.Made), len(a.Order))
+	}
+}
+
 func flat(list []Extent, records map[int64][]byte, size int) []byte {
 	got := make([]byte, size)
 	for _, e := range Between(list, 0, int64(size)) {

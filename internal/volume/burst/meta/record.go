@@ -137,6 +137,9 @@ func (s *State) Change(seq uint64, c Change) error {
 	made := uint64(0)
 	switch c.Do {
 	case DoTruncate:
+		if made = n.Ino; c.Size > 0 { // a program that makes a file may empty one that is there
+			made = uint64(n.Size) // where the data of an append go; never negative
+		}
 		n.Extents, n.Size, n.Local = cut(n.Extents, c.Size), c.Size, true
 		n.Mtime, n.Ctime, n.Dirty = c.Time, c.Time, !n.Stays
 	case DoSetAttr:

@@ -81,12 +81,13 @@ type State struct {
 // answered are the requests of a client that were carried out, with the number of the
 // node that they made.
 type answered struct {
-	Newest uint64            `json:"newest"`
-	Made   map[uint64]uint64 `json:"made"`
+	Made  map[uint64]uint64 `json:"made"`
+	Order []uint64          `json:"order,omitempty"` // of the answers
 }
 
-// remembered is how many requests of a client may wait for an answer at a time.
-const remembered = 8192
+// remembered is how many answers to a client are known, the newest ones. A request may have waited for long,
+// so that its number is no sign of the age of its answer.
+const remembered = 16384
 
 // New gives the state of an empty journal. The top directory is as the remote's.
 func New() *State {
@@ -209,7 +210,8 @@ func (s *State) Drained() bool {
 	return true
 }
 
-// Answered reports whether a request of a client was carried out, and what it made.
+// Answered reports whether a request of a client was carried out, and what it made. Requests have numbers
+// from 1 on.
 func (s *State) Answered(client, request uint64) (made uint64, was bool) {
 	a := s.answered[client]
 	if a == nil {
@@ -220,7 +222,7 @@ func (s *State) Answered(client, request uint64) (made uint64, was bool) {
 }
 
 func (s *State) answer(client, request, made uint64) {
-	if client == 0 {
+	if client == 0 || request == 0 {
 		return
 	}
 	a := s.answered[client]
@@ -228,10 +230,13 @@ func (s *State) answer(client, request, made uint64) {
 		a = &answered{Made: map[uint64]uint64{}}
 		s.answered[client] = a
 	}
+	if _, was := a.Made[request]; !was {
+		a.Order = append(a.Order, request)
+	}
 	a.Made[request] = made
-	a.Newest = max(a.Newest, request)
-	if len(a.Made) > 2*remembered {
-		maps.DeleteFunc(a.Made, func(r, _ uint64) bool { return r+remembered < a.Newest })
+	if len(a.Order) > remembered {
+		delete(a.Made, a.Order[0])
+		a.Order = a.Order[1:]
 	}
 }
 
@@ -275,6 +280,11 @@ func Decode(raw []byte) (*State, error) {
 	s.generation, s.barrier = x.Generation, x.Barrier
 	if x.Answered != nil {
 		s.answered = x.Answered
+	}
+	for _, a := range s.answered {
+		if len(a.Order) != len(a.Made) { // an earlier version knew no order
+			a.Order = slices.Sorted(maps.Keys(a.Made))
+		}
 	}
 	for _, n := range x.Nodes {
 		if n.Kind == remote.Dir {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
@@ -13,12 +14,16 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/wire"
 )
 
 // Attempt is the volume of an attempt of a run, which is mounted on this host.
 type Attempt struct {
 	config burst.Config
 	binary string
+	// earlier are the volumes that earlier attempts have left, before they were removed: End reports their
+	// conflicts.
+	earlier []calls.Status
 }
 
 // Begin mounts a remote for an attempt, at a directory that is made for it. A mount that an earlier
@@ -40,8 +45,9 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 			return nil, err
 		}
 	}
+	var earlier []calls.Status
 	if o.Run != "" {
-		if err := clearEarlier(ctx, o); err != nil {
+		if earlier, err = clearEarlier(ctx, o); err != nil {
 			return nil, err
 		}
 	}
@@ -53,22 +59,23 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 		fsutil.TryRemove(o.Dir) // it is empty, and no reason of the failure
 		return nil, err
 	}
-	return &Attempt{config: c, binary: o.Binary}, nil
+	return &Attempt{config: c, binary: o.Binary, earlier: earlier}, nil
 }
 
 // clearEarlier drains and removes volumes of the remote that earlier attempts have left on this host: the
-// remote is then reset to its newest checkpoint. One that another host has superseded stays.
-func clearEarlier(ctx context.Context, o Options) error {
+// remote is then reset to its newest checkpoint. One that another host has superseded stays. The last
+// status of each removed volume is returned.
+func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err error) {
 	if o.At.Bucket == "" && o.At.Host == "" {
 		real, err := directory("use remote", o.At.Dir)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		o.At.Dir = real
 	}
 	all, err := burst.All(o.Volumes)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for _, c := range all {
 		if c.At != o.At || c.Superseded {
@@ -76,15 +83,15 @@ func clearEarlier(ctx context.Context, o Options) error {
 		}
 		if c.Mount != "" {
 			if err := dead(c.Mount); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		if at, err := mountedAt(c); err != nil || at != "" {
-			return errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Unmount it: `bee volume umount " + at + "`."})
+			return nil, errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Unmount it: `bee volume umount " + at + "`."})
 		}
 		if c.Run == o.Run { // it is not over, as it has another attempt
 			if err := setOver(c, false); err != nil {
-				return err
+				return nil, err
 			}
 		}
 		a := Attempt{config: c, binary: o.Binary}
@@ -93,13 +100,14 @@ func clearEarlier(ctx context.Context, o Options) error {
 			continue
 		}
 		if err != nil {
-			return undrained(c, s, err)
+			return nil, undrained(c, s, err)
 		}
 		if _, err := Clean(ctx, c, true); err != nil {
-			return err
+			return nil, err
 		}
+		removed = append(removed, s)
 	}
-	return nil
+	return removed, nil
 }
 
 // undrained is the error of a wait that has ended with the attempt.
@@ -108,6 +116,24 @@ func undrained(c burst.Config, s calls.Status, err error) error {
 		Kind: core.KindOf(err), Op: "drain the volume to", Object: c.Remote, Err: fmt.Errorf("%d bytes in %d changes are undrained: %w", s.Undrained, s.Changes, err),
 		Remedy: "They stay on the host's disk, and draining continues there: `bee volume drain " + c.Remote + "` waits for it.",
 	}
+}
+
+// ID is that of the volume.
+func (a *Attempt) ID() string { return a.config.ID }
+
+// Join joins a connection of another host's client with the I/O process, and returns once one of them has
+// ended. ready is called before something passes. The client on this host starts the process again where
+// it has died.
+func (a *Attempt) Join(ctx context.Context, conn io.ReadWriteCloser, ready func() error) error {
+	process, err := a.config.DialConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer process.Close()
+	if err := ready(); err != nil {
+		return err
+	}
+	return wire.Splice(conn, process)
 }
 
 // Dir is the directory at which the volume is mounted.
@@ -125,7 +151,8 @@ const (
 // Checkpoint takes a checkpoint of everything that was written so far, and returns its number once the remote
 // has it. It is refused, as Busy, while some of it was changed just before. also are names that belong to it, beside those that match the patterns.
 func (a *Attempt) Checkpoint(ctx context.Context, also []string) (int, error) {
-	number, s, err := a.barrier(ctx, calls.CheckpointRequest{Also: also, Quiet: true})
+	var s calls.Status
+	number, err := a.barrier(ctx, calls.CheckpointRequest{Also: also, Quiet: true})
 	if err == nil {
 		s, err = a.until(ctx, func(s calls.Status) bool { return s.Generation >= number })
 	}
@@ -135,14 +162,29 @@ func (a *Attempt) Checkpoint(ctx context.Context, also []string) (int, error) {
 	return number, err
 }
 
-func (a *Attempt) barrier(ctx context.Context, q calls.CheckpointRequest) (number int, s calls.Status, err error) {
+// Prefetch copies files that patterns match from the remote into the buffer.
+func (a *Attempt) Prefetch(ctx context.Context, globs []string) (calls.Prefetched, error) {
+	for died := 0; ; died++ {
+		peer, err := a.config.Connect(ctx, a.binary)
+		if err != nil {
+			return calls.Prefetched{}, err
+		}
+		p, err := rpc.Call(ctx, peer, calls.Prefetch, calls.PrefetchRequest{Globs: globs})
+		peer.Close()
+		if err == nil || ctx.Err() != nil || !core.IsKind(err, core.Lost) || died >= mostDied {
+			return p, err
+		}
+	}
+}
+
+func (a *Attempt) barrier(ctx context.Context, q calls.CheckpointRequest) (int, error) {
 	peer, err := a.config.Connect(ctx, a.binary)
 	if err != nil {
-		return 0, s, err
+		return 0, err
 	}
 	defer peer.Close()
 	b, err := rpc.Call(ctx, peer, calls.Checkpoint, q)
-	return b.Number, s, err
+	return b.Number, err
 }
 
 // Ending is what becomes of an attempt's volume.
@@ -158,17 +200,25 @@ type Ending struct {
 
 // End unmounts the volume, waits until it is drained, and removes what it has left on this host. When
 // ctx ends before, undrained data stay in the buffer, and draining continues in the background. The
-// status has the number of the newest checkpoint.
-func (a *Attempt) End(ctx context.Context, e Ending) (calls.Status, error) {
+// status has the number of the newest checkpoint, and conflicts of earlier attempts, too.
+func (a *Attempt) End(ctx context.Context, e Ending) (s calls.Status, err error) {
+	defer func() {
+		own := s.Conflicts
+		s.Conflicts = nil
+		for _, before := range a.earlier {
+			s.Conflicts = append(s.Conflicts, before.Conflicts...)
+		}
+		s.Conflicts = append(s.Conflicts, own...)
+	}()
 	if e.Over {
 		if err := setOver(a.config, true); err != nil {
-			return calls.Status{}, err
+			return s, err
 		}
 	}
 	if err := a.unmount(ctx); err != nil {
-		return calls.Status{}, err
+		return s, err
 	}
-	s, err := a.settle(ctx, e)
+	s, err = a.settle(ctx, e)
 	if err != nil && ctx.Err() != nil {
 		err = undrained(a.config, s, err)
 	}
@@ -189,7 +239,7 @@ func (a *Attempt) settle(ctx context.Context, e Ending) (s calls.Status, err err
 		defer peer.Close()
 	}
 	if e.Checkpoint {
-		_, s, err = a.barrier(ctx, calls.CheckpointRequest{Also: e.Also})
+		_, err = a.barrier(ctx, calls.CheckpointRequest{Also: e.Also})
 	}
 	if err == nil {
 		s, err = a.drained(ctx)
@@ -213,14 +263,17 @@ func setOver(c burst.Config, over bool) error {
 	return now.Save()
 }
 
-func (a *Attempt) unmount(ctx context.Context) error {
+func (a *Attempt) unmount(ctx context.Context) error { return unmounted(ctx, a.config.Mount) }
+
+// unmounted unmounts a directory, and removes it.
+func unmounted(ctx context.Context, dir string) error {
 	most, cancel := context.WithTimeout(ctx, mostBusy)
 	defer cancel()
 	pause := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 500 * time.Millisecond}
 	for {
-		err := Unmount(context.WithoutCancel(ctx), a.config.Mount)
+		err := Unmount(context.WithoutCancel(ctx), dir)
 		if err == nil {
-			return os.Remove(a.config.Mount)
+			return os.Remove(dir)
 		}
 		if pause.Wait(most) != nil {
 			return err
@@ -228,13 +281,31 @@ func (a *Attempt) unmount(ctx context.Context) error {
 	}
 }
 
-// drained waits until the remote has everything. It returns the last status in any case.
+// Status describes the volume, if its I/O process runs. Its client starts that again where it has died.
+func (a *Attempt) Status(ctx context.Context) (calls.Status, error) {
+	peer, err := a.config.Dial(ctx)
+	if err != nil {
+		return calls.Status{}, err
+	}
+	defer peer.Close()
+	return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
+}
+
+// drained waits until the remote has everything. It returns the last status in any case. A drain that waits
+// tries again at once.
 func (a *Attempt) drained(ctx context.Context) (calls.Status, error) {
+	if peer, err := a.config.Connect(ctx, a.binary); err == nil {
+		_, err = rpc.Call(ctx, peer, calls.Publish, rpc.None{})
+		peer.Close()
+		core.BestEffort(err) // the drain tries again by itself
+	}
 	return a.until(ctx, func(s calls.Status) bool { return s.Drained })
 }
 
-// until waits until the status of the volume is as wanted. It returns the last one in any case.
+// until waits until the status of the volume is as wanted. It returns the last one in any case. A change that
+// the remote has refused since then ends the wait.
 func (a *Attempt) until(ctx context.Context, is func(calls.Status) bool) (last calls.Status, err error) {
+	begun := time.Now()
 	for died := 0; ; died++ {
 		peer, err := a.config.Connect(ctx, a.binary)
 		if err != nil {
@@ -251,6 +322,10 @@ func (a *Attempt) until(ctx context.Context, is func(calls.Status) bool) (last c
 			if s.Superseded {
 				peer.Close()
 				return s, &core.Error{Kind: core.Busy, Op: "drain the volume to", Object: a.config.Remote, Err: errors.New("a later attempt of the run has it"), Remedy: "`bee volume export " + a.config.ID + " DIR` saves what is undrained."}
+			}
+			if s.Refused != nil && s.Refused.Final && s.Refused.Last.After(begun) {
+				peer.Close()
+				return s, burst.Refusal(s)
 			}
 			err = core.Sleep(ctx, lookAgain)
 		}

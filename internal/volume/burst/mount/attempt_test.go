@@ -72,6 +72,40 @@ func TestTheEndOfARun(t *testing.T) {
 	}
 }
 
+// TestConflictsOfEarlierAttempts: what a lost attempt's volume found changed on the remote is reported at the
+// end of the next attempt, whose start removes that volume.
+func TestConflictsOfEarlierAttempts(t *testing.T) {
+	c := ofRun(t)
+	raw, err := meta.Change{Do: meta.DoGeneration, Ino: meta.Root, Number: 1, Found: []meta.Conflict{{Path: "f", As: "f.bee-conflict"}}, Time: 1}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := buffer.Open(c.Place, buffer.Options{})
+	if err == nil {
+		err = errors.Join(log.Append(&buffer.Record{Kind: buffer.Change, Payload: raw}), log.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := serveIO(t, c)
+	list, err := clearEarlier(t.Context(), Options{Volumes: filepath.Dir(c.Dir), At: c.At, Run: c.Run})
+	if err != nil || len(list) != 1 || len(list[0].Conflicts) != 1 || list[0].Conflicts[0].Path != "f" {
+		t.Errorf("cleared: %+v, %v", list, err)
+	}
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(c.Dir); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the volume is left: %v", err)
+	}
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	s, err := (&Attempt{config: burst.Config{Dir: c.Dir, Run: c.Run, Mount: c.Mount}, earlier: list}).End(over, Ending{Over: true})
+	if err == nil || len(s.Conflicts) != 1 {
+		t.Errorf("the end of the next attempt: %+v, %v", s.Conflicts, err)
+	}
+}
+
 // TestTheVolumeOfARunIsNoOthers: nobody mounts it as another one, and forgetting it leaves the run's record.
 func TestTheVolumeOfARunIsNoOthers(t *testing.T) {
 	c := ofRun(t)

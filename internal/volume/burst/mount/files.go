@@ -1,6 +1,7 @@
 package mount
 
 import (
+	"math"
 	"sync"
 	"syscall"
 	"time"
@@ -9,14 +10,16 @@ import (
 	"github.com/hanwen/go-fuse/v2/fuse"
 )
 
-// validFor is how long the kernel may use what it knows of names and attributes. What
-// programs on this host do, it knows at once.
+// validFor is how long the kernel may use what it knows of names and attributes of a volume
+// of one host. What programs on this host do, it knows at once. Where there are several hosts, it asks
+// each time, and has no content.
 const validFor = time.Second
 
 // files answers the kernel with what the I/O process replies.
 type files struct {
 	fuse.RawFileSystem
-	l *link
+	l      *link
+	shared bool // with other hosts
 
 	mu   sync.Mutex
 	last uint64
@@ -28,7 +31,7 @@ type files struct {
 type listing struct{ entries []calls.Entry }
 
 func newFiles(l *link) *files {
-	return &files{RawFileSystem: fuse.NewDefaultRawFileSystem(), l: l, dirs: map[uint64]*listing{}}
+	return &files{RawFileSystem: fuse.NewDefaultRawFileSystem(), l: l, shared: l.c.Shared, dirs: map[uint64]*listing{}}
 }
 
 func (f *files) String() string { return "bee" }
@@ -46,17 +49,32 @@ func fill(a *calls.Attr, out *fuse.Attr) {
 	out.SetTimes(&mtime, &mtime, &ctime)
 }
 
-func entry(p *calls.Reply, out *fuse.EntryOut) {
+func (f *files) entry(p *calls.Reply, out *fuse.EntryOut) {
 	out.NodeId = p.Attr.Ino
 	fill(&p.Attr, &out.Attr)
-	out.SetEntryTimeout(validFor)
-	out.SetAttrTimeout(validFor)
+	out.SetEntryTimeout(f.valid())
+	out.SetAttrTimeout(f.valid())
+}
+
+func (f *files) valid() time.Duration {
+	if f.shared {
+		return 0
+	}
+	return validFor
+}
+
+// openFlags are the kernel's for an open file.
+func (f *files) openFlags() uint32 {
+	if f.shared {
+		return fuse.FOPEN_DIRECT_IO
+	}
+	return 0
 }
 
 func (f *files) Lookup(cancel <-chan struct{}, h *fuse.InHeader, name string, out *fuse.EntryOut) fuse.Status {
 	p, s := f.call(cancel, h, &calls.Request{Op: calls.Lookup, Ino: h.NodeId, Name: name})
 	if s.Ok() {
-		entry(p, out)
+		f.entry(p, out)
 	}
 	return s
 }
@@ -67,7 +85,7 @@ func (f *files) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.At
 	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
 	if s.Ok() {
 		fill(&p.Attr, &out.Attr)
-		out.SetTimeout(validFor)
+		out.SetTimeout(f.valid())
 	}
 	return s
 }
@@ -101,7 +119,7 @@ func (f *files) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 	p, s := f.call(cancel, &in.InHeader, q)
 	if s.Ok() {
 		fill(&p.Attr, &out.Attr)
-		out.SetTimeout(validFor)
+		out.SetTimeout(f.valid())
 	}
 	return s
 }
@@ -123,7 +141,8 @@ func (f *files) Create(cancel <-chan struct{}, in *fuse.CreateIn, name string, o
 	}
 	p, s := f.create(cancel, &in.InHeader, calls.Create, name, in.Mode, flags, nil)
 	if s.Ok() {
-		entry(p, &out.EntryOut)
+		f.entry(p, &out.EntryOut)
+		out.OpenFlags = f.openFlags()
 	}
 	return s
 }
@@ -136,7 +155,7 @@ func (f *files) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out
 	if !s.Ok() {
 		return s
 	}
-	entry(p, out)
+	f.entry(p, out)
 	f.call(nil, &in.InHeader, &calls.Request{Op: calls.Release, Ino: p.Attr.Ino})
 	return s
 }
@@ -144,7 +163,7 @@ func (f *files) Mknod(cancel <-chan struct{}, in *fuse.MknodIn, name string, out
 func (f *files) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out *fuse.EntryOut) fuse.Status {
 	p, s := f.create(cancel, &in.InHeader, calls.Mkdir, name, in.Mode, 0, nil)
 	if s.Ok() {
-		entry(p, out)
+		f.entry(p, out)
 	}
 	return s
 }
@@ -152,7 +171,7 @@ func (f *files) Mkdir(cancel <-chan struct{}, in *fuse.MkdirIn, name string, out
 func (f *files) Symlink(cancel <-chan struct{}, h *fuse.InHeader, to, name string, out *fuse.EntryOut) fuse.Status {
 	p, s := f.create(cancel, h, calls.Symlink, name, 0o777, 0, []byte(to))
 	if s.Ok() {
-		entry(p, out)
+		f.entry(p, out)
 	}
 	return s
 }
@@ -191,7 +210,8 @@ func (f *files) Rename(cancel <-chan struct{}, in *fuse.RenameIn, name, to strin
 	return s
 }
 
-func (f *files) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) fuse.Status {
+func (f *files) Open(cancel <-chan struct{}, in *fuse.OpenIn, out *fuse.OpenOut) fuse.Status {
+	out.OpenFlags = f.openFlags()
 	q := &calls.Request{Op: calls.OpenOp, Ino: in.NodeId}
 	if in.Flags&syscall.O_TRUNC != 0 {
 		q.Flags = calls.Truncate
@@ -204,7 +224,11 @@ func (f *files) Open(cancel <-chan struct{}, in *fuse.OpenIn, _ *fuse.OpenOut) f
 }
 
 func (f *files) Release(_ <-chan struct{}, in *fuse.ReleaseIn) {
-	f.call(nil, &in.InHeader, &calls.Request{Op: calls.Release, Ino: in.NodeId})
+	q := &calls.Request{Op: calls.Release, Ino: in.NodeId, Owner: in.LockOwner}
+	if in.ReleaseFlags&releaseFlock != 0 {
+		q.Flags = calls.Whole
+	}
+	f.call(nil, &in.InHeader, q)
 }
 
 func (f *files) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.ReadResult, fuse.Status) {
@@ -215,7 +239,11 @@ func (f *files) Read(cancel <-chan struct{}, in *fuse.ReadIn, _ []byte) (fuse.Re
 func (f *files) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (uint32, fuse.Status) {
 	// The kernel's buffer is its again once this returns; a request that was
 	// interrupted may be sent later.
-	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Write, Ino: in.NodeId, Off: int64(in.Offset), Data: append([]byte(nil), data...)}) // the I/O process refuses what is negative
+	q := &calls.Request{Op: calls.Write, Ino: in.NodeId, Off: int64(in.Offset), Data: append([]byte(nil), data...)} // the I/O process refuses what is negative
+	if f.shared && in.Flags&syscall.O_APPEND != 0 {                                                                 // the kernel does not know where the end is
+		q.Flags = calls.Append
+	}
+	_, s := f.call(cancel, &in.InHeader, q)
 	if !s.Ok() {
 		return 0, s
 	}
@@ -223,7 +251,7 @@ func (f *files) Write(cancel <-chan struct{}, in *fuse.WriteIn, data []byte) (ui
 }
 
 func (f *files) Flush(cancel <-chan struct{}, in *fuse.FlushIn) fuse.Status {
-	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Flush, Ino: in.NodeId})
+	_, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.Flush, Ino: in.NodeId, Flags: calls.Owned, Owner: in.LockOwner})
 	return s
 }
 
@@ -248,7 +276,7 @@ func (f *files) Fallocate(cancel <-chan struct{}, in *fuse.FallocateIn) fuse.Sta
 	}
 	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
 	if end := int64(in.Offset + in.Length); s.Ok() && p.Attr.Size < end { // the I/O process refuses what is negative
-		_, s = f.call(cancel, &in.InHeader, &calls.Request{Op: calls.SetAttr, Ino: in.NodeId, Valid: calls.SetSize, Size: end})
+		_, s = f.call(cancel, &in.InHeader, &calls.Request{Op: calls.SetAttr, Ino: in.NodeId, Valid: calls.SetSize, Flags: calls.Grow, Size: end})
 	}
 	return s
 }
@@ -313,7 +341,7 @@ func (f *files) ReadDirPlus(cancel <-chan struct{}, in *fuse.ReadIn, out *fuse.D
 			break
 		}
 		if e.Name != "." && e.Name != ".." { // these the kernel knows
-			entry(&calls.Reply{Attr: e.Attr}, to)
+			f.entry(&calls.Reply{Attr: e.Attr}, to)
 		}
 	}
 	return s
@@ -326,5 +354,53 @@ func (f *files) StatFs(cancel <-chan struct{}, h *fuse.InHeader, out *fuse.Statf
 		out.Bsize, out.Frsize, out.NameLen = block, block, 255
 		out.Blocks, out.Bfree, out.Bavail = uint64(p.Total)/block, uint64(p.Free)/block, uint64(p.Free)/block // positive
 	}
+	return s
+}
+
+// releaseFlock is the kernel's FUSE_RELEASE_FLOCK_UNLOCK.
+const releaseFlock = 1 << 1
+
+// lockRequest gives a request about a lock.
+func lockRequest(in *fuse.LkIn, flags uint8) *calls.Request {
+	end := func(at uint64) int64 { return int64(min(at, math.MaxInt64)) } // bounded
+	q := &calls.Request{Op: calls.Lock, Ino: in.NodeId, Flags: flags, Owner: in.Owner, PID: in.Lk.Pid, Off: end(in.Lk.Start), Size: end(in.Lk.End)}
+	if in.LkFlags&fuse.LK_FLOCK != 0 {
+		q.Flags |= calls.Whole
+	}
+	switch in.Lk.Typ {
+	case syscall.F_RDLCK:
+		q.Mode = calls.LockRead
+	case syscall.F_WRLCK:
+		q.Mode = calls.LockWrite
+	default:
+		q.Mode = calls.LockNone
+	}
+	return q
+}
+
+func (f *files) GetLk(cancel <-chan struct{}, in *fuse.LkIn, out *fuse.LkOut) fuse.Status {
+	p, s := f.call(cancel, &in.InHeader, lockRequest(in, calls.Test))
+	if !s.Ok() {
+		return s
+	}
+	out.Lk = fuse.FileLock{Start: uint64(p.Lock.Start), End: uint64(p.Lock.End), Pid: p.Lock.PID} // positive
+	switch p.Lock.Type {
+	case calls.LockRead:
+		out.Lk.Typ = syscall.F_RDLCK
+	case calls.LockWrite:
+		out.Lk.Typ = syscall.F_WRLCK
+	default:
+		out.Lk.Typ = syscall.F_UNLCK
+	}
+	return s
+}
+
+func (f *files) SetLk(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	_, s := f.call(cancel, &in.InHeader, lockRequest(in, 0))
+	return s
+}
+
+func (f *files) SetLkw(cancel <-chan struct{}, in *fuse.LkIn) fuse.Status {
+	_, s := f.call(cancel, &in.InHeader, lockRequest(in, calls.Wait))
 	return s
 }

@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/volume/burst"
@@ -24,6 +25,9 @@ import (
 
 // Command is the first argument of a client; the volume's directory follows.
 const Command = "volume-client"
+
+// leaveTime bounds the wait for the end of a session.
+const leaveTime = 2 * time.Second
 
 // Main is the client.
 func Main(args []string) int { return burst.Background("client", args, serve) }
@@ -42,10 +46,14 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	if err != nil {
 		return err
 	}
-	go l.keep(ctx, peer)
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		l.keep(ctx, peer)
+	}()
 	server, err := fuse.NewServer(newFiles(l), c.Mount, &fuse.MountOptions{
 		FsName: "bee-" + c.ID, Name: "bee", Options: []string{"default_permissions"}, MaxWrite: 1 << 20, MaxBackground: 64,
-		DisableXAttrs: true, AllowOther: c.Everyone, DirectMountStrict: os.Geteuid() == 0, Logger: log.New(io.Discard, "", 0),
+		DisableXAttrs: true, EnableLocks: c.Shared, AllowOther: c.Everyone, DirectMountStrict: os.Geteuid() == 0, Logger: log.New(io.Discard, "", 0),
 	})
 	if err != nil {
 		peer.Close()
@@ -58,12 +66,26 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 			}
 		}
 	}()
+	go func() { // a directory that only fails is unmounted once nobody uses it
+		select {
+		case <-l.over:
+		case <-ctx.Done():
+			return
+		}
+		for server.Unmount() != nil && core.Sleep(ctx, time.Second) == nil {
+		}
+	}()
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
 		return errors.Join(explain(c.Mount, err), server.Unmount())
 	}
 	ready()
 	server.Wait()
+	l.leave()
+	select {
+	case <-kept: // the I/O process has noticed
+	case <-time.After(leaveTime):
+	}
 	cancel()
 	peer.Close()
 	return nil

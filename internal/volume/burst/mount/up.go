@@ -28,11 +28,14 @@ type Options struct {
 	Rate    int64  // bytes per second; 0: no bound
 	Protect bool   // what was on the remote before is neither changed nor removed
 	Local   []string
+	// Shared is whether hosts beside this one use it, by BeginAfar.
+	Shared bool
 	// Everyone is whether programs of other users can use it, by the permissions of its files.
 	// Root alone may want that.
 	Everyone bool
 	Binary   string
-	// Run, Globs and Number are as in burst.Config.
+	// Of, Run, Globs and Number are as in burst.Config.
+	Of     string
 	Run    string
 	Globs  []string
 	Number int
@@ -166,8 +169,8 @@ func prepare(o Options) (c burst.Config, err error) {
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
-	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
-	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone
+	c.Of, c.Run, c.Globs, c.Number = o.Of, o.Run, o.Globs, o.Number
+	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
 	}
@@ -251,18 +254,12 @@ func Find(volumes, word string) (burst.Config, error) {
 	if err != nil {
 		real = path // where the client was killed nothing can be looked at
 	}
-	slices.SortStableFunc(all, func(a, b burst.Config) int { // one that is superseded comes last
-		switch {
-		case a.Superseded == b.Superseded:
-			return 0
-		case a.Superseded:
-			return 1
-		}
-		return -1
-	})
-	for _, c := range all {
-		if c.ID == word || c.Mount == path || c.Remote == word || c.Remote == path || c.Mount == real || c.Remote == real {
-			return c, nil
+	names := []string{word, path, real}
+	for _, superseded := range []bool{false, true} { // such a volume comes last
+		for _, c := range all {
+			if c.Superseded == superseded && (c.ID == word || slices.Contains(names[1:], c.Mount) || slices.Contains(names, c.Remote)) {
+				return c, nil
+			}
 		}
 	}
 	return burst.Config{}, &core.Error{Kind: core.NotFound, Op: "find volume", Object: fmt.Sprintf("%q", word), Err: errors.New("no volume of yours on this host is mounted there, or has that remote"), Remedy: "`bee volume status` lists them."}
@@ -360,10 +357,12 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener, force bool) 
 		return err
 	}
 	defer lock.Unlock()
+	there, err := fsutil.Exists(c.Place)
+	if err != nil {
+		return err
+	}
 	if c.Superseded { // the remote is another volume's
-		if there, err := fsutil.Exists(c.Place); err != nil {
-			return err
-		} else if there && !force {
+		if there && !force {
 			s, err := burst.Inspect(c.Place)
 			if err == nil && !s.Drained {
 				err = fmt.Errorf("%d changes in its buffer are nowhere else", s.Changes)
@@ -377,9 +376,7 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener, force bool) 
 		}
 		return errors.Join(c.Forget(), fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
 	}
-	if there, err := fsutil.Exists(c.Place); err != nil {
-		return err
-	} else if there {
+	if there {
 		return refused("its buffer is at " + c.Place)
 	}
 	if c.Run != "" && !c.Over { // its checkpoints are on the remote, and its next attempt takes the record over

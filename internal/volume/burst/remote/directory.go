@@ -454,11 +454,8 @@ func (t *Tree) Keep(from, to string, ours Version) error {
 		return err
 	}
 	err := t.root.Link(from, t.root, to)
-	for _, none := range []error{syscall.EPERM, syscall.EXDEV, syscall.EOPNOTSUPP, syscall.EMLINK, syscall.ENOSYS} {
-		if errors.Is(err, none) {
-			err = t.copied(from, to)
-			break
-		}
+	if fsutil.Linkless(err) || errors.Is(err, syscall.EXDEV) {
+		err = t.copied(from, to)
 	}
 	if err != nil {
 		return err
@@ -512,7 +509,7 @@ func (t *Tree) SetRecord(raw []byte) error {
 
 // ReplaceRecord implements Remote.
 func (t *Tree) ReplaceRecord(old, raw []byte) error {
-	return t.locked(context.Background(), func() error {
+	return t.Locked(context.Background(), func() error {
 		now, err := t.Record()
 		if err == nil && !bytes.Equal(now, old) {
 			err = &fs.PathError{Op: "replace", Path: t.RecordPath(), Err: syscall.EEXIST}
@@ -524,8 +521,9 @@ func (t *Tree) ReplaceRecord(old, raw []byte) error {
 	})
 }
 
-// locked keeps others who lock the directory out meanwhile. A file system without locks is used without.
-func (t *Tree) locked(ctx context.Context, do func() error) error {
+// Locked carries something out while no one else who locks the directory does. A file system without locks
+// is used without. Once ctx has ended, nothing is carried out any more.
+func (t *Tree) Locked(ctx context.Context, do func() error) error {
 	fd, err := unix.Open(t.root.Pinned(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return &fs.PathError{Op: "open", Path: t.root.Path("."), Err: err}

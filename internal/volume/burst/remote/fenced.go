@@ -32,7 +32,7 @@ func (f *Fenced) Stop() { f.stop() }
 
 // change carries a change out, if the directory is the volume's.
 func (f *Fenced) change(do func() error) error {
-	return f.locked(f.ctx, func() error {
+	return f.Locked(f.ctx, func() error {
 		if err := f.Claimed(); err != nil {
 			return err
 		}
@@ -41,10 +41,12 @@ func (f *Fenced) change(do func() error) error {
 }
 
 // Claimed returns an error where the record of the directory does not name the volume. It may be a mount
-// point whose file system is missing. The error has no errno, so that it passes.
+// point whose file system is missing. The error then has no errno, so that it passes.
 func (t *Tree) Claimed() error {
 	raw, err := t.Record()
 	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return &Refusal{Denied, err}
 	case err != nil:
 		return fmt.Errorf("the record %s of volume %s cannot be read: %s. Mount the file system of that directory", t.RecordPath(), t.volume, err.Error())
 	case !Names(raw, t.volume):

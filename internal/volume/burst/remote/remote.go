@@ -128,8 +128,14 @@ func Away(err error) error { return away{err} }
 
 type away struct{ error }
 
-// Unwrap returns the cause.
-func (a away) Unwrap() []error { return []error{a.error, ErrAway} }
+// Is matches no cause but the end of the process: a program or a socket that is missing on the way is no
+// answer of the remote, of which a file is missing then.
+func (a away) Is(target error) bool {
+	return target == ErrAway || target == context.Canceled && errors.Is(a.error, target)
+}
+
+// As finds kind and remedy of the cause.
+func (a away) As(target any) bool { return errors.As(a.error, target) }
 
 // ErrForeign is the cause where another program has changed what is at a name.
 var ErrForeign = errors.New("another program has changed it")

@@ -98,13 +98,14 @@ func (b *bucket) explain(op, name string, err error) error {
 		code = api.ErrorCode()
 	}
 	at := func(err error) error { return &fs.PathError{Op: op, Path: b.url(name), Err: err} }
+	if reason := refusal(code, s3client.Status(err)); reason != "" {
+		return at(&Refusal{reason, s3client.Explain("use", b.place.Bucket, err)})
+	}
 	switch s3client.Status(err) {
 	case http.StatusPreconditionFailed:
 		return at(errCondition)
 	case http.StatusNotFound:
-		if code != "NoSuchBucket" {
-			return at(errNoObject)
-		}
+		return at(errNoObject)
 	case http.StatusRequestedRangeNotSatisfiable:
 		return at(fs.ErrClosed)
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnauthorized:
@@ -128,6 +129,27 @@ func (b *bucket) explain(op, name string, err error) error {
 		err = Away(err)
 	}
 	return err
+}
+
+// refusal is the reason that an answer of a server has by its code or status, other than a missing permission.
+func refusal(code string, status int) Reason {
+	switch code {
+	case "NoSuchBucket":
+		return Missing
+	case "QuotaExceeded":
+		return Quota
+	case "StorageFull", "XMinioStorageFull":
+		return Full
+	case "EntityTooLarge":
+		return TooLarge
+	}
+	switch status {
+	case http.StatusInsufficientStorage:
+		return Full
+	case http.StatusRequestEntityTooLarge:
+		return TooLarge
+	}
+	return ""
 }
 
 // head looks at the object of a key.

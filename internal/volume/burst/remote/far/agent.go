@@ -9,11 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
-	"golang.org/x/sys/unix"
 )
 
 // Register adds the calls to those of an agent.
@@ -29,7 +26,7 @@ func serve(ctx context.Context, _ rpc.Caller, q request, a rpc.Answer[rpc.None])
 	if err == nil {
 		defer tree.Close()
 		data, err = carryOut(ctx, tree, q, a, &r)
-	} else {
+	} else if !errors.Is(err, fs.ErrPermission) {
 		err = errors.New(err.Error()) // it is about the directory, and about no name in it
 	}
 	r.Fault, r.Read = faultOf(err), int64(len(data))
@@ -85,16 +82,20 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 	if q.Op == opReplace {
 		return nil, t.ReplaceRecord(q.Old, q.Raw) // locks the directory itself
 	}
-	unlock, err := lock(ctx, q)
-	if err != nil {
-		return nil, err
-	}
-	defer unlock()
-	if guarded { // another volume may have taken the directory over while this one waited
-		if err := t.Claimed(); err != nil {
-			return nil, err
+	// Where the connection is lost meanwhile, the agent of the next one may have done more.
+	err = t.Locked(ctx, func() error {
+		if guarded { // another volume may have taken the directory over while this one waited
+			if err := t.Claimed(); err != nil {
+				return err
+			}
 		}
-	}
+		return change(ctx, t, q, from, r)
+	})
+	return nil, err
+}
+
+// change carries out a request that changes something.
+func change(ctx context.Context, t *remote.Tree, q request, from io.Reader, r *reply) (err error) {
 	switch q.Op {
 	case opEnsure:
 		err = t.Ensure(q.Name)
@@ -128,31 +129,7 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 	default:
 		err = errors.New("no such call")
 	}
-	return nil, err
-}
-
-// lock keeps other agents from changing a directory meanwhile. Where that has no locks, each is
-// alone all the same, but for one whose connection was lost.
-func lock(ctx context.Context, q request) (func(), error) {
-	dir, err := absolute(q.Dir)
-	if err != nil {
-		return nil, err
-	}
-	root, err := fsutil.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	fd, err := unix.Open(root.Pinned(), unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return nil, &fs.PathError{Op: "open", Path: dir, Err: err}
-	}
-	core.BestEffort(fsutil.Flock(ctx, fd, unix.LOCK_EX)) // a file system without locks is used without
-	if ctx.Err() != nil {                                // the connection was lost, and the agent of the next one may have done more
-		unix.Close(fd)
-		return nil, context.Cause(ctx)
-	}
-	return func() { unix.Close(fd) }, nil
+	return err
 }
 
 // pieces reads the content of a file of a size.

@@ -1,0 +1,114 @@
+package runcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// errUnattended ends the controller of a run that needs none.
+var errUnattended = errors.New("the run needs no controller")
+
+// ticketOf makes the empty file of a ticket before anything is submitted, and marks the
+// submission. remove removes the file as long as it is empty.
+func ticketOf(sub *submission.Submission, o runOptions) (remove func(), err error) {
+	if o.ticket == "" {
+		return func() {}, nil
+	}
+	if err := control.CheckTicket(sub, workspace.TicketKey()); err != nil {
+		return nil, err
+	}
+	f, err := os.OpenFile(o.ticket, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		remedy := "Name a file in a directory that exists and that you may write to."
+		if errors.Is(err, fs.ErrExist) {
+			remedy = "Name a new file, or remove that one once its run is over."
+		}
+		return nil, &core.Error{Kind: core.Invalid, Op: "make the ticket", Object: o.ticket, Err: err, Remedy: remedy}
+	}
+	sub.Ticket = submission.Sealed
+	return func() {
+		if info, err := os.Lstat(o.ticket); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
+			fsutil.TryRemove(o.ticket)
+		}
+	}, nil
+}
+
+// refuseTicket refuses --ticket without -d, and of jobs that are several runs.
+func (o runOptions) refuseTicket(array bool) error {
+	refuse := func(why, remedy string) error {
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: "--ticket " + o.ticket, Err: errors.New(why), Remedy: remedy}
+	}
+	switch {
+	case o.ticket == "":
+		return nil
+	case !o.detach:
+		return refuse("the run does not end on this machine", "Add -d.")
+	case array:
+		return refuse("a ticket is of one run, and the job is an array", "Leave out --ticket, or name one case with --cases and a Beefile without `array:`.")
+	}
+	return nil
+}
+
+// carryToTicket carries out a new run until it needs no controller, and seals its ticket.
+func (a *Commands) carryToTicket(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+	defer lock.Unlock()
+	s.KeepBinary(ctx)
+	ui := console.NewProgress(a.Console, o.quiet)
+	ui.Stdout = a.Stderr
+	s.Report = ui.Report
+	watched, stop, done := watchSignals(ctx, s, run.ID, ui)
+	defer done()
+	until, end := context.WithCancelCause(watched)
+	defer end(nil)
+	s.Unattended = func() { end(errUnattended) }
+	ended, err := s.Drive(until, run.ID, stop)
+	ui.Clear()
+	switch {
+	case errors.Is(err, errUnattended):
+		return a.sealTicket(ctx, s, run, lock, o)
+	case errors.Is(err, errDetach):
+		a.Say("no ticket is made: the run needs a controller still")
+		fallthrough
+	case err != nil:
+		return a.leave(ctx, s, run, lock, o, err)
+	}
+	a.Say("no ticket is made: the run is over")
+	return a.ending(ctx, s, ended, o)
+}
+
+// sealTicket writes the ticket of a run, and then leaves the run to the machine that has it.
+func (a *Commands) sealTicket(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+	sealed, err := s.Seal(ctx, run.ID, workspace.TicketKey())
+	if err == nil {
+		err = fsutil.WriteFile(o.ticket, sealed, 0o600)
+	}
+	if err == nil {
+		run, err = s.HandOver(ctx, run.ID)
+	}
+	if err != nil {
+		s.LeaveBehind(ctx, run.ID, lock)
+		return &core.Error{Kind: core.KindOf(err), Op: "make the ticket", Object: o.ticket, Err: err, Remedy: "The run continues in the background of this machine: `bee wait " + run.ID + "` waits for its end."}
+	}
+	if o.asJSON {
+		return a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State), "ticket": o.ticket})
+	}
+	_, err = fmt.Fprintln(a.Stdout, run.ID)
+	if !o.quiet {
+		a.Say("it needs this machine no more; `bee wait --ticket %s` fetches it on any machine that has the key and site access", o.ticket)
+	}
+	return err
+}

@@ -1,0 +1,31 @@
+package runner
+
+import (
+	"context"
+
+	"github.com/bee-hpc/bee/internal/control/gc"
+	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Garbage finds and removes what nobody needs any more.
+func (c *Runner) Garbage() *gc.Collector {
+	sent := uploads{c.Store, c.Remote}
+	return &gc.Collector{
+		State: c.Store, Provider: c.Provider, Kept: c.Kept(), Waits: func(ctx context.Context, run string) bool { return waitsForSecrets(ctx, c.Store, run) },
+		StoreOf: storeOf, Needed: func(ctx context.Context, id string) (string, error) { return submission.NeededBy(ctx, c.Store, id) },
+		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
+		Uploads: sent.unfinished, AbortUploads: sent.abort,
+		Report: func(message string) { c.ReportText(core.PhaseRelease, message) },
+	}
+}
+
+// storeOf returns the store of a run and the run's name there, or "", "".
+func storeOf(run state.Run) (store, name string) {
+	sub, err := submission.Of(run)
+	if err != nil { // a record that nobody can read names no store
+		return "", ""
+	}
+	return sub.Job.Store, sub.StoreName
+}

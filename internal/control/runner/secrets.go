@@ -1,0 +1,77 @@
+package runner
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
+)
+
+// unreadName is a file in a run's directory whose age is how long ago a controller could
+// not read the run's secrets.
+const unreadName = "secrets-unread"
+
+// retrySecrets is the least time between two tries to read secrets by a command, which may
+// ask a server, or its user for a password.
+const retrySecrets = time.Minute
+
+// unread is an error of reading secrets of a run that another controller has begun with:
+// this one may lack a variable, or a login, that the next controller has.
+type unread struct{ error }
+
+func (u unread) Unwrap() error { return u.error }
+
+func unreadPath(store *state.Store, id string) string {
+	return filepath.Join(store.RunDir(id), unreadName)
+}
+
+// secrets reads those of the run's job.
+func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
+	values, err := submission.Secrets(ctx, &r.sub.Job)
+	if err == nil && r.continued {
+		fsutil.TryRemove(unreadPath(r.c.Store, r.run.ID)) // commands that can read them too do not look at its age
+	}
+	if err == nil || !r.continued || ctx.Err() != nil {
+		return values, err
+	}
+	if err := fsutil.WriteFile(unreadPath(r.c.Store, r.run.ID), nil, 0o600); err != nil {
+		r.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", r.run.ID, "err", err)
+	}
+	r.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})
+	return nil, unread{&core.Error{
+		Kind: core.Transient, Op: "continue run", Object: r.run.ID, Err: err,
+		Remedy: "Nothing is lost. `bee supervise`, where its secrets can be read, continues it; `bee stop " + r.run.ID + "` ends it.",
+	}}
+}
+
+// waitsForSecrets reports whether a run cannot continue because its secrets could not be
+// read, and cannot be read here either. A command that prints one is run by controllers only.
+func waitsForSecrets(ctx context.Context, store *state.Store, id string) bool {
+	tried, err := os.Stat(unreadPath(store, id))
+	if err != nil {
+		return false
+	}
+	run, err := store.Run(ctx, id)
+	if err != nil || run.StopAsked || run.State.Final() || run.State == state.Suspended {
+		return false
+	}
+	sub, err := submission.Of(run)
+	if err != nil {
+		return false
+	}
+	for _, from := range sub.Job.Secrets {
+		if from.Exec == "" {
+			_, err = submission.ReadSecret(ctx, from)
+		}
+		if err != nil || from.Exec != "" && time.Since(tried.ModTime()).Abs() < retrySecrets {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,145 @@
+package submission
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/notify"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// Dependency is a run, or an array of runs, that has to end before another run begins.
+type Dependency struct {
+	Run  string `json:"run"` // its id
+	Name string `json:"name"`
+	On   string `json:"on"` // one of spec's After… words
+	// Array: it is an array, which has succeeded when all of its cases have.
+	Array bool `json:"array,omitempty"`
+}
+
+func (d Dependency) what() string {
+	if d.Array {
+		return "array"
+	}
+	return "run"
+}
+
+// shownBy is the command that shows it.
+func (d Dependency) shownBy() string {
+	if d.Array {
+		return "bee ps " + d.Run
+	}
+	return "bee show " + d.Run
+}
+
+// Look returns the state of the other one now, and when it ended.
+func (d Dependency) Look(ctx context.Context, store *state.Store) (s state.RunState, ended time.Time, err error) {
+	if !d.Array {
+		run, err := store.Run(ctx, d.Run)
+		return run.State, run.Ended, err
+	}
+	array, err := store.Arrays().Array(ctx, d.Run)
+	if err == nil && array.ID == "" {
+		err = &core.Error{Kind: core.NotFound, Op: "find array", Object: d.Run, Err: errors.New("no run is a case of it"), Remedy: "`bee ps -a` lists all runs."}
+	}
+	return array.State(), array.Ended, err
+}
+
+// Met reports whether a run in a state lets the other one begin.
+func (d Dependency) Met(s state.RunState) bool {
+	return s.Final() && (d.On == spec.AfterEnd || (s == state.Succeeded) == (d.On == spec.AfterSuccess))
+}
+
+// Never is why the other one can never begin.
+func (d Dependency) Never(id, why string) error {
+	return &core.Error{
+		Kind: core.Permanent, Op: "begin run", Object: id, Err: fmt.Errorf("it was to begin after the %s of %s %s (%s), which %s", d.On, d.what(), d.Run, d.Name, why),
+		Remedy: "See `" + d.shownBy() + "`. Once that is put right, submit both again.",
+	}
+}
+
+// dependencies finds the runs that a job is to begin after. A name means the run that it
+// means now.
+func dependencies(ctx context.Context, store *state.Store, after []spec.After) ([]Dependency, error) {
+	var list []Dependency
+	for _, a := range after {
+		array, err := store.Arrays().Find(ctx, a.Run, state.ToReach)
+		if err != nil {
+			return nil, err
+		}
+		if array.ID != "" {
+			list = append(list, Dependency{Run: array.ID, Name: array.Name, On: cmp.Or(a.On, spec.AfterSuccess), Array: true})
+			continue
+		}
+		run, err := store.FindRun(ctx, a.Run, state.ToReach)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, Dependency{Run: run.ID, Name: run.Name, On: cmp.Or(a.On, spec.AfterSuccess)})
+	}
+	return list, nil
+}
+
+// before returns which of some runs are over when the run of a submission begins.
+func (s *Submission) before(runs map[string]Submission) map[string]bool {
+	over := map[string]bool{}
+	for list := slices.Clone(s.After); len(list) > 0; list = list[1:] {
+		for id, other := range runs {
+			if list[0].means(id, other.arrayID()) && !over[id] {
+				over[id] = true
+				list = append(list, other.After...)
+			}
+		}
+	}
+	return over
+}
+
+// means reports whether the other one is a run, or its array; "": it is in none.
+func (d Dependency) means(id, array string) bool {
+	if d.Array {
+		return array == d.Run
+	}
+	return id == d.Run
+}
+
+// NeededBy returns a run that has not begun, and waits for the end of another one or of its
+// array; "": none. The first case of an array is needed until the end of that is notified.
+func NeededBy(ctx context.Context, store *state.Store, id string) (string, error) {
+	if notify.Has(store, id) {
+		live, err := store.Arrays().Beside(ctx, id, true)
+		if err != nil {
+			return "", err
+		}
+		if len(live) > 0 {
+			return live[0], nil
+		}
+	}
+	own, err := store.Run(ctx, id)
+	if err != nil && !core.IsKind(err, core.NotFound) {
+		return "", err
+	}
+	runs, err := store.Runs(ctx, state.Filter{Active: true})
+	if err != nil {
+		return "", err
+	}
+	for _, run := range runs {
+		sub, err := Of(run)
+		if err != nil || !slices.ContainsFunc(sub.After, func(d Dependency) bool { return d.means(id, own.Case.Array) }) {
+			continue
+		}
+		attempts, err := store.Attempts(ctx, run.ID)
+		if err != nil {
+			return "", err
+		}
+		if len(attempts) == 0 {
+			return run.ID, nil
+		}
+	}
+	return "", nil
+}

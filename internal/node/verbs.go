@@ -1,0 +1,190 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/node/container"
+	"github.com/bee-hpc/bee/internal/node/peercall"
+	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rdma"
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/server"
+	"github.com/bee-hpc/bee/internal/rdma/library"
+	"golang.org/x/sys/unix"
+)
+
+// Where containers have the parts of bee_0.
+const (
+	insideVerbs  = "/.bee/verbs.so"
+	insideSocket = "/.bee/rdma.sock"
+	// insideNode is the character device without which UCX takes no device for one.
+	insideNode = "/dev/infiniband/uverbs0"
+)
+
+// verbs is BEE's own verbs device, bee_0, of this node's container. The nodes of one machine
+// have one broker, in the node with the lowest rank: whenever a node dies, the attempt ends.
+type verbs struct {
+	config plan.Config
+	log    *slog.Logger
+	known  *known
+
+	mu     sync.Mutex
+	ready  bool // the library is written and leader known; if that is this node, ports listen
+	leader int
+	ports  map[int]*server.Port // by rank
+}
+
+// start makes the device, or waits for the node that does, as long as the start may take.
+func (v *verbs) start(ctx context.Context) error {
+	c := v.config
+	lead, err := v.lead()
+	if err != nil || lead == c.Rank {
+		return err
+	}
+	if err := server.Wait(ctx, plan.VerbsSocket(c.Host.Dir, c.Rank)); err != nil {
+		return fmt.Errorf("wait for the device bee_0 of node %d, which runs the broker of this machine: %w", lead, err)
+	}
+	return nil
+}
+
+// lead returns the rank of the node that runs the broker, once it does if that is this one.
+func (v *verbs) lead() (rank int, err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.ready {
+		return v.leader, nil
+	}
+	c := v.config
+	verbs, err := library.Get()
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(plan.VerbsLibrary(c.Host.Dir, c.Rank), verbs.File, 0o755); err != nil {
+		return 0, fmt.Errorf("write the library for verbs: %w", err)
+	}
+	job, members, _ := v.known.all()
+	ranks := sameMachine(c, members)
+	if v.leader = ranks[0]; v.leader != c.Rank {
+		v.ready = true
+		return v.leader, nil
+	}
+	s := server.New(verbs.Build, v.log)
+	v.ports = map[int]*server.Port{}
+	for _, rank := range ranks {
+		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), verbsAddress(c.Owner.Run, rank), verbsLimits(job))
+		if err != nil {
+			return 0, errors.Join(err, v.closePorts())
+		}
+		v.ports[rank] = p
+	}
+	v.ready = true
+	return v.leader, nil
+}
+
+// close ends the device. Programs with it have ended, or lose it.
+func (v *verbs) close() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if err := v.closePorts(); err != nil {
+		v.log.Warn("end the device bee_0", "err", err)
+	}
+}
+
+func (v *verbs) closePorts() error {
+	var errs []error
+	for _, p := range v.ports {
+		errs = append(errs, p.Close())
+	}
+	v.ports = nil
+	return errors.Join(errs...)
+}
+
+// sameMachine are the ranks of the nodes on this machine whose directories this node sees,
+// in their order, and its own among them. The others see its directory likewise.
+func sameMachine(c plan.Config, members []peercall.Member) []int {
+	own, _, _ := strings.Cut(machine(), "/")
+	var ranks []int
+	for _, m := range members {
+		if id, _, _ := strings.Cut(m.Machine, "/"); m.Rank != c.Rank {
+			info, err := os.Stat(plan.NodeDir(c.Host.Dir, m.Rank))
+			if id != own || err != nil || !info.IsDir() {
+				continue
+			}
+		}
+		ranks = append(ranks, m.Rank)
+	}
+	if len(ranks) == 0 {
+		return []int{c.Rank}
+	}
+	return ranks
+}
+
+// verbsAddress is that of a node's port. LIDs of verbs begin at 1.
+func verbsAddress(run string, rank int) broker.Address {
+	a := broker.Address{LID: uint16(rank + 1), GID: [16]byte{0xfe, 0x80}}
+	sum := sha256.Sum256([]byte(run))
+	copy(a.GID[8:], sum[:6])
+	a.GID[8] = a.GID[8]&^1 | 2 // local, as no maker has it
+	a.GID[14], a.GID[15] = byte((rank+1)>>8), byte(rank+1)
+	return a
+}
+
+// verbsLimits are those of a container's device.
+func verbsLimits(p plan.Plan) broker.Limits {
+	l := broker.Limits{
+		Memory: p.RDMAMemory, QPs: cmp.Or(p.RDMAQPs, 4096),
+		PDs: 4096, CQs: 16384, SRQs: 4096, AHs: 65536, MRs: 65536, WR: 16384, Processes: 4096,
+	}
+	var info unix.Sysinfo_t
+	if l.Memory == 0 && unix.Sysinfo(&info) == nil {
+		l.Memory = int64(info.Totalram) * int64(info.Unit) / 2
+	}
+	return l
+}
+
+// addTo adds the device to a container.
+func (v *verbs) addTo(ctx context.Context, rt driver.Runtime, b *container.Container, s *driver.ContainerSpec) error {
+	c := v.config
+	if most := 0xbfff; c.Size >= most {
+		return &core.Error{Kind: core.Unsupported, Op: "make device", Object: "bee_0", Err: fmt.Errorf("%d nodes have no addresses", c.Size), Remedy: fmt.Sprintf("Use fewer than %d nodes.", most)}
+	}
+	if err := v.start(ctx); err != nil {
+		return err
+	}
+	s.Mounts = append(s.Mounts,
+		driver.Mount{Source: plan.VerbsLibrary(c.Host.Dir, c.Rank), Target: insideVerbs, ReadOnly: true},
+		driver.Mount{Source: plan.VerbsSocket(c.Host.Dir, c.Rank), Target: insideSocket})
+	s.Faults = true
+	s.Devices = append(s.Devices, driver.Device{Source: "/dev/null", Target: insideNode})
+	b.Env, s.Env = preload(b.Env), preload(s.Env)
+	b.RDMA = []core.RDMADevice{rdma.OwnDevice()}
+	if !rt.Info().OwnDevices {
+		b.Notes = append(b.Notes, "UCX does not use bee_0 with "+rt.Info().Name+", whose containers have no "+insideNode+" for it. The runtimes rootless, docker and podman have it.")
+	}
+	return nil
+}
+
+// preload has programs load our library before all others, also those of the user.
+func preload(env []string) []string {
+	const key = "LD_PRELOAD="
+	var out []string
+	value := insideVerbs
+	for _, e := range env {
+		if others, is := strings.CutPrefix(e, key); !is {
+			out = append(out, e)
+		} else if others != "" {
+			value += ":" + others
+		}
+	}
+	return append(out, key+value)
+}

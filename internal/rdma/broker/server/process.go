@@ -1,0 +1,234 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"golang.org/x/sys/unix"
+)
+
+// process is one that has opened the device, as the broker reaches it.
+type process struct {
+	session *broker.Session
+	page    mapping // of the process
+	reader  int     // the page, for reading alone
+	table   mapping // of the broker, sealed against all others
+	events  int     // the broker's end of the socket of events
+	wake    int     // the end of the socket that wakes it, on which it and all its peers send, too
+}
+
+// mapping is a segment that the broker has mapped.
+type mapping struct {
+	*segment
+	memory []byte
+}
+
+func newMapping(bytes, seals int) (mapping, error) {
+	s, err := newSegment(int64(bytes), seals)
+	if err != nil {
+		return mapping{}, err
+	}
+	memory, err := unix.Mmap(int(s.file.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		s.Close()
+		return mapping{}, fmt.Errorf("map shared memory: %w", err)
+	}
+	return mapping{s, memory}, nil
+}
+
+func (m mapping) close() {
+	if m.segment != nil {
+		unix.Munmap(m.memory)
+		m.Close()
+	}
+}
+
+// word is one of the memory.
+func (m mapping) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&m.memory[at])) }
+
+// descriptor is that for reading and writing.
+func (m mapping) descriptor() int { return int(m.file.Fd()) }
+
+// newProcess makes what a process shares with the broker, complete and sealed: a call of the
+// broker about memory that a program has may wait for calls of that program. The caller
+// closes what is the process's alone: its ends of the sockets of events and of wake-ups.
+func newProcess() (p *process, own []int, err error) {
+	p = &process{}
+	fail := func(err error) (*process, []int, error) {
+		p.close()
+		for _, fd := range own {
+			err = errors.Join(err, unix.Close(fd))
+		}
+		return nil, nil, err
+	}
+	for _, s := range []struct {
+		end  *int
+		kind int
+	}{{&p.events, unix.SOCK_SEQPACKET}, {&p.wake, unix.SOCK_STREAM}} {
+		ends, err := unix.Socketpair(unix.AF_UNIX, s.kind|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return fail(err)
+		}
+		*s.end = ends[0]
+		own = append(own, ends[1])
+	}
+	if p.page, err = newMapping(message.PageBytes, unix.F_SEAL_SEAL); err != nil {
+		return fail(err)
+	}
+	if p.reader, err = p.page.readOnly(); err != nil {
+		return fail(err)
+	}
+	if p.table, err = newMapping(message.TableBytes, 0); err != nil {
+		return fail(err)
+	}
+	if err := p.table.seal(unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL); err != nil {
+		return fail(err)
+	}
+	return p, own, nil
+}
+
+func (p *process) close() {
+	for _, fd := range []int{p.events, p.wake, p.reader} {
+		if fd > 0 {
+			unix.Close(fd)
+		}
+	}
+	p.page.close()
+	p.table.close()
+}
+
+// SetQP publishes a queue pair: first its number, then its state.
+func (p *process) SetQP(slot, number, state uint32) {
+	at := message.TableQPs + 8*int(slot)
+	atomic.StoreUint32(p.table.word(at+4), number)
+	atomic.StoreUint32(p.table.word(at), state)
+}
+
+// SetKey publishes the key of a memory region.
+func (p *process) SetKey(slot, key uint32) {
+	atomic.StoreUint32(p.table.word(message.TableKeys+4*int(slot)), key)
+}
+
+// Wake wakes the process. Programs share the descriptor and may change its flags, so the
+// call itself says that it does not wait.
+func (p *process) Wake() {
+	err := unix.Sendto(p.wake, []byte{0}, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+	_ = err // it is full and so the process is woken, or the process ends
+}
+
+// Event sends an event. A process that reads none loses those for which there is no room.
+func (p *process) Event(event, handle uint32) {
+	raw := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, event), handle)
+	err := unix.Sendto(p.events, raw, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL, nil)
+	_ = err
+}
+
+// counters reads those of the library.
+func (p *process) counters() (counts [message.Counters]uint64) {
+	for i := range counts {
+		counts[i] = atomic.LoadUint64((*uint64)(unsafe.Pointer(&p.page.memory[message.PageCounters+8*i])))
+	}
+	return counts
+}
+
+// forPeers returns the descriptors that peers get.
+func (p *process) forPeers() []int { return []int{p.wake, p.reader, p.table.descriptor()} }
+
+// handle carries a request out. It returns descriptors, which stay open for the reply, and
+// the parts of the reply.
+func (p *process) handle(r message.Request) (descriptors []int, parts []any, err error) {
+	s := p.session
+	switch m := r.Body.(type) {
+	case *message.Create:
+		handle, err := s.Create(m.Kind, m.PD)
+		return nil, []any{message.Created{Handle: handle}}, err
+	case *message.Destroy:
+		return nil, nil, s.Destroy(m.Handle)
+	case *message.CreateQP:
+		q, err := s.CreateQP(m)
+		if err == nil && q.Inbox != nil {
+			descriptors = []int{descriptorOf(q.Inbox)}
+		}
+		return descriptors, []any{message.CreateQPReply{Handle: q.Handle, Number: q.Number, Slot: q.Slot}}, err
+	case *message.ModifyQP:
+		state, err := s.ModifyQP(m)
+		return nil, []any{message.ModifyQPReply{State: uint32(state)}}, err
+	case *message.Connect:
+		return p.connect(m)
+	case *message.FailQP:
+		return nil, nil, s.FailQP(m)
+	case *message.CreateRegion:
+		handle, memory, err := s.CreateRegion(m.Bytes)
+		if err != nil {
+			return nil, nil, err
+		}
+		return []int{descriptorOf(memory)}, []any{message.Created{Handle: handle}}, nil
+	case *message.Register:
+		mr, err := s.Register(m, r.Extents)
+		return nil, []any{message.RegisterReply{Handle: mr.Handle, Key: mr.Key, Slot: mr.Slot}}, err
+	case *message.Resolve:
+		return p.resolve(m)
+	case *message.Attach:
+		return p.attach(m)
+	case *message.Raise:
+		return nil, nil, s.Raise(m.Event, m.Handle)
+	case *message.Group:
+		switch r.Op {
+		case message.OpJoin:
+			return nil, nil, s.Join(m)
+		case message.OpLeave:
+			return nil, nil, s.Leave(m)
+		}
+		numbers := s.Members(m.GID)
+		return nil, []any{message.MembersReply{Count: uint32(len(numbers))}, numbers}, nil
+	}
+	return nil, nil, syscall.EINVAL // a second greeting
+}
+
+func (p *process) connect(m *message.Connect) ([]int, []any, error) {
+	c, err := p.session.Connect(m.Handle)
+	if err != nil {
+		return nil, nil, err
+	}
+	descriptors := []int{descriptorOf(c.Rings)}
+	reply := message.ConnectReply{TX: c.TX, RX: c.RX}
+	if c.Peer != nil {
+		peer := c.Peer.(*process)
+		descriptors = append(descriptors, peer.forPeers()...)
+		reply.Present, reply.Process, reply.Slot = 1, c.PeerNumber, c.PeerSlot
+	}
+	return descriptors, []any{reply}, nil
+}
+
+func (p *process) attach(m *message.Attach) ([]int, []any, error) {
+	i, err := p.session.Attach(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	return append([]int{descriptorOf(i.Segment)}, i.Owner.(*process).forPeers()...), []any{message.AttachReply{Process: i.Process, Slot: i.Slot}}, nil
+}
+
+func (p *process) resolve(m *message.Resolve) ([]int, []any, error) {
+	r, err := p.session.Resolve(m.Handle, m.Key)
+	if err != nil {
+		return nil, nil, err
+	}
+	var descriptors []int
+	for _, memory := range r.Segments {
+		fd := descriptorOf(memory)
+		if r.ReadOnly {
+			if fd, err = memory.(*segment).shared(); err != nil {
+				return nil, nil, err
+			}
+		}
+		descriptors = append(descriptors, fd)
+	}
+	reply := message.ResolveReply{Addr: r.Addr, Length: r.Length, IOVA: r.IOVA, Access: r.Access, Slot: r.Slot, Count: uint32(len(r.Extents))}
+	return descriptors, []any{reply, r.Extents}, nil
+}

@@ -1,0 +1,380 @@
+// Package server is the broker as programs reach it: a socket for each container, on which
+// package broker answers the processes there, and the memory and descriptors that they
+// share. No data of programs passes here. It knows neither jobs nor runtimes.
+package server
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/wire"
+	"golang.org/x/sys/unix"
+)
+
+// helloTime is how long a process may take for its first request.
+const helloTime = 10 * time.Second
+
+// greeting is how many connections may be open that have not greeted. For one more the oldest
+// is closed.
+const greeting = 64
+
+// Server answers the processes of the containers of one machine.
+type Server struct {
+	build string
+	log   *slog.Logger
+
+	mu     sync.Mutex // the broker, and all below
+	broker *broker.Broker
+	number uint32 // of the last process
+}
+
+// New returns a server for libraries of one build.
+func New(build string, log *slog.Logger) *Server {
+	random := func() uint32 {
+		var raw [4]byte
+		rand.Read(raw[:])
+		return binary.LittleEndian.Uint32(raw[:])
+	}
+	return &Server{build: build, log: log, broker: broker.New(memory{}, random)}
+}
+
+// Port is the device of one container.
+type Port struct {
+	server   *Server
+	node     *broker.Node
+	listener *net.UnixListener
+	path     string
+	logged   map[string]bool // limits in the log
+	conns    map[*net.UnixConn]bool
+	closed   bool
+	warned   time.Time                // see warn
+	counts   [message.Counters]uint64 // of processes that have ended
+	refusals Refusals
+	live     map[*process]bool
+	serving  sync.WaitGroup
+}
+
+// Listen makes a port, which processes reach by a socket at a path.
+func (s *Server) Listen(path string, a broker.Address, l broker.Limits) (*Port, error) {
+	listener, err := listen(path)
+	if err != nil {
+		return nil, fmt.Errorf("listen for programs with verbs at %s: %w", path, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p := &Port{server: s, node: s.broker.Node(a, l), listener: listener, path: path, logged: map[string]bool{}, conns: map[*net.UnixConn]bool{}, live: map[*process]bool{}}
+	p.serving.Go(p.accept)
+	return p, nil
+}
+
+// listen binds a socket by its directory, as paths of sockets are short.
+func listen(path string) (*net.UnixListener, error) {
+	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer dir.Close()
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	name := "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
+	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
+	if err != nil {
+		return nil, err
+	}
+	listener.SetUnlinkOnClose(false) // its name ends with dir
+	core.BestEffort(refuseDescriptors(listener))
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// refuseDescriptors has the kernel refuse descriptors in requests, from Linux 6.16 on. Before
+// that, the broker closes those that a program sends, which may wait for what they are of.
+func refuseDescriptors(listener *net.UnixListener) error {
+	raw, err := listener.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var serr error
+	err = raw.Control(func(fd uintptr) { serr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSRIGHTS, 0) })
+	return errors.Join(err, serr)
+}
+
+// Close ends the port and the sessions of its processes.
+func (p *Port) Close() error {
+	err := errors.Join(p.listener.Close(), os.Remove(p.path))
+	p.server.mu.Lock()
+	p.closed = true
+	for c := range p.conns {
+		c.Close()
+	}
+	p.server.mu.Unlock()
+	p.serving.Wait()
+	return err
+}
+
+func (p *Port) accept() {
+	g := wire.Gate{Strangers: greeting, Timeout: helloTime, Failed: func(err error) { p.warn("accept a program with verbs", err) }}
+	g.Serve(p.listener, func(c net.Conn, known func() bool) {
+		conn, is := c.(*net.UnixConn)
+		if !is || !p.enter(conn) {
+			return
+		}
+		if err := p.serve(conn, known); err != nil {
+			p.warn("serve a program with verbs", err)
+		}
+		conn.Close()
+		p.server.mu.Lock()
+		delete(p.conns, conn)
+		p.server.mu.Unlock()
+		p.serving.Done()
+	})
+}
+
+// enter notes a connection that Close closes, and waits for.
+func (p *Port) enter(conn *net.UnixConn) bool {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.serving.Add(1)
+	p.conns[conn] = true
+	return true
+}
+
+// warn logs an error that a program may repeat at will: one in a second.
+func (p *Port) warn(text string, err error) {
+	p.server.mu.Lock()
+	due := time.Since(p.warned) >= time.Second
+	if due {
+		p.warned = time.Now()
+	}
+	p.server.mu.Unlock()
+	if due {
+		p.server.log.Warn(text, "err", err)
+	}
+}
+
+// trusted reports whether the process at the other end is one of this user, or of root.
+func trusted(conn *net.UnixConn) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var peer *unix.Ucred
+	var cerr error
+	if err := raw.Control(func(fd uintptr) {
+		peer, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
+	}); err != nil {
+		return err
+	}
+	if cerr != nil {
+		return cerr
+	}
+	if int(peer.Uid) != os.Geteuid() && peer.Uid != 0 {
+		return fmt.Errorf("user %d is not the user of the run", peer.Uid)
+	}
+	return nil
+}
+
+// serve answers a process until it ends.
+func (p *Port) serve(conn *net.UnixConn, known func() bool) error {
+	err := trusted(conn)
+	if errors.Is(err, net.ErrClosed) { // others have come since
+		return nil
+	}
+	if err != nil {
+		core.BestEffort(send(conn, message.Refusal(message.OpHello, syscall.EPERM), nil)) // the error below is logged
+		return err
+	}
+	r, err := receive(conn)
+	if err != nil || r.Op == 0 {
+		return err
+	}
+	proc, err := p.open(conn, r)
+	if err != nil {
+		return err
+	}
+	defer p.end(proc)
+	if !known() {
+		return nil
+	}
+	for {
+		r, err := receive(conn)
+		if err != nil || r.Op == 0 {
+			return err
+		}
+		if err := p.answer(conn, proc, r); err != nil {
+			return err
+		}
+	}
+}
+
+// receive reads a request; its operation is 0 at the end of the connection.
+func receive(conn *net.UnixConn) (message.Request, error) {
+	packet := make([]byte, message.Packet+1)
+	n, _, flags, _, err := conn.ReadMsgUnix(packet, nil)
+	switch {
+	case err != nil || n == 0: // the end of a process, whatever it is called
+		return message.Request{}, nil
+	case flags&unix.MSG_TRUNC != 0:
+		return message.Request{}, errors.New("a request is larger than a packet")
+	case flags&unix.MSG_CTRUNC != 0: // there was no room for any, so that none was received
+		return message.Request{}, errors.New("a request has descriptors")
+	}
+	return message.Decode(packet[:n])
+}
+
+// send sends a reply with descriptors. It never waits: a process has one request under way,
+// so there is room.
+func send(conn *net.UnixConn, packet []byte, descriptors []int) error {
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var rights []byte
+	if len(descriptors) > 0 {
+		rights = unix.UnixRights(descriptors...)
+	}
+	var serr error
+	if err := raw.Control(func(fd uintptr) {
+		serr = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
+	}); err != nil {
+		return err
+	}
+	return serr
+}
+
+// open begins the session of a process by its first request.
+func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
+	s := p.server
+	hello, is := r.Body.(*message.Hello)
+	if !is {
+		core.BestEffort(send(conn, message.Refusal(r.Op, syscall.EPROTO), nil)) // the error below is logged
+		return nil, fmt.Errorf("the first request has number %d", r.Op)
+	}
+	if build := string(hello.Build[:]); hello.Protocol != message.Protocol || build != s.build {
+		core.BestEffort(send(conn, message.Refusal(r.Op, syscall.EPROTO), nil)) // the error below is logged
+		return nil, fmt.Errorf("the library of process %d is of build %q, not %q", hello.PID, build, s.build)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	proc, own, err := newProcess()
+	if err != nil {
+		core.BestEffort(send(conn, message.Refusal(r.Op, errnoOf(err)), nil)) // the error below is logged
+		return nil, err
+	}
+	defer func() {
+		for _, fd := range own {
+			unix.Close(fd)
+		}
+	}()
+	s.number++
+	if proc.session, err = p.node.Open(s.number, proc); err != nil {
+		proc.close()
+		p.refusals.add(err)
+		core.BestEffort(send(conn, message.Refusal(r.Op, errnoOf(err)), nil)) // the error below is logged
+		return nil, err
+	}
+	p.live[proc] = true
+	l, a := p.node.Limits, p.node.Address
+	reply := message.HelloReply{
+		Process: s.number, LID: a.LID, GUID: [8]byte(a.GID[8:]), GID: a.GID, Memory: uint64(l.Memory),
+		MaxQP: uint32(l.QPs), MaxCQ: uint32(l.CQs), MaxPD: uint32(l.PDs), MaxMR: uint32(l.MRs), MaxSRQ: uint32(l.SRQs), MaxAH: uint32(l.AHs),
+		MaxWR: uint32(l.WR), MaxSGE: maxSGE, MaxInline: maxInline, MaxRDAtomic: maxRDAtomic,
+	}
+	if err := p.reply(conn, r.Op, []int{own[0], own[1], proc.wake, proc.page.descriptor(), proc.table.descriptor()}, reply); err != nil {
+		p.forget(proc)
+		return nil, err
+	}
+	return proc, nil
+}
+
+// Properties of the device that the library has.
+const (
+	maxSGE      = 32
+	maxInline   = 1024
+	maxRDAtomic = 16
+)
+
+// reply sends a reply that has its parts.
+func (p *Port) reply(conn *net.UnixConn, op message.Op, descriptors []int, parts ...any) error {
+	packet, err := message.Reply(op, len(descriptors), parts...)
+	if err != nil {
+		return err
+	}
+	return send(conn, packet, descriptors)
+}
+
+// end closes the session of a process.
+func (p *Port) end(proc *process) {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	p.forget(proc)
+}
+
+func (p *Port) forget(proc *process) {
+	proc.session.Close()
+	for i, n := range proc.counters() {
+		p.counts[i] += n
+	}
+	delete(p.live, proc)
+	proc.close()
+}
+
+// answer carries a request out, and sends the reply.
+func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) error {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	descriptors, parts, err := proc.handle(r)
+	if err == nil {
+		return p.reply(conn, r.Op, descriptors, parts...)
+	}
+	p.refusals.add(err)
+	if limit, is := errors.AsType[*broker.Limit](err); is && !p.logged[limit.Name] {
+		p.logged[limit.Name] = true
+		p.server.log.Warn("refuse a program with verbs", "limit", limit.Name, "value", limit.Value, "key", limit.Key)
+	}
+	return send(conn, message.Refusal(r.Op, errnoOf(err)), nil)
+}
+
+// errnoOf is what a program sees of an error.
+func errnoOf(err error) syscall.Errno {
+	if errno, is := errors.AsType[syscall.Errno](err); is {
+		return errno
+	}
+	return syscall.EIO
+}
+
+// Wait polls until a socket is at a path, which another node of this machine makes.
+func Wait(ctx context.Context, path string) error {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if info, err := os.Stat(path); err == nil && info.Mode()&os.ModeSocket != 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}

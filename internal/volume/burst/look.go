@@ -1,0 +1,41 @@
+package burst
+
+import (
+	"context"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+)
+
+// mostLook bounds the wait for an answer of an I/O process.
+const mostLook = 30 * time.Second
+
+// Look asks the I/O process of a volume for its status, or reads the buffer where none runs.
+func (c Config) Look(ctx context.Context) (s calls.Status, running bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, mostLook)
+	defer cancel()
+	for {
+		lock, err := c.Lock()
+		if err == nil {
+			s, err := Inspect(c.Place)
+			lock.Unlock()
+			s.ID, s.Remote, s.Room, s.Superseded = c.ID, c.Remote, c.Room, c.Superseded
+			return s, false, err
+		}
+		if !core.IsKind(err, core.Busy) {
+			return s, false, err
+		}
+		peer, err := c.Dial(ctx)
+		if err != nil { // it begins, or ends
+			if err := core.Sleep(ctx, 50*time.Millisecond); err != nil {
+				return s, false, &core.Error{Kind: core.Transient, Op: "ask the I/O process of volume", Object: c.ID, Err: err, Remedy: "Read " + c.LogPath() + "."}
+			}
+			continue
+		}
+		defer peer.Close()
+		s, err = rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
+		return s, true, err
+	}
+}

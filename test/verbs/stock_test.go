@@ -1,0 +1,254 @@
+package verbs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/rdma/broker/server"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// host is a broker with two ports, and the library for programs.
+type host struct {
+	library string
+	sockets [2]string
+	ports   [2]*server.Port
+}
+
+func newHost(t *testing.T) host {
+	l := built(t)
+	dir, err := os.MkdirTemp("", "verbs-") // short: it has sockets, and t.TempDir the test's name
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	h := host{library: filepath.Join(dir, "verbs.so")}
+	if err := os.WriteFile(h.library, l.File, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := server.New(l.Build, slog.New(slog.DiscardHandler))
+	for i := range h.sockets {
+		h.sockets[i] = filepath.Join(dir, fmt.Sprintf("%d.sock", i))
+		a := broker.Address{LID: uint16(i + 1), GID: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}
+		port, err := s.Listen(h.sockets[i], a, broker.Limits{
+			Memory: 1 << 30, QPs: 4096, PDs: 64, CQs: 4096, SRQs: 64, AHs: 4096, MRs: 4096, WR: 16384, Processes: 64,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		h.ports[i] = port
+		t.Cleanup(func() { port.Close() })
+	}
+	return h
+}
+
+// command runs a program on one of the ports.
+func (h host) command(ctx context.Context, port int, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	c := exec.CommandContext(ctx, args[0], args[1:]...)
+	c.Env = append(os.Environ(), "LD_PRELOAD="+h.library, "BEE_RDMA_SOCKET="+h.sockets[port])
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	return c, &out
+}
+
+func TestDeviceIsListed(t *testing.T) {
+	testkit.RequireTool(t, "ibv_devinfo")
+	c, out := newHost(t).command(t.Context(), 1, "ibv_devinfo", "-v")
+	if err := c.Run(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{"bee_0", "PORT_ACTIVE", "link_layer:\t\tInfiniBand", "port_lid:\t\t2", "fe80:0000:0000:0000:0000:0000:0000:0002"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is missing in:\n%s", want, out)
+		}
+	}
+}
+
+// stock are programs of Debian that come in pairs, with options.
+var stock = []string{
+	"ibv_rc_pingpong -c", "ibv_rc_pingpong -e -s 100000 -n 300", "ibv_uc_pingpong -n 300", "ibv_ud_pingpong -e -n 300", "ibv_srq_pingpong -e -n 300",
+	"ib_write_bw -n 500", "ib_read_bw -n 500", "ib_send_bw -n 500", "ib_atomic_bw -n 500",
+	"ib_write_lat", "ib_read_lat", "ib_send_lat", "ib_atomic_lat",
+	"ib_write_bw -c UC -n 500", "ib_send_bw -c UD -n 500", "ib_write_bw -q 8 -n 500", "ib_send_bw -e -n 500", "ib_send_bw -I 64 -s 64", "ib_write_lat -I 32",
+	"ib_send_bw -r 100 -q 4 --use-srq -n 300", "ib_write_bw -b -n 300", "ib_write_bw -s 8388608 -n 20", "ib_send_bw -s 4194304 -n 20", "ib_read_bw -o 1 -n 300",
+}
+
+func TestStockPrograms(t *testing.T) {
+	h := newHost(t)
+	for _, line := range stock {
+		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(line)
+			testkit.RequireTool(t, args[0])
+			if strings.HasPrefix(line, "ib_") {
+				args = append(args, "-F") // whatever the processor's frequency
+			}
+			h.pair(t, args)
+		})
+	}
+}
+
+// staged are programs with memory of a file, which its owner copies.
+var staged = []string{
+	"ib_write_bw -n 300", "ib_read_bw -n 300", "ib_read_bw -b -n 300", "ib_write_bw -c UC -n 300", "ib_write_bw -s 4194304 -n 10", "ib_atomic_bw -n 200", "ib_write_lat -n 50", "ib_read_lat -n 50",
+}
+
+func TestStockProgramsOnMemoryOfFiles(t *testing.T) {
+	h := newHost(t)
+	for _, line := range staged {
+		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(line)
+			testkit.RequireTool(t, args[0])
+			h.pair(t, append(args, "-F", "--mmap=buffer"))
+		})
+	}
+}
+
+// freePort returns one for programs to listen on.
+func freePort(t *testing.T) int {
+	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+// listening reports whether a program listens on a port. A connection would be its client.
+func listening(port int) error {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(table)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(raw)) {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == "0A" {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("nothing listens on port %d", port)
+}
+
+// buffer returns a directory with a file for memory.
+func buffer(t *testing.T) string {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "buffer"), make([]byte, 32<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// A client, the server of which is killed amid its work, ends with an error at once.
+func TestPeerOfAKilledProcessFails(t *testing.T) {
+	for _, line := range []string{"ib_send_bw -F -D 120", "ib_write_bw -F -D 120", "ib_read_bw -F -D 120", "ibv_rc_pingpong -e -n 1000000000"} {
+		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t)
+			args := strings.Fields(line)
+			testkit.RequireTool(t, args[0])
+			victim := h.serve(t, t.Context(), args)
+			client, out := h.command(t.Context(), 1, append(victim.args, "127.0.0.1")...)
+			if err := client.Start(); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- client.Wait() }()
+			testkit.Eventually(t, 60*time.Second, func() error {
+				if c := h.ports[1].Statistics().Counters; c[message.CountSends]+c[message.CountWrites]+c[message.CountReads] < 1000 {
+					return errors.New("the client has not begun")
+				}
+				return nil
+			})
+			victim.Process.Kill()
+			<-victim.ended
+			killed := time.Now()
+			select {
+			case err := <-ended:
+				if err == nil {
+					t.Errorf("the client ended well:\n%s", out)
+				}
+				t.Logf("the client ended after %s", time.Since(killed))
+			case <-time.After(20 * time.Second):
+				client.Process.Kill()
+				t.Fatalf("the client works on without its server:\n%s", out)
+			}
+		})
+	}
+}
+
+// service is a program that listens.
+type service struct {
+	*exec.Cmd
+	args  []string // with its port, also of its client
+	out   *bytes.Buffer
+	ended chan struct{} // err is set then
+	err   error
+}
+
+// serve starts a server, and waits until it listens. Where another process has got its port
+// first, it gets the next.
+func (h host) serve(t *testing.T, ctx context.Context, args []string) *service {
+	t.Helper()
+	for range 5 {
+		port := freePort(t)
+		s := &service{args: append(slices.Clone(args), "-p", fmt.Sprint(port)), ended: make(chan struct{})}
+		s.Cmd, s.out = h.command(ctx, 0, s.args...)
+		s.Dir = buffer(t)
+		if err := s.Start(); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			s.err = s.Wait()
+			close(s.ended)
+		}()
+		t.Cleanup(func() { <-s.ended }) // its context has ended
+		listens := false
+		testkit.Eventually(t, 30*time.Second, func() error {
+			select {
+			case <-s.ended:
+				return nil
+			default:
+			}
+			err := listening(port)
+			listens = err == nil
+			return err
+		})
+		if listens {
+			return s
+		}
+		t.Logf("%v\n%s", s.err, s.out)
+	}
+	t.Fatal("no server listens")
+	return nil
+}
+
+// pair runs a server and its client.
+func (h host) pair(t *testing.T, args []string) {
+	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
+	defer cancel()
+	s := h.serve(t, ctx, args)
+	client, out := h.command(ctx, 1, append(s.args, "127.0.0.1")...)
+	client.Dir = buffer(t)
+	err := client.Run()
+	if err != nil {
+		cancel()
+	}
+	if <-s.ended; err != nil || s.err != nil {
+		t.Fatalf("client: %v\n%s\nserver: %v\n%s", err, out, s.err, s.out)
+	}
+}

@@ -1,0 +1,461 @@
+/*
+ * The protocol between verbs.so, in every process of a container, and the broker in BEE's
+ * node (internal/rdma/broker), and the memory that they share.
+ *
+ * A process has one connection for each opened device: a unix socket of type
+ * SOCK_SEQPACKET at BEE_SOCKET. One packet is one message. A request begins with struct
+ * bee_request, and gets exactly one reply, which begins with struct bee_reply. A process
+ * sends its next request after the reply. Requests carry no descriptors, which would end the
+ * connection. Replies may (SCM_RIGHTS, in the order given below). All numbers are little
+ * endian; both ends are of one build, which BEE_OP_HELLO checks. All reserved fields are zero.
+ *
+ * The end of the connection is the end of the process: the broker destroys its objects,
+ * and its peers' queue pairs go to the error state. A child made by fork connects again.
+ *
+ * Go reads this file in a test: each constant here has one of the same value there.
+ */
+#ifndef BEE_PROTOCOL_H
+#define BEE_PROTOCOL_H
+
+#include <stdint.h>
+
+#define BEE_PROTOCOL 2                  /* raised by every change of this file */
+#define BEE_SOCKET "/.bee/rdma.sock"    /* BEE_RDMA_SOCKET in the environment replaces it */
+#define BEE_DEVICE "bee_0"
+#define BEE_PACKET 4096                 /* largest message in bytes */
+#define BEE_BUILD 32                    /* bytes of a build id, hexadecimal digits */
+
+/* Operations. */
+#define BEE_OP_HELLO 1
+#define BEE_OP_CREATE 2                 /* PD, CQ, SRQ, channel, AH: objects that only count */
+#define BEE_OP_DESTROY 3                /* any object but a queue pair's peer */
+#define BEE_OP_CREATE_QP 4
+#define BEE_OP_MODIFY_QP 5
+#define BEE_OP_CONNECT 6                /* the ring of a QP of type RC or UC, from RTR on */
+#define BEE_OP_FAIL_QP 7                /* a request failed: QP, and perhaps its peer, to error */
+#define BEE_OP_CREATE_REGION 8          /* shared memory, into which pages are moved */
+#define BEE_OP_REGISTER 9
+#define BEE_OP_RESOLVE 10               /* remote key to mapping */
+#define BEE_OP_ATTACH 11                /* the inbox of a UD QP, for a sender */
+#define BEE_OP_RAISE 12                 /* send an event of the library to this process itself */
+#define BEE_OP_JOIN 13                  /* a UD QP enters a multicast group */
+#define BEE_OP_LEAVE 14
+#define BEE_OP_MEMBERS 15               /* QPs of a multicast group */
+
+/* Kinds of objects. Handles are unique in a connection, over all kinds, and never zero. */
+#define BEE_KIND_PD 1
+#define BEE_KIND_CQ 2
+#define BEE_KIND_SRQ 3
+#define BEE_KIND_CHANNEL 4
+#define BEE_KIND_AH 5
+#define BEE_KIND_QP 6
+#define BEE_KIND_MR 7
+#define BEE_KIND_REGION 8
+
+struct bee_request {
+	uint32_t size;                  /* of the whole message */
+	uint16_t op;
+	uint16_t reserved;
+};
+
+struct bee_reply {
+	uint32_t size;
+	uint16_t op;                    /* of the request */
+	uint16_t descriptors;           /* how many this message carries */
+	int32_t error;                  /* an errno, or 0; then the rest of the struct is absent */
+	uint32_t reserved;
+};
+
+/* BEE_OP_HELLO, first on each connection. EPROTO: another build; EPERM: another user. */
+struct bee_hello {
+	struct bee_request request;
+	uint32_t protocol;              /* BEE_PROTOCOL */
+	uint32_t pid;                   /* in the container, for logs */
+	char build[BEE_BUILD];
+};
+
+/*
+ * Descriptors: 0 the end of a socket (SEQPACKET) on which struct bee_event arrives: async_fd;
+ * 1 the socket (STREAM) that becomes readable when this process is woken; 2 its other end, on
+ * which all send for that: with MSG_DONTWAIT, as others may change its flags; 3 the process
+ * page, to map with BEE_PAGE_BYTES for reading and writing; 4 the process table, to map with
+ * BEE_TABLE_BYTES for reading.
+ */
+struct bee_hello_reply {
+	struct bee_reply reply;
+	uint32_t process;               /* number of this process at the broker */
+	uint16_t lid;
+	uint16_t reserved;
+	uint64_t node_guid;             /* big endian, as verbs have it */
+	uint8_t gid[16];                /* index 0; there is no other */
+	uint64_t memory;                /* limit in bytes for regions */
+	uint32_t max_qp, max_cq, max_pd, max_mr, max_srq, max_ah;
+	uint32_t max_wr;                /* requests in a queue, at most BEE_CREDITS */
+	uint32_t max_sge, max_inline, max_rd_atomic;
+};
+
+/* BEE_OP_CREATE */
+struct bee_create {
+	struct bee_request request;
+	uint32_t kind;
+	uint32_t pd;                    /* of an SRQ or AH, otherwise 0 */
+};
+
+struct bee_create_reply {
+	struct bee_reply reply;
+	uint32_t handle;
+	uint32_t reserved;
+};
+
+/* BEE_OP_DESTROY; EBUSY where other objects use this one. The reply is a bee_reply. */
+struct bee_destroy {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t reserved;
+};
+
+/* BEE_OP_CREATE_QP. The descriptor of the reply, for type UD only: its inbox. */
+struct bee_create_qp {
+	struct bee_request request;
+	uint32_t type;                  /* enum ibv_qp_type: RC 2, UC 3, UD 4 */
+	uint32_t pd, send_cq, recv_cq, srq; /* handles; srq may be 0 */
+	uint32_t max_send_wr, max_recv_wr;
+	uint32_t reserved;
+};
+
+struct bee_create_qp_reply {
+	struct bee_reply reply;
+	uint32_t handle;
+	uint32_t number;                /* QP number, 24 bits, random, never reused */
+	uint32_t slot;                  /* in qp[] of the process table */
+	uint32_t reserved;
+};
+
+/*
+ * BEE_OP_MODIFY_QP. `mask` and values as in struct ibv_qp_attr. The broker checks them
+ * by the kernel's state table (EINVAL). It keeps what it needs; the library answers
+ * ibv_query_qp from its own copy, and the state from the process table.
+ */
+struct bee_modify_qp {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t mask;
+	uint32_t state, current;        /* enum ibv_qp_state */
+	uint32_t path_mtu;              /* enum ibv_mtu */
+	uint32_t qkey;
+	uint32_t rq_psn, sq_psn;
+	uint32_t destination;           /* dest_qp_num */
+	uint32_t access;                /* enum ibv_access_flags */
+	uint16_t pkey_index;
+	uint16_t lid;                   /* ah_attr.dlid */
+	uint8_t gid[16];                /* ah_attr.grh.dgid, where global */
+	uint8_t global;                 /* ah_attr.is_global */
+	uint8_t sgid_index;
+	uint8_t ah_port;                /* ah_attr.port_num */
+	uint8_t port;
+	uint8_t timeout, retries, rnr_retries, min_rnr_timer;
+	uint8_t max_rd_atomic, max_dest_rd_atomic;
+	uint8_t path_state;             /* path_mig_state */
+	uint8_t sqd_notify;             /* en_sqd_async_notify */
+};
+
+struct bee_modify_qp_reply {
+	struct bee_reply reply;
+	uint32_t state;                 /* the new one */
+	uint32_t reserved;
+};
+
+/*
+ * BEE_OP_CONNECT, by both sides after they have gone to RTR. Descriptors: 0 the pair of
+ * rings (BEE_PAIR_BYTES, for reading and writing); and where `present` is 1: 1 the
+ * socket that wakes the peer's process, 2 and 3 its page and table, read-only. `present`
+ * is 0 while the QP with the number and LID of RTR does not exist, or does not name this QP
+ * as its destination: ask again before the first request is given up. The pair is the
+ * same for both sides and all calls. EINVAL: not in RTR, RTS, SQD or SQE.
+ */
+struct bee_connect {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t reserved;
+};
+
+struct bee_connect_reply {
+	struct bee_reply reply;
+	uint32_t present;
+	uint32_t process;               /* the peer's: one mapping and one socket suffice for each */
+	uint32_t slot;                  /* the peer's QP in its process table */
+	uint8_t tx, rx;                 /* which ring this side writes and reads; equal for a QP to itself */
+	uint16_t reserved;
+};
+
+/*
+ * BEE_OP_FAIL_QP: the QP goes to the error state (SQE where `sqe`), with event `event` if
+ * that is not -1. Where `peer` is 1, its peer goes to error too, with `peer_event`. The
+ * broker wakes both. The reply is a bee_reply.
+ */
+struct bee_fail_qp {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t sqe;
+	int32_t event;                  /* enum ibv_event_type, or -1 */
+	uint32_t peer;
+	int32_t peer_event;
+	uint32_t reserved;
+};
+
+/*
+ * BEE_OP_CREATE_REGION: `bytes` (whole pages) of shared memory, one memfd of that size.
+ * ENOMEM: the limit `memory` is reached. BEE_OP_DESTROY destroys it (EBUSY while an MR
+ * uses it). Peers that have mapped it keep pages that belong to nobody.
+ */
+struct bee_create_region {
+	struct bee_request request;
+	uint64_t bytes;
+};
+
+struct bee_create_region_reply {
+	struct bee_reply reply;
+	uint32_t handle;
+	uint32_t reserved;
+};
+
+/*
+ * BEE_OP_REGISTER. Extents cover the pages from addr to addr + length without gaps, in
+ * order: `offset` counts from the first page's beginning (addr rounded down). No extent:
+ * the owner copies (requests travel in the ring, and this process carries them out).
+ */
+struct bee_extent {
+	uint64_t offset;                /* in the MR's pages */
+	uint64_t at;                    /* in the region */
+	uint64_t bytes;
+	uint32_t region;                /* handle; in BEE_OP_RESOLVE the index of the descriptor */
+	uint32_t reserved;
+};
+
+#define BEE_EXTENTS 32                  /* in one MR at most; more: the owner copies */
+
+struct bee_register {
+	struct bee_request request;
+	uint32_t pd;
+	uint32_t access;                /* enum ibv_access_flags */
+	uint64_t addr, length, iova;
+	uint32_t extents;               /* how many follow */
+	uint32_t reserved;
+	struct bee_extent extent[];
+};
+
+struct bee_register_reply {
+	struct bee_reply reply;
+	uint32_t handle;
+	uint32_t key;                   /* lkey and rkey: random, never 0 */
+	uint32_t slot;                  /* in key[] of the process table */
+	uint32_t reserved;
+};
+
+/*
+ * BEE_OP_RESOLVE: the memory behind a remote key, for a QP of type RC or UC that is
+ * connected into the key's PD. EACCES: no such key there, or it has no remote right.
+ * Descriptors: the regions, read-only where the right is. A poster compares key[slot] in the
+ * peer's process table with the key before each request: deregistration clears it.
+ */
+struct bee_resolve {
+	struct bee_request request;
+	uint32_t handle;                /* of the QP */
+	uint32_t key;
+};
+
+struct bee_resolve_reply {
+	struct bee_reply reply;
+	uint64_t addr;                  /* in the owner: its offset in a page is that of the mapping */
+	uint64_t length, iova;
+	uint32_t access;
+	uint32_t slot;
+	uint32_t extents;               /* 0: the owner copies */
+	uint32_t reserved;
+	struct bee_extent extent[];
+};
+
+/*
+ * BEE_OP_ATTACH: the inbox of a UD QP at `lid` (or `gid` where global). Descriptors: 0 the
+ * inbox (BEE_INBOX_BYTES), 1 the socket that wakes its process, 2 and 3 the page and table of
+ * that, read-only.
+ * ENOENT: no such QP, or it is not in RTR, RTS or SQD. The receiver checks the Q_Key.
+ */
+struct bee_attach {
+	struct bee_request request;
+	uint32_t number;
+	uint16_t lid;
+	uint8_t global;
+	uint8_t reserved;
+	uint8_t gid[16];
+};
+
+struct bee_attach_reply {
+	struct bee_reply reply;
+	uint32_t process;
+	uint32_t slot;
+};
+
+/* BEE_OP_RAISE: such as IBV_EVENT_CQ_ERR or IBV_EVENT_SRQ_LIMIT_REACHED. */
+struct bee_raise {
+	struct bee_request request;
+	uint32_t event;
+	uint32_t handle;
+};
+
+/* BEE_OP_JOIN, BEE_OP_LEAVE (bee_reply) and BEE_OP_MEMBERS, which ignores `handle`. */
+struct bee_group {
+	struct bee_request request;
+	uint32_t handle;
+	uint16_t lid;
+	uint16_t reserved;
+	uint8_t gid[16];
+};
+
+#define BEE_MEMBERS 256                 /* QPs in a group at most */
+
+struct bee_members_reply {
+	struct bee_reply reply;
+	uint32_t count;
+	uint32_t reserved;
+	uint32_t number[];              /* QP numbers */
+};
+
+/* An event on async_fd. `handle` 0: of the port or the device. */
+struct bee_event {
+	uint32_t event;                 /* enum ibv_event_type */
+	uint32_t handle;
+};
+
+/*
+ * The process page and the process table: one of each for a connection. The page is mapped by
+ * its process and the broker for reading and writing, by its peers for reading only. The
+ * broker believes nothing in it. The table is written by the broker alone, which has sealed
+ * it against all others: a seal that is added later would wait for calls of programs.
+ *
+ * Whoever publishes something for this process in a ring does so with a full barrier, then
+ * reads `sleeping`, and sends on the process's socket if that is not 0. This process sets
+ * it, then looks at its rings once more, then sleeps. So no message is missed.
+ */
+#define BEE_SLOTS 65536                 /* QPs, and MRs, of one process at most */
+#define BEE_COUNTERS 32
+
+struct bee_qp_word {
+	uint32_t state;                 /* enum ibv_qp_state + 1, 0: no such QP */
+	uint32_t number;
+};
+
+struct bee_process_page {
+	uint32_t sleeping;
+	uint32_t reserved[15];
+	uint64_t counter[BEE_COUNTERS];         /* by BEE_COUNT_; for statistics */
+	uint8_t pad[4096 - 64 - 8 * BEE_COUNTERS];
+};
+
+struct bee_process_table {
+	struct bee_qp_word qp[BEE_SLOTS];       /* by slot */
+	uint32_t key[BEE_SLOTS];                /* by slot of an MR; 0: void */
+};
+
+#define BEE_PAGE_BYTES 4096
+#define BEE_TABLE_BYTES (8 * BEE_SLOTS + 4 * BEE_SLOTS)
+
+#define BEE_COUNT_SENDS 0               /* operations posted and carried out */
+#define BEE_COUNT_RECEIVES 1
+#define BEE_COUNT_WRITES 2
+#define BEE_COUNT_READS 3
+#define BEE_COUNT_ATOMICS 4
+#define BEE_COUNT_RING_BYTES 5          /* bytes sent in rings */
+#define BEE_COUNT_DIRECT_BYTES 6        /* bytes copied into or out of the peer's memory */
+#define BEE_COUNT_STAGED_BYTES 7        /* bytes that the owner copied */
+#define BEE_COUNT_STAGED 8              /* requests that the owner carried out */
+#define BEE_COUNT_ERRORS 9              /* completions with errors */
+#define BEE_COUNT_WAKES 10              /* of others */
+
+/*
+ * A ring: one direction of an RC or UC pair. The memfd of a pair has ring 0, then ring 1,
+ * BEE_RING_BYTES each; it is sparse, and sealed against changes of its size. The reader's
+ * receive queue is published here (unless it has an SRQ), so that a sender knows that a
+ * message will be received, and completes its request without waiting for the reader.
+ *
+ * Entries lie in `data`, in order, each aligned to 64 bytes; an entry that would not fit
+ * before the end is preceded by one of opcode BEE_ENTRY_SKIP. Positions count bytes and
+ * are never reduced; the place is position % BEE_RING_DATA. The broker knows only sizes: what
+ * follows is between libraries.
+ */
+#define BEE_CREDITS 16384               /* receives that are posted at most */
+#define BEE_SHARED_RECEIVES UINT64_MAX  /* `posted` of a reader with an SRQ: senders wait for `done` */
+#define BEE_RING_DATA (1u << 20)
+#define BEE_RING_BYTES (4096 + 4 * BEE_CREDITS + BEE_RING_DATA)
+#define BEE_PAIR_BYTES (2 * BEE_RING_BYTES)
+
+struct bee_ring {
+	_Alignas(64) uint64_t head;     /* published by the writer */
+	_Alignas(64) uint64_t tail;     /* consumed by the reader */
+	_Alignas(64) uint64_t posted;   /* receives of the reader, ever */
+	_Alignas(64) uint64_t claimed;  /* of them, by the writer */
+	_Alignas(64) uint64_t done;     /* requests of the writer that the reader has carried out, ever */
+	uint32_t done_status;           /* enum ibv_wc_status of the first that failed, or 0 */
+	uint32_t attached;              /* 1 once the writer has mapped this ring: CONNECT will find it */
+	_Alignas(64) uint8_t pad[4096 - 5 * 64];
+	uint32_t capacity[BEE_CREDITS]; /* bytes of receive n at n % BEE_CREDITS */
+	uint8_t data[BEE_RING_DATA];
+};
+
+struct bee_entry {
+	uint32_t opcode;                /* BEE_ENTRY_ */
+	uint32_t flags;                 /* BEE_ENTRY_IMM, ... */
+	uint32_t bytes;                 /* of payload after this struct */
+	uint32_t imm;                   /* immediate data as posted, or the key to invalidate */
+	uint64_t total;                 /* bytes of the whole message; more than `bytes`: fragments follow */
+	uint64_t request;               /* number that a reply names */
+	uint64_t address;               /* remote address */
+	uint32_t key;
+	uint32_t status;                /* of a reply: enum ibv_wc_status */
+	uint64_t operand[2];            /* of atomics: compare or add, swap */
+};                                      /* 64 bytes */
+
+#define BEE_ENTRY_SKIP 0
+#define BEE_ENTRY_SEND 1
+#define BEE_ENTRY_MORE 2                /* a further fragment of the message before */
+#define BEE_ENTRY_IMMEDIATE 3           /* WRITE with immediate: the data is in place already */
+#define BEE_ENTRY_WRITE 4               /* staged: the owner carries it out */
+#define BEE_ENTRY_READ 5
+#define BEE_ENTRY_ATOMIC_ADD 6
+#define BEE_ENTRY_ATOMIC_SWAP 7
+#define BEE_ENTRY_REPLY 8               /* to READ or ATOMIC, in the other ring */
+
+#define BEE_ENTRY_FLAG_IMM 1
+#define BEE_ENTRY_FLAG_INVALIDATE 2
+#define BEE_ENTRY_FLAG_SOLICITED 4
+#define BEE_ENTRY_FLAG_CLAIMED 8        /* the sender has claimed a receive for it */
+
+/*
+ * An inbox: the ring of a UD QP, for many senders. Slots of one size; a sender takes
+ * number n by adding 1 to `head`, once slot n % BEE_INBOX_SLOTS has turn n, fills it, and
+ * sets its turn to n + 1. The receiver takes it and sets the turn to n + BEE_INBOX_SLOTS.
+ * What is stored is the turn less n % BEE_INBOX_SLOTS, so that a new inbox is all zero.
+ */
+#define BEE_INBOX_SLOTS 256
+#define BEE_INBOX_SLOT 4352             /* header of 256 bytes, and a message of 4096 at most */
+#define BEE_INBOX_BYTES (4096 + BEE_INBOX_SLOTS * BEE_INBOX_SLOT)
+
+struct bee_inbox {
+	_Alignas(64) uint64_t head;
+	_Alignas(64) uint64_t tail;
+	_Alignas(64) uint8_t pad[4096 - 2 * 64];
+	uint8_t slot[BEE_INBOX_SLOTS * BEE_INBOX_SLOT];
+};
+
+struct bee_datagram {
+	uint64_t turn;
+	uint32_t flags, bytes;
+	uint32_t imm, qkey;
+	uint32_t source;                /* number of the sender's QP */
+	uint16_t lid;                   /* of the sender */
+	uint8_t global;                 /* the message has a GRH */
+	uint8_t sl;
+	uint8_t grh[40];
+};
+
+#endif
