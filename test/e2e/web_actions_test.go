@@ -61,11 +61,19 @@ func (b browser) confirm() {
 	b.press("dialog[open] button:not([type]):enabled")
 }
 
-// asked confirms, and waits until the page reports that this was asked.
-func (b browser) asked() {
+// asked confirms, and waits until the page reports that this was asked. Where the run has changed since
+// the dialog of the action was opened, it is opened again, as its user would.
+func (b browser) asked(action string) {
 	b.t.Helper()
-	b.confirm()
-	b.until("document.querySelector('dialog[open]') === null && document.activeElement.getAttribute('role') === 'status'")
+	const done = "(document.querySelector('dialog[open]') === null && document.activeElement.getAttribute('role') === 'status')"
+	for b.confirm(); ; b.confirm() {
+		b.until(done + " || document.querySelector('dialog[open] button:not([type])')?.hidden === true")
+		if evaluate[bool](b, done) {
+			return
+		}
+		b.escape()
+		b.open(action)
+	}
 }
 
 // problem waits until the dialog reports an error, and returns its text.
@@ -139,7 +147,7 @@ func (a acted) act(t *testing.T, b *testkit.Bee, p *pages, page browser) {
 		t.Errorf("a stale page shows %q", text)
 	}
 	evaluate[chromedp.Void](page, "wake()")
-	page.until("document.querySelector('dialog[open] button:not([type])').hidden")
+	page.until("document.querySelector('dialog[open] button:not([type])')?.hidden === true")
 	page.escape()
 
 	// A command that fails is shown, and nothing that was asked without an answer is denied.
@@ -161,17 +169,17 @@ func (a acted) act(t *testing.T, b *testkit.Bee, p *pages, page browser) {
 		t.Error("the run moved without a request")
 	}
 	evaluate[chromedp.Void](page, "wake()")
-	page.asked()
+	page.asked("move")
 	page.shows("attempt 3 on " + to)
 	attemptOf(t, b, a.saves, 3)
 
 	page.open("stop")
-	page.asked()
+	page.asked("stop")
 	page.open("again")
 	if v := b.Await(a.saves, 0); v.State != "stopped" || len(v.Attempts) != 3 {
 		t.Errorf("the run that was stopped by its page: %+v", v)
 	}
-	page.asked()
+	page.asked("again")
 	var runs []struct{ ID, Name, State string }
 	b.JSON(&runs, "ps", "--json", "--all")
 	again := ""
@@ -185,14 +193,14 @@ func (a acted) act(t *testing.T, b *testkit.Bee, p *pages, page browser) {
 	}
 	page.press("[role=status] a[href$='" + again + "']")
 	page.open("checkpoint")
-	page.asked()
+	page.asked("checkpoint")
 	attemptOf(t, b, again, 2)
 
 	page.visit(p.base() + "/#/runs/" + a.stuck)
 	var before testkit.RunView
 	page.open("resume")
 	b.JSON(&before, "show", "--json", a.stuck)
-	page.asked()
+	page.asked("resume")
 	page.shows(fmt.Sprintf("attempt %d on ", len(before.Attempts)+1))
 	b.Must("stop", again, a.stuck)
 }

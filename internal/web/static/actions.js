@@ -119,8 +119,8 @@ export function actions(path, id, changed) {
   });
   return {
     element,
-    async refresh() {
-      list = await json(path + '/actions');
+    show(actions) {
+      list = actions;
       showButtons();
       compare();
     },

@@ -13,7 +13,7 @@ export function run(main, id, changed) {
   return {
     title: 'run ' + id,
     async refresh() {
-      const [facts, text] = await Promise.all([json(path), request(path + '/page').then((r) => r.text())]);
+      const [facts, text, list] = await Promise.all([json(path), request(path + '/page').then((r) => r.text()), json(path + '/actions')]);
       // Scripts of a document that is parsed so do not run, and this one has none.
       update(part, new DOMParser().parseFromString(text, 'text/html').body);
       if (!ofLog) {
@@ -21,8 +21,8 @@ export function run(main, id, changed) {
         ofOutputs = outputs(path);
         main.append(acts.element, part, ofLog.element, ofOutputs.element, compareForm(id));
       }
+      acts.show(list); // with the part, so that nobody is offered what was for an earlier attempt
       ofLog.facts(facts);
-      await acts.refresh();
       await ofOutputs.refresh(facts);
       return isOver(facts.state) ? 30000 : 2000;
     },
