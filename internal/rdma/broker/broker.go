@@ -85,6 +85,7 @@ type Broker struct {
 	retired   []uint32
 	next      int
 	isRetired map[uint32]bool
+	far       Far // nil: there are no other machines
 }
 
 // keepRetired is how many numbers of former queue pairs are not used again.

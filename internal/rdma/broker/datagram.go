@@ -21,6 +21,9 @@ type Inbox struct {
 // Attach returns the inbox of a datagram queue pair. ENOENT: none receives there.
 func (s *Session) Attach(r *message.Attach) (Inbox, error) {
 	b := s.node.broker
+	if b.isFar(r.LID, r.Global != 0, r.GID) {
+		return b.far.Attach(r)
+	}
 	q := b.qps[r.Number]
 	if q == nil || q.kind != Datagram || !q.state.connected() || q.session.node != b.find(r.LID, r.Global != 0, r.GID) {
 		return Inbox{}, syscall.ENOENT

@@ -144,6 +144,9 @@ func (s *Session) Resolve(handle, key uint32) (Resolution, error) {
 	if err != nil {
 		return Resolution{}, err
 	}
+	if o.qp.far != nil {
+		return o.qp.resolveFar(key)
+	}
 	p := o.qp.peer()
 	if p == nil || !p.state.connected() {
 		return Resolution{}, syscall.ENOTCONN

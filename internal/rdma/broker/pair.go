@@ -37,6 +37,9 @@ func (s *Session) Connect(handle uint32) (Connection, error) {
 	if q.kind == Datagram || !q.state.connected() {
 		return Connection{}, syscall.EINVAL
 	}
+	if q.far != nil || q.pair == nil && s.node.broker.isFar(q.lid, q.global, q.gid) {
+		return q.connectFar()
+	}
 	if q.pair == nil {
 		if err := q.connect(); err != nil {
 			return Connection{}, err
@@ -107,6 +110,10 @@ func (q *queuePair) names(other *queuePair) bool {
 // disconnect ends what a queue pair is a side of. The other side keeps the rings, alone:
 // after a reset, both sides connect again.
 func (q *queuePair) disconnect() {
+	if q.far != nil {
+		q.far.Close()
+		q.far = nil
+	}
 	p := q.pair
 	if p == nil {
 		return
@@ -127,6 +134,9 @@ func (q *queuePair) disconnect() {
 
 // abandon fails the peer of a queue pair, the process of which has ended.
 func (q *queuePair) abandon() {
+	if q.far != nil {
+		q.far.Fail(EventQPFatal)
+	}
 	if p := q.peer(); p != nil && p != q {
 		p.fail(Failed, EventQPFatal)
 	}
@@ -168,6 +178,9 @@ func (s *Session) FailQP(r *message.FailQP) error {
 	}
 	if p := q.peer(); p != nil && p != q && r.Peer != 0 && p.state.connected() {
 		p.fail(Failed, r.PeerEvent)
+	}
+	if q.far != nil && r.Peer != 0 {
+		q.far.Fail(r.PeerEvent)
 	}
 	q.fail(to, r.Event)
 	if p := q.peer(); p != nil && p != q {

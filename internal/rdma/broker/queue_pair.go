@@ -24,6 +24,7 @@ type queuePair struct {
 	global      bool
 	gid         [16]byte
 	pair        *pair   // of which it is a side; nil: it has not connected
+	far         FarPair // its connection with another machine; nil: it has none
 	inbox       Segment // of a datagram queue pair
 	groups      int     // in which it is
 }
@@ -78,7 +79,12 @@ func (s *Session) CreateQP(r *message.CreateQP) (QueuePair, error) {
 }
 
 // publish writes the state into the process page.
-func (q *queuePair) publish() { q.session.process.SetQP(q.slot, q.number, uint32(q.state)+1) }
+func (q *queuePair) publish() {
+	q.session.process.SetQP(q.slot, q.number, uint32(q.state)+1)
+	if q.far != nil {
+		q.far.State(q.state)
+	}
+}
 
 // removeQP destroys a queue pair. Its peer finds it gone.
 func (s *Session) removeQP(q *queuePair) {

@@ -34,8 +34,57 @@ const (
 	TableBytes = 8*Slots + 4*Slots
 )
 
-// PageCounters is the place of the counters in a process page.
-const PageCounters = 64
+// Places in a process page.
+const (
+	PageSleeping = 0
+	PageCounters = 64
+)
+
+// Places in a ring.
+const (
+	RingHead       = 0
+	RingTail       = 64
+	RingPosted     = 128
+	RingDone       = 256
+	RingDoneStatus = 264
+	RingAttached   = 268
+	RingCapacity   = 4096
+	RingEntries    = RingCapacity + 4*Credits
+)
+
+// EntryBytes is the size of the head of an entry, and the unit of places in a ring.
+const EntryBytes = 64
+
+// Kinds of entries of a ring.
+const (
+	EntrySkip uint32 = iota
+	EntrySend
+	EntryMore
+	EntryImmediate
+	EntryWrite
+	EntryRead
+	EntryAtomicAdd
+	EntryAtomicSwap
+	EntryReply
+)
+
+// FlagClaimed marks an entry for which its sender has claimed a receive.
+const FlagClaimed = 8
+
+// Entry is the head of an entry of a ring.
+type Entry struct {
+	Opcode, Flags, Bytes, Imm uint32
+	Total, Request, Address   uint64
+	Key, Status               uint32
+	Operand                   [2]uint64
+}
+
+// Places in an inbox, and in a slot of it.
+const (
+	InboxEntries = 4096
+	InboxHeader  = 256
+	InboxMessage = InboxSlot - InboxHeader
+)
 
 // Places in a process table.
 const (

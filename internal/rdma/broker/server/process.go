@@ -122,6 +122,9 @@ func (p *process) Wake() {
 	_ = err // it is full and so the process is woken, or the process ends
 }
 
+// asleep reports whether the process waits to be woken.
+func (p *process) asleep() bool { return atomic.LoadUint32(p.page.word(message.PageSleeping)) != 0 }
+
 // Event sends an event. A process that reads none loses those for which there is no room.
 func (p *process) Event(event, handle uint32) {
 	raw := binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(nil, event), handle)
@@ -139,6 +142,14 @@ func (p *process) counters() (counts [message.Counters]uint64) {
 
 // forPeers returns the descriptors that peers get.
 func (p *process) forPeers() []int { return []int{p.wake, p.reader, p.table.descriptor()} }
+
+// descriptorsOf are those that peers of a process get.
+func descriptorsOf(p broker.Process) []int {
+	if far, is := p.(*peer); is {
+		return far.forPeers()
+	}
+	return p.(*process).forPeers()
+}
 
 // handle carries a request out. It returns descriptors, which stay open for the reply, and
 // the parts of the reply.
@@ -199,8 +210,7 @@ func (p *process) connect(m *message.Connect) ([]int, []any, error) {
 	descriptors := []int{descriptorOf(c.Rings)}
 	reply := message.ConnectReply{TX: c.TX, RX: c.RX}
 	if c.Peer != nil {
-		peer := c.Peer.(*process)
-		descriptors = append(descriptors, peer.forPeers()...)
+		descriptors = append(descriptors, descriptorsOf(c.Peer)...)
 		reply.Present, reply.Process, reply.Slot = 1, c.PeerNumber, c.PeerSlot
 	}
 	return descriptors, []any{reply}, nil
@@ -211,7 +221,7 @@ func (p *process) attach(m *message.Attach) ([]int, []any, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return append([]int{descriptorOf(i.Segment)}, i.Owner.(*process).forPeers()...), []any{message.AttachReply{Process: i.Process, Slot: i.Slot}}, nil
+	return append([]int{descriptorOf(i.Segment)}, descriptorsOf(i.Owner)...), []any{message.AttachReply{Process: i.Process, Slot: i.Slot}}, nil
 }
 
 func (p *process) resolve(m *message.Resolve) ([]int, []any, error) {

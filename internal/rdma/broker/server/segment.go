@@ -25,7 +25,8 @@ func (memory) New(bytes int64) (broker.Segment, error) {
 // segment is memory without a name.
 type segment struct {
 	file   *os.File
-	reader int // a descriptor for reading alone; 0: none has asked
+	reader int    // a descriptor for reading alone; 0: none has asked
+	memory []byte // as the broker has mapped it; nil: it has not
 }
 
 func newSegment(bytes int64, seals int) (*segment, error) {
@@ -79,8 +80,27 @@ func (s *segment) shared() (fd int, err error) {
 	return s.reader, err
 }
 
+// mapped maps the segment, until it is closed.
+func (s *segment) mapped() ([]byte, error) {
+	if s.memory != nil {
+		return s.memory, nil
+	}
+	info, err := s.file.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if s.memory, err = unix.Mmap(int(s.file.Fd()), 0, int(info.Size()), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED); err != nil {
+		return nil, fmt.Errorf("map shared memory: %w", err)
+	}
+	return s.memory, nil
+}
+
 // Close frees it, for those that have not mapped it.
 func (s *segment) Close() {
+	if s.memory != nil {
+		core.BestEffort(unix.Munmap(s.memory))
+		s.memory = nil
+	}
 	if s.reader > 0 {
 		unix.Close(s.reader)
 	}

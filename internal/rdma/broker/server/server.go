@@ -20,6 +20,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/forward"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
@@ -39,7 +40,9 @@ type Server struct {
 
 	mu     sync.Mutex // the broker, and all below
 	broker *broker.Broker
-	number uint32 // of the last process
+	number uint32       // of the last process
+	far    *forward.Far // nil: there are no other machines
+	peer   *peer        // that stands for them
 }
 
 // New returns a server for libraries of one build.

@@ -35,6 +35,8 @@ type Statistics struct {
 	Refusals Refusals
 	// Counters are what the programs count themselves, so they may hold anything.
 	Counters [message.Counters]uint64
+	// Forwarded are bytes that were sent to other machines.
+	Forwarded uint64
 }
 
 // Statistics returns them, with the counters of processes that have ended.
@@ -42,6 +44,9 @@ func (p *Port) Statistics() Statistics {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
 	s := Statistics{Usage: p.node.Usage(), Refusals: p.refusals, Counters: p.counts}
+	if far := p.server.far; far != nil {
+		s.Forwarded = far.Bytes(p.node.Address.LID)
+	}
 	for proc := range p.live {
 		for i, n := range proc.counters() {
 			s.Counters[i] += n

@@ -1,0 +1,161 @@
+// Package forward connects queue pairs of this machine with those of others. To a program, the
+// broker is its peer: it reads and writes the same rings and inboxes as the library of a peer
+// does. Entries of the rings travel to the broker of the other machine, by one connection for
+// each pair of brokers. That broker carries out one-sided requests itself, in memory that
+// programs share, so the target's program takes no part. Memory that cannot be shared is its
+// owner's, as between programs of one machine.
+//
+// The package knows no descriptors and no processes: the host's broker has them (Host).
+package forward
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+)
+
+// Host is the broker of this machine, and what it shares with programs. Its lock guards the
+// broker and all of a Far.
+type Host interface {
+	sync.Locker
+	// NewSegment makes shared memory.
+	NewSegment(bytes int64) (broker.Segment, error)
+	// Memory returns a segment's memory, until the segment is closed.
+	Memory(s broker.Segment) ([]byte, error)
+	// Wake wakes a process if it sleeps.
+	Wake(p broker.Process)
+	// Receiver returns the inbox of a datagram queue pair of this machine.
+	Receiver(lid uint16, number uint32) (broker.Inbox, error)
+}
+
+// Peer is the process that stands for all queue pairs of other machines.
+type Peer interface {
+	broker.Process
+	// Number is that of the process.
+	Number() uint32
+	// Sleep notes that one more, or one less, sleeps until a program wakes the process.
+	Sleep(on bool)
+	// Await waits until a program does. An error means that the process is closed.
+	Await() error
+}
+
+// Options are what a Far is made with.
+type Options struct {
+	Host Host
+	Peer Peer
+	// Build is that of the library, and Ranks are the nodes of this machine.
+	Build string
+	Ranks []int
+	// Address returns that of a node's port, and Rank the node with an address; false: none has it.
+	Address func(rank int) broker.Address
+	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
+	// Want asks for a link with the broker of a node. It returns at once.
+	Want func(rank int)
+	Log  *slog.Logger
+}
+
+// Far connects queue pairs with those of other machines. It implements broker.Far.
+type Far struct {
+	o     Options
+	links map[int]*link // by rank
+	// waiting are connections that have no link yet, by rank.
+	waiting map[int][]*pair
+	boxes   map[target]*outbox
+	slots   slots
+	ended   bool
+	bytes   map[uint16]uint64 // of payload that were sent, ever, by LID of a port of this machine
+}
+
+// mostBoxes is how many datagram queue pairs of other machines can be sent to.
+const mostBoxes = 4096
+
+// New returns one without links.
+func New(o Options) *Far {
+	f := &Far{o: o, links: map[int]*link{}, waiting: map[int][]*pair{}, boxes: map[target]*outbox{}, bytes: map[uint16]uint64{}}
+	go f.listen()
+	return f
+}
+
+// listen passes on what programs wake.
+func (f *Far) listen() {
+	for f.o.Peer.Await() == nil {
+		f.o.Host.Lock()
+		for _, l := range f.links {
+			l.kick()
+		}
+		for _, b := range f.boxes {
+			if _, _, is := b.inbox.Next(b.next); is && f.links[b.rank] == nil {
+				f.o.Want(b.rank)
+			}
+		}
+		f.o.Host.Unlock()
+	}
+}
+
+// Has implements broker.Far.
+func (f *Far) Has(lid uint16, global bool, gid [16]byte) bool {
+	_, is := f.o.Rank(lid, global, gid)
+	return is
+}
+
+// Connect implements broker.Far.
+func (f *Far) Connect(e broker.End) (broker.FarPair, error) {
+	rank, is := f.o.Rank(e.Towards())
+	if !is || f.ended {
+		return nil, fmt.Errorf("no node has the address of queue pair %d", e.Destination())
+	}
+	slot, is := f.slots.take()
+	if !is {
+		return nil, &broker.Limit{Name: "queue pairs of other machines", Value: message.Slots}
+	}
+	p, err := newPair(f, e, rank, slot)
+	if err != nil {
+		f.slots.put(slot)
+		return nil, err
+	}
+	if l := f.links[rank]; l != nil {
+		l.add(p)
+		return p, nil
+	}
+	f.waiting[rank] = append(f.waiting[rank], p)
+	f.o.Want(rank)
+	return p, nil
+}
+
+// Linked reports whether there is a link with the broker of a node.
+func (f *Far) Linked(rank int) bool { return f.links[rank] != nil }
+
+// Bytes is how many bytes of messages and requests a port has sent to other machines.
+func (f *Far) Bytes(lid uint16) uint64 { return f.bytes[lid] }
+
+// End ends all links.
+func (f *Far) End() {
+	f.ended = true
+	for _, l := range f.links {
+		l.conn.Close()
+	}
+}
+
+// slots are places in the table of the Peer.
+type slots struct {
+	free []uint32
+	used uint32
+}
+
+func (s *slots) take() (uint32, bool) {
+	if n := len(s.free); n > 0 {
+		slot := s.free[n-1]
+		s.free = s.free[:n-1]
+		return slot, true
+	}
+	if s.used == message.Slots {
+		return 0, false
+	}
+	s.used++
+	return s.used - 1, true
+}
+
+func (s *slots) put(slot uint32) { s.free = append(s.free, slot) }

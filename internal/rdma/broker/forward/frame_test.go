@@ -1,0 +1,230 @@
+package forward
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/rdma/broker/ring"
+)
+
+// plainHost has memory of this process, and wakes nobody.
+type plainHost struct {
+	sync.Mutex
+	b *broker.Broker
+}
+
+type plainSegment struct{ memory []byte }
+
+func (plainSegment) Close() {}
+
+func (*plainHost) New(bytes int64) (broker.Segment, error) {
+	return &plainSegment{make([]byte, bytes)}, nil
+}
+func (h *plainHost) NewSegment(bytes int64) (broker.Segment, error) { return h.New(bytes) }
+func (*plainHost) Memory(s broker.Segment) ([]byte, error)          { return s.(*plainSegment).memory, nil }
+func (*plainHost) Wake(broker.Process)                              {}
+func (h *plainHost) Receiver(lid uint16, number uint32) (broker.Inbox, error) {
+	return h.b.Receiver(lid, number)
+}
+
+// plainProcess notes the states of queue pairs.
+type plainProcess struct{ states, events map[uint32]uint32 }
+
+func newProcess() *plainProcess {
+	return &plainProcess{states: map[uint32]uint32{}, events: map[uint32]uint32{}}
+}
+func (p *plainProcess) SetQP(slot, _, state uint32) { p.states[slot] = state }
+func (*plainProcess) SetKey(uint32, uint32)         {}
+func (*plainProcess) Wake()                         {}
+func (p *plainProcess) Event(event, handle uint32)  { p.events[handle] = event }
+func (*plainProcess) Number() uint32                { return 99 }
+func (*plainProcess) Sleep(bool)                    {}
+func (*plainProcess) Await() error                  { return errors.New("closed") }
+
+// machine is a broker with one queue pair that is connected to another machine.
+type machine struct {
+	far     *Far
+	process *plainProcess
+	pair    *pair
+	link    *link
+}
+
+func newMachine(t *testing.T, rank int, number uint32) *machine {
+	t.Helper()
+	h := &plainHost{}
+	numbers := []uint32{number, number + 1, number + 2, number + 3}
+	h.b = broker.New(h, func() uint32 { n := numbers[0]; numbers = append(numbers[1:], n+4); return n })
+	address := func(rank int) broker.Address { return broker.Address{LID: uint16(rank + 1)} }
+	m := &machine{process: newProcess()}
+	m.far = New(Options{
+		Host: h, Peer: newProcess(), Ranks: []int{rank}, Address: address, Want: func(int) {}, Log: slog.New(slog.DiscardHandler),
+		Rank: func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
+	})
+	h.b.SetFar(m.far)
+	n := h.b.Node(address(rank), broker.Limits{Memory: 1 << 20, QPs: 10, MRs: 10, PDs: 10, CQs: 10, SRQs: 10, AHs: 10, WR: 1000, Processes: 10})
+	s, err := n.Open(1, m.process)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pd, err := s.Create(message.KindPD, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cq, err := s.Create(message.KindCQ, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := s.CreateQP(&message.CreateQP{Type: uint32(broker.Reliable), PD: pd, SendCQ: cq, RecvCQ: cq, MaxSend: 10, MaxRecv: 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, awake: make(chan struct{}, 1)}
+	m.far.links[1-rank] = m.link
+	for _, change := range []message.ModifyQP{
+		{Mask: 1 | 1<<3 | 1<<4 | 1<<5, State: uint32(broker.Init), Access: broker.RemoteWrite | broker.RemoteRead, Port: 1},
+		{Mask: 1 | 1<<7 | 1<<8 | 1<<12 | 1<<15 | 1<<17 | 1<<20, State: uint32(broker.ReadyToReceive), MTU: 1, LID: uint16(2 - rank), Destination: 100 + uint32(1-rank)*100},
+	} {
+		change.Handle = q.Handle
+		if _, err := s.ModifyQP(&change); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Connect(q.Handle); err != nil {
+		t.Fatal(err)
+	}
+	m.pair = m.link.order[0]
+	return m
+}
+
+// pass has a machine take what another has to send.
+func pass(t *testing.T, from, to *machine) {
+	t.Helper()
+	in := bytes.NewReader(from.link.collect(nil))
+	for in.Len() > 0 {
+		k, raw, err := readFrame(in, make([]byte, mostFrame))
+		if err == nil {
+			err = to.link.take(k, &body{raw: raw})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func newMachines(t *testing.T) (a, b *machine) {
+	a, b = newMachine(t, 0, 100), newMachine(t, 1, 200)
+	pass(t, a, b)
+	pass(t, b, a)
+	pass(t, a, b)
+	if !a.pair.connected || !b.pair.connected {
+		t.Fatal("the queue pairs are not connected")
+	}
+	return a, b
+}
+
+// TestMessagesAndReceives: a message arrives, and the sender learns of receives, of what is consumed and
+// of what is carried out.
+func TestMessagesAndReceives(t *testing.T) {
+	a, b := newMachines(t)
+	b.pair.rx.Ring.Post(0, []uint32{64, 128})
+	pass(t, b, a)
+	if n := a.pair.tx.Ring.Posted(); n != 2 || a.pair.tx.Ring.Capacity(1) != 128 {
+		t.Errorf("%d receives are known, the second of %d bytes", n, a.pair.tx.Ring.Capacity(1))
+	}
+	program := ring.Writer{Ring: a.pair.tx.Ring}
+	if err := program.Put(message.Entry{Opcode: message.EntrySend, Bytes: 5, Total: 5, Request: 1}, []byte("hello")); err != nil {
+		t.Fatal(err)
+	}
+	pass(t, a, b)
+	reader := ring.Reader{Ring: b.pair.rx.Ring}
+	_, raw, is, err := reader.Next()
+	if !is || err != nil || string(raw[message.EntryBytes:]) != "hello" {
+		t.Fatalf("got %q, %v, %v", raw, is, err)
+	}
+	if pass(t, b, a); a.pair.seen != 0 {
+		t.Errorf("%d bytes are consumed before they are", a.pair.seen)
+	}
+	reader.Consume(5)
+	b.pair.rx.Ring.SetDone(1, 0)
+	pass(t, b, a)
+	if done, _ := a.pair.tx.Ring.Done(); done != 1 || a.pair.seen != a.pair.sent {
+		t.Errorf("request %d is over, and %d of %d bytes are consumed", done, a.pair.seen, a.pair.sent)
+	}
+}
+
+// TestWindow: no more is under way than the other side has room for, whether its program reads or not.
+func TestWindow(t *testing.T) {
+	a, b := newMachines(t)
+	program := ring.Writer{Ring: a.pair.tx.Ring}
+	text := make([]byte, ring.Fragment)
+	for range 200 {
+		for program.Put(message.Entry{Opcode: message.EntrySend, Bytes: uint32(len(text))}, text) == nil {
+		}
+		pass(t, a, b)
+	}
+	if b.pair.broken || a.pair.sent > window {
+		t.Errorf("%d bytes were sent to a program that reads nothing (fault: %v)", a.pair.sent, b.pair.broken)
+	}
+}
+
+// TestKeyThatIsNone: a WRITE with a wrong key ends with an error, and what follows is not carried out.
+func TestKeyThatIsNone(t *testing.T) {
+	a, b := newMachines(t)
+	program := ring.Writer{Ring: a.pair.tx.Ring}
+	for n, opcode := range []uint32{message.EntryWrite, message.EntrySend} {
+		if err := program.Put(message.Entry{Opcode: opcode, Bytes: 4, Total: 4, Key: 7, Request: uint64(n + 1)}, []byte("data")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	pass(t, a, b)
+	pass(t, b, a)
+	if done, status := a.pair.tx.Ring.Done(); done != 1 || status != accessError {
+		t.Errorf("request %d is over with status %d", done, status)
+	}
+	if (&ring.Reader{Ring: b.pair.rx.Ring}).Waiting() {
+		t.Error("what follows a refused request arrived")
+	}
+}
+
+// TestSideThatEnds: the other side's queue pair fails with an event.
+func TestSideThatEnds(t *testing.T) {
+	a, b := newMachines(t)
+	a.pair.Fail(broker.EventQPFatal)
+	pass(t, a, b)
+	if len(b.process.events) != 1 {
+		t.Errorf("events %v", b.process.events)
+	}
+}
+
+// TestLinkThatBreaks does the same for all its queue pairs.
+func TestLinkThatBreaks(t *testing.T) {
+	a, _ := newMachines(t)
+	a.link.lost()
+	if len(a.process.events) != 1 || a.pair.connected {
+		t.Errorf("events %v", a.process.events)
+	}
+}
+
+// FuzzFrames: nothing that another broker sends is believed.
+func FuzzFrames(f *testing.F) {
+	for k := frameHello; k <= frameNobody; k++ {
+		out, at := about(nil, k, name{200, 100})
+		f.Add(finish(append(out, make([]byte, 80)...), at))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		a, _ := newMachines(t)
+		in := bytes.NewReader(raw)
+		for in.Len() > 0 {
+			k, text, err := readFrame(in, make([]byte, mostFrame))
+			if err != nil || a.link.take(k, &body{raw: text}) != nil {
+				return
+			}
+			a.link.collect(nil)
+		}
+	})
+}
