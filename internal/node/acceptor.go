@@ -25,6 +25,7 @@ type acceptor struct {
 	identity *wire.Identity
 	server   *rpc.Server
 	links    *links
+	verbs    *verbs
 }
 
 // acceptControl serves the controller and `bee exec`, which have the attempt's key, as
@@ -91,7 +92,7 @@ func (a *acceptor) acceptPeers(ctx context.Context, l net.Listener) {
 func (a *acceptor) logRefused(err error) { a.log.Warn("accept a connection", "err", err) }
 
 func (a *acceptor) acceptPeer(ctx context.Context, c net.Conn, known func() bool) error {
-	secure := a.identity.SecureServer(c, slices.Concat(purposesOf(forFabric), purposesOf(forClear), []string{forControl, forData})...)
+	secure := a.identity.SecureServer(c, slices.Concat(purposesOf(forFabric), purposesOf(forClear), []string{forControl, forData, forVerbs})...)
 	shake, cancel := context.WithTimeout(ctx, handshakeTimeout)
 	defer cancel()
 	if err := secure.HandshakeContext(shake); err != nil {
@@ -113,6 +114,9 @@ func (a *acceptor) acceptPeer(ctx context.Context, c net.Conn, known func() bool
 		if slot := slices.Index(purposesOf(kind), purpose); slot >= 0 {
 			return a.links.accept(shake, secure, rank, slot, kind == forClear)
 		}
+	}
+	if purpose == forVerbs {
+		return a.verbs.accept(ctx, secure, rank)
 	}
 	liveness := wire.Tolerant
 	if purpose == forControl {

@@ -15,6 +15,7 @@ import (
 const (
 	forControl = "bee-control"
 	forData    = "bee-data"
+	forVerbs   = "bee-verbs"
 	forFabric  = "bee-fabric-" // frames of guests, by a connection of that number: see package fabric
 	forClear   = "bee-clear-"  // the same, which leaves TLS behind once the ends know each other
 )

@@ -158,10 +158,10 @@ func newNode(life context.Context, c plan.Config, o Options, identity *wire.Iden
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
-	n.verbs = &verbs{config: c, log: o.Log, known: k}
+	n.verbs = &verbs{config: c, log: o.Log, life: life, known: k, pool: n.pool}
 	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.Peer)
 	n.machine = container.NewMachine(c, n.current, k.job, n.pool.Peer)
-	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links}
+	n.accept = &acceptor{config: c, log: o.Log, identity: identity, links: n.links, verbs: n.verbs}
 	return n
 }
 

@@ -36,12 +36,16 @@ const (
 type verbs struct {
 	config plan.Config
 	log    *slog.Logger
+	life   context.Context // the node's
 	known  *known
+	pool   *pool
 
 	mu     sync.Mutex
 	ready  bool // the library is written and leader known; if that is this node, ports listen
 	leader int
 	ports  map[int]*server.Port // by rank
+	server *server.Server
+	far    *verbsLinks // nil: all nodes are on this machine, or another node runs the broker
 }
 
 // start makes the device, or waits for the node that does, as long as the start may take.
@@ -73,7 +77,10 @@ func (v *verbs) lead() (rank int, err error) {
 		return 0, fmt.Errorf("write the library for verbs: %w", err)
 	}
 	job, members, _ := v.known.all()
-	ranks := sameMachine(c, members)
+	ranks := []int{c.Rank}
+	if !job.RDMAForward {
+		ranks = sameMachine(c, members)
+	}
 	if v.leader = ranks[0]; v.leader != c.Rank {
 		v.ready = true
 		return v.leader, nil
@@ -87,7 +94,10 @@ func (v *verbs) lead() (rank int, err error) {
 		}
 		v.ports[rank] = p
 	}
-	v.ready = true
+	if err := v.linkTo(s, ranks); err != nil {
+		return 0, errors.Join(err, v.closePorts())
+	}
+	v.server, v.ready = s, true
 	return v.leader, nil
 }
 
@@ -95,6 +105,9 @@ func (v *verbs) lead() (rank int, err error) {
 func (v *verbs) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	if v.server != nil {
+		v.server.Close()
+	}
 	if err := v.closePorts(); err != nil {
 		v.log.Warn("end the device bee_0", "err", err)
 	}

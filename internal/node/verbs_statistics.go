@@ -49,7 +49,7 @@ func portView(rank int, s server.Statistics) nodecall.VerbsPort {
 			Sends: count(message.CountSends), Receives: count(message.CountReceives), Writes: count(message.CountWrites),
 			Reads: count(message.CountReads), Atomics: count(message.CountAtomics), Staged: count(message.CountStaged),
 		},
-		Bytes:    nodecall.VerbsBytes{Ring: count(message.CountRingBytes), Direct: count(message.CountDirectBytes), Staged: count(message.CountStagedBytes)},
+		Bytes:    nodecall.VerbsBytes{Ring: count(message.CountRingBytes), Direct: count(message.CountDirectBytes), Staged: count(message.CountStagedBytes), Forwarded: bounded(s.Forwarded)},
 		Refusals: nodecall.VerbsRefusals{Limits: bounded(s.Refusals.Limits), Keys: bounded(s.Refusals.Keys), Others: bounded(s.Refusals.Others)},
 	}
 }

@@ -87,7 +87,7 @@ func TestVerbsStatistics(t *testing.T) {
 	if ports, err := c.Verbs(t.Context()); err != nil || !slices.Equal(ports, []nodecall.VerbsPort{{Rank: 1}, {Rank: 3}}) {
 		t.Errorf("of two devices without programs: %+v, %v", ports, err)
 	}
-	s := server.Statistics{Usage: broker.Usage{Processes: 1, Memory: 2}, Refusals: server.Refusals{Limits: 3, Keys: 4, Others: 5}}
+	s := server.Statistics{Forwarded: 6, Usage: broker.Usage{Processes: 1, Memory: 2}, Refusals: server.Refusals{Limits: 3, Keys: 4, Others: 5}}
 	for i := range s.Counters {
 		s.Counters[i] = uint64(100 + i)
 	}

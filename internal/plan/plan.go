@@ -135,6 +135,8 @@ type Plan struct {
 	// default.
 	RDMAMemory int64 `json:"rdma_memory,omitempty"`
 	RDMAQPs    int   `json:"rdma_qps,omitempty"`
+	// RDMAForward has each container have a broker of its own, also on one machine.
+	RDMAForward bool `json:"rdma_forward,omitempty"`
 	// PCI is the address of a function of a card on each host that its guest has; "": none.
 	PCI         string `json:"pci,omitempty"`
 	DiskScratch bool   `json:"disk_scratch,omitempty"`

@@ -18,6 +18,7 @@ func words() map[string][]string {
 		"runtime":                            runtimes,
 		"rdma":                               rdma,
 		"rdma.device":                        rdma,
+		"rdma.path":                          {PathDirect, PathForward},
 		"user":                               {UserRoot, UserCaller},
 		"scratch":                            {"memory", "disk"},
 		"order":                              {OrderListed, OrderCheapest, OrderSoonest},

@@ -18,6 +18,9 @@ type RDMA struct {
 	// many queue pairs; 0: the default.
 	Memory Size `yaml:"memory"`
 	QPs    int  `yaml:"qps"`
+	// Path is how queue pairs of bee_0 in containers of one machine exchange data: PathDirect or
+	// PathForward; "": PathDirect.
+	Path string `yaml:"path"`
 }
 
 // Words of RDMA.Device.
@@ -27,6 +30,12 @@ const (
 	RDMABee  = "bee"  // BEE's own device, bee_0
 	RDMASoft = "soft" // in guests, the software device of their kernel
 	RDMANone = "none"
+)
+
+// Words of RDMA.Path.
+const (
+	PathDirect  = "direct"  // by memory that both have
+	PathForward = "forward" // by BEE's processes, as between machines
 )
 
 // rdmaForm is RDMA without its own decode, so that object can fill it.
@@ -56,10 +65,13 @@ func (jc *jobCheck) rdma() {
 	}
 	jc.report.oneOf(at, j.RDMA.Device)
 	within(jc.report, "rdma.qps", j.RDMA.QPs)
-	for _, key := range []string{"rdma.memory", "rdma.qps"} {
+	for _, key := range []string{"rdma.memory", "rdma.qps", "rdma.path"} {
 		if _, given := jc.report.places[key]; given && j.RDMA.Device != RDMABee {
-			jc.report.at(key, "`{device: bee, …}`", "%s is a limit of BEE's own device", key)
+			jc.report.at(key, "`{device: bee, …}`", "%s is of BEE's own device", key)
 		}
+	}
+	if j.RDMA.Path != "" {
+		jc.report.oneOf("rdma.path", j.RDMA.Path)
 	}
 	if _, given := jc.report.places["rdma.pci"]; given {
 		jc.rdmaFunction()

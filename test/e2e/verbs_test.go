@@ -40,6 +40,27 @@ const pairScript = `
   server=$1 client=$2
 `
 
+// TestVerbsBetweenMachines: the same between hosts that share no directory, as machines do not, and
+// on one machine where the Beefile asks for that path.
+func TestVerbsBetweenMachines(t *testing.T) {
+	testkit.AsRootToo(t)
+	b := testkit.NewBee(t)
+	image := verbsImage(t)
+	sites := b.File("sites.yaml", "sites:\n  - {name: apart, provider: local, hosts: 2, private_scratch: true}\n  - {name: two, provider: local, hosts: 2}\n")
+	for site, rdma := range map[string]string{"apart": "bee", "two": "{device: bee, path: forward}"} {
+		job := b.File(site+".yaml", "name: "+site+"\nimage: docker-archive:"+image+"\nnodes: 2\nvolume: /data\nworkdir: /data\nrdma: "+rdma+"\nrun: |\n"+pairScript+`
+  both ibv_rc_pingpong -n 200 -c
+  grep -q "200 iters" client.out && echo pingpong
+  both ib_write_bw -F -n 200
+  grep -q "^ 65536 *200" client.out && echo write
+`)
+		if out := b.Must("--sites", sites, "run", "-q", "--site", site, job); out != "pingpong\nwrite\n" {
+			t.Errorf("%s: got %q", site, out)
+		}
+	}
+	b.CheckNothingLeft(30 * time.Second)
+}
+
 // TestVerbsBetweenContainers: with `rdma: bee`, stock programs find bee_0 alone and exchange data
 // between two containers of this machine. Between them, nothing is left of it.
 func TestVerbsBetweenContainers(t *testing.T) {

@@ -30,29 +30,38 @@ type host struct {
 
 func newHost(t *testing.T) host {
 	l := built(t)
-	dir, err := os.MkdirTemp("", "verbs-") // short: it has sockets, and t.TempDir the test's name
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := host{library: filepath.Join(dir, "verbs.so")}
+	h := host{library: filepath.Join(shortDir(t), "verbs.so")}
 	if err := os.WriteFile(h.library, l.File, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := server.New(l.Build, slog.New(slog.DiscardHandler))
-	for i := range h.sockets {
-		h.sockets[i] = filepath.Join(dir, fmt.Sprintf("%d.sock", i))
-		a := broker.Address{LID: uint16(i + 1), GID: [16]byte{0: 0xfe, 1: 0x80, 15: byte(i + 1)}}
-		port, err := s.Listen(h.sockets[i], a, broker.Limits{
-			Memory: 1 << 30, QPs: 4096, PDs: 64, CQs: 4096, SRQs: 64, AHs: 4096, MRs: 4096, WR: 16384, Processes: 64,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		h.ports[i] = port
-		t.Cleanup(func() { port.Close() })
+	for i := range h.ports {
+		h.listen(t, s, i)
 	}
 	return h
+}
+
+// shortDir makes a directory for sockets: that of t.TempDir has the test's name.
+func shortDir(t *testing.T) string {
+	dir, err := os.MkdirTemp("", "verbs-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// listen makes one of the ports.
+func (h *host) listen(t *testing.T, s *server.Server, i int) {
+	h.sockets[i] = filepath.Join(filepath.Dir(h.library), fmt.Sprintf("%d.sock", i))
+	port, err := s.Listen(h.sockets[i], portAddress(i), broker.Limits{
+		Memory: 1 << 30, QPs: 4096, PDs: 64, CQs: 4096, SRQs: 64, AHs: 4096, MRs: 4096, WR: 16384, Processes: 64,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.ports[i] = port
+	t.Cleanup(func() { port.Close() })
 }
 
 // command runs a program on one of the ports.

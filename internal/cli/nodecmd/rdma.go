@@ -97,13 +97,13 @@ func gatherPorts(nodes int, read func(rank int) ([]nodecall.VerbsPort, error)) (
 
 func writePorts(to io.Writer, ports []nodecall.VerbsPort) error {
 	w := output.On(to, output.Auto).List()
-	w.Row("NODE", "PROCESSES", "QUEUE PAIRS", "MEMORY", "SENDS", "DIRECT", "STAGED", "ERRORS", "REFUSED")
+	w.Row("NODE", "PROCESSES", "QUEUE PAIRS", "MEMORY", "SENDS", "DIRECT", "STAGED", "FORWARDED", "ERRORS", "REFUSED")
 	for _, p := range ports {
 		path := func(operations, bytes int64) string {
 			return fmt.Sprintf("%d, %s", operations, console.BytesText(bytes))
 		}
 		w.Row(p.Rank, p.Processes, queuePairs(p), console.BytesText(p.MemoryBytes), path(p.Operations.Sends, p.Bytes.Ring),
-			path(p.Operations.Direct(), p.Bytes.Direct), path(p.Operations.Staged, p.Bytes.Staged), p.Errors, p.Refusals.Limits+p.Refusals.Keys+p.Refusals.Others)
+			path(p.Operations.Direct(), p.Bytes.Direct), path(p.Operations.Staged, p.Bytes.Staged), console.BytesText(p.Bytes.Forwarded), p.Errors, p.Refusals.Limits+p.Refusals.Keys+p.Refusals.Others)
 	}
 	return w.Flush()
 }

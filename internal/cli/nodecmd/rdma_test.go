@@ -31,7 +31,7 @@ func TestPortsOfTwoMachines(t *testing.T) {
 	ports[0].Operations = nodecall.VerbsOperations{Sends: 1000, Receives: 900, Writes: 3, Reads: 2, Atomics: 1, Staged: 7}
 	ports[0].Bytes = nodecall.VerbsBytes{Ring: 4_096_000, Direct: 65536, Staged: 0}
 	ports[0].Errors, ports[0].Refusals = 4, nodecall.VerbsRefusals{Limits: 1, Keys: 2, Others: 3}
-	ports[4].Operations.Staged, ports[4].Bytes.Staged = 10, 2_000_000_000
+	ports[4].Operations.Staged, ports[4].Bytes.Staged, ports[4].Bytes.Forwarded = 10, 2_000_000_000, 3_000_000
 	var out bytes.Buffer
 	if err := writePorts(&out, ports); err != nil {
 		t.Fatal(err)

@@ -64,9 +64,10 @@ func (o VerbsOperations) Direct() int64 { return o.Writes + o.Reads + o.Atomics 
 
 // VerbsBytes counts bytes by path.
 type VerbsBytes struct {
-	Ring   int64 `json:"ring"`
-	Direct int64 `json:"direct"`
-	Staged int64 `json:"staged"`
+	Ring      int64 `json:"ring"`
+	Direct    int64 `json:"direct"`
+	Staged    int64 `json:"staged"`
+	Forwarded int64 `json:"forwarded"` // to other machines
 }
 
 // VerbsRefusals counts requests that the broker refused.
@@ -83,7 +84,7 @@ func (p VerbsPort) numbers() []int64 {
 		p.Processes, p.MemoryBytes, p.Errors, p.Wakes,
 		o.ProtectionDomains, o.CompletionQueues, o.Channels, o.SharedReceiveQueues, o.AddressHandles, o.QueuePairs, o.MemoryRegions, o.SharedBlocks,
 		s.Reset, s.Init, s.RTR, s.RTS, s.SQD, s.SQE, s.Error,
-		n.Sends, n.Receives, n.Writes, n.Reads, n.Atomics, n.Staged, b.Ring, b.Direct, b.Staged, r.Limits, r.Keys, r.Others,
+		n.Sends, n.Receives, n.Writes, n.Reads, n.Atomics, n.Staged, b.Ring, b.Direct, b.Staged, b.Forwarded, r.Limits, r.Keys, r.Others,
 	}
 }
 

@@ -36,6 +36,7 @@ var (
 	CallNote       = rpc.Method[Note, rpc.None]{Name: "note", By: rpc.Node}                                                       // words for the user
 	CallAwaitImage = rpc.Method[spread.Thing, rpc.None]{Name: "await-image", By: rpc.Node, Within: rpc.Unlimited}                 // answered once the head's cache has it
 	CallHello      = rpc.Method[rpc.None, rpc.None]{Name: "hello", By: rpc.Nodes}                                                 // does the way between us work, and are you there
+	CallBroker     = rpc.Method[rpc.None, BrokerReply]{Name: "broker", By: rpc.Nodes}                                             // of bee_0: who runs yours, and connect with mine
 	CallCarry      = rpc.Method[CarryRequest, rpc.None]{Name: "carry", By: rpc.Node}                                              // then what passes between the caller and that node's listener
 )
 
@@ -204,6 +205,12 @@ const (
 	Maintenance NoticeKind = "maintenance" // the host is stopped for maintenance
 	Rebalance   NoticeKind = "rebalance"   // the site recommends to leave the host
 )
+
+// BrokerReply is the answer to CallBroker.
+type BrokerReply struct {
+	// Rank is the node that runs the broker of bee_0 on the machine of the node that was asked.
+	Rank int `json:"rank"`
+}
 
 // CarryRequest asks for a connection with another node.
 type CarryRequest struct {

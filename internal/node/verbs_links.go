@@ -1,0 +1,182 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/node/peercall"
+	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/server"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/wire"
+)
+
+// verbsLinks connect this machine's broker with those of others, as queue pairs need it. Of two
+// brokers, that of the higher rank makes the connection.
+type verbsLinks struct {
+	verbs  *verbs
+	server *server.Server
+	own    map[int]bool // nodes of this machine
+
+	mu     sync.Mutex
+	wanted map[int]bool // nodes that a link is being made to
+	dialed map[int]bool // brokers that are connected, by rank
+}
+
+// machines are those of the run as its broker has them.
+func (l *verbsLinks) machines(own []int) server.Machines {
+	c := l.verbs.config
+	return server.Machines{
+		Own:     own,
+		Address: func(rank int) broker.Address { return verbsAddress(c.Owner.Run, rank) },
+		Rank: func(lid uint16, global bool, gid [16]byte) (int, bool) {
+			if rank := int(lid) - 1; !global && rank >= 0 && rank < c.Size {
+				return rank, true
+			}
+			rank := int(gid[14])<<8 + int(gid[15]) - 1
+			return rank, global && rank >= 0 && rank < c.Size && verbsAddress(c.Owner.Run, rank).GID == gid
+		},
+		Want: l.want,
+	}
+}
+
+// want makes a link to the broker of a node, unless that is under way.
+func (l *verbsLinks) want(rank int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.wanted[rank] || l.own[rank] {
+		return
+	}
+	l.wanted[rank] = true
+	go l.make(rank)
+}
+
+// make asks until there is a link to the broker of a node.
+func (l *verbsLinks) make(rank int) {
+	v := l.verbs
+	backoff := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 2 * time.Second}
+	for !l.server.Linked(rank) {
+		if err := l.ask(v.life, rank); err != nil {
+			v.log.Debug("link bee_0 with that of another host", "rank", rank, "err", err)
+		}
+		if backoff.Wait(v.life) != nil {
+			return
+		}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.wanted, rank)
+}
+
+// ask finds the broker of a node, and connects with it, or has it connect.
+func (l *verbsLinks) ask(ctx context.Context, rank int) error {
+	for range 2 { // the node, and then that which runs its broker
+		peer, err := l.verbs.pool.Peer(ctx, rank)
+		if err != nil {
+			return err
+		}
+		reply, err := rpc.Call(ctx, peer, peercall.CallBroker, rpc.None{})
+		if err != nil {
+			return err
+		}
+		if reply.Rank == rank {
+			break
+		}
+		rank = reply.Rank
+	}
+	if rank > l.verbs.config.Rank || !l.dial(rank) {
+		return nil
+	}
+	conn, err := l.verbs.pool.dial(ctx, l.verbs.known.member(rank).Addr, rank, forVerbs)
+	if err != nil {
+		l.hangUp(rank)
+		return err
+	}
+	go func() {
+		l.serve(ctx, conn, rank)
+		l.hangUp(rank)
+	}()
+	return nil
+}
+
+// dial notes that a broker is being connected; false: it is.
+func (l *verbsLinks) dial(rank int) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.dialed[rank] {
+		return false
+	}
+	l.dialed[rank] = true
+	return true
+}
+
+func (l *verbsLinks) hangUp(rank int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.dialed, rank)
+}
+
+// serve uses a connection until it ends.
+func (l *verbsLinks) serve(ctx context.Context, c *wire.Secure, rank int) {
+	if err := l.server.Serve(ctx, c, rank); err != nil && ctx.Err() == nil {
+		l.verbs.log.Warn("the link with another host's bee_0 has ended", "err", err)
+	}
+}
+
+// answerBroker returns which node runs the broker of this one. One with a higher rank than the
+// caller connects with the caller's.
+func (v *verbs) answerBroker(_ context.Context, from rpc.Caller, _ rpc.None) (peercall.BrokerReply, error) {
+	if v.known.job().RDMA != plan.RDMABee {
+		return peercall.BrokerReply{}, errNoVerbs()
+	}
+	leader, err := v.lead()
+	if err != nil {
+		return peercall.BrokerReply{}, err
+	}
+	if l := v.farLinks(); l != nil && leader == v.config.Rank && from.Rank < v.config.Rank {
+		l.want(from.Rank)
+	}
+	return peercall.BrokerReply{Rank: leader}, nil
+}
+
+// accept uses a connection of another machine's broker.
+func (v *verbs) accept(ctx context.Context, c *wire.Secure, rank int) error {
+	l := v.farLinks()
+	if l == nil {
+		return errNoVerbs()
+	}
+	l.serve(ctx, c, rank)
+	return c.Close()
+}
+
+func (v *verbs) farLinks() *verbsLinks {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.far
+}
+
+func errNoVerbs() error {
+	return &core.Error{Kind: core.NotFound, Op: "link with", Object: "bee_0", Err: errors.New("this node runs no broker of such a device (yet)")}
+}
+
+// linkTo has the broker connect with those of other machines, where there are some.
+func (v *verbs) linkTo(s *server.Server, own []int) error {
+	if len(own) == v.config.Size {
+		return nil
+	}
+	l := &verbsLinks{verbs: v, server: s, own: map[int]bool{}, wanted: map[int]bool{}, dialed: map[int]bool{}}
+	for _, rank := range own {
+		l.own[rank] = true
+	}
+	if err := s.Forward(l.machines(own)); err != nil {
+		return fmt.Errorf("connect bee_0 with other machines: %w", err)
+	}
+	v.far = l
+	return nil
+}

@@ -1,0 +1,166 @@
+package verbs
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/rdma/broker/server"
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+// machines are two brokers, as of two machines, with a port each.
+type machines struct {
+	host
+	cut func() // ends the link between them
+}
+
+func newMachines(t *testing.T) machines {
+	l := built(t)
+	h := host{library: filepath.Join(shortDir(t), "verbs.so")}
+	if err := os.WriteFile(h.library, l.File, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var conns [2]net.Conn
+	if conns[1], err = net.Dial("tcp4", listener.Addr().String()); err == nil {
+		conns[0], err = listener.Accept()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cut := context.WithCancel(t.Context())
+	var servers [2]*server.Server
+	for i := range servers {
+		s := server.New(l.Build, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		servers[i] = s
+		h.listen(t, s, i)
+		m := server.Machines{
+			Own: []int{i}, Address: portAddress, Want: func(int) {},
+			Rank: func(lid uint16, global bool, gid [16]byte) (int, bool) {
+				rank := int(lid) - 1
+				if global {
+					rank = int(gid[15]) - 1
+				}
+				return rank, rank == 0 || rank == 1
+			},
+		}
+		if err := s.Forward(m); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			t.Logf("the link of broker %d has ended: %v", i, s.Serve(ctx, conns[i], 1-i))
+		}()
+		t.Cleanup(func() {
+			cut()
+			<-ended
+			s.Close()
+		})
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		for i, s := range servers {
+			if !s.Linked(1 - i) {
+				return errors.New("the brokers are not linked")
+			}
+		}
+		return nil
+	})
+	return machines{h, cut}
+}
+
+func TestStockProgramsBetweenMachines(t *testing.T) {
+	m := newMachines(t)
+	for _, line := range stock {
+		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(line)
+			testkit.RequireTool(t, args[0])
+			if strings.HasPrefix(line, "ib_") {
+				args = append(args, "-F")
+			}
+			m.pair(t, args)
+		})
+	}
+	t.Cleanup(func() {
+		if s := m.ports[1].Statistics(); !t.Failed() && (s.Forwarded == 0 || s.Counters[message.CountDirectBytes] != 0) {
+			t.Errorf("%d bytes were forwarded and %d copied directly", s.Forwarded, s.Counters[message.CountDirectBytes])
+		}
+	})
+}
+
+func TestStockProgramsOnMemoryOfFilesBetweenMachines(t *testing.T) {
+	m := newMachines(t)
+	for _, line := range staged {
+		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			args := strings.Fields(line)
+			testkit.RequireTool(t, args[0])
+			m.pair(t, append(args, "-F", "--mmap=buffer"))
+		})
+	}
+}
+
+// TestLossBetweenMachines: a program whose peer is killed, or whose link breaks, ends with an error.
+func TestLossBetweenMachines(t *testing.T) {
+	for _, line := range []string{"ib_send_bw -F -D 120", "ib_write_bw -F -D 120", "ib_read_bw -F -D 120", "ibv_rc_pingpong -e -n 1000000000"} {
+		for _, cut := range []bool{false, true} {
+			name := strings.ReplaceAll(line, " ", "_")
+			if cut {
+				name += "/link"
+			}
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				m := newMachines(t)
+				args := strings.Fields(line)
+				testkit.RequireTool(t, args[0])
+				ctx, cancel := context.WithCancel(t.Context())
+				victim := m.serve(t, ctx, args)
+				client, out := m.command(ctx, 1, append(victim.args, "127.0.0.1")...)
+				if err := client.Start(); err != nil {
+					t.Fatal(err)
+				}
+				ended := make(chan error, 1)
+				go func() { ended <- client.Wait() }()
+				t.Cleanup(cancel)
+				testkit.Eventually(t, 60*time.Second, func() error {
+					if m.ports[0].Statistics().Forwarded+m.ports[1].Statistics().Forwarded < 1<<20 {
+						return errors.New("the client has not begun")
+					}
+					return nil
+				})
+				if cut {
+					m.cut()
+				} else {
+					victim.Process.Kill()
+				}
+				select {
+				case err := <-ended:
+					if err == nil {
+						t.Errorf("the client ended well:\n%s", out)
+					}
+				case <-time.After(30 * time.Second):
+					t.Fatalf("the client works on without its server:\n%s", out)
+				}
+			})
+		}
+	}
+}
+
+// portAddress is that of a port of the tests.
+func portAddress(rank int) broker.Address {
+	return broker.Address{LID: uint16(rank + 1), GID: [16]byte{0: 0xfe, 1: 0x80, 15: byte(rank + 1)}}
+}
