@@ -6,6 +6,7 @@ package vm
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -55,6 +56,8 @@ type boot struct {
 	reserved *reservation.Held
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
+	// timeout is how long it may take to boot; 0: bootTimeout.
+	timeout time.Duration
 }
 
 // consoleName is the file of what the guest's kernel says.
@@ -246,7 +249,7 @@ func (vm *machine) meet(ctx context.Context, b boot, timeout time.Duration) erro
 
 // await waits until the guest says that it is up.
 func (vm *machine) await(ctx context.Context, b boot) error {
-	ctx, cancel := vm.unlessStuck(ctx)
+	ctx, cancel := vm.unlessStuck(ctx, cmp.Or(b.timeout, bootTimeout))
 	defer cancel()
 	printed := make(chan error, 1)
 	go func() {

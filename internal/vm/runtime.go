@@ -265,7 +265,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 		request.Spec.Image.ArchiveTag = api.UserTag(s.Image.ArchiveTag)
 	}
 	c, err := r.bring(ctx, b, s, request)
-	if errors.Is(err, errStuck) && ctx.Err() == nil { // nothing of the user's has run in it
+	if replaceable(err) && ctx.Err() == nil {
 		r.report("trying another virtual machine: " + err.Error())
 		c, err = r.bring(ctx, b, s, request)
 	}

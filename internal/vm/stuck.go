@@ -14,6 +14,14 @@ import (
 // errStuck reports a guest that answers no more, or not in time.
 var errStuck = errors.New("the guest is stuck")
 
+// errNotUp reports a guest that did not boot in time: for want of memory, such as, or as software
+// emulation has lost its way.
+var errNotUp = errors.New("the guest did not come up")
+
+// replaceable reports whether another guest may take the place of one that failed so: nothing of the
+// user's has run in it.
+func replaceable(err error) bool { return errors.Is(err, errStuck) || errors.Is(err, errNotUp) }
+
 // lockup is what a guest's kernel says, every half a minute, of a processor that
 // does nothing else any more, with for how many seconds. Few processes need it.
 var lockup = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`soft lockup - CPU#\d+ stuck for (\d+)s`) })
@@ -56,8 +64,8 @@ func (vm *machine) within(ctx context.Context, limit time.Duration, cause error)
 
 // unlessStuck bounds the time in which a guest has to boot, and ends it where the
 // guest's kernel itself says that it is stuck: a guest that is may be replaced at once.
-func (vm *machine) unlessStuck(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := vm.within(ctx, bootTimeout, fmt.Errorf("the guest did not come up within %v in which it could run", bootTimeout))
+func (vm *machine) unlessStuck(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	ctx, stop := vm.within(ctx, limit, fmt.Errorf("%w within %v in which it could run", errNotUp, limit))
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
 		for {

@@ -1,11 +1,13 @@
 package vm
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -43,6 +45,21 @@ func TestKVMThatWasAskedForAndIsNotThere(t *testing.T) {
 	}
 	if _, err := b.cold(t.Context()); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "accel: auto") {
 		t.Errorf("got %v, remedy %q", err, core.Remedy(err))
+	}
+}
+
+// TestAGuestThatDoesNotComeUp: another one may take its place.
+func TestAGuestThatDoesNotComeUp(t *testing.T) {
+	program := filepath.Join(t.TempDir(), "qemu")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\nfor a; do [ \"$a\" != -version ] || exit 0; done\nexec sleep 600\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := boot{
+		qemu:  qemu.Machine{Program: []string{program}, Accel: TCG, CPU: "max", Topology: qemu.Topology{Sockets: 1, Cores: 1, Threads: 1}, Memory: 1 << 30},
+		guest: t.TempDir(), binary: program, dir: t.TempDir(), disk: 1 << 30, dial: refuse, timeout: 200 * time.Millisecond,
+	}
+	if _, err := b.cold(t.Context()); !errors.Is(err, errNotUp) || !replaceable(err) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -92,7 +92,7 @@ func keepIn(m *qemu.Machine, memory *os.File) {
 // awaitReady waits until a guest that is to be a template says that it is ready: by
 // its console, so that nobody has spoken with it when it is saved.
 func (vm *machine) awaitReady(ctx context.Context) error {
-	ctx, cancel := vm.unlessStuck(ctx)
+	ctx, cancel := vm.unlessStuck(ctx, bootTimeout)
 	defer cancel()
 	for {
 		text, err := os.ReadFile(vm.made.Console)
