@@ -5,7 +5,7 @@ GO      ?= go
 VERSION ?= $(or $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null)),0.1.0)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
-.PHONY: build verbs demo test test-long quick histories race bench lint release clean
+.PHONY: build verbs demo test test-long quick histories race bench docs lint release clean
 
 build: verbs              ## the static binary, bin/bee
 	CGO_ENABLED=0 $(GO) build $(FLAGS) -o bin/bee ./cmd/bee
@@ -42,6 +42,10 @@ race: build               ## data races, where much happens at once; takes a C c
 bench: build              ## measurements, as ratios within one run
 	hack/deps.sh bench
 	hack/bench.sh
+
+docs:                     ## the documentation as a site for any browser, without a network: dist/docs/index.html
+	hack/deps.sh docs
+	PYTHONDONTWRITEBYTECODE=1 NO_MKDOCS_2_WARNING=1 /usr/local/share/bee-test/site/bin/mkdocs build
 
 lint:                     ## golangci-lint with .golangci.yml: formatting, vet, import direction; types of the Python client
 	hack/deps.sh lint

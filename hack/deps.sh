@@ -9,12 +9,13 @@ declare -A packages=(
   [demo]="mmdebstrap uidmap"
   [test]="mmdebstrap uidmap ibverbs-utils perftest e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils openmpi-bin gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
   [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud lxc docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
+  [docs]="python3-pip"
   [lint]="mypy"
   [release]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
 )
 packages[race]="${packages[test]} gcc libc6-dev" # the detector is in C
 packages[release]+=" ${packages[build]}"
-task=${1:?usage: deps.sh build|demo|test|race|bench|lint|release}
+task=${1:?usage: deps.sh build|demo|test|race|bench|docs|lint|release}
 missing=()
 for p in ${packages[$task]}; do
   dpkg-query -W -f '${Status}' "$p" 2>/dev/null | grep -q 'ok installed' || missing+=("$p")
@@ -82,10 +83,28 @@ engines() {
   echo "${wanted[*]}" > "$to/wanted"
   chmod -R a+rX "$to"
 }
+# What makes a site of the documentation, in an environment of its own.
+site() {
+  local to=/usr/local/share/bee-test/site list
+  list=$(dirname "$0")/site/requirements.txt
+  [[ $task == @(test|docs) ]] && ! cmp -s "$list" "$to/requirements.txt" || return 0
+  if ((EUID != 0)); then
+    echo "Packages of Python in $list are missing, or of another version" >&2
+    echo "Ask for: /usr/bin/python3 -m venv --without-pip $to; /usr/bin/python3 -m pip --python $to/bin/python install -r $list; cp $list $to" >&2
+    exit 1
+  fi
+  echo "installing what $list names"
+  rm -rf "$to"
+  /usr/bin/python3 -m venv --without-pip "$to"
+  /usr/bin/python3 -m pip --python "$to/bin/python" install -q --root-user-action ignore --no-compile --disable-pip-version-check -r "$list"
+  cp "$list" "$to"
+  chmod -R a+rX "$to"
+}
 if ((${#missing[@]} == 0)); then
   ! needs_gitlab || install_gitlab
   axe
   engines
+  site
   exit 0
 fi
 if ((EUID != 0)); then
@@ -103,3 +122,4 @@ apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 ! needs_gitlab || install_gitlab
 axe
 engines
+site
