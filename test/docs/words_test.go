@@ -1,6 +1,7 @@
 package docs
 
 import (
+	"iter"
 	"regexp"
 	"strings"
 	"testing"
@@ -10,8 +11,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// longestSentence is how many words a sentence may have.
-const longestSentence = 30
+// longestSentence is how many words a sentence may have, and longestMean what those of a page
+// may not reach.
+const (
+	longestSentence = 30
+	longestMean     = 18
+)
 
 // banned are words of no field that a reader knows, each with what replaces it.
 var banned = []struct{ pattern, instead string }{
@@ -70,20 +75,56 @@ type passage struct {
 }
 
 func TestSentencesAreShort(t *testing.T) {
-	end := regexp.MustCompile(`[.!?]["')*]*\s+`)
-	word := regexp.MustCompile(`[\pL\pN]`)
 	for _, p := range passages(t) {
-		for _, sentence := range end.Split(p.text+" ", -1) {
-			words := 0
-			for _, w := range strings.Fields(sentence) {
-				if word.MatchString(w) {
-					words++
-				}
-			}
+		for sentence, words := range sentences(p.text) {
 			if words > longestSentence {
 				t.Errorf("%s: a sentence has %d words, at most %d are allowed: %s", p.where, words, longestSentence, sentence)
 			}
 		}
+	}
+}
+
+var (
+	sentenceEnd = regexp.MustCompile(`[.!?]["')*]*\s+`)
+	anyWord     = regexp.MustCompile(`[\pL\pN]`)
+)
+
+// sentences are those of a passage, each with the number of its words.
+func sentences(text string) iter.Seq2[string, int] {
+	return func(yield func(string, int) bool) {
+		for _, sentence := range sentenceEnd.Split(text+" ", -1) {
+			words := 0
+			for _, w := range strings.Fields(sentence) {
+				if anyWord.MatchString(w) {
+					words++
+				}
+			}
+			if words > 0 && !yield(sentence, words) {
+				return
+			}
+		}
+	}
+}
+
+// TestMeanOfSentences bounds the mean length of the sentences of each page. Headings and cells of
+// tables count where they are sentences.
+func TestMeanOfSentences(t *testing.T) {
+	sum, count := map[string]int{}, map[string]int{}
+	for _, p := range passages(t) {
+		if strings.HasSuffix(p.where, ".md") && sentenceEnd.MatchString(p.text+" ") {
+			for _, n := range sentences(p.text) {
+				sum[p.where] += n
+				count[p.where]++
+			}
+		}
+	}
+	for page, n := range count {
+		if mean := float64(sum[page]) / float64(n); mean >= longestMean {
+			t.Errorf("%s: its sentences have %.1f words in the mean, fewer than %d are allowed", page, mean, longestMean)
+		}
+	}
+	if len(count) < 100 {
+		t.Errorf("only %d pages have sentences", len(count))
 	}
 }
 
