@@ -54,3 +54,16 @@ func TestConversionsShown(t *testing.T) {
 		t.Errorf("only %d files were converted: is the pattern right?", converted)
 	}
 }
+
+// TestBeefileOfADockerfile: the page shows what `bee init` writes for a directory with a Dockerfile.
+func TestBeefileOfADockerfile(t *testing.T) {
+	files := []scaffold.File{{Name: "Dockerfile"}, {Name: "solver.c"}}
+	programs := scaffold.Programs(files)
+	if len(programs) != 1 {
+		t.Fatalf("found %+v", programs)
+	}
+	want := scaffold.Directory("solver", files, &programs[0]).Beefile
+	if page := documents(t)["docs/how-to/dockerfile.md"]; !strings.Contains(page, "```yaml\n"+want+"```") {
+		t.Errorf("the page does not show\n%s", want)
+	}
+}
