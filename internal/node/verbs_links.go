@@ -70,8 +70,11 @@ func (l *verbsLinks) make(rank int) {
 		}
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	delete(l.wanted, rank)
+	l.mu.Unlock()
+	if !l.server.Linked(rank) { // it has broken meanwhile, and was not asked for twice
+		l.want(rank)
+	}
 }
 
 // ask finds the broker of a node, and connects with it, or has it connect.
