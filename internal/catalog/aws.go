@@ -6,6 +6,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/aws"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
@@ -16,6 +17,7 @@ func awsSite(s spec.Site, o Options) (driver.Provider, error) {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `aws:`"), Remedy: "Add `aws: {types: […], image: …}` to the site."}
 	}
 	rented := rentedBy(s, o, a.Boot, a.Keep)
+	rented.Placement = placementOf(a.Placement, cloud.Cluster)
 	rented.Priced, rented.Capped = a.AskPrice, a.AskPrice && s.MaxCost > 0
 	return aws.New(aws.Settings{
 		Market: a.Market, MaxPrice: a.MaxPrice, Profile: a.Profile, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,

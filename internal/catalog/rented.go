@@ -27,6 +27,19 @@ func rentedBy(s spec.Site, o Options, boot, keep time.Duration) cloud.Settings {
 	}
 }
 
+// placementOf returns how the machines of a site are placed; byDefault: where its user does not say.
+func placementOf(p spec.Placement, byDefault cloud.PlacementKind) cloud.Placement {
+	switch p.Kind {
+	case spec.PlacementCluster:
+		return cloud.Placement{Kind: cloud.Cluster, Required: p.Required}
+	case spec.PlacementSpread:
+		return cloud.Placement{Kind: cloud.Spread, Required: p.Required}
+	case spec.PlacementNone:
+		return cloud.Placement{}
+	}
+	return cloud.Placement{Kind: byDefault}
+}
+
 // reach returns how rented machines of a site are reached: by ssh, with keys of their lease alone.
 func reach(s spec.Site, o Options) cloud.Reach {
 	return cloud.Reach{

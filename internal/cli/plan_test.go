@@ -142,3 +142,36 @@ func TestPricesOfThePlan(t *testing.T) {
 		t.Errorf("without the right: %s, %v", d.out.String(), err)
 	}
 }
+
+// TestPlacementOfThePlan: of a job with several machines, a plan has how its cloud places them.
+func TestPlacementOfThePlan(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	dir := t.TempDir()
+	job, sites := filepath.Join(dir, "job.yaml"), filepath.Join(dir, "sites.yaml")
+	for name, c := range map[string]struct {
+		nodes           int
+		kind, placement string
+		word            string // of the plan; "": it has none of it
+	}{
+		"by default":       {2, ec2server.Small, "", "(`placement: cluster`)"},
+		"required":         {2, ec2server.Small, "placement: {spread: required}, ", "(`placement: {spread: required}`)"},
+		"none":             {2, ec2server.Small, "placement: none, ", ""},
+		"one machine":      {1, ec2server.Small, "", ""},
+		"type that cannot": {2, ec2server.Arm, "", ""},
+	} {
+		image := map[string]string{ec2server.Small: ec2server.Image, ec2server.Arm: ec2server.ImageArm}[c.kind]
+		text := fmt.Sprintf("sites: [{name: cloud, provider: aws, slot: 1h, price: 1, aws: {types: [%s], image: %s, user: ann, %snetwork: {ssh_from: [203.0.113.7/32]}}}]\n", c.kind, image, c.placement)
+		err := errors.Join(os.WriteFile(job, fmt.Appendf(nil, "image: busybox\nrun: \"true\"\nnodes: %d\n", c.nodes), 0o600), os.WriteFile(sites, []byte(text), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := newDesk(t)
+		if err := d.bee("--sites", sites, "plan", job); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.out.String(); !strings.Contains(got, c.word) || strings.Contains(got, "`placement:") != (c.word != "") {
+			t.Errorf("%s: the plan is\n%s", name, got)
+		}
+	}
+}

@@ -54,6 +54,10 @@ type Prospect struct {
 	// SpotLosses is how many attempts on spot machines are lost in a row without progress until the next one uses
 	// machines on demand; 0: none does.
 	SpotLosses int `json:"spot_losses,omitempty"`
+	// Placement is how the site places the hosts of the job, cluster or spread; "": as it likes. Where that cannot be and
+	// PlacementRequired is not set, it places them as it likes.
+	Placement         string `json:"placement,omitempty"`
+	PlacementRequired bool   `json:"placement_required,omitempty"`
 	// CostPerHour is that of all hosts of the job.
 	CostPerHour float64 `json:"cost_per_hour,omitempty"`
 	// CostPerSlot is the same of a whole slot. Rented machines also cost before it, and until they are released.
@@ -90,6 +94,9 @@ func (c *Controller) Prospects(ctx context.Context, sub submission.Submission) [
 			p.NoCheckpoint = sub.Job.Checkpoint == nil
 			p.SlotSeconds, p.ComputeSeconds, p.MarginSeconds, p.MarginReason = slot.Seconds(), max(0, slot-m.Total).Seconds(), m.Total.Seconds(), m.Why
 			p.CostPerSlot = p.CostPerHour * slot.Hours()
+		}
+		if sub.Job.Hosts() > 1 {
+			p.Placement, p.PlacementRequired = f.Facts.Placement, f.Facts.PlacementRequired
 		}
 		p.NoticeSeconds, p.PreemptedSeconds = placement.ShortNotice(&sub.Job, f.Facts.Notice).Seconds(), placement.ShortNotice(&sub.Job, f.Facts.Preempted).Seconds()
 		if sub.Job.Interruptible() && site.SpotWithOnDemand() {

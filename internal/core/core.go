@@ -31,6 +31,9 @@ type Host struct {
 	Cache string `json:"cache"`
 	// Spot means that a cloud rents it out only until it takes it back.
 	Spot bool `json:"spot,omitempty"`
+	// Placement is how a cloud has placed it beside the others: cluster or spread; none: it could not, as the site wants
+	// it. "": the site does not want any.
+	Placement string `json:"placement,omitempty"`
 }
 
 // Owner marks who and what an external thing (lease, container, network)

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -63,6 +64,8 @@ func CheckHosts(hosts []Host, asked int, before []Host) error {
 			return fail(i, "name", h.Name, "another than that of an earlier one")
 		case h.Slots < 0 || h.Slots > mostSlots:
 			return fail(i, "number of slots", fmt.Sprint(h.Slots), "a number of cores")
+		case !slices.Contains([]string{"", "cluster", "spread", "none"}, h.Placement):
+			return fail(i, "placement", h.Placement, "cluster, spread or none")
 		case len(h.Addrs) > mostAddresses:
 			return fail(i, "number of addresses", fmt.Sprint(len(h.Addrs)), fmt.Sprint(mostAddresses, " at most"))
 		case len(before) > i && before[i].Name != "" && before[i].Name != h.Name:

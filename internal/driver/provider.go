@@ -72,6 +72,10 @@ type Facts struct {
 	// the price is not known.
 	Price   *Price `json:"-"`
 	NoPrice string `json:"-"`
+	// Placement is how the site places the hosts of a job with several, cluster or spread, or as it likes where it cannot;
+	// "": always so. PlacementRequired means that it takes no such job else.
+	Placement         string `json:"placement,omitempty"`
+	PlacementRequired bool   `json:"placement_required,omitempty"`
 	// Left is for how much longer the site leaves its user the hosts, where they were
 	// granted before; 0: they are granted again to each run.
 	Left time.Duration `json:"left,omitempty"`

@@ -24,6 +24,8 @@ type AWS struct {
 	Image   string     `yaml:"image"`
 	User    string     `yaml:"user"`
 	Network AWSNetwork `yaml:"network"`
+	// Placement is how the machines are placed; by default as PlacementCluster, where their type can.
+	Placement Placement `yaml:"placement" json:",omitzero"`
 	// Disk is the size of the first disk; 0: the image's.
 	Disk Size              `yaml:"disk"`
 	Tags map[string]string `yaml:"tags"`
@@ -102,7 +104,7 @@ func (sc *siteCheck) aws() {
 		sc.rented(nil)
 		return
 	}
-	sc.rented(&rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep})
+	sc.rented(&rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep, a.Placement})
 	at += ".aws"
 	for i, word := range a.Market {
 		switch {

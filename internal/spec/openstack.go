@@ -20,6 +20,8 @@ type OpenStack struct {
 	User    string            `yaml:"user"`
 	Network OpenStackNetwork  `yaml:"network"`
 	Tags    map[string]string `yaml:"tags"`
+	// Placement is how the machines are placed; by default as PlacementNone.
+	Placement Placement `yaml:"placement" json:",omitzero"`
 	// Lease is the Blazar lease that grants the machines; nil: they are rented at once.
 	Lease *OpenStackLease `yaml:"lease"`
 	// Boot is how long a machine may take until it answers, and Keep how much longer
@@ -77,6 +79,9 @@ func (sc *siteCheck) lease(o *OpenStack, at string) {
 	if len(o.Zones) > 0 {
 		sc.report.atKey(at+".zones", "leave it out: the lease decides which hosts there are", "%s.zones: with a `lease` it has no meaning", at)
 	}
+	if o.Placement.Kind != "" && o.Placement.Kind != PlacementNone {
+		sc.report.atKey(at+".placement", "leave it out: the lease decides which hosts there are", "%s.placement: with a `lease` it has no meaning", at)
+	}
 	at += ".lease"
 	sc.report.oneOf(at+".kind", l.Kind)
 	if _, err := l.StartTime(); err != nil || l.Start != "" && !fits("sites[].openstack.lease.start", l.Start) {
@@ -114,7 +119,7 @@ func (sc *siteCheck) openStack() {
 		sc.rented(nil)
 		return
 	}
-	sc.rented(&rented{o.Types, o.Image, o.Network.SSHFrom, o.Boot, o.Keep})
+	sc.rented(&rented{o.Types, o.Image, o.Network.SSHFrom, o.Boot, o.Keep, o.Placement})
 	at += ".openstack"
 	sc.report.oneOf(at+".network.floating", o.Network.Floating)
 	if o.Network.Pool != "" && o.Network.Floating == "none" {

@@ -14,6 +14,7 @@ type rented struct {
 	image      string
 	sshFrom    []string
 	boot, keep time.Duration
+	placement  Placement
 }
 
 // examples are how a site of each provider begins, and types of its machines.
@@ -47,13 +48,14 @@ func (sc *siteCheck) rented(r *rented) {
 			sc.report.at(fmt.Sprintf("%s.network.ssh_from[%d]", at, i), "such as 203.0.113.7/32", "%s.network.ssh_from: %q is no range of addresses", at, from)
 		}
 	}
+	sc.placement(at+".placement", r.placement)
 	sc.report.positive(at+".boot", r.boot, "5m")
 	sc.report.positive(at+".keep", r.keep, "30m")
 }
 
 // later are keys of rented machines that this bee does not know yet.
 var later = []string{
-	"reservation", "placement", "shared", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
+	"reservation", "shared", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
 	"infiniband", "disk",
 }
 

@@ -77,6 +77,10 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, m.objectSchema(t, at))
 	case reflect.TypeFor[RDMA]():
 		return oneOf(map[string]any{"enum": words()[at]}, m.objectSchema(t, at))
+	case reflect.TypeFor[Placement]():
+		mapping := m.objectSchema(reflect.TypeFor[placementForm](), at)
+		mapping["minProperties"], mapping["maxProperties"] = 1, 1
+		return oneOf(map[string]any{"enum": words()[at]}, mapping)
 	case reflect.TypeFor[Price]():
 		return oneOf(numberSchema("number", at), m.objectSchema(t, at))
 	case reflect.TypeFor[Volume]():

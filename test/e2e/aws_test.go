@@ -56,14 +56,14 @@ func wantNothingRented(t *testing.T, s rentable) {
 func awaitMachine(t *testing.T, s *ec2server.Server) {
 	t.Helper()
 	testkit.Eventually(t, 30*time.Second, func() error {
-		if left := s.Left(); len(left) < 2 {
+		if left := s.Left(); len(left) == 0 || !strings.HasPrefix(left[0], "i-") {
 			return fmt.Errorf("rented is %v", left)
 		}
 		return nil
 	})
 }
 
-// TestMPIOnRentedMachines: machines are rented, run MPI, and are gone with the run.
+// TestMPIOnRentedMachines: machines are rented in a placement group, run MPI, and are gone with the run.
 func TestMPIOnRentedMachines(t *testing.T) {
 	testkit.AsRootToo(t)
 	t.Parallel()
@@ -86,12 +86,20 @@ func TestMPIOnRentedMachines(t *testing.T) {
 		"name: mpi", strings.TrimSpace(build), "nodes: 2", "ranks_per_node: 1", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
 		"run: mpirun python3 probe.py | tee result", "outputs: [result]", "timeout: 3m",
 	}, "\n")+"\n")
+	var plan []struct{ Placement string }
+	if b.JSON(&plan, "plan", "--json", job); len(plan) != 1 || plan[0].Placement != "cluster" {
+		t.Errorf("the plan has %+v", plan)
+	}
 	r := b.Try("run", "-q", job)
 	if r.Code != 0 || !strings.HasPrefix(r.Stdout, "size 2 sum 3 hosts ip-198-51-") {
 		t.Errorf("got %+v\n%s", r, s.Console())
 	}
 	if got := b.Read("result"); got != r.Stdout {
 		t.Errorf("the output has %q", got)
+	}
+	var shown struct{ Attempts []struct{ Placement string } }
+	if b.JSON(&shown, "show", "--json", "mpi"); len(shown.Attempts) != 1 || shown.Attempts[0].Placement != "cluster" {
+		t.Errorf("show has %+v", shown)
 	}
 	wantNothingRented(t, s)
 	wantNoSecret(t, b, s, ec2server.Secret)

@@ -122,11 +122,7 @@ func WriteRun(w rows, v runview.View) {
 		if at.Cost > 0 {
 			row("  cost", "%s", console.CostText(at.Cost, at.Currency))
 		}
-		spot := ""
-		if at.Spot {
-			spot = " (spot machines)"
-		}
-		row("  hosts", "%s%s", console.OrDash(strings.Join(at.Hosts, ", ")), spot)
+		row("  hosts", "%s%s", console.OrDash(strings.Join(at.Hosts, ", ")), rentedText(at))
 		if at.ExitCode != nil {
 			row("  exit code", "%d", *at.ExitCode)
 		}
@@ -181,6 +177,21 @@ func WriteRun(w rows, v runview.View) {
 	for _, n := range history {
 		row("  "+n.Time.Local().Format(time.DateTime), "%s", n.Text)
 	}
+}
+
+// rentedText returns how the machines of an attempt are rented, where that is more than usual.
+func rentedText(at runview.Attempt) string {
+	var words []string
+	if at.Spot {
+		words = append(words, "spot machines")
+	}
+	if at.Placement != "" {
+		words = append(words, "placement "+at.Placement)
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return " (" + strings.Join(words, ", ") + ")"
 }
 
 func showError(row func(string, string, ...any), indent string, e *console.ErrorView) {

@@ -182,6 +182,9 @@ func explain(out io.Writer, list []control.Prospect) error {
 		if text := priceText(p, time.Now()); text != "" && p.Usable {
 			fmt.Fprintf(&below, "\n%s\n", text)
 		}
+		if text := placementText(p); text != "" && p.Usable {
+			fmt.Fprintf(&below, "\n%s\n", text)
+		}
 		if p.NoticeSeconds > 0 && p.Usable {
 			fmt.Fprintf(&below, "\nWhere %s takes the hosts back early, a checkpoint may take longer (`grace`)\nthan the job then has; `checkpoint: {every: …}` keeps copies meanwhile. It is killed\n%s", p.Site, noticeText(p))
 		}
@@ -216,6 +219,18 @@ func priceText(p control.Prospect, now time.Time) string {
 		return ""
 	}
 	return fmt.Sprintf("The price of %s is of the cloud's %s, asked %s ago; `price:` at the site replaces it.", p.Site, list, console.DurationText(now.Sub(p.PriceAsked).Round(time.Second)))
+}
+
+// placementText returns how a site places the hosts of the job among its own.
+func placementText(p control.Prospect) string {
+	how := map[string]string{"cluster": "close together", "spread": "on hosts that they do not share"}[p.Placement]
+	switch {
+	case how == "":
+		return ""
+	case p.PlacementRequired:
+		return fmt.Sprintf("%s places the machines %s, or rents none (`placement: {%s: required}`).", p.Site, how, p.Placement)
+	}
+	return fmt.Sprintf("%s places the machines %s (`placement: %s`). Where it has no room for that, they are rented without.", p.Site, how, p.Placement)
 }
 
 // noticeText is how long a job has that is ended early.

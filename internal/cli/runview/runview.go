@@ -65,17 +65,19 @@ type View struct {
 
 // Attempt is an attempt of a run.
 type Attempt struct {
-	Number   int                `json:"number"`
-	Site     string             `json:"site"`
-	Provider string             `json:"provider"`
-	Why      string             `json:"site_reason,omitempty"`
-	Runtime  string             `json:"runtime"`
-	Hosts    []string           `json:"hosts"`
-	Spot     bool               `json:"spot,omitempty"` // the hosts are spot machines
-	Started  time.Time          `json:"started"`
-	Ended    *time.Time         `json:"ended,omitempty"`
-	ExitCode *int               `json:"exit_code"`
-	Error    *console.ErrorView `json:"error,omitempty"`
+	Number   int      `json:"number"`
+	Site     string   `json:"site"`
+	Provider string   `json:"provider"`
+	Why      string   `json:"site_reason,omitempty"`
+	Runtime  string   `json:"runtime"`
+	Hosts    []string `json:"hosts"`
+	Spot     bool     `json:"spot,omitempty"` // the hosts are spot machines
+	// Placement is how the cloud has placed its machines: cluster, spread, or none, where it could not as the site wants.
+	Placement string             `json:"placement,omitempty"`
+	Started   time.Time          `json:"started"`
+	Ended     *time.Time         `json:"ended,omitempty"`
+	ExitCode  *int               `json:"exit_code"`
+	Error     *console.ErrorView `json:"error,omitempty"`
 	// HostsEnd is why its hosts were gone before it had ended there.
 	HostsEnd core.HostsEnd          `json:"hosts_end,omitempty"`
 	Phases   map[core.Phase]float64 `json:"phases"`
@@ -228,7 +230,7 @@ func viewAttempt(at state.Attempt) Attempt {
 		v.Error = console.ErrorOf(core.Permanent.String(), at.Unreadable.Error(), "Another version of bee may have written it.")
 	}
 	for _, h := range at.Hosts {
-		v.Hosts, v.Spot = append(v.Hosts, h.Name), h.Spot
+		v.Hosts, v.Spot, v.Placement = append(v.Hosts, h.Name), h.Spot, h.Placement
 	}
 	for _, phases := range []map[core.Phase]time.Duration{at.Phases, at.HeadPhases} {
 		for p, took := range phases {

@@ -118,8 +118,17 @@ func (s ProviderSuite) acquire(t *testing.T) {
 	if len(l.Hosts()) != s.Nodes {
 		t.Fatalf("%d hosts, want %d", len(l.Hosts()), s.Nodes)
 	}
+	var f driver.Facts
+	if s.Rented {
+		if f, err = p.Probe(t.Context()); err != nil {
+			t.Error(err)
+		}
+	}
 	names := map[string]bool{}
 	for i, h := range l.Hosts() {
+		if h.Placement != f.Placement {
+			t.Errorf("host %d is placed as %q, expected %q", i, h.Placement, f.Placement)
+		}
 		if h.Index != i || h.Slots < 1 || h.Arch == "" || !filepath.IsAbs(h.Dir) || !filepath.IsAbs(h.Cache) || h.Name == "" || names[h.Name] {
 			t.Errorf("host %d: %+v", i, h)
 		}

@@ -53,7 +53,7 @@ type Settings struct {
 
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
-	c := s.Cloud
+	c := s.Cloud.WithDefaults()
 	c.Driver, c.Summary, c.LeastBilled, c.Notice = Driver, "EC2", leastBilled, noticeScript
 	if slices.Contains(s.Market, spot) {
 		c.NoticeTime = noticeTime
@@ -62,6 +62,7 @@ func New(s Settings) (driver.Provider, error) {
 		c.Summary += " in " + s.Region
 	}
 	c.From = s.from
+	s.Cloud = c
 	return cloud.New(c, &account{client: newClient(s.Profile, s.Region), s: s})
 }
 
@@ -77,6 +78,8 @@ const (
 	tagRun          = "bee:run"
 	tagAttempt      = "bee:attempt"
 	tagExpires      = "bee:expires"
+	// tagPlacement is on a security group: there may be a placement group of that strategy with its name.
+	tagPlacement = "bee:placement"
 )
 
 // ownerTags returns the tags of an owner.
@@ -285,6 +288,9 @@ func (a *account) Launch(ctx context.Context, o cloud.Order) ([]cloud.Machine, e
 	params.Set("ClientToken", o.Token)
 	params.Set("UserData", base64.StdEncoding.EncodeToString([]byte(o.Script)))
 	params.Set("NetworkInterface.1.SecurityGroupId.1", o.Group)
+	if o.PlacementGroup != "" {
+		params.Set("Placement.GroupName", o.PlacementGroup)
+	}
 	tags := ownerTags(o.Owner)
 	tags["Name"], tags[tagExpires] = "bee "+o.Owner.Run, o.Expires.UTC().Format(time.RFC3339)
 	a.tagged(params, tags, "instance", "volume", "network-interface")
@@ -308,7 +314,13 @@ func (a *account) Check(ctx context.Context, o cloud.Offer) error {
 	if err := a.tries(ctx, "RunInstances", machine); err != nil {
 		return err
 	}
-	return a.tries(ctx, "CreateSecurityGroup", url.Values{"GroupName": {"bee-dry-run"}, "GroupDescription": {"never made"}, "VpcId": {o.Network}})
+	if err := a.tries(ctx, "CreateSecurityGroup", url.Values{"GroupName": {"bee-dry-run"}, "GroupDescription": {"never made"}, "VpcId": {o.Network}}); err != nil {
+		return err
+	}
+	if a.s.Cloud.Placement.Required {
+		return placementGroups{a}.check(ctx, a.s.Cloud.Placement.Kind)
+	}
+	return nil
 }
 
 // tries has EC2 check a call without carrying it out.

@@ -114,11 +114,12 @@ func wantNothingLeft(t *testing.T, s *ec2server.Server) {
 	}
 }
 
+// TestConformance has the machines of a lease placed in a cluster.
 func TestConformance(t *testing.T) {
 	s := ec2server.Start(t)
 	s.Use(t)
 	dir := t.TempDir()
-	drivertest.ProviderSuite{Nodes: 2, Rented: true, New: func(t testing.TB) driver.Provider { return site(t, s, dir, nil) }}.Run(t)
+	drivertest.ProviderSuite{Nodes: 2, Rented: true, New: func(t testing.TB) driver.Provider { return site(t, s, dir, placedAs(cloud.Cluster, false)) }}.Run(t)
 	wantNothingLeft(t, s)
 }
 

@@ -52,7 +52,7 @@ func explain(of, action string, err error) error {
 		return e
 	}
 	switch code {
-	case "VcpuLimitExceeded", "InstanceLimitExceeded", "VolumeLimitExceeded", "SecurityGroupLimitExceeded", "MaxIOPSLimitExceeded", "ResourceLimitExceeded":
+	case "VcpuLimitExceeded", "InstanceLimitExceeded", "VolumeLimitExceeded", "SecurityGroupLimitExceeded", "PlacementGroupLimitExceeded", "MaxIOPSLimitExceeded", "ResourceLimitExceeded":
 		e.Kind, e.Remedy = core.Busy, "Wait until other machines of the account end, or ask AWS for a larger quota (Service Quotas, EC2)."
 	case "UnauthorizedOperation", "AccessDenied", "AccessDeniedException":
 		e.Kind, e.Remedy = core.Unsupported, "Allow the action "+of+":"+action+" to these credentials."
@@ -64,7 +64,7 @@ func explain(of, action string, err error) error {
 		e.Kind, e.Remedy = core.Transient, "Log in again, such as by `aws sso login`."
 	case "RequestExpired", "RequestTimeTooSkewed":
 		e.Kind, e.Remedy = core.Transient, "Is the clock of this machine right?"
-	case "DependencyViolation", "InvalidGroup.InUse":
+	case "DependencyViolation", "InvalidGroup.InUse", "InvalidPlacementGroup.InUse":
 		e.Kind = core.Busy
 	case "InvalidInstanceType", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable", "InvalidSubnetID.NotFound", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "InvalidBlockDeviceMapping":
 		e.Kind, e.Remedy = core.Unsupported, "Check the keys of `aws:` at the site."

@@ -21,6 +21,7 @@ type machineType struct {
 	GPUs   []struct {
 		Count int `xml:"count"`
 	} `xml:"gpuInfo>gpus>item"`
+	Strategies []string `xml:"placementGroupInfo>supportedStrategies>item"`
 }
 
 // arch returns the GOARCH of a type, or "".
@@ -76,7 +77,7 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 			}
 			offers = append(offers, cloud.Offer{
 				Type: t.Name, Zone: s.Zone, Image: i.ID, User: i.user, Arch: arch, Cores: t.Cores, Memory: t.Memory << 20, GPUs: t.gpus(),
-				Network: s.VPC, Subnet: s.ID, Disk: i.Disk, Others: i.others(),
+				Network: s.VPC, Subnet: s.ID, Disk: i.Disk, Others: i.others(), Together: t.most(cloud.Cluster), Apart: t.most(cloud.Spread),
 			})
 		}
 	}

@@ -88,7 +88,7 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 		return nil, err
 	}
 	var refused []string
-	for _, o := range offers {
+	for _, o := range p.s.Placement.placed(offers, r.Nodes) {
 		rec := &record{Version: driverVersion, Owner: r.Owner, Nodes: r.Nodes, Offer: o, Token: strings.ToLower(rand.Text())}
 		if p.api.Reservations() == nil {
 			err = p.rent(ctx, dir, rec, from)
@@ -96,11 +96,14 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 			rec.Request = r
 			err = p.reserve(ctx, dir, rec, from)
 		}
-		if !errors.Is(err, ErrNoCapacity) {
+		if !isRefusal(err) {
 			return rec, err
 		}
 		refused = append(refused, fmt.Sprintf("%s: %v", o, err))
-		if err := p.api.EndGroup(ctx, rec.Group); err != nil {
+		if rec.Group == "" {
+			continue
+		}
+		if err := p.api.EndGroup(ctx, rec.group()); err != nil {
 			return nil, err
 		}
 	}
@@ -108,6 +111,11 @@ func (p *provider) choose(ctx context.Context, dir string, r driver.Request, off
 		Kind: core.Busy, Op: "rent machines for site", Object: p.s.Name, Err: errors.New(strings.Join(refused, "; ")),
 		Remedy: "Add types or zones to the site, or let another site take the run.",
 	}
+}
+
+// isRefusal reports whether an error is of an offer alone: the next one may do.
+func isRefusal(err error) bool {
+	return errors.Is(err, ErrNoCapacity) || errors.Is(err, ErrNoPlacement)
 }
 
 // rent rents the machines of a new record.
@@ -148,10 +156,13 @@ func (p *provider) reserve(ctx context.Context, dir string, rec *record, from []
 
 // makeGroup makes the group of a record, which is on the disk before.
 func (p *provider) makeGroup(ctx context.Context, dir string, rec *record, from []string) error {
-	err := rec.write(dir)
-	if err == nil {
-		rec.Group, err = p.api.MakeGroup(ctx, Group{Name: "bee-" + rec.Token, Network: rec.Offer.Network, Owner: rec.Owner, From: from})
+	if err := rec.write(dir); err != nil {
+		return err
 	}
+	g := rec.group()
+	g.From = from
+	g, err := p.api.MakeGroup(ctx, g)
+	rec.Group, rec.PlacementGroup = g.ID, g.PlacementGroup
 	return err
 }
 
@@ -163,7 +174,7 @@ func (p *provider) launch(ctx context.Context, dir string, rec *record) error {
 	}
 	machines, err := p.api.Launch(ctx, rec.order())
 	if err != nil {
-		rec.Asked = !errors.Is(err, ErrNoCapacity)
+		rec.Asked = !isRefusal(err)
 		return errors.Join(err, rec.write(dir))
 	}
 	if len(machines) != rec.Nodes {
@@ -210,7 +221,7 @@ func (p *provider) boot(ctx context.Context, dir string, rec *record, r driver.R
 	}
 	rec.Hosts, rec.Inner = named(inner.Hosts(), machines), inner.Handle()
 	for i := range rec.Hosts {
-		rec.Hosts[i].Spot = rec.Offer.Spot
+		rec.Hosts[i].Spot, rec.Hosts[i].Placement = rec.Offer.Spot, p.s.Placement.of(rec)
 	}
 	if err := rec.write(dir); err != nil {
 		inner.Disconnect()

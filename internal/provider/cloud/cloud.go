@@ -47,15 +47,17 @@ type API interface {
 	// End ends machines for good, with their disks. Machines that are gone are no error.
 	End(ctx context.Context, ids []string) error
 	// MakeGroup makes the group that shields the machines: everything is open among its members,
-	// ssh to the given ranges of addresses, and nothing else. It is idempotent in name.
-	MakeGroup(ctx context.Context, g Group) (id string, err error)
+	// ssh to the given ranges of addresses, and nothing else. Where it has a placement, what places the machines is made,
+	// too. MakeGroup is idempotent in name. It returns the group with the ids that it has, also with an error. One of
+	// ErrNoPlacement means that the machines cannot be placed so.
+	MakeGroup(ctx context.Context, g Group) (Group, error)
 	// Admit has a group admit ssh from further ranges of addresses. Those that it admits are no error.
 	Admit(ctx context.Context, group string, from []string) error
 	// Groups returns the groups with an owner's tags.
 	Groups(ctx context.Context, q core.Owner) ([]Group, error)
-	// EndGroup removes a group, and a reservation that was made for it. One that is gone is no error. Busy: machines
-	// still use it.
-	EndGroup(ctx context.Context, id string) error
+	// EndGroup removes a group, and before it what was made with it: what places its machines, and a reservation. One that
+	// is gone is no error. Busy: machines still use it.
+	EndGroup(ctx context.Context, g Group) error
 	// Reservations returns what grants the site's machines from a start to an end; nil: they are rented at once.
 	Reservations() Reservations
 }
@@ -108,6 +110,11 @@ type Offer struct {
 	Others []string `json:"others,omitempty"`
 	// Price is that of an hour of a machine, where the cloud was asked for it.
 	Price *driver.Price `json:"price,omitempty"`
+	// Together and Apart are how many machines of it can be placed as Cluster and as Spread; 0: none.
+	Together int `json:"-"`
+	Apart    int `json:"-"`
+	// Placement is how its machines are placed. The cloud's own offers have none.
+	Placement Placement `json:"placement,omitzero"`
 }
 
 // String names an offer in messages.
@@ -118,6 +125,9 @@ func (o Offer) String() string {
 	}
 	if o.Zone != "" {
 		name += " in " + o.Zone
+	}
+	if o.Placement.Kind != "" {
+		name += " as " + string(o.Placement.Kind)
 	}
 	return name
 }
@@ -131,8 +141,8 @@ type Order struct {
 	Nodes int
 	// Script is what each machine runs at its first boot.
 	Script string
-	// Group is the id of the group that they are in.
-	Group string
+	// Group is the id of the group that they are in, and PlacementGroup of what places them, or "".
+	Group, PlacementGroup string
 	// Reservation is the id of the reservation that they are granted by, or "".
 	Reservation string
 	// Expires is when the machines end themselves, for their tags.
@@ -148,6 +158,9 @@ type Group struct {
 	Owner   core.Owner
 	// From are the ranges of addresses from which ssh is let in.
 	From []string
+	// Placement is how its machines are placed, and PlacementGroup is the id of what does that, or "".
+	Placement      Placement
+	PlacementGroup string
 }
 
 // Machine is a rented machine as its cloud describes it.
@@ -233,6 +246,8 @@ type Settings struct {
 	// From are the ranges of addresses that ssh is let in from, found out once they are needed.
 	From  func(ctx context.Context) ([]string, error)
 	Reach Reach
+	// Placement is how the machines of a job with several are placed.
+	Placement Placement
 	// Notice are commands of a POSIX shell, run by root on the machines, that print what the cloud announces of the
 	// machine, each as a line with a time in seconds since 1970: "notice" and when it is taken back, "maintenance" and
 	// when it is stopped, "rebalance" and since when the cloud recommends to leave it. NoticeTime is how long before its

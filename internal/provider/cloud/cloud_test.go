@@ -23,7 +23,13 @@ type account struct {
 	machines []*Machine
 	tokens   map[string][]*Machine
 	groups   map[string]Group
+	places   map[string]PlacementKind // placement groups by their names
 	serial   int
+	// placement is what the site wants. scattered: no machines can be placed so; noPlaces is why no placement group can be made.
+	placement Placement
+	scattered bool
+	noPlaces  error
+	orders    []Order
 	// left is how many calls there are until one crashes; below 0: none does.
 	left  int
 	after bool
@@ -53,7 +59,7 @@ type account struct {
 var errCrash = errors.New("crash")
 
 func newAccount() *account {
-	return &account{tokens: map[string][]*Machine{}, groups: map[string]Group{}, left: -1}
+	return &account{tokens: map[string][]*Machine{}, groups: map[string]Group{}, places: map[string]PlacementKind{}, left: -1}
 }
 
 // call carries out a call that changes something, or crashes its caller.
@@ -71,7 +77,7 @@ func (a *account) call(f func()) {
 func (a *account) Check(_ context.Context, o Offer) error { return a.refused[o.Type] }
 
 func (a *account) Offers(context.Context) ([]Offer, error) {
-	return append(a.larger[:len(a.larger):len(a.larger)], Offer{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n"}), nil
+	return append(a.larger[:len(a.larger):len(a.larger)], Offer{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n", Together: 5, Apart: 2}), nil
 }
 
 // Prices has the price of each offer, while the list answers.
@@ -91,6 +97,11 @@ func (a *account) Prices(_ context.Context, offers []Offer) (map[string]driver.P
 
 func (a *account) Launch(_ context.Context, o Order) (machines []Machine, err error) {
 	a.call(func() {
+		a.orders = append(a.orders, o)
+		if a.scattered && o.PlacementGroup != "" {
+			err = &core.Error{Kind: core.Busy, Op: "rent", Err: ErrNoCapacity}
+			return
+		}
 		if a.tokens[o.Token] == nil {
 			for i := range o.Nodes {
 				a.serial++
@@ -100,7 +111,7 @@ func (a *account) Launch(_ context.Context, o Order) (machines []Machine, err er
 		}
 		machines = values(a.tokens[o.Token])
 	})
-	return machines, nil
+	return machines, err
 }
 
 func values(machines []*Machine) (all []Machine) {
@@ -169,9 +180,16 @@ func (a *account) set(ids []string, state State) {
 	}
 }
 
-func (a *account) MakeGroup(_ context.Context, g Group) (string, error) {
+func (a *account) MakeGroup(_ context.Context, g Group) (Group, error) {
 	a.call(func() { g.ID = "g-" + g.Name; a.groups[g.ID] = g })
-	return g.ID, nil
+	switch {
+	case g.Placement.Kind == "":
+		return g, nil
+	case a.noPlaces != nil:
+		return g, g.Placement.Refused(a.noPlaces)
+	}
+	a.call(func() { g.PlacementGroup = g.Name; a.places[g.Name] = g.Placement.Kind })
+	return g, nil
 }
 
 func (a *account) Reservations() Reservations { return a.reservations }
@@ -192,25 +210,28 @@ func (a *account) Groups(_ context.Context, q core.Owner) (groups []Group, err e
 	return groups, nil
 }
 
-func (a *account) EndGroup(_ context.Context, id string) (err error) {
+func (a *account) EndGroup(_ context.Context, g Group) (err error) {
+	if g.Placement.Kind != "" {
+		a.call(func() { delete(a.places, g.Name) })
+	}
 	a.call(func() {
 		if machines, _ := a.live(); machines > 0 {
-			err = &core.Error{Kind: core.Busy, Op: "end group", Object: id, Err: errors.New("machines use it")}
+			err = &core.Error{Kind: core.Busy, Op: "end group", Object: g.ID, Err: errors.New("machines use it")}
 			return
 		}
-		delete(a.groups, id)
+		delete(a.groups, g.ID)
 	})
 	return err
 }
 
-// live is how many machines cost money, and how many groups there are.
+// live is how many machines cost money, and how many groups of either kind there are.
 func (a *account) live() (machines, groups int) {
 	for _, m := range a.machines {
 		if m.State != Ended {
 			machines++
 		}
 	}
-	return machines, len(a.groups)
+	return machines, len(a.groups) + len(a.places)
 }
 
 // standInHosts is the provider of machines that answer.
@@ -245,7 +266,7 @@ const someKey = "ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAIbmlzdHA
 func newProvider(t *testing.T, a *account, dir string, boot time.Duration) driver.Provider {
 	t.Helper()
 	p, err := New(Settings{
-		Driver: "stand-in", Name: "s", Dir: dir, Slot: time.Hour, Boot: boot, Settle: time.Millisecond,
+		Driver: "stand-in", Name: "s", Dir: dir, Slot: time.Hour, Boot: boot, Settle: time.Millisecond, Placement: a.placement,
 		From: func(context.Context) ([]string, error) { return []string{"203.0.113.7/32"}, nil },
 		Reach: Reach{
 			Provider: func(c Connection) (driver.Provider, error) { return standInHosts{c: c}, nil },
@@ -304,10 +325,20 @@ func acquired(t *testing.T, a *account, dir string) (*provider, *lease) {
 	return p.(*provider), l.(*lease)
 }
 
-// TestCrashAtEachCall crashes at each call of Acquire and Release. A release by what the cloud and the
-// record know leaves nothing, and a repeated Acquire has as many machines as were asked for.
+// TestCrashAtEachCall crashes at each call of Acquire and Release, with a placement group and without. A release by what the
+// cloud and the record know leaves nothing, and a repeated Acquire has as many machines as were asked for.
 func TestCrashAtEachCall(t *testing.T) {
 	testkit.RequireTool(t, "ssh-keygen")
+	for _, kind := range []PlacementKind{"", Cluster} {
+		crashAtEachCall(t, Placement{Kind: kind})
+	}
+}
+
+func crashAtEachCall(t *testing.T, placement Placement) {
+	wanted := 1 // groups
+	if placement.Kind != "" {
+		wanted++
+	}
 	acquire := func(p driver.Provider) func() error {
 		return func() error { _, err := p.Acquire(t.Context(), request); return err }
 	}
@@ -317,12 +348,12 @@ func TestCrashAtEachCall(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for n, crashed := 1, true; crashed; n++ {
 			a, dir := newAccount(), t.TempDir()
-			a.left, a.after = n, after
+			a.left, a.after, a.placement = n, after, placement
 			crashed = crashes(t, acquire(newProvider(t, a, dir, time.Minute)))
 			a.left = -1
 			if n%2 == 0 || n == 1 { // every other time the run is continued
 				crashes(t, acquire(newProvider(t, a, dir, time.Minute)))
-				if machines, groups := a.live(); machines != request.Nodes || groups != 1 {
+				if machines, groups := a.live(); machines != request.Nodes || groups != wanted {
 					t.Errorf("after a crash at call %d, %d machines in %d groups were rented", n, machines, groups)
 				}
 			}

@@ -84,6 +84,9 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		Detail: map[string]string{"type": first.Type, "zone": first.Zone, "image": first.Image},
 		Price:  first.withMost(offers),
 	}
+	if p.s.Placement.Kind != "" && first.notPlaced(p.s.Placement, 2) == "" {
+		f.Placement, f.PlacementRequired = string(p.s.Placement.Kind), p.s.Placement.Required
+	}
 	switch {
 	case f.Price != nil:
 	case noPrice != nil:
@@ -171,6 +174,10 @@ func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, erro
 			reason = fmt.Sprintf("%s has %d GPUs, and the job wants %d", o.Type, o.GPUs, r.GPUs)
 		case r.GPUs < 0 && o.GPUs == 0:
 			reason = o.Type + " has no GPUs"
+		case p.s.Placement.Required:
+			if reason = o.notPlaced(p.s.Placement, r.Nodes); reason != "" {
+				remedy = "Leave `required` out at `placement:` of the site, or add a type that can to `types:`."
+			}
 		}
 		if reason != "" && !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)

@@ -42,6 +42,8 @@ type record struct {
 	// Token is of this intent alone: a cloud returns what it had for a token also when that has ended.
 	Token string `json:"token"`
 	Group string `json:"group,omitempty"`
+	// PlacementGroup is what places the machines; "": the cloud does as it likes.
+	PlacementGroup string `json:"placement_group,omitempty"`
 	// Reservation is what grants the machines, to Expires; "": they are rented at once. Request is what they are for,
 	// for a process that continues the wait.
 	Reservation string         `json:"reservation,omitempty"`
@@ -68,7 +70,17 @@ type record struct {
 
 // order returns the request for the machines.
 func (r *record) order() Order {
-	return Order{Offer: r.Offer, Owner: r.Owner, Token: r.Token, Nodes: r.Nodes, Script: r.Script, Group: r.Group, Reservation: r.Reservation, Expires: r.Expires}
+	return Order{
+		Offer: r.Offer, Owner: r.Owner, Token: r.Token, Nodes: r.Nodes, Script: r.Script, Group: r.Group, PlacementGroup: r.PlacementGroup,
+		Reservation: r.Reservation, Expires: r.Expires,
+	}
+}
+
+// group returns the group of the machines, as far as it is known.
+func (r *record) group() Group {
+	return Group{
+		ID: r.Group, Name: "bee-" + r.Token, Network: r.Offer.Network, Owner: r.Owner, Placement: r.Offer.Placement, PlacementGroup: r.PlacementGroup,
+	}
 }
 
 // ready reports whether the machines have answered.

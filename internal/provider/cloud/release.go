@@ -105,15 +105,11 @@ func (p *provider) endGroups(ctx context.Context, owner core.Owner, r *record) e
 	if err != nil {
 		return err
 	}
-	var ids []string
+	if r != nil && r.Group != "" && !slices.ContainsFunc(groups, func(g Group) bool { return g.ID == r.Group }) {
+		groups = append(groups, r.group())
+	}
 	for _, g := range groups {
-		ids = append(ids, g.ID)
-	}
-	if r != nil && r.Group != "" && !slices.Contains(ids, r.Group) {
-		ids = append(ids, r.Group)
-	}
-	for _, id := range ids {
-		if err := p.api.EndGroup(ctx, id); err != nil {
+		if err := p.api.EndGroup(ctx, g); err != nil {
 			return err
 		}
 	}

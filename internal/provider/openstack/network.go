@@ -95,26 +95,29 @@ type securityGroup struct {
 	Description string `json:"description"`
 }
 
-// groups returns the security groups of the project.
-func (a *account) groups(ctx context.Context, query url.Values) ([]securityGroup, error) {
-	s, err := a.login(ctx)
+// securityGroups are the groups that shield machines.
+type securityGroups struct{ a *account }
+
+// list returns the groups of the project.
+func (s securityGroups) list(ctx context.Context, query url.Values) ([]securityGroup, error) {
+	session, err := s.a.login(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if s.project != "" { // administrators see those of all projects
-		query.Set("project_id", s.project)
+	if session.project != "" { // administrators see those of all projects
+		query.Set("project_id", session.project)
 	}
 	type page struct {
 		Groups []securityGroup `json:"security_groups"`
 		Links  []link          `json:"security_groups_links"`
 	}
 	query["fields"] = []string{"id", "name", "description"}
-	return list(ctx, a.client, network, "security-groups", query, func(p page) ([]securityGroup, bool) { return p.Groups, hasNext(p.Links) }, func(g securityGroup) string { return g.ID })
+	return list(ctx, s.a.client, network, "security-groups", query, func(p page) ([]securityGroup, bool) { return p.Groups, hasNext(p.Links) }, func(g securityGroup) string { return g.ID })
 }
 
 // Groups implements cloud.API.
 func (a *account) Groups(ctx context.Context, q core.Owner) ([]cloud.Group, error) {
-	all, err := a.groups(ctx, url.Values{})
+	all, err := securityGroups{a}.list(ctx, url.Values{})
 	var owned []cloud.Group
 	for _, g := range all {
 		if o, is := ownerOf(g.Description); is && o.Matches(q) && isID(g.ID) {
@@ -124,9 +127,21 @@ func (a *account) Groups(ctx context.Context, q core.Owner) ([]cloud.Group, erro
 	return owned, err
 }
 
-// MakeGroup implements cloud.API. Neutron takes a name twice: a group that is there is used.
-func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) {
-	id, err := a.groupNamed(ctx, g)
+// MakeGroup implements cloud.API. What places the machines is made after the group, whose name it has: so nothing is left
+// that no list by owner finds.
+func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (cloud.Group, error) {
+	var err error
+	if g.ID, err = (securityGroups{a}).make(ctx, g); err != nil || g.Placement.Kind == "" {
+		return g, err
+	}
+	g.PlacementGroup, err = (serverGroups{a}).make(ctx, g)
+	return g, err
+}
+
+// make makes a group, or returns the one that there is: Neutron takes a name twice.
+func (s securityGroups) make(ctx context.Context, g cloud.Group) (string, error) {
+	a := s.a
+	id, err := s.named(ctx, g)
 	if err != nil {
 		return "", err
 	}
@@ -137,7 +152,7 @@ func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) 
 		body := map[string]any{"security_group": map[string]any{"name": g.Name, "description": describe(g.Owner)}}
 		err := a.call(ctx, network, post, "security-groups", body, &made)
 		if id = made.Group.ID; core.IsKind(err, core.Transient) { // it may have been made
-			if id, err = a.groupNamed(ctx, g); err == nil && id == "" {
+			if id, err = s.named(ctx, g); err == nil && id == "" {
 				err = a.call(ctx, network, post, "security-groups", body, &made)
 				id = made.Group.ID
 			}
@@ -150,16 +165,16 @@ func (a *account) MakeGroup(ctx context.Context, g cloud.Group) (string, error) 
 		return "", &core.Error{Kind: core.Permanent, Op: "make security group", Object: g.Name, Err: fmt.Errorf("its id is %q", core.Printable(id, 80))}
 	}
 	for _, family := range []string{"IPv4", "IPv6"} {
-		if err := a.admit(ctx, id, map[string]any{"ethertype": family, "remote_group_id": id}); err != nil {
+		if err := s.admit(ctx, id, map[string]any{"ethertype": family, "remote_group_id": id}); err != nil {
 			return "", err
 		}
 	}
 	return id, a.Admit(ctx, id, g.From)
 }
 
-// groupNamed returns the id of the group with a name and an owner, or "".
-func (a *account) groupNamed(ctx context.Context, g cloud.Group) (string, error) {
-	found, err := a.groups(ctx, url.Values{"name": {g.Name}})
+// named returns the id of the group with a name and an owner, or "".
+func (s securityGroups) named(ctx context.Context, g cloud.Group) (string, error) {
+	found, err := s.list(ctx, url.Values{"name": {g.Name}})
 	for _, f := range found {
 		if f.Name == g.Name && f.Description == describe(g.Owner) {
 			return f.ID, err
@@ -176,7 +191,7 @@ func (a *account) Admit(ctx context.Context, group string, from []string) error 
 			family = "IPv6"
 		}
 		rule := map[string]any{"ethertype": family, "protocol": "tcp", "port_range_min": 22, "port_range_max": 22, "remote_ip_prefix": f}
-		if err := a.admit(ctx, group, rule); err != nil {
+		if err := (securityGroups{a}).admit(ctx, group, rule); err != nil {
 			return err
 		}
 	}
@@ -184,11 +199,11 @@ func (a *account) Admit(ctx context.Context, group string, from []string) error 
 }
 
 // admit adds a rule to a group, which may have it. A repeated call is one with no effect.
-func (a *account) admit(ctx context.Context, group string, rule map[string]any) error {
+func (s securityGroups) admit(ctx context.Context, group string, rule map[string]any) error {
 	rule["direction"], rule["security_group_id"] = "ingress", group
 	pause := pauses()
 	for try := 1; ; try++ {
-		err := a.call(ctx, network, post, "security-group-rules", map[string]any{"security_group_rule": rule}, nil)
+		err := s.a.call(ctx, network, post, "security-group-rules", map[string]any{"security_group_rule": rule}, nil)
 		switch {
 		case err == nil, isDuplicate(err):
 			return nil
@@ -201,8 +216,9 @@ func (a *account) admit(ctx context.Context, group string, rule map[string]any) 
 	}
 }
 
-// EndGroup implements cloud.API. Floating addresses belong to a group, and go before it.
-func (a *account) EndGroup(ctx context.Context, id string) error {
+// EndGroup implements cloud.API. Floating addresses, a server group and a lease belong to a group, and go before it.
+func (a *account) EndGroup(ctx context.Context, g cloud.Group) error {
+	id := g.ID
 	if err := checkID("remove security group", id); err != nil {
 		return err
 	}
@@ -225,6 +241,9 @@ func (a *account) EndGroup(ctx context.Context, id string) error {
 			if err := a.call(ctx, network, remove, "floatingips/"+f.ID, nil, nil); err != nil && !isGone(err) {
 				return err
 			}
+		}
+		if err := (serverGroups{a}).end(ctx, answer.Group.Name); err != nil {
+			return err
 		}
 		if err := (reservations{a}).endLease(ctx, answer.Group.Name); err != nil {
 			return err

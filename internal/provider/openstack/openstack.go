@@ -3,7 +3,8 @@
 // calls of Keystone, Nova, Neutron and Glance, and keeps no state of its own.
 //
 // What Nova and Neutron lack is made up for here. Nova has no token: the name of the servers
-// is the request's. A security group and floating addresses carry their owner in the description.
+// is the request's. A security group and floating addresses carry their owner in the description. A server group and a
+// lease have the name of the security group.
 package openstack
 
 import (

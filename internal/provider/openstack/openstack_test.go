@@ -134,12 +134,12 @@ func wantLeft(t *testing.T, s *openstackserver.Server, kinds ...string) {
 	}
 }
 
-// TestConformance has the machines of a lease reached through the head.
+// TestConformance has the machines of a lease reached through the head, and placed in a cluster.
 func TestConformance(t *testing.T) {
 	s := openstackserver.Start(t)
 	s.Use(t)
 	dir := t.TempDir()
-	drivertest.ProviderSuite{Nodes: 2, Rented: true, New: func(t testing.TB) driver.Provider { return site(t, s, dir, nil) }}.Run(t)
+	drivertest.ProviderSuite{Nodes: 2, Rented: true, New: func(t testing.TB) driver.Provider { return site(t, s, dir, placedAs(cloud.Cluster, false)) }}.Run(t)
 	wantLeft(t, s)
 }
 

@@ -195,6 +195,9 @@ func (b building) create(ctx context.Context, o cloud.Order) error {
 		body["availability_zone"] = o.Offer.Zone
 	}
 	request := map[string]any{"server": body}
+	if o.PlacementGroup != "" {
+		request["os:scheduler_hints"] = map[string]string{"group": o.PlacementGroup}
+	}
 	if o.Reservation != "" {
 		hints, err := reservations{a}.intoLease(ctx, o.Reservation, body)
 		if err != nil {
@@ -203,6 +206,9 @@ func (b building) create(ctx context.Context, o cloud.Order) error {
 		request["os:scheduler_hints"] = hints
 	}
 	err := a.call(ctx, compute, post, "servers", request, nil)
+	if o.PlacementGroup != "" && isFullGroup(err) {
+		return o.Offer.Placement.Refused(err)
+	}
 	if !core.IsKind(err, core.Transient) {
 		return err
 	}

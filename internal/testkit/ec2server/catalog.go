@@ -12,7 +12,7 @@ const (
 )
 
 // Types of machines: Small has 2 cores, Large 4, ZoneBound is offered in ZoneA only, and Arm has
-// processors of another architecture.
+// processors of another architecture, and cannot be placed in a cluster.
 const (
 	Small     = "t9.small"
 	Large     = "t9.large"
@@ -32,14 +32,17 @@ type typeItem struct {
 	Cores  int      `xml:"vCpuInfo>defaultVCpus"`
 	Memory int      `xml:"memoryInfo>sizeInMiB"`
 	Arch   []string `xml:"processorInfo>supportedArchitectures>item"`
+	// Strategies are those of placement groups.
+	Strategies []string `xml:"placementGroupInfo>supportedStrategies>item"`
 }
 
 func types() []typeItem {
+	all := []string{cluster, "partition", spread}
 	return []typeItem{
-		{Small, 2, 4096, []string{"i386", "x86_64"}},
-		{Large, 4, 8192, []string{"x86_64"}},
-		{ZoneBound, 4, 8192, []string{"x86_64"}},
-		{Arm, 2, 4096, []string{"arm64"}},
+		{Small, 2, 4096, []string{"i386", "x86_64"}, all},
+		{Large, 4, 8192, []string{"x86_64"}, all},
+		{ZoneBound, 4, 8192, []string{"x86_64"}, all},
+		{Arm, 2, 4096, []string{"arm64"}, all[1:]},
 	}
 }
 

@@ -7,7 +7,11 @@ import (
 	"time"
 )
 
-func (s *Server) createGroup(params url.Values) (any, error) {
+// groups answers the calls for security groups.
+type groups struct{ s *Server }
+
+func (c groups) create(params url.Values) (any, error) {
+	s := c.s
 	if params.Get("VpcId") != vpc {
 		return nil, fail("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", params.Get("VpcId"))
 	}
@@ -27,7 +31,8 @@ func (s *Server) createGroup(params url.Values) (any, error) {
 	}{ID: g.id}, nil
 }
 
-func (s *Server) authorizeIngress(params url.Values) (any, error) {
+func (c groups) authorize(params url.Values) (any, error) {
+	s := c.s
 	g, known := s.groups[params.Get("GroupId")]
 	if !known {
 		return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", params.Get("GroupId"))
@@ -69,7 +74,8 @@ type groupItem struct {
 	Tags []tagItem `xml:"tagSet>item"`
 }
 
-func (s *Server) describeGroups(params url.Values) (any, error) {
+func (c groups) describe(params url.Values) (any, error) {
+	s := c.s
 	var found []groupItem
 	for _, g := range s.groups {
 		is, err := passes(params, map[string]string{"group-name": g.name, "vpc-id": g.vpc}, g.tags)
@@ -86,7 +92,8 @@ func (s *Server) describeGroups(params url.Values) (any, error) {
 	}{Groups: found}, nil
 }
 
-func (s *Server) deleteGroup(params url.Values) (any, error) {
+func (c groups) delete(params url.Values) (any, error) {
+	s := c.s
 	id := params.Get("GroupId")
 	if _, known := s.groups[id]; !known {
 		return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", id)

@@ -29,6 +29,7 @@ type instance struct {
 	index             int
 	address           string
 	token, group      string
+	place             string // its placement group, or ""
 	kind, zone        string
 	spot              bool
 	tags              map[string]string
@@ -87,6 +88,10 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	placed, err := places{s}.of(params, types()[typeAt], count)
+	if err != nil {
+		return nil, err
+	}
 	if err := dryRun(params); err != nil {
 		return nil, err
 	}
@@ -96,6 +101,8 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 		return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", group)
 	case live+count > s.quota:
 		return nil, fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows.", s.quota)
+	case placed != nil && s.full[placed.strategy+" "+kind+" "+zone]:
+		return nil, &apiError{"InsufficientInstanceCapacity", "There is not enough capacity to fulfill your request in the placement group.", http.StatusInternalServerError}
 	case spot && s.full["spot "+kind+" "+zone]:
 		return nil, &apiError{"InsufficientInstanceCapacity", "There is no Spot capacity available that matches your request.", http.StatusInternalServerError}
 	case s.full[kind+" "+zone]:
@@ -104,18 +111,18 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	l := &launch{parameters: params.Encode()}
 	var ids, names []string
 	for i := range count {
-		in := &instance{
-			id: s.id("i"), state: pending, index: i, token: token, group: group, kind: kind, zone: zone, spot: spot,
+		m := &instance{
+			id: s.id("i"), state: pending, index: i, token: token, group: group, place: params.Get("Placement.GroupName"), kind: kind, zone: zone, spot: spot,
 			tags: tagsFor(params, "instance"), made: time.Now(), launch: l,
 		}
 		for _, d := range images()[imageAt].Disks {
 			if !endsWithMachine(params, d.Name) {
-				s.volumes = append(s.volumes, s.id("vol")+" "+d.Name+" of "+in.id)
+				s.volumes = append(s.volumes, s.id("vol")+" "+d.Name+" of "+m.id)
 			}
 		}
-		in.address = s.newAddress()
-		l.machines, s.instances = append(l.machines, in), append(s.instances, in)
-		ids, names = append(ids, in.id), append(names, "ip-"+strings.ReplaceAll(in.address, ".", "-"))
+		m.address = s.newAddress()
+		l.machines, s.instances = append(l.machines, m), append(s.instances, m)
+		ids, names = append(ids, m.id), append(names, "ip-"+strings.ReplaceAll(m.address, ".", "-"))
 	}
 	s.launches[token] = l
 	l.batch = s.Boot(ids, names, string(script), s.events(l))

@@ -45,11 +45,13 @@ type Server struct {
 	mu        sync.Mutex
 	instances []*instance
 	groups    map[string]*group
+	places    map[string]*place
 	volumes   []string // that outlive their machine
 	launches  map[string]*launch
 	denied    map[string]bool
 	faults    map[string][]fault
-	full      map[string]bool // TYPE ZONE without capacity
+	full      map[string]bool         // TYPE ZONE without capacity, perhaps after spot or cluster
+	params    map[string][]url.Values // of the calls of an action
 	late      time.Duration
 	quota     int
 	calls     map[string]int
@@ -94,7 +96,7 @@ func fail(code, format string, args ...any) error {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
-		Park: machines.New(t), groups: map[string]*group{}, launches: map[string]*launch{}, denied: map[string]bool{},
+		Park: machines.New(t), groups: map[string]*group{}, places: map[string]*place{}, params: map[string][]url.Values{}, launches: map[string]*launch{}, denied: map[string]bool{},
 		faults: map[string][]fault{}, full: map[string]bool{}, quota: 64, calls: map[string]int{},
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -128,7 +130,7 @@ func (s *Server) Deny(action string) { s.locked(func() { s.denied[action] = true
 // Allow has an action allowed again.
 func (s *Server) Allow(action string) { s.locked(func() { delete(s.denied, action) }) }
 
-// Full has a type in a zone without capacity.
+// Full has a type in a zone without capacity; "spot TYPE" and "cluster TYPE": as spot machines, in clusters.
 func (s *Server) Full(machineType, zone string) {
 	s.locked(func() { s.full[machineType+" "+zone] = true })
 }
@@ -150,6 +152,20 @@ func (s *Server) Calls(action string) (n int) {
 	return n
 }
 
+// Params are the parameters of the calls of an action, without those of all calls.
+func (s *Server) Params(action string) (all []url.Values) {
+	s.locked(func() {
+		for _, p := range s.params[action] {
+			p = maps.Clone(p)
+			for _, common := range []string{"Action", "Version"} {
+				p.Del(common)
+			}
+			all = append(all, p)
+		}
+	})
+	return all
+}
+
 // Count is how many objects the server lists by a call with filters: their names, each with its values.
 func (s *Server) Count(action string, filters ...[]string) (int, error) {
 	params := url.Values{}
@@ -165,8 +181,8 @@ func (s *Server) Count(action string, filters ...[]string) (int, error) {
 	return strings.Count(string(raw), "<groupName>") + strings.Count(string(raw), "<instanceState>"), errors.Join(err, merr)
 }
 
-// Left lists what costs money or is in the way: machines that have not ended, groups, and volumes that outlive
-// their machine.
+// Left lists what costs money or is in the way: machines that have not ended, groups, placement groups, and volumes that
+// outlive their machine.
 func (s *Server) Left() (left []string) {
 	s.locked(func() {
 		for _, i := range s.instances {
@@ -176,6 +192,9 @@ func (s *Server) Left() (left []string) {
 		}
 		for id := range s.groups {
 			left = append(left, id)
+		}
+		for name, p := range s.places {
+			left = append(left, "placement "+p.strategy+" "+name)
 		}
 		left = append(left, s.volumes...)
 	})
@@ -217,6 +236,7 @@ func (s *Server) do(action string, params url.Values) (any, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[action]++
+	s.params[action] = append(s.params[action], params)
 	f, known := s.actions()[action]
 	switch {
 	case params.Get("Version") != apiVersion:
@@ -246,8 +266,9 @@ func (s *Server) actions() map[string]func(url.Values) (any, error) {
 		"RunInstances": s.runInstances, "DescribeInstances": s.describeInstances, "TerminateInstances": s.terminateInstances, "StopInstances": s.stopInstances,
 		"GetConsoleOutput": s.consoleOutput, "DescribeInstanceTypes": s.describeTypes, "DescribeInstanceTypeOfferings": s.describeOfferings,
 		"DescribeImages": s.describeImages, "DescribeSubnets": s.describeSubnets, "DescribeSpotPriceHistory": prices{s}.spot,
-		"CreateSecurityGroup": s.createGroup, "AuthorizeSecurityGroupIngress": s.authorizeIngress,
-		"DescribeSecurityGroups": s.describeGroups, "DeleteSecurityGroup": s.deleteGroup,
+		"CreateSecurityGroup": groups{s}.create, "AuthorizeSecurityGroupIngress": groups{s}.authorize,
+		"DescribeSecurityGroups": groups{s}.describe, "DeleteSecurityGroup": groups{s}.delete,
+		"CreatePlacementGroup": places{s}.create, "DeletePlacementGroup": places{s}.delete,
 	}
 }
 

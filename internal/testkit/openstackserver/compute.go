@@ -145,6 +145,8 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 	network := fmt.Sprint(networks[0].(map[string]any)["uuid"])
 	hints, _ := body["os:scheduler_hints"].(map[string]any)
 	hint, _ := hints["reservation"].(string)
+	place, _ := hints["group"].(string)
+	placed := c.s.place(place)
 	of, reservation, unreserved := blazar(c).reserved(fmt.Sprint(q["flavorRef"]), hint)
 	if of != "" {
 		flavor = of
@@ -156,6 +158,10 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 		return 0, nil, fail(http.StatusBadRequest, "Can not find requested image")
 	case !slices.ContainsFunc(c.s.groups, func(g *group) bool { return g.id == within }):
 		return 0, nil, fail(http.StatusBadRequest, "Security group %s not found for project %s.", within, projectID)
+	case place != "" && placed == nil:
+		return 0, nil, fail(http.StatusBadRequest, "Instance group %s could not be found.", place)
+	case placed != nil && len(placed.members)+int(count) > c.s.members:
+		return 0, nil, fail(http.StatusForbidden, "Quota exceeded, too many servers in group")
 	case len(c.s.servers)+int(count) > c.s.quota:
 		return 0, nil, fail(http.StatusForbidden, "Quota exceeded for instances: Requested %d, but already used %d of %d instances", int(count), len(c.s.servers), c.s.quota)
 	}
@@ -167,12 +173,15 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 			m.name += "-" + strconv.Itoa(i+1)
 		}
 		made, ids, names = append(made, m), append(ids, m.id), append(names, m.name)
+		if placed != nil {
+			placed.members = append(placed.members, m.id)
+		}
 	}
 	c.s.servers = append(c.s.servers, made...)
 	for _, m := range made {
 		c.s.acted(m.id, "create", projectID)
 	}
-	if c.s.full[flavor] > 0 || unreserved != nil || flavor == Metal && reservation == "" {
+	if c.s.full[flavor] > 0 || placed != nil && c.s.full[placed.policy+" "+flavor] > 0 || unreserved != nil || flavor == Metal && reservation == "" {
 		c.s.full[flavor] = max(0, c.s.full[flavor]-1)
 		for _, m := range made {
 			m.status, m.fault = "ERROR", "No valid host was found. There are not enough hosts available."

@@ -45,15 +45,18 @@ type Server struct {
 	tokens   map[string]bool
 	servers  []*server
 	groups   []*group
+	places   []*serverGroup
 	floating []*address
 	leases   []*lease
 	actions  map[string][]any // what was done to each machine, the newest first
 	faults   map[string][]fault
-	broken   int            // how many machines of the next request end in ERROR
-	full     map[string]int // how many requests for a flavor find no host
-	pool     int            // floating addresses that are free
-	quota    int            // of machines
-	held     bool           // machines boot for ever
+	broken   int                         // how many machines of the next request end in ERROR
+	full     map[string]int              // how many requests for a flavor find no host
+	pool     int                         // floating addresses that are free
+	quota    int                         // of machines
+	members  int                         // quota of machines in a server group
+	bodies   map[string][]map[string]any // of the calls of a kind
+	held     bool                        // machines boot for ever
 	calls    map[string]int
 	serial   int
 }
@@ -84,7 +87,7 @@ func refuse(status int, kind, format string, args ...any) error {
 // Start starts a server. It, and its machines, end with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Park: machines.New(t), dir: t.TempDir(), tokens: map[string]bool{}, faults: map[string][]fault{}, actions: map[string][]any{}, full: map[string]int{}, pool: 8, quota: 8, calls: map[string]int{}}
+	s := &Server{Park: machines.New(t), dir: t.TempDir(), tokens: map[string]bool{}, faults: map[string][]fault{}, actions: map[string][]any{}, full: map[string]int{}, pool: 8, quota: 8, members: 10, bodies: map[string][]map[string]any{}, calls: map[string]int{}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +132,7 @@ func (s *Server) Use(t testing.TB) {
 // Break has a number of machines of the next request end in ERROR.
 func (s *Server) Break(n int) { s.locked(func() { s.broken = n }) }
 
-// Full has the next requests for a flavor find no host.
+// Full has the next requests for a flavor find no host; "POLICY FLAVOR": all requests in server groups of that policy.
 func (s *Server) Full(flavor string, requests int) { s.locked(func() { s.full[flavor] = requests }) }
 
 // Addresses sets how many floating addresses are free.
@@ -140,6 +143,23 @@ func (s *Server) Hold(is bool) { s.locked(func() { s.held = is }) }
 
 // Quota sets the quota of machines.
 func (s *Server) Quota(n int) { s.locked(func() { s.quota = n }) }
+
+// Members sets the quota of machines in a server group.
+func (s *Server) Members(n int) { s.locked(func() { s.members = n }) }
+
+// Bodies are those of the calls of a kind, as JSON with indents.
+func (s *Server) Bodies(call string) (all []string) {
+	s.locked(func() {
+		for _, body := range s.bodies[call] {
+			raw, err := json.MarshalIndent(body, "", "  ")
+			if err != nil {
+				panic(err) // it was JSON
+			}
+			all = append(all, string(raw))
+		}
+	})
+	return all
+}
 
 // Expire has all tokens expire.
 func (s *Server) Expire() { s.locked(func() { clear(s.tokens) }) }
@@ -159,7 +179,7 @@ func (s *Server) Calls(call string) (n int) {
 	return n
 }
 
-// Left lists what there is in the project: machines, groups, floating addresses and leases.
+// Left lists what there is in the project: machines, groups, server groups, floating addresses and leases.
 func (s *Server) Left() (left []string) {
 	s.locked(func() {
 		for _, m := range s.servers {
@@ -167,6 +187,9 @@ func (s *Server) Left() (left []string) {
 		}
 		for _, g := range s.groups {
 			left = append(left, "group "+g.name)
+		}
+		for _, p := range s.places {
+			left = append(left, "placement "+p.name+" "+p.policy)
 		}
 		for _, a := range s.floating {
 			left = append(left, "floating "+a.address)
@@ -214,6 +237,10 @@ func (s *Server) routes() http.Handler {
 
 		"GET /compute/v2.1/servers/{id}/os-instance-actions": compute.listActions,
 
+		"GET /compute/v2.1/os-server-groups":         compute.listPlaces,
+		"POST /compute/v2.1/os-server-groups":        compute.makePlace,
+		"DELETE /compute/v2.1/os-server-groups/{id}": compute.endPlace,
+
 		"GET /network/v2.0/networks":                network.listNetworks,
 		"GET /network/v2.0/ports":                   network.listPorts,
 		"GET /network/v2.0/security-groups":         network.listGroups,
@@ -251,6 +278,7 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request, pattern string, 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls[pattern]++
+	s.bodies[pattern] = append(s.bodies[pattern], body)
 	if !s.tokens[r.Header.Get("X-Auth-Token")] {
 		write(w, http.StatusUnauthorized, map[string]any{"error": map[string]any{"code": 401, "title": "Unauthorized", "message": "The request you have made requires authentication."}})
 		return
