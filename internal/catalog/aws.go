@@ -16,7 +16,7 @@ func awsSite(s spec.Site, o Options) (driver.Provider, error) {
 	if a == nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: s.Name, Err: errors.New("it has no `aws:`"), Remedy: "Add `aws: {types: […], image: …}` to the site."}
 	}
-	rented := rentedBy(s, o, a.Boot, a.Keep)
+	rented := rentedBy(s, o, a.Network.Bastion, a.Boot, a.Keep)
 	rented.Placement = placementOf(a.Placement, cloud.Cluster)
 	rented.Priced, rented.Capped = a.AskPrice, a.AskPrice && s.MaxCost > 0
 	return aws.New(aws.Settings{

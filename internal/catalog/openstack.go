@@ -21,12 +21,16 @@ func openstackSite(s spec.Site, o Options) (driver.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
-	rented := rentedBy(s, o, a.Boot, a.Keep)
+	rented := rentedBy(s, o, a.Network.Bastion, a.Boot, a.Keep)
+	floating := openstack.FloatingHead
+	if a.Network.Bastion != "" {
+		floating = openstack.FloatingNone
+	}
 	rented.Placement = placementOf(a.Placement, "")
 	return openstack.New(openstack.Settings{
 		Lease: lease,
 		Name:  a.Cloud, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,
-		Network: a.Network.Name, Floating: cmp.Or(a.Network.Floating, openstack.FloatingHead), Pool: a.Network.Pool, SSHFrom: a.Network.SSHFrom,
+		Network: a.Network.Name, Floating: cmp.Or(a.Network.Floating, floating), Pool: a.Network.Pool, SSHFrom: a.Network.SSHFrom,
 		Tags: a.Tags, Cloud: rented,
 	})
 }

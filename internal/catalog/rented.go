@@ -20,10 +20,10 @@ import (
 )
 
 // rentedBy returns what all providers of rented machines need of a site.
-func rentedBy(s spec.Site, o Options, boot, keep time.Duration) cloud.Settings {
+func rentedBy(s spec.Site, o Options, bastion string, boot, keep time.Duration) cloud.Settings {
 	return cloud.Settings{
 		Name: s.Name, Dir: filepath.Join(o.StateDir, "cloud", url.QueryEscape(s.Name)), Machine: o.Machine,
-		Slot: s.Slot, Boot: boot, Keep: keep, Reach: reach(s, o),
+		Slot: s.Slot, Boot: boot, Keep: keep, Bastion: bastion, Reach: reach(s, o, bastion),
 	}
 }
 
@@ -40,12 +40,12 @@ func placementOf(p spec.Placement, byDefault cloud.PlacementKind) cloud.Placemen
 	return cloud.Placement{Kind: byDefault}
 }
 
-// reach returns how rented machines of a site are reached: by ssh, with keys of their lease alone.
-func reach(s spec.Site, o Options) cloud.Reach {
+// reach returns how rented machines of a site are reached: by ssh, with keys of their lease alone, perhaps through a bastion.
+func reach(s spec.Site, o Options, bastion string) cloud.Reach {
 	return cloud.Reach{
 		Provider: func(c cloud.Connection) (driver.Provider, error) {
 			settings := o.behind(s, c.Hosts())
-			settings.Options = pinned(s.SSHOptions, c)
+			settings.Options = pinned(s.SSHOptions, c, bastion)
 			settings.Site = func(host string) json.RawMessage { // by number: a machine may get another address
 				return siteOf(s, fmt.Sprint("node-", slices.Index(c.Hosts(), host)))
 			}
@@ -53,14 +53,14 @@ func reach(s spec.Site, o Options) cloud.Reach {
 		},
 		Moved: func(inner core.Handle, c cloud.Connection) (core.Handle, error) { return ssh.Moved(inner, c.Hosts()) },
 		Output: func(ctx context.Context, c cloud.Connection, address, command string) (string, error) {
-			return sshlink.New(sshlink.Settings{Options: pinned(s.SSHOptions, c)}).Output(ctx, c.User+"@"+address, command)
+			return sshlink.New(sshlink.Settings{Options: pinned(s.SSHOptions, c, bastion)}).Output(ctx, c.User+"@"+address, command)
 		},
 	}
 }
 
 // pinned returns the options of connections to rented machines: of the user's keys and known hosts none
-// is used, and none is changed.
-func pinned(options map[string]string, c cloud.Connection) map[string]string {
+// is used, and none is changed. A bastion is reached with the user's own.
+func pinned(options map[string]string, c cloud.Connection, bastion string) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, options)
 	maps.Copy(all, map[string]string{
@@ -68,12 +68,17 @@ func pinned(options map[string]string, c cloud.Connection) map[string]string {
 		"UserKnownHostsFile": `"` + c.KnownHosts + `"`, "GlobalKnownHostsFile": "/dev/null", "StrictHostKeyChecking": "yes",
 		"UpdateHostKeys": "no", "CheckHostIP": "no", "ForwardAgent": "no", "ControlPath": "none",
 	})
-	if c.Jump == "" {
+	command := ""
+	switch {
+	case c.Jump != "":
+		command = sshlink.JumpCommand(all, c.User+"@"+c.Jump, c.Addresses[0])
+	case bastion != "":
+		command = sshlink.JumpCommand(options, bastion, "")
+	default:
 		return all
 	}
-	command := sshlink.JumpCommand(all, c.User+"@"+c.Jump, c.Addresses[0])
 	maps.DeleteFunc(all, func(key, _ string) bool {
-		return strings.EqualFold(key, "ProxyJump") || strings.EqualFold(key, "ProxyCommand") // they are on the way to the first machine
+		return strings.EqualFold(key, "ProxyJump") || strings.EqualFold(key, "ProxyCommand") // they are on the way to the first host
 	})
 	all["ProxyCommand"] = command
 	return all

@@ -82,6 +82,8 @@ func (s Site) OnDemand() Site {
 // AWSNetwork is where rented machines are.
 type AWSNetwork struct {
 	Subnets []string `yaml:"subnets"`
+	// Bastion is the host, [user@]host, through which the machines are reached, which then have no public addresses.
+	Bastion string `yaml:"bastion" json:",omitempty"`
 	// SSHFrom are the ranges of addresses that ssh is let in from; none: this machine's.
 	SSHFrom []string `yaml:"ssh_from"`
 }
@@ -104,7 +106,7 @@ func (sc *siteCheck) aws() {
 		sc.rented(nil)
 		return
 	}
-	sc.rented(&rented{a.Types, a.Image, a.Network.SSHFrom, a.Boot, a.Keep, a.Placement})
+	sc.rented(&rented{a.Types, a.Image, a.Network.Bastion, a.Network.SSHFrom, a.Boot, a.Keep, a.Placement})
 	at += ".aws"
 	for i, word := range a.Market {
 		switch {

@@ -110,6 +110,8 @@ func patterns() map[string]string {
 		"exchange":                           currencyName,
 		"sites[].aws.image":                  imageName,
 		"sites[].aws.tags":                   tagName,
+		"sites[].aws.network.bastion":        bastionName,
+		"sites[].openstack.network.bastion":  bastionName,
 		"sites[].openstack.tags":             metadataName,
 		"sites[].openstack.lease.start":      leaseStartForm,
 		"sites[].openstack.lease.properties": leaseProperty,

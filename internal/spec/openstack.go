@@ -36,6 +36,8 @@ type OpenStackNetwork struct {
 	Name string `yaml:"name"`
 	// Floating is which machines get a floating address: head, all or none.
 	Floating string `yaml:"floating"`
+	// Bastion is the host, [user@]host, through which the machines are reached, none of which has a floating address.
+	Bastion string `yaml:"bastion" json:",omitempty"`
 	// Pool is the network of these addresses; "": the only external one.
 	Pool string `yaml:"pool"`
 	// SSHFrom are the ranges of addresses that ssh is let in from; none: this machine's.
@@ -119,10 +121,13 @@ func (sc *siteCheck) openStack() {
 		sc.rented(nil)
 		return
 	}
-	sc.rented(&rented{o.Types, o.Image, o.Network.SSHFrom, o.Boot, o.Keep, o.Placement})
+	sc.rented(&rented{o.Types, o.Image, o.Network.Bastion, o.Network.SSHFrom, o.Boot, o.Keep, o.Placement})
 	at += ".openstack"
 	sc.report.oneOf(at+".network.floating", o.Network.Floating)
-	if o.Network.Pool != "" && o.Network.Floating == "none" {
+	switch floating := o.Network.Floating; {
+	case o.Network.Bastion != "" && floating != "" && floating != "none":
+		sc.report.atKey(at+".network.floating", "leave it out: the bastion reaches the machines by their own addresses", "%s.network.floating: with a `bastion` it has no meaning", at)
+	case o.Network.Pool != "" && (o.Network.Bastion != "" || floating == "none"):
 		sc.report.atKey(at+".network.pool", "leave it out, or use `floating: head`", "%s.network.pool: without floating addresses it has no meaning", at)
 	}
 	sc.lease(o, at)

@@ -12,10 +12,14 @@ import (
 type rented struct {
 	types      []string
 	image      string
+	bastion    string
 	sshFrom    []string
 	boot, keep time.Duration
 	placement  Placement
 }
+
+// bastionName is the form of a host to log in to, perhaps with a user.
+const bastionName = `^([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`
 
 // examples are how a site of each provider begins, and types of its machines.
 var examples = map[string][2]string{
@@ -43,6 +47,9 @@ func (sc *siteCheck) rented(r *rented) {
 	if r.image == "" && sc.report.wasRead(at+".image") {
 		sc.report.at(at, "such as debian-12", "%s: it needs an `image`", at)
 	}
+	if r.bastion != "" && !fits("sites[]."+s.Provider+".network.bastion", r.bastion) {
+		sc.report.at(at+".network.bastion", "such as me@gate.example.org; a port belongs into ~/.ssh/config", "%s.network.bastion: %q is no host", at, r.bastion)
+	}
 	for i, from := range r.sshFrom {
 		if _, err := netip.ParsePrefix(from); err != nil {
 			sc.report.at(fmt.Sprintf("%s.network.ssh_from[%d]", at, i), "such as 203.0.113.7/32", "%s.network.ssh_from: %q is no range of addresses", at, from)
@@ -55,7 +62,7 @@ func (sc *siteCheck) rented(r *rented) {
 
 // later are keys of rented machines that this bee does not know yet.
 var later = []string{
-	"reservation", "shared", "efa", "keep_data", "guard_role", "vpc", "public", "bastion",
+	"reservation", "shared", "efa", "keep_data", "guard_role", "vpc", "public",
 	"infiniband", "disk",
 }
 
@@ -72,7 +79,7 @@ func laterHint(into reflect.Type, key string) string {
 	}
 	switch into {
 	case reflect.TypeFor[AWS](), reflect.TypeFor[AWSNetwork]():
-		return "leave it out: this bee rents machines on demand, with public addresses and disks of their own, and cannot do that yet"
+		return "leave it out: this bee rents machines on demand, with disks of their own, and cannot do that yet"
 	case reflect.TypeFor[OpenStack](), reflect.TypeFor[OpenStackNetwork]():
 		return "leave it out: this bee rents machines on demand, with the disks of their flavors, and cannot do that yet"
 	}

@@ -7,13 +7,16 @@ import (
 )
 
 // JumpCommand returns the value of ssh's ProxyCommand that reaches hosts through another, user@address. That one is
-// reached with the given options, and its host key is known under an alias.
+// reached with the given options, and its host key is known under an alias; "": as the options say.
 func JumpCommand(options map[string]string, through, alias string) string {
-	all := map[string]string{"HostKeyAlias": alias}
+	all := map[string]string{}
 	for k, v := range options {
-		if !strings.EqualFold(k, "HostKeyAlias") {
+		if alias == "" || !strings.EqualFold(k, "HostKeyAlias") {
 			all[k] = v
 		}
+	}
+	if alias != "" {
+		all["HostKeyAlias"] = alias
 	}
 	argv := sshCommand(through, all, "")
 	var words []string

@@ -33,6 +33,9 @@ func TestJumpCommand(t *testing.T) {
 			t.Errorf("%q is not there once in\n%s", want, got)
 		}
 	}
+	if plain := JumpCommand(map[string]string{"HostKeyAlias": "gate"}, "ann@gate", ""); !strings.Contains(plain, "'HostKeyAlias=gate'") && !strings.Contains(plain, "HostKeyAlias=gate ") {
+		t.Errorf("without an alias: %s", plain)
+	}
 	if !strings.HasSuffix(got, "\n-W\n[10.0.0.2]:2222\n--\nann@192.0.2.1\n") || strings.Contains(got, "none") && strings.Contains(got, "lias=none") {
 		t.Errorf("got\n%s", got)
 	}

@@ -10,16 +10,24 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
 // addressService is AWS's service that reports from which address it is asked.
 const addressService = "https://checkip.amazonaws.com"
 
-// from returns the ranges of addresses that ssh is let in from: the site's, or this machine as
+// origin is where ssh comes from.
+type origin struct{ a *account }
+
+// from returns the ranges of addresses that ssh is let in from: the site's, its bastion's, or this machine as
 // the internet sees it.
-func (s Settings) from(ctx context.Context) ([]string, error) {
-	if len(s.SSHFrom) > 0 {
-		return s.SSHFrom, nil
+func (o origin) from(ctx context.Context) ([]string, error) {
+	a := o.a
+	if len(a.s.SSHFrom) > 0 {
+		return a.s.SSHFrom, nil
+	}
+	if a.private() {
+		return cloud.FromBastion(ctx, a.s.Cloud.Bastion, o.inside)
 	}
 	ip, err := ownAddress(ctx, addressService)
 	if err != nil {
@@ -29,6 +37,20 @@ func (s Settings) from(ctx context.Context) ([]string, error) {
 		}
 	}
 	return []string{netip.PrefixFrom(ip, ip.BitLen()).String()}, nil
+}
+
+// inside returns the private address of a machine of the account, by its public one; none: the account has no such machine.
+func (o origin) inside(ctx context.Context, public string) (private []string, err error) {
+	if strings.Contains(public, ":") { // it is the same inside
+		return nil, nil
+	}
+	found, err := o.a.describe(ctx, filter{"ip-address", []string{public}})
+	for _, i := range found {
+		if i.Private != "" { // one that has ended has none
+			private = append(private, i.Private)
+		}
+	}
+	return private, err
 }
 
 // ownAddress asks a service for the address from which it is asked.

@@ -61,9 +61,10 @@ func New(s Settings) (driver.Provider, error) {
 	if s.Region != "" {
 		c.Summary += " in " + s.Region
 	}
-	c.From = s.from
 	s.Cloud = c
-	return cloud.New(c, &account{client: newClient(s.Profile, s.Region), s: s})
+	a := &account{client: newClient(s.Profile, s.Region), s: s}
+	c.From = origin{a}.from
+	return cloud.New(c, a)
 }
 
 // account implements cloud.API.
@@ -71,6 +72,9 @@ type account struct {
 	*client
 	s Settings
 }
+
+// private reports whether the machines have no public address.
+func (a *account) private() bool { return a.s.Cloud.Bastion != "" }
 
 // Tags of what belongs to a run.
 const (
@@ -180,8 +184,9 @@ func endOf(code string) core.HostsEnd {
 	return ""
 }
 
-// machine translates a machine. Its address is checked, as it becomes part of a command line.
-func (i instance) machine() cloud.Machine {
+// machine translates a machine, which is reached by its private address or by its public one. That is checked, as it
+// becomes part of a command line.
+func (i instance) machine(private bool) cloud.Machine {
 	m := cloud.Machine{ID: i.ID, Index: i.Index, Reason: i.Reason, End: endOf(i.Code), Owner: ownerOf(i.Tags)}
 	switch i.State {
 	case "pending":
@@ -197,7 +202,11 @@ func (i instance) machine() cloud.Machine {
 	default: // or a state that is not known, in which it may compute
 		m.State = cloud.Stopping
 	}
-	if ip, err := netip.ParseAddr(i.Public); err == nil && ip.Zone() == "" {
+	address := i.Public
+	if private {
+		address = i.Private
+	}
+	if ip, err := netip.ParseAddr(address); err == nil && ip.Zone() == "" {
 		m.Address = ip.String()
 	}
 	return m
@@ -227,16 +236,24 @@ func list[Page, Item any](ctx context.Context, a *account, action string, filter
 }
 
 func (a *account) instances(ctx context.Context, filters ...filter) ([]cloud.Machine, error) {
+	found, err := a.describe(ctx, filters...)
+	return a.machines(found), err
+}
+
+func (a *account) machines(found []instance) []cloud.Machine {
+	machines := make([]cloud.Machine, len(found))
+	for i, in := range found {
+		machines[i] = in.machine(a.private())
+	}
+	return machines
+}
+
+func (a *account) describe(ctx context.Context, filters ...filter) ([]instance, error) {
 	type page struct {
 		Instances []instance `xml:"reservationSet>item>instancesSet>item"`
 		Next      string     `xml:"nextToken"`
 	}
-	return list(ctx, a, "DescribeInstances", filters, func(p page) (machines []cloud.Machine, next string) {
-		for _, i := range p.Instances {
-			machines = append(machines, i.machine())
-		}
-		return machines, p.Next
-	})
+	return list(ctx, a, "DescribeInstances", filters, func(p page) ([]instance, string) { return p.Instances, p.Next })
 }
 
 // Launched implements cloud.API.
@@ -257,7 +274,7 @@ func (a *account) order(o cloud.Offer, nodes int) url.Values {
 		"InstanceInitiatedShutdownBehavior": {"terminate"},
 		"MetadataOptions.HttpTokens":        {"required"}, "MetadataOptions.HttpPutResponseHopLimit": {"1"},
 		"NetworkInterface.1.DeviceIndex": {"0"}, "NetworkInterface.1.SubnetId": {o.Subnet},
-		"NetworkInterface.1.AssociatePublicIpAddress": {"true"}, "NetworkInterface.1.DeleteOnTermination": {"true"},
+		"NetworkInterface.1.AssociatePublicIpAddress": {strconv.FormatBool(!a.private())}, "NetworkInterface.1.DeleteOnTermination": {"true"},
 	}
 	if o.Spot { // as it ends when it is reclaimed, it cannot be stopped
 		params.Set("InstanceMarketOptions.MarketType", "spot")
@@ -300,11 +317,7 @@ func (a *account) Launch(ctx context.Context, o cloud.Order) ([]cloud.Machine, e
 	if err := settled(ctx, func() error { return a.call(ctx, "RunInstances", params, &answer) }); err != nil {
 		return nil, err
 	}
-	machines := make([]cloud.Machine, len(answer.Instances))
-	for i, in := range answer.Instances {
-		machines[i] = in.machine()
-	}
-	return machines, nil
+	return a.machines(answer.Instances), nil
 }
 
 // Check implements cloud.API by calls that only try: EC2 answers whether it would do it.

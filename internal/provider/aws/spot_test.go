@@ -54,7 +54,7 @@ func TestEnds(t *testing.T) {
 		"Server.SpotInstanceTermination": core.HostsReclaimed, "Server.ScheduledStop": core.HostsReclaimed, "Client.InstanceInitiatedShutdown": core.HostsPoweredOff,
 		"Client.UserInitiatedShutdown": core.HostsEnded, "Server.InternalError": "", "": "",
 	} {
-		if got := (instance{State: "terminated", Code: code, Reason: "Server.SpotInstanceTermination"}).machine().End; got != want {
+		if got := (instance{State: "terminated", Code: code, Reason: "Server.SpotInstanceTermination"}).machine(false).End; got != want {
 			t.Errorf("%s is %q, expected %q", code, got, want)
 		}
 	}

@@ -351,8 +351,9 @@ func (p *provider) silent(ctx context.Context, rec *record, i int, last error) e
 	if console, err := p.api.Console(ctx, id); err == nil && console != "" {
 		cause = fmt.Errorf("%w; its console ends with %q", cause, core.Printable(console[max(0, len(console)-1000):], 1000))
 	}
-	return &core.Error{
-		Kind: core.Transient, Op: "boot machine", Object: id, Err: silentError{cause},
-		Remedy: "Check `image:`, `user:` and `network:` at the site, and whether this machine may connect to port 22 there; `boot:` allows more time.",
+	remedy := "Check `image:`, `user:` and `network:` at the site, and whether this machine may connect to port 22 there; `boot:` allows more time."
+	if p.s.Bastion != "" {
+		remedy = "Check `image:`, `user:` and `network:` at the site: does `ssh " + p.s.Bastion + "` ask for nothing, and does `ssh_from:` have the address from which the bastion reaches the machines? `boot:` allows more time."
 	}
+	return &core.Error{Kind: core.Transient, Op: "boot machine", Object: id, Err: silentError{cause}, Remedy: remedy}
 }

@@ -243,6 +243,9 @@ type Settings struct {
 	// Slot is how long an attempt may take. Boot is how long a machine may take until it answers, and
 	// Keep how much longer than the slot it lives.
 	Slot, Boot, Keep time.Duration
+	// Bastion is the host, [user@]host, through which this machine reaches machines without a public address; "": they are
+	// reached directly.
+	Bastion string
 	// From are the ranges of addresses that ssh is let in from, found out once they are needed.
 	From  func(ctx context.Context) ([]string, error)
 	Reach Reach

@@ -145,10 +145,10 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 const admitPause = time.Minute
 
 // admit has ssh admitted from the address that this machine has now, as its network may be another one than at the
-// launch. An error shows as machines that do not answer.
+// launch. A bastion stays where it is. An error shows as machines that do not answer.
 func (l *lease) admit(ctx context.Context) {
 	l.admitting.Lock()
-	due := l.r.Group != "" && time.Since(l.admitted) > admitPause
+	due := l.r.Group != "" && l.p.s.Bastion == "" && time.Since(l.admitted) > admitPause
 	if due {
 		l.admitted = time.Now()
 	}

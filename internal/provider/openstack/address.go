@@ -8,13 +8,21 @@ import (
 	"net/url"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
-// from returns the ranges of addresses that ssh is let in from: the site's, or the address by which this
+// origin is where ssh comes from.
+type origin struct{ a *account }
+
+// from returns the ranges of addresses that ssh is let in from: the site's, its bastion's, or the address by which this
 // machine reaches the cloud.
-func (a *account) from(ctx context.Context) ([]string, error) {
+func (o origin) from(ctx context.Context) ([]string, error) {
+	a := o.a
 	if len(a.s.SSHFrom) > 0 {
 		return a.s.SSHFrom, nil
+	}
+	if a.s.Cloud.Bastion != "" {
+		return cloud.FromBastion(ctx, a.s.Cloud.Bastion, o.inside)
 	}
 	s, err := a.login(ctx)
 	if err != nil {
@@ -32,6 +40,23 @@ func (a *account) from(ctx context.Context) ([]string, error) {
 		}
 	}
 	return []string{netip.PrefixFrom(own, own.BitLen()).String()}, nil
+}
+
+// inside returns the address in its network of a machine of the project, by its floating one; none: the project has no such.
+func (o origin) inside(ctx context.Context, public string) (fixed []string, err error) {
+	var answer struct {
+		Addresses []floatingAddress `json:"floatingips"`
+	}
+	err = o.a.call(ctx, network, get, "floatingips?"+url.Values{"floating_ip_address": {public}}.Encode(), nil, &answer)
+	if isGone(err) { // a cloud without them
+		return nil, nil
+	}
+	for _, f := range answer.Addresses {
+		if f.Address == public && f.Fixed != "" {
+			fixed = append(fixed, f.Fixed)
+		}
+	}
+	return fixed, err
 }
 
 // ownAddress returns the address by which this machine reaches a host. Nothing is sent.

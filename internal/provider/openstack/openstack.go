@@ -78,7 +78,7 @@ func New(s Settings) (driver.Provider, error) {
 	c.Late = listedLate
 	s.Cloud = c
 	a := &account{client: newClient(s.Name, s.Region), s: s}
-	c.From = a.from
+	c.From = origin{a}.from
 	return cloud.New(c, a)
 }
 

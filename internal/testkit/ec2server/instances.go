@@ -27,7 +27,7 @@ const (
 type instance struct {
 	id, state, reason string
 	index             int
-	address           string
+	address           string // the public one, or ""
 	token, group      string
 	place             string // its placement group, or ""
 	kind, zone        string
@@ -120,9 +120,12 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 				s.volumes = append(s.volumes, s.id("vol")+" "+d.Name+" of "+m.id)
 			}
 		}
-		m.address = s.newAddress()
+		address := s.newAddress()
+		if params.Get("NetworkInterface.1.AssociatePublicIpAddress") == "true" {
+			m.address = address
+		}
 		l.machines, s.instances = append(l.machines, m), append(s.instances, m)
-		ids, names = append(ids, m.id), append(names, "ip-"+strings.ReplaceAll(m.address, ".", "-"))
+		ids, names = append(ids, m.id), append(names, "ip-"+strings.ReplaceAll(address, ".", "-"))
 	}
 	s.launches[token] = l
 	l.batch = s.Boot(ids, names, string(script), s.events(l))
@@ -202,7 +205,7 @@ func (s *Server) events(l *launch) machines.Events {
 	return machines.Events{
 		Running: func(n int) {
 			s.locked(func() {
-				if i := l.machines[n]; i.state == pending && l.batch.Route(i.address, n) == nil {
+				if i := l.machines[n]; i.state == pending && (i.address == "" || l.batch.Route(i.address, n) == nil) {
 					i.state = running
 				}
 			})
@@ -241,6 +244,7 @@ type instanceItem struct {
 	Index   int       `xml:"amiLaunchIndex"`
 	Type    string    `xml:"instanceType"`
 	Address string    `xml:"ipAddress,omitempty"`
+	Private string    `xml:"privateIpAddress,omitempty"`
 	Tags    []tagItem `xml:"tagSet>item"`
 }
 
@@ -248,7 +252,7 @@ func (i *instance) item() instanceItem {
 	code, _, _ := strings.Cut(i.reason, ":")
 	item := instanceItem{ID: i.id, State: i.state, Code: code, Reason: i.reason, Index: i.index, Type: i.kind, Tags: tagItems(i.tags)}
 	if i.state == running {
-		item.Address = i.address
+		item.Address, item.Private = i.address, i.launch.batch.Address(i.index)
 	}
 	return item
 }
@@ -269,8 +273,11 @@ func (s *Server) describeInstances(params url.Values) (any, error) {
 		Items []instanceItem `xml:"instancesSet>item"`
 	}
 	var found []set
+	if slices.Contains(list(params, "Filter.1.Value"), s.bastion) && params.Get("Filter.1.Name") == "ip-address" {
+		found = append(found, set{[]instanceItem{{ID: "i-bastion", State: running, Address: s.bastion, Private: BastionInside}}})
+	}
 	for _, i := range s.instances {
-		is, err := passes(params, map[string]string{"client-token": i.token, "instance-id": i.id, "instance-state-name": i.state}, i.tags)
+		is, err := passes(params, map[string]string{"client-token": i.token, "instance-id": i.id, "instance-state-name": i.state, "ip-address": i.address}, i.tags)
 		if err != nil {
 			return nil, err
 		}
@@ -354,7 +361,7 @@ func (s *Server) Reclaim() {
 func (s *Server) Move() (err error) {
 	s.locked(func() {
 		for _, i := range s.instances {
-			if i.state != running {
+			if i.state != running || i.address == "" {
 				continue
 			}
 			s.serial++

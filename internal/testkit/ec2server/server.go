@@ -53,6 +53,7 @@ type Server struct {
 	full      map[string]bool         // TYPE ZONE without capacity, perhaps after spot or cluster
 	params    map[string][]url.Values // of the calls of an action
 	late      time.Duration
+	bastion   string // the public address of a machine of the user's, or ""
 	quota     int
 	calls     map[string]int
 	serial    int
@@ -133,6 +134,18 @@ func (s *Server) Allow(action string) { s.locked(func() { delete(s.denied, actio
 // Full has a type in a zone without capacity; "spot TYPE" and "cluster TYPE": as spot machines, in clusters.
 func (s *Server) Full(machineType, zone string) {
 	s.locked(func() { s.full[machineType+" "+zone] = true })
+}
+
+// BastionInside is the private address of the bastion.
+const BastionInside = "10.99.0.7"
+
+// Bastion has the user have a machine in the region with a public address, through which others are reached: the options
+// are those by which ssh logs in to it.
+func (s *Server) Bastion(t testing.TB, address string) map[string]string {
+	t.Helper()
+	options := s.Park.Bastion(t, address)
+	s.locked(func() { s.bastion = address })
+	return options
 }
 
 // Late has new machines and groups listed only that long after they were made.

@@ -147,11 +147,19 @@ func (b *Batch) boot(names []string, script string) error {
 		}
 		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: name, Mounts: mounts, Service: netip.MustParseAddr(Metadata)})
 	}
+	if p.bastion != "" {
+		spec.Hosts = append(spec.Hosts, emulate.HostSpec{Hostname: "bastion", Mounts: []emulate.Mount{{Source: p.bastionFiles(), Target: "/etc"}}})
+	}
 	if b.hosts, err = emulate.Start(p.ended, spec); err != nil {
 		b.hosts = nil
 		return err
 	}
 	close(b.booted)
+	if p.bastion != "" {
+		if err := b.startBastion(); err != nil {
+			return err
+		}
+	}
 	for n := range names {
 		if err := b.bootOne(n); err != nil {
 			return err

@@ -23,10 +23,11 @@ const Port = "2222"
 
 // Park is a number of machines that come and go.
 type Park struct {
-	t     testing.TB
-	dir   string
-	ended context.Context
-	lives sync.WaitGroup
+	t       testing.TB
+	dir     string
+	ended   context.Context
+	lives   sync.WaitGroup
+	bastion string // the address of one, or ""
 }
 
 // New returns a park without machines. It, and its machines, end with the test.
@@ -161,6 +162,11 @@ func (b *Batch) Route(address string, n int) error {
 	if inside == "" {
 		return fmt.Errorf("machine %s has no address yet", b.ids[n])
 	}
+	return b.route(address, inside)
+}
+
+// route has an address lead to one of the batch's own.
+func (b *Batch) route(address, inside string) error {
 	return os.WriteFile(filepath.Join(b.park.dir, "routes", filepath.Base(address)), []byte(b.world+"\n"+net.JoinHostPort(inside, Port)), 0o600)
 }
 

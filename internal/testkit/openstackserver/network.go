@@ -145,9 +145,13 @@ func (a *address) item() map[string]any {
 }
 
 func (n neutron) listFloating(r *http.Request, _ map[string]any) (int, any, error) {
-	items := []any{}
-	for _, a := range n.s.floating {
-		if d := r.URL.Query().Get("description"); d == "" || d == a.description {
+	items, q := []any{}, r.URL.Query()
+	all := n.s.floating
+	if n.s.bastion != "" {
+		all = append(all[:len(all):len(all)], &address{"fip-bastion", n.s.bastion, BastionInside, "port-bastion", "the user's own"})
+	}
+	for _, a := range all {
+		if is := func(key, value string) bool { return !q.Has(key) || q.Get(key) == value }; is("description", a.description) && is("floating_ip_address", a.address) {
 			items = append(items, a.item())
 		}
 	}

@@ -57,6 +57,7 @@ type Server struct {
 	members  int                         // quota of machines in a server group
 	bodies   map[string][]map[string]any // of the calls of a kind
 	held     bool                        // machines boot for ever
+	bastion  string                      // the floating address of a machine of the user's, or ""
 	calls    map[string]int
 	serial   int
 }
@@ -137,6 +138,18 @@ func (s *Server) Full(flavor string, requests int) { s.locked(func() { s.full[fl
 
 // Addresses sets how many floating addresses are free.
 func (s *Server) Addresses(n int) { s.locked(func() { s.pool = n }) }
+
+// BastionInside is the address of the bastion in its network.
+const BastionInside = "10.99.0.7"
+
+// Bastion has the user have a machine in the project with a floating address, through which others are reached: the options
+// are those by which ssh logs in to it.
+func (s *Server) Bastion(t testing.TB, address string) map[string]string {
+	t.Helper()
+	options := s.Park.Bastion(t, address)
+	s.locked(func() { s.bastion = address })
+	return options
+}
 
 // Hold has machines boot for ever from now on, or not any more.
 func (s *Server) Hold(is bool) { s.locked(func() { s.held = is }) }
