@@ -187,7 +187,7 @@ func (w *world) reapOne() bool {
 // kill kills everything on a host. A process belongs to it by its network
 // namespace, or, if it made one of its own, by an ancestor's.
 func (w *world) kill(h *host) error {
-	for range 100 {
+	for i := range 100 {
 		pids, err := h.processes()
 		if err != nil {
 			return err
@@ -198,7 +198,7 @@ func (w *world) kill(h *host) error {
 		for _, pid := range pids {
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
-		time.Sleep(time.Millisecond) // they are no children of ours: nothing reports their end
+		time.Sleep(time.Duration(1+i) * time.Millisecond) // they are no children of ours: nothing reports their end
 	}
 	return &core.Error{Kind: core.Busy, Err: errors.New("some processes do not end")}
 }
