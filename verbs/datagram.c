@@ -125,7 +125,7 @@ static int multicast(struct qp *qp, struct request *r, const struct ibv_ah_attr 
 	struct bee_group ask = {.request = {sizeof ask, BEE_OP_MEMBERS, 0}, .handle = qp->qp.handle, .lid = a->dlid};
 	union {
 		struct bee_members_reply reply;
-		uint8_t room[sizeof(struct bee_members_reply) + BEE_MEMBERS * sizeof(uint32_t)];
+		uint8_t room[sizeof(struct bee_members_reply) + BEE_MEMBERS * sizeof(struct bee_member)];
 	} m;
 	struct ibv_ah_attr direct = *a;
 
@@ -134,11 +134,11 @@ static int multicast(struct qp *qp, struct request *r, const struct ibv_ah_attr 
 		return send_end(r, IBV_WC_SUCCESS);
 	direct.dlid = context_of(qp->qp.context)->limits.lid;
 	for (uint32_t i = 0; i < m.reply.count && i < BEE_MEMBERS; i++) {
-		struct ibv_ah_attr to = direct;
+		const struct bee_member *member = &m.reply.member[i];
+		struct ibv_ah_attr to = {.dlid = member->lid};
 		struct target *t;
 
-		to.is_global = 0;
-		if (m.reply.number[i] == qp->qp.qp_num || !(t = target_of(qp, &to, m.reply.number[i])))
+		if (member->number == qp->qp.qp_num || !(t = target_of(qp, &to, member->number)))
 			continue;
 		deliver(qp, r, &direct, t);
 	}

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define BEE_PROTOCOL 2                  /* raised by every change of this file */
+#define BEE_PROTOCOL 3                  /* raised by every change of this file */
 #define BEE_SOCKET "/.bee/rdma.sock"    /* BEE_RDMA_SOCKET in the environment replaces it */
 #define BEE_DEVICE "bee_0"
 #define BEE_PACKET 4096                 /* largest message in bytes */
@@ -41,6 +41,19 @@
 #define BEE_OP_JOIN 13                  /* a UD QP enters a multicast group */
 #define BEE_OP_LEAVE 14
 #define BEE_OP_MEMBERS 15               /* QPs of a multicast group */
+#define BEE_OP_CM_CHANNEL 16            /* an event channel of connections */
+#define BEE_OP_CM_ID 17                 /* a connection identifier */
+#define BEE_OP_CM_BIND 18
+#define BEE_OP_CM_LISTEN 19
+#define BEE_OP_CM_RESOLVE 20            /* an address */
+#define BEE_OP_CM_ROUTE 21
+#define BEE_OP_CM_CONNECT 22
+#define BEE_OP_CM_ACCEPT 23             /* a request, or its acceptance */
+#define BEE_OP_CM_REJECT 24
+#define BEE_OP_CM_DISCONNECT 25
+#define BEE_OP_CM_MIGRATE 26            /* an identifier to another channel */
+#define BEE_OP_CM_EVENT 27              /* take the next one of a channel */
+#define BEE_OP_CM_JOIN 28               /* an event, after which the library joins a group */
 
 /* Kinds of objects. Handles are unique in a connection, over all kinds, and never zero. */
 #define BEE_KIND_PD 1
@@ -51,6 +64,8 @@
 #define BEE_KIND_QP 6
 #define BEE_KIND_MR 7
 #define BEE_KIND_REGION 8
+#define BEE_KIND_CM_CHANNEL 9
+#define BEE_KIND_CM_ID 10
 
 struct bee_request {
 	uint32_t size;                  /* of the whole message */
@@ -314,11 +329,118 @@ struct bee_group {
 
 #define BEE_MEMBERS 256                 /* QPs in a group at most */
 
+struct bee_member {
+	uint32_t number;                /* of the QP */
+	uint16_t lid;                   /* of its port */
+	uint16_t reserved;
+};
+
 struct bee_members_reply {
 	struct bee_reply reply;
 	uint32_t count;
 	uint32_t reserved;
-	uint32_t number[];              /* QP numbers */
+	struct bee_member member[];
+};
+
+/*
+ * Connections by address. An identifier (struct rdma_cm_id) belongs to a process and to one
+ * of its event channels. The broker knows who listens and who is connected with whom, and
+ * queues the events. BEE_OP_DESTROY destroys both kinds: an identifier with its events,
+ * which its peer learns as if the process had ended.
+ *
+ * `own` of an address: the kernel of the program says that the address is one of its network
+ * namespace. The broker itself knows the address that each container has in its run.
+ */
+struct bee_cm_address {
+	uint16_t family;                /* 4, 6, or 0: none */
+	uint16_t port;
+	uint32_t own;
+	uint8_t ip[16];                 /* the first four for family 4 */
+};
+
+#define BEE_CM_PRIVATE 196              /* bytes of private data at most */
+
+/* Parameters of a connection, as those who get them see them. */
+struct bee_cm_param {
+	uint32_t qp;                    /* number */
+	uint32_t qkey;
+	uint8_t responder_resources, initiator_depth;
+	uint8_t retries, rnr_retries;
+	uint8_t flow_control, srq;
+	uint8_t private_bytes;
+	uint8_t reserved;
+	uint8_t private_data[BEE_CM_PRIVATE];
+};
+
+/*
+ * BEE_OP_CM_CHANNEL (no handle, no value), BEE_OP_CM_LISTEN (backlog), BEE_OP_CM_ROUTE,
+ * BEE_OP_CM_DISCONNECT, BEE_OP_CM_MIGRATE (handle of the channel), BEE_OP_CM_EVENT (of a
+ * channel), BEE_OP_CM_JOIN (what the event has as `child`). BEE_OP_CM_ID: handle of the channel, and enum rdma_port_space.
+ * The reply is a bee_reply, but for BEE_OP_CM_CHANNEL and BEE_OP_CM_ID (bee_create_reply),
+ * BEE_OP_CM_LISTEN and BEE_OP_CM_EVENT. The descriptor of a new channel is a socket
+ * (SEQPACKET) with one packet of one byte while there are events. Who has read it takes one
+ * event. EAGAIN: that is gone.
+ */
+struct bee_cm_call {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t value;
+};
+
+/* BEE_OP_CM_BIND: EADDRINUSE, EADDRNOTAVAIL. Port 0: the broker chooses one. */
+struct bee_cm_bind {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t reserved;
+	struct bee_cm_address address;
+};
+
+/* The reply of BEE_OP_CM_BIND and BEE_OP_CM_LISTEN. */
+struct bee_cm_bind_reply {
+	struct bee_reply reply;
+	struct bee_cm_address local;
+};
+
+/*
+ * BEE_OP_CM_RESOLVE: an event follows, RDMA_CM_EVENT_ADDR_RESOLVED or _ADDR_ERROR. LID and
+ * GID of the reply are zero in that case.
+ */
+struct bee_cm_resolve {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t reserved;
+	struct bee_cm_address source;   /* family 0: the one that the identifier is bound to, if any */
+	struct bee_cm_address destination;
+};
+
+struct bee_cm_resolve_reply {
+	struct bee_reply reply;
+	struct bee_cm_address local;
+	uint16_t lid;
+	uint16_t reserved[3];
+	uint8_t gid[16];
+};
+
+/* BEE_OP_CM_CONNECT, BEE_OP_CM_ACCEPT and BEE_OP_CM_REJECT. The reply is a bee_reply. */
+struct bee_cm_answer {
+	struct bee_request request;
+	uint32_t handle;
+	uint32_t reason;                /* of a rejection: 28, or 35 */
+	struct bee_cm_param param;
+};
+
+struct bee_cm_event_reply {
+	struct bee_reply reply;
+	uint32_t event;                 /* enum rdma_cm_event_type */
+	int32_t status;
+	uint32_t handle;                /* of the identifier; of the listening one for a request */
+	uint32_t child;                 /* of the identifier that a request has made, or 0 */
+	uint16_t lid;                   /* of the peer, where known */
+	uint16_t reserved[3];
+	uint8_t gid[16];
+	struct bee_cm_address local, remote; /* of a request */
+	struct bee_cm_param param;
+	uint32_t reserved2;
 };
 
 /* An event on async_fd. `handle` 0: of the port or the device. */

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"strings"
 	"sync"
@@ -88,7 +89,9 @@ func (v *verbs) lead() (rank int, err error) {
 	s := server.New(verbs.Build, v.log)
 	v.ports = map[int]*server.Port{}
 	for _, rank := range ranks {
-		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), verbsAddress(c.Owner.Run, rank), verbsLimits(job))
+		a := verbsAddress(c.Owner.Run, rank)
+		a.IPs = verbsIPs(members, rank)
+		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, verbsLimits(job))
 		if err != nil {
 			return 0, errors.Join(err, v.closePorts())
 		}
@@ -152,11 +155,21 @@ func verbsAddress(run string, rank int) broker.Address {
 	return a
 }
 
+// verbsIPs are those by which other containers reach that of a node. A lone one has none.
+func verbsIPs(members []peercall.Member, rank int) []netip.Addr {
+	for _, m := range members {
+		if ip, err := netip.ParseAddr(m.IP); err == nil && m.Rank == rank {
+			return []netip.Addr{ip.Unmap().WithZone("")}
+		}
+	}
+	return nil
+}
+
 // verbsLimits are those of a container's device.
 func verbsLimits(p plan.Plan) broker.Limits {
 	l := broker.Limits{
 		Memory: p.RDMAMemory, QPs: cmp.Or(p.RDMAQPs, 4096),
-		PDs: 4096, CQs: 16384, SRQs: 4096, AHs: 65536, MRs: 65536, WR: 16384, Processes: 4096,
+		PDs: 4096, CQs: 16384, SRQs: 4096, AHs: 65536, MRs: 65536, IDs: 16384, WR: 16384, Processes: 4096,
 	}
 	var info unix.Sysinfo_t
 	if l.Memory == 0 && unix.Sysinfo(&info) == nil {

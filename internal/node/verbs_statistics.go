@@ -40,6 +40,7 @@ func portView(rank int, s server.Statistics) nodecall.VerbsPort {
 			ProtectionDomains: object(message.KindPD), CompletionQueues: object(message.KindCQ), Channels: object(message.KindChannel),
 			SharedReceiveQueues: object(message.KindSRQ), AddressHandles: object(message.KindAH), QueuePairs: object(message.KindQP),
 			MemoryRegions: object(message.KindMR), SharedBlocks: object(message.KindRegion),
+			EventChannels: object(message.KindCMChannel), ConnectionIDs: object(message.KindCMID),
 		},
 		States: nodecall.VerbsStates{
 			Reset: state(broker.Reset), Init: state(broker.Init), RTR: state(broker.ReadyToReceive), RTS: state(broker.ReadyToSend),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -61,6 +62,16 @@ func TestVerbsAddress(t *testing.T) {
 				t.Errorf("node %d of %s has %+v", rank, run, a)
 			}
 			seen[a.GID] = true
+		}
+	}
+}
+
+// TestVerbsIPs: programs find a container by the address that its node has in the run.
+func TestVerbsIPs(t *testing.T) {
+	members := []peercall.Member{{Rank: 0, IP: "10.0.0.1"}, {Rank: 1, IP: "fd00::1%eth0"}, {Rank: 2}, {Rank: 3, IP: "none"}}
+	for rank, want := range [][]netip.Addr{{netip.MustParseAddr("10.0.0.1")}, {netip.MustParseAddr("fd00::1")}, nil, nil, nil} {
+		if got := verbsIPs(members, rank); !slices.Equal(got, want) {
+			t.Errorf("node %d has %v", rank, got)
 		}
 	}
 }

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"archive/tar"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -22,6 +24,11 @@ func verbsImage(t *testing.T) string {
 	for _, program := range []string{"ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw"} {
 		l.Program(testkit.RequireTool(t, program))
 	}
+	threads, err := filepath.Glob("/lib*/*/libgcc_s.so.1") // which threads that end load
+	if err != nil || len(threads) == 0 {
+		testkit.Missing(t, "libgcc_s.so.1 is not installed: %v", err)
+	}
+	l.Program(testkit.RequireTool(t, "rping"), threads[0])
 	return l.Archive("docker.io/test/verbs:1", v1.Config{Env: []string{"PATH=/bin:/usr/bin"}})
 }
 
@@ -39,6 +46,22 @@ const pairScript = `
   }
   server=$1 client=$2
 `
+
+// connections is the command of docs/how-to/rdma.md that connects by address.
+func connections(t *testing.T) string {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs/how-to/rdma.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(raw), "### Connections by address")
+	_, block, _ := strings.Cut(section, "run: |\n")
+	command, _, is := strings.Cut(block, "```")
+	if !is || !strings.Contains(command, "rping") {
+		t.Fatalf("the page has no such command: %q", command)
+	}
+	return command
+}
 
 // TestVerbsBetweenMachines: the same between hosts that share no directory, as machines do not, and
 // on one machine where the Beefile asks for that path.
@@ -75,9 +98,9 @@ func TestVerbsBetweenContainers(t *testing.T) {
   grep -q "200 iters" client.out && echo pingpong
   both ib_write_bw -F -n 200
   grep -q "^ 65536 *200" client.out && echo write
-`)
+`+connections(t)+"  [ $? = 0 ] && echo connected\n")
 	out := b.Must("--sites", sites, "run", "-q", job)
-	want := "uverbs0\nhca_id:\tbee_0\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tport_lid:\t\t1\n\t\t\tlink_layer:\t\tInfiniBand\npingpong\nwrite\n"
+	want := "uverbs0\nhca_id:\tbee_0\n\t\t\tstate:\t\t\tPORT_ACTIVE (4)\n\t\t\tport_lid:\t\t1\n\t\t\tlink_layer:\t\tInfiniBand\npingpong\nwrite\nconnected\n"
 	if out != want {
 		t.Errorf("got %q", out)
 	}

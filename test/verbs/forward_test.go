@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -162,5 +163,8 @@ func TestLossBetweenMachines(t *testing.T) {
 
 // portAddress is that of a port of the tests.
 func portAddress(rank int) broker.Address {
-	return broker.Address{LID: uint16(rank + 1), GID: [16]byte{0: 0xfe, 1: 0x80, 15: byte(rank + 1)}}
+	return broker.Address{
+		LID: uint16(rank + 1), GID: [16]byte{0: 0xfe, 1: 0x80, 15: byte(rank + 1)},
+		IPs: []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, byte(rank + 1)})},
+	}
 }

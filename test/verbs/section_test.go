@@ -17,7 +17,7 @@ import (
 // libc is what the library uses of the C library of the image: functions that every C
 // library has, without versions.
 var libc = []string{
-	"__errno_location", "calloc", "free", "getenv", "memcpy", "memset", "realloc",
+	"__errno_location", "calloc", "free", "freeaddrinfo", "getaddrinfo", "getenv", "memcpy", "memset", "realloc",
 	"strcpy", "strlen", "strncmp", "strstr",
 }
 
@@ -31,6 +31,13 @@ var foreign = []string{
 	"ibv_dofork_range", "ibv_dontfork_range", "ibv_event_type_str", "ibv_get_sysfs_path", "ibv_node_type_str",
 	"ibv_port_state_str", "ibv_rate_to_mbps", "ibv_rate_to_mult", "ibv_read_sysfs_file", "ibv_register_driver",
 	"ibv_wc_status_str", "mbps_to_ibv_rate", "mult_to_ibv_rate",
+}
+
+// foreignCM are those of librdmacm: rsockets has none of our sockets.
+var foreignCM = []string{
+	"raccept", "rbind", "rclose", "rconnect", "rdma_event_str", "rfcntl", "rgetpeername", "rgetsockname", "rgetsockopt", "riomap", "riounmap",
+	"riowrite", "rlisten", "rpoll", "rread", "rreadv", "rrecv", "rrecvfrom", "rrecvmsg", "rselect", "rsend", "rsendmsg", "rsendto", "rsetsockopt",
+	"rshutdown", "rwrite", "rwritev",
 }
 
 func built(t *testing.T) library.Library {
@@ -99,20 +106,20 @@ func TestLibraryExportsVerbsAlone(t *testing.T) {
 		t.Fatalf("only %d functions: %q", len(names), names)
 	}
 	for _, n := range names {
-		if !strings.HasPrefix(n, "ibv_") && !strings.HasPrefix(n, "_ibv_") {
+		if !strings.HasPrefix(n, "ibv_") && !strings.HasPrefix(n, "_ibv_") && !strings.HasPrefix(n, "rdma_") && n != "rsocket" {
 			t.Errorf("%s is exported", n)
 		}
 	}
 }
 
-// packaged returns the public functions of the newest libibverbs of this machine.
-func packaged(t *testing.T) []string {
+// packaged returns the public functions of the newest version of a library on this machine.
+func packaged(t *testing.T, library, version string) []string {
 	raw, err := exec.Command("sh", "-c", `ldconfig -p 2>/dev/null || /sbin/ldconfig -p`).Output()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(raw)) {
-		if _, path, is := strings.Cut(strings.TrimSpace(line), " => "); is && strings.Contains(line, "libibverbs.so.1 ") {
+		if _, path, is := strings.Cut(strings.TrimSpace(line), " => "); is && strings.Contains(line, library+".so.1 ") {
 			f, err := elf.Open(path)
 			if err != nil {
 				t.Fatal(err)
@@ -124,7 +131,7 @@ func packaged(t *testing.T) []string {
 			}
 			var names []string
 			for _, s := range symbols {
-				if s.Section != elf.SHN_UNDEF && strings.HasPrefix(s.Version, "IBVERBS_1.") && !strings.HasPrefix(s.Name, "IBVERBS_") {
+				if s.Section != elf.SHN_UNDEF && strings.HasPrefix(s.Version, version+"_1.") && !strings.HasPrefix(s.Name, version) {
 					names = append(names, s.Name)
 				}
 			}
@@ -132,23 +139,30 @@ func packaged(t *testing.T) []string {
 			return slices.Compact(names)
 		}
 	}
-	testkit.Missing(t, "libibverbs is not installed")
+	testkit.Missing(t, "%s is not installed", library)
 	return nil
 }
 
 func TestEveryPublicFunctionIsThere(t *testing.T) {
-	names, ours := packaged(t), exported(t)
-	if len(names) < 60 {
-		t.Fatalf("libibverbs has only %d public functions: %q", len(names), names)
-	}
-	for _, n := range names {
-		if !slices.Contains(ours, n) && !slices.Contains(foreign, n) {
-			t.Errorf("%s is neither implemented nor one that sees no object of ours", n)
+	ours := exported(t)
+	for _, tc := range []struct {
+		library, version string
+		least            int
+		foreign          []string
+	}{{"libibverbs", "IBVERBS", 60, foreign}, {"librdmacm", "RDMACM", 40, foreignCM}} {
+		names := packaged(t, tc.library, tc.version)
+		if len(names) < tc.least {
+			t.Fatalf("%s has only %d public functions: %q", tc.library, len(names), names)
 		}
-	}
-	for _, n := range foreign {
-		if slices.Contains(ours, n) || !slices.Contains(names, n) {
-			t.Errorf("%s need not be on the list", n)
+		for _, n := range names {
+			if !slices.Contains(ours, n) && !slices.Contains(tc.foreign, n) {
+				t.Errorf("%s is neither implemented nor one that sees no object of ours", n)
+			}
+		}
+		for _, n := range tc.foreign {
+			if slices.Contains(ours, n) || !slices.Contains(names, n) {
+				t.Errorf("%s need not be on the list", n)
+			}
 		}
 	}
 }

@@ -55,7 +55,7 @@ func shortDir(t *testing.T) string {
 func (h *host) listen(t *testing.T, s *server.Server, i int) {
 	h.sockets[i] = filepath.Join(filepath.Dir(h.library), fmt.Sprintf("%d.sock", i))
 	port, err := s.Listen(h.sockets[i], portAddress(i), broker.Limits{
-		Memory: 1 << 30, QPs: 4096, PDs: 64, CQs: 4096, SRQs: 64, AHs: 4096, MRs: 4096, WR: 16384, Processes: 64,
+		Memory: 1 << 30, QPs: 4096, PDs: 64, CQs: 4096, SRQs: 64, AHs: 4096, MRs: 4096, IDs: 256, WR: 16384, Processes: 64,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -35,6 +35,8 @@ type VerbsObjects struct {
 	QueuePairs          int64 `json:"queue_pairs"`
 	MemoryRegions       int64 `json:"memory_regions"`
 	SharedBlocks        int64 `json:"shared_blocks"`
+	EventChannels       int64 `json:"event_channels"`
+	ConnectionIDs       int64 `json:"connection_ids"`
 }
 
 // VerbsStates counts queue pairs by state.
@@ -82,7 +84,7 @@ func (p VerbsPort) numbers() []int64 {
 	o, s, n, b, r := p.Objects, p.States, p.Operations, p.Bytes, p.Refusals
 	return []int64{
 		p.Processes, p.MemoryBytes, p.Errors, p.Wakes,
-		o.ProtectionDomains, o.CompletionQueues, o.Channels, o.SharedReceiveQueues, o.AddressHandles, o.QueuePairs, o.MemoryRegions, o.SharedBlocks,
+		o.ProtectionDomains, o.CompletionQueues, o.Channels, o.SharedReceiveQueues, o.AddressHandles, o.QueuePairs, o.MemoryRegions, o.SharedBlocks, o.EventChannels, o.ConnectionIDs,
 		s.Reset, s.Init, s.RTR, s.RTS, s.SQD, s.SQE, s.Error,
 		n.Sends, n.Receives, n.Writes, n.Reads, n.Atomics, n.Staged, b.Ring, b.Direct, b.Staged, b.Forwarded, r.Limits, r.Keys, r.Others,
 	}

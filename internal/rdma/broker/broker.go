@@ -1,11 +1,12 @@
 // Package broker owns the objects of BEE's own verbs device, bee_0: queue pairs and their
-// connections, memory regions and their keys, quotas and lifetimes. It is pure: it makes
+// connections, memory regions and their keys, connections by address, quotas and lifetimes. It is pure: it makes
 // decisions for one request after the other, and reaches processes and memory by small
 // interfaces. It knows neither sockets nor descriptors, which package server has.
 package broker
 
 import (
 	"fmt"
+	"net/netip"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
@@ -33,6 +34,8 @@ type Process interface {
 	Wake()
 	// Event sends an event about an object. It never waits.
 	Event(event, handle uint32)
+	// EventChannel makes a socket for events of connections.
+	EventChannel() (EventChannel, error)
 }
 
 // Events, as enum ibv_event_type has them.
@@ -46,6 +49,8 @@ const (
 type Address struct {
 	LID uint16
 	GID [16]byte
+	// IPs are those by which programs of other nodes reach the container.
+	IPs []netip.Addr
 }
 
 // Limits are those of one node.
@@ -53,6 +58,7 @@ type Limits struct {
 	Memory int64 // in bytes, of regions
 	QPs    int
 	MRs    int // and as many regions
+	IDs    int // identifiers of connections, and as many event channels
 	// PDs, CQs, SRQs and AHs are for each process, as is WR for each queue.
 	PDs, CQs, SRQs, AHs, WR int
 	Processes               int
@@ -81,6 +87,8 @@ type Broker struct {
 	keys   map[uint32]*memoryRegion // by key
 	pairs  map[pairName]*pair
 	groups map[[16]byte][]*queuePair
+	// calling are requests for connections that nobody listens for yet, in order.
+	calling []*identifier
 	// retired are numbers of queue pairs that were destroyed, in order from next on.
 	retired   []uint32
 	next      int
@@ -108,12 +116,15 @@ type Node struct {
 
 	sessions          map[*Session]bool
 	qps, regions, mrs int
+	ids, channels     int
 	memory            int64
+	ports             map[portName][]*identifier
+	lastPort          uint16 // that was chosen
 }
 
 // Node adds one.
 func (b *Broker) Node(a Address, l Limits) *Node {
-	n := &Node{Address: a, Limits: l, broker: b, sessions: map[*Session]bool{}}
+	n := &Node{Address: a, Limits: l, broker: b, sessions: map[*Session]bool{}, ports: map[portName][]*identifier{}}
 	b.nodes = append(b.nodes, n)
 	return n
 }
@@ -121,9 +132,9 @@ func (b *Broker) Node(a Address, l Limits) *Node {
 // Usage is what the objects of a node amount to.
 type Usage struct {
 	Processes int
-	Memory    int64                       // in bytes, of regions
-	Objects   [message.KindRegion + 1]int // by kind
-	States    [states]int                 // of queue pairs
+	Memory    int64              // in bytes, of regions
+	Objects   [message.Kinds]int // by kind
+	States    [states]int        // of queue pairs
 }
 
 // Usage returns it.

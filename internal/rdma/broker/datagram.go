@@ -71,13 +71,13 @@ func (s *Session) Leave(r *message.Group) error {
 	return nil
 }
 
-// Members returns the numbers of the queue pairs in a multicast group.
-func (s *Session) Members(gid [16]byte) []uint32 {
-	var numbers []uint32
+// Members returns the queue pairs in a multicast group.
+func (s *Session) Members(gid [16]byte) []message.Member {
+	var members []message.Member
 	for _, q := range s.node.broker.groups[gid] {
-		numbers = append(numbers, q.number)
+		members = append(members, message.Member{Number: q.number, LID: q.session.node.Address.LID})
 	}
-	return numbers
+	return members
 }
 
 func (s *Session) datagram(handle uint32) (*queuePair, error) {

@@ -3,6 +3,7 @@ package broker
 import (
 	"errors"
 	"math/rand/v2"
+	"net/netip"
 )
 
 // fakeMemory counts what is open.
@@ -37,10 +38,31 @@ type fakeProcess struct {
 	numbers, states, keys map[uint32]uint32
 	wakes                 int
 	events                [][2]uint32
+	channels              map[*fakeChannel]bool
+}
+
+// fakeChannel counts what its process can read.
+type fakeChannel struct {
+	process *fakeProcess
+	packets int
+}
+
+func (p *fakeProcess) EventChannel() (EventChannel, error) {
+	c := &fakeChannel{process: p}
+	p.channels[c] = true
+	return c, nil
+}
+
+func (c *fakeChannel) Notify() { c.packets++ }
+func (c *fakeChannel) Close() {
+	if !c.process.channels[c] {
+		panic("closed twice")
+	}
+	delete(c.process.channels, c)
 }
 
 func newFakeProcess() *fakeProcess {
-	return &fakeProcess{numbers: map[uint32]uint32{}, states: map[uint32]uint32{}, keys: map[uint32]uint32{}}
+	return &fakeProcess{numbers: map[uint32]uint32{}, states: map[uint32]uint32{}, keys: map[uint32]uint32{}, channels: map[*fakeChannel]bool{}}
 }
 
 func (p *fakeProcess) SetQP(slot, number, state uint32) {
@@ -62,7 +84,7 @@ func (p *fakeProcess) Event(event, handle uint32) {
 }
 
 func testLimits() Limits {
-	return Limits{Memory: 1 << 20, QPs: 8, PDs: 4, CQs: 4, SRQs: 2, AHs: 2, MRs: 6, WR: 64, Processes: 3}
+	return Limits{Memory: 1 << 20, QPs: 8, PDs: 4, CQs: 4, SRQs: 2, AHs: 2, MRs: 6, IDs: 9, WR: 64, Processes: 3}
 }
 
 // testBroker has two nodes, with LIDs 1 and 2.
@@ -71,7 +93,7 @@ func testBroker(r *rand.Rand) (*Broker, *fakeMemory, [2]*Node) {
 	b := New(m, r.Uint32)
 	var nodes [2]*Node
 	for i := range nodes {
-		nodes[i] = b.Node(Address{LID: uint16(i + 1), GID: [16]byte{0xfe, 0x80, 15: byte(i + 1)}}, testLimits())
+		nodes[i] = b.Node(Address{LID: uint16(i + 1), GID: [16]byte{0xfe, 0x80, 15: byte(i + 1)}, IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(i + 1)})}}, testLimits())
 	}
 	return b, m, nodes
 }

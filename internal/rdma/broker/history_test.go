@@ -24,6 +24,7 @@ type history struct {
 	number   uint32
 	// keys are those that were ever given out, and numbers those of queue pairs.
 	keys, numbers []uint32
+	giveUps       []func() // of requests that nobody listened for
 }
 
 // TestHistories: whatever processes request, and in whatever order, the broker's rules hold,
@@ -54,8 +55,8 @@ func TestHistories(t *testing.T) {
 			t.Fatalf("seed %d: left are %d segments, %d queue pairs, %d keys, %d pairs, %d groups", seed, len(h.memory.open), len(b.qps), len(b.keys), len(b.pairs), len(b.groups))
 		}
 		for _, n := range h.nodes {
-			if u := n.Usage(); u != (Usage{}) {
-				t.Fatalf("seed %d: a node has %+v", seed, u)
+			if u := n.Usage(); u != (Usage{}) || n.ids != 0 || n.channels != 0 || len(n.ports) != 0 {
+				t.Fatalf("seed %d: a node has %+v, %d identifiers, %d channels, %d ports", seed, u, n.ids, n.channels, len(n.ports))
 			}
 		}
 	}
@@ -98,12 +99,12 @@ func (h *history) step() {
 	}
 	i := r.IntN(len(h.sessions))
 	s := h.sessions[i]
-	switch r.IntN(15) {
+	switch r.IntN(21) {
 	case 0:
-		_, err := s.Create(r.Uint32N(7), h.handle(s, message.KindPD))
+		_, err := s.Create(r.Uint32N(message.Kinds), h.handle(s, message.KindPD))
 		h.expect(err)
 	case 1:
-		h.expect(s.Destroy(h.handle(s, 1+r.Uint32N(8))))
+		h.expect(s.Destroy(h.handle(s, 1+r.Uint32N(message.Kinds-1))))
 	case 2, 3:
 		q, err := s.CreateQP(&message.CreateQP{
 			Type: 2 + r.Uint32N(4), PD: h.handle(s, message.KindPD), SendCQ: h.handle(s, message.KindCQ), RecvCQ: h.handle(s, message.KindCQ),
@@ -152,6 +153,10 @@ func (h *history) step() {
 		if other := pick(r, h.sessions); h.connect(s, other) && other != s && r.IntN(4) == 0 {
 			h.end(slices.Index(h.sessions, other))
 		}
+	case 15:
+		h.dial(s, pick(r, h.sessions))
+	default:
+		h.identifier(s)
 	}
 }
 
@@ -279,7 +284,7 @@ func (h *history) expect(err error) {
 		return
 	}
 	errno, is := errors.AsType[syscall.Errno](err)
-	if !is || !slices.Contains([]syscall.Errno{syscall.EINVAL, syscall.EBUSY, syscall.ENOMEM, syscall.EACCES, syscall.ENOTCONN, syscall.ENOENT, syscall.EOPNOTSUPP}, errno) {
+	if !is || !slices.Contains([]syscall.Errno{syscall.EINVAL, syscall.EBUSY, syscall.ENOMEM, syscall.EACCES, syscall.ENOTCONN, syscall.ENOENT, syscall.EOPNOTSUPP, syscall.EADDRINUSE, syscall.EADDRNOTAVAIL, syscall.EAGAIN}, errno) {
 		h.t.Errorf("got %v", err)
 	}
 }
@@ -342,6 +347,7 @@ func (h *history) check() {
 			t.Errorf("a node counts %+v, and has %d queue pairs and %d bytes", u, qps[n], memory[n])
 		}
 	}
+	h.checkIdentifiers()
 	for name, p := range b.pairs {
 		if p.name != name || !pairs[p] {
 			t.Errorf("pair %+v has no queue pair", p)

@@ -144,9 +144,11 @@ func (s *Session) ModifyQP(r *message.ModifyQP) (State, error) {
 	return to, nil
 }
 
+// MaxRDAtomic is how many READs and atomic operations of a queue pair may be under way.
+const MaxRDAtomic = 16
+
 // sane reports whether the values are those of a port of ours.
 func sane(r *message.ModifyQP) bool {
-	const maxRD = 16
 	has := func(attr uint32) bool { return r.Mask&attr != 0 }
 	switch {
 	case has(attrPKey) && r.PKeyIndex != 0, has(attrPort) && r.Port != 1,
@@ -154,7 +156,7 @@ func sane(r *message.ModifyQP) bool {
 		has(attrMTU) && (r.MTU < 1 || r.MTU > 5),
 		has(attrTimeout) && r.Timeout > 31, has(attrRetries) && r.Retries > 7, has(attrRNRRetries) && r.RNRRetries > 7,
 		has(attrMinRNRTimer) && r.MinRNRTimer > 31,
-		has(attrMaxRDAtomic) && r.MaxRDAtomic > maxRD, has(attrMaxDestRDAtomic) && r.MaxDestRDAtomic > maxRD,
+		has(attrMaxRDAtomic) && r.MaxRDAtomic > MaxRDAtomic, has(attrMaxDestRDAtomic) && r.MaxDestRDAtomic > MaxRDAtomic,
 		has(attrDestination) && r.Destination > 0xffffff:
 		return false
 	}

@@ -26,6 +26,9 @@ type object struct {
 	qp     *queuePair
 	mr     *memoryRegion
 	region *region
+
+	channel *eventChannel
+	id      *identifier
 }
 
 // slots are places in a page: the lowest ones that are free come first.
@@ -60,6 +63,11 @@ func (n *Node) Open(number uint32, p Process) (*Session, error) {
 
 // Close ends the session: its objects are destroyed, and the peers of its queue pairs fail.
 func (s *Session) Close() {
+	for handle, o := range s.objects {
+		if o.id != nil {
+			s.remove(handle)
+		}
+	}
 	for _, o := range s.objects {
 		if o.qp != nil {
 			o.qp.abandon()
@@ -72,6 +80,9 @@ func (s *Session) Close() {
 		}
 		if o.region != nil {
 			s.removeRegion(o.region)
+		}
+		if o.channel != nil {
+			s.removeEventChannel(o.channel)
 		}
 	}
 	s.objects = nil
@@ -147,25 +158,36 @@ func (s *Session) use(o *object, handle, kind uint32) error {
 
 // Destroy destroys an object. EBUSY: others use it.
 func (s *Session) Destroy(handle uint32) error {
-	o := s.objects[handle]
-	switch {
+	switch o := s.objects[handle]; {
 	case o == nil:
 		return syscall.EINVAL
 	case o.users > 0:
 		return syscall.EBUSY
+	}
+	s.remove(handle)
+	return nil
+}
+
+// remove destroys an object that is there, and that no other uses.
+func (s *Session) remove(handle uint32) {
+	o := s.objects[handle]
+	switch {
 	case o.qp != nil:
 		s.removeQP(o.qp)
 	case o.mr != nil:
 		s.removeMR(o.mr)
 	case o.region != nil:
 		s.removeRegion(o.region)
+	case o.id != nil:
+		s.removeIdentifier(o.id)
+	case o.channel != nil:
+		s.removeEventChannel(o.channel)
 	}
 	for _, used := range o.uses {
 		used.users--
 	}
 	delete(s.objects, handle)
 	s.counts[o.kind]--
-	return nil
 }
 
 // Raise sends an event of the library to its own process.

@@ -44,7 +44,10 @@ func (*plainProcess) Wake()                         {}
 func (p *plainProcess) Event(event, handle uint32)  { p.events[handle] = event }
 func (*plainProcess) Number() uint32                { return 99 }
 func (*plainProcess) Sleep(bool)                    {}
-func (*plainProcess) Await() error                  { return errors.New("closed") }
+func (*plainProcess) EventChannel() (broker.EventChannel, error) {
+	return nil, errors.ErrUnsupported
+}
+func (*plainProcess) Await() error { return errors.New("closed") }
 
 // machine is a broker with one queue pair that is connected to another machine.
 type machine struct {

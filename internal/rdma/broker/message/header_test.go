@@ -17,13 +17,17 @@ func TestHeader(t *testing.T) {
 	}
 	for name, want := range map[string]int{
 		"PROTOCOL": Protocol, "PACKET": Packet, "BUILD": Build, "SLOTS": Slots, "COUNTERS": Counters, "CREDITS": Credits,
-		"EXTENTS": Extents, "MEMBERS": Members, "INBOX_SLOTS": InboxSlots, "INBOX_SLOT": InboxSlot,
+		"CM_PRIVATE": CMPrivate, "EXTENTS": Extents, "MEMBERS": Members, "INBOX_SLOTS": InboxSlots, "INBOX_SLOT": InboxSlot,
 		"OP_HELLO": int(OpHello), "OP_CREATE": int(OpCreate), "OP_DESTROY": int(OpDestroy), "OP_CREATE_QP": int(OpCreateQP),
 		"OP_MODIFY_QP": int(OpModifyQP), "OP_CONNECT": int(OpConnect), "OP_FAIL_QP": int(OpFailQP), "OP_CREATE_REGION": int(OpCreateRegion),
 		"OP_REGISTER": int(OpRegister), "OP_RESOLVE": int(OpResolve), "OP_ATTACH": int(OpAttach), "OP_RAISE": int(OpRaise),
 		"OP_JOIN": int(OpJoin), "OP_LEAVE": int(OpLeave), "OP_MEMBERS": int(OpMembers),
+		"OP_CM_CHANNEL": int(OpCMChannel), "OP_CM_ID": int(OpCMID), "OP_CM_BIND": int(OpCMBind), "OP_CM_LISTEN": int(OpCMListen),
+		"OP_CM_RESOLVE": int(OpCMResolve), "OP_CM_ROUTE": int(OpCMRoute), "OP_CM_CONNECT": int(OpCMConnect), "OP_CM_ACCEPT": int(OpCMAccept),
+		"OP_CM_REJECT": int(OpCMReject), "OP_CM_DISCONNECT": int(OpCMDisconnect), "OP_CM_MIGRATE": int(OpCMMigrate), "OP_CM_EVENT": int(OpCMEvent), "OP_CM_JOIN": int(OpCMJoin),
 		"KIND_PD": int(KindPD), "KIND_CQ": int(KindCQ), "KIND_SRQ": int(KindSRQ), "KIND_CHANNEL": int(KindChannel),
 		"KIND_AH": int(KindAH), "KIND_QP": int(KindQP), "KIND_MR": int(KindMR), "KIND_REGION": int(KindRegion),
+		"KIND_CM_CHANNEL": int(KindCMChannel), "KIND_CM_ID": int(KindCMID),
 		"COUNT_SENDS": CountSends, "COUNT_RECEIVES": CountReceives, "COUNT_WRITES": CountWrites, "COUNT_READS": CountReads, "COUNT_ATOMICS": CountAtomics,
 		"COUNT_RING_BYTES": CountRingBytes, "COUNT_DIRECT_BYTES": CountDirectBytes, "COUNT_STAGED_BYTES": CountStagedBytes,
 		"COUNT_STAGED": CountStaged, "COUNT_ERRORS": CountErrors, "COUNT_WAKES": CountWakes,
@@ -65,6 +69,10 @@ func TestStructs(t *testing.T) {
 		{Attach{}, 32},
 		{Raise{}, 16},
 		{Group{}, 32},
+		{CMCall{}, 16},
+		{CMBind{}, 40},
+		{CMResolve{}, 64},
+		{CMAnswer{}, 228},
 	} {
 		if got := requestHeader + binary.Size(tc.body); got != tc.size {
 			t.Errorf("%T has %d bytes, expected %d", tc.body, got, tc.size)
@@ -83,12 +91,15 @@ func TestStructs(t *testing.T) {
 		{ResolveReply{}, 56},
 		{AttachReply{}, 24},
 		{MembersReply{}, 24},
+		{CMBindReply{}, 40},
+		{CMResolveReply{}, 64},
+		{CMEvent{}, 320},
 	} {
 		if got := replyHeader + binary.Size(tc.body); got != tc.size {
 			t.Errorf("%T has %d bytes, expected %d", tc.body, got, tc.size)
 		}
 	}
-	if binary.Size(Extent{}) != extentBytes || binary.Size(Event{}) != 8 {
+	if binary.Size(Extent{}) != extentBytes || binary.Size(Member{}) != 8 || binary.Size(Event{}) != 8 {
 		t.Errorf("an extent has %d bytes, an event %d", binary.Size(Extent{}), binary.Size(Event{}))
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 // Sizes and limits of protocol.h.
 const (
-	Protocol = 2
+	Protocol = 3
 	Packet   = 4096
 	Build    = 32
 	Slots    = 65536
@@ -20,6 +20,8 @@ const (
 	Credits  = 16384
 	Extents  = 32
 	Members  = 256
+	// CMPrivate is how many bytes of private data a connection has at most.
+	CMPrivate = 196
 )
 
 // Sizes in bytes of the memory that processes share.
@@ -112,6 +114,19 @@ const (
 	OpJoin
 	OpLeave
 	OpMembers
+	OpCMChannel
+	OpCMID
+	OpCMBind
+	OpCMListen
+	OpCMResolve
+	OpCMRoute
+	OpCMConnect
+	OpCMAccept
+	OpCMReject
+	OpCMDisconnect
+	OpCMMigrate
+	OpCMEvent
+	OpCMJoin
 )
 
 // Kinds of objects.
@@ -124,6 +139,10 @@ const (
 	KindQP
 	KindMR
 	KindRegion
+	KindCMChannel
+	KindCMID
+	// Kinds is one more than the last one.
+	Kinds
 )
 
 // Counters of the library, by their place in the page.
@@ -258,7 +277,13 @@ type Group struct {
 	GID    [16]byte
 }
 
-// MembersReply is followed by the numbers of queue pairs.
+// Member is a queue pair of a multicast group, with the LID of its port.
+type Member struct {
+	Number uint32
+	LID, _ uint16
+}
+
+// MembersReply is followed by the members.
 type MembersReply struct{ Count, _ uint32 }
 
 // Event is a message on the socket of events.
@@ -284,6 +309,11 @@ var bodies = map[Op]reflect.Type{
 	OpFailQP: reflect.TypeFor[FailQP](), OpCreateRegion: reflect.TypeFor[CreateRegion](), OpRegister: reflect.TypeFor[Register](),
 	OpResolve: reflect.TypeFor[Resolve](), OpAttach: reflect.TypeFor[Attach](), OpRaise: reflect.TypeFor[Raise](),
 	OpJoin: reflect.TypeFor[Group](), OpLeave: reflect.TypeFor[Group](), OpMembers: reflect.TypeFor[Group](),
+	OpCMChannel: reflect.TypeFor[CMCall](), OpCMID: reflect.TypeFor[CMCall](), OpCMBind: reflect.TypeFor[CMBind](),
+	OpCMListen: reflect.TypeFor[CMCall](), OpCMResolve: reflect.TypeFor[CMResolve](), OpCMRoute: reflect.TypeFor[CMCall](),
+	OpCMConnect: reflect.TypeFor[CMAnswer](), OpCMAccept: reflect.TypeFor[CMAnswer](), OpCMReject: reflect.TypeFor[CMAnswer](),
+	OpCMDisconnect: reflect.TypeFor[CMCall](), OpCMMigrate: reflect.TypeFor[CMCall](), OpCMEvent: reflect.TypeFor[CMCall](),
+	OpCMJoin: reflect.TypeFor[CMCall](),
 }
 
 // Decode reads a request. Every packet that is none of the protocol is an error.

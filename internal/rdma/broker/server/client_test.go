@@ -215,5 +215,5 @@ func testPorts(t testing.TB, l broker.Limits) (paths [2]string, log *strings.Bui
 }
 
 func plenty() broker.Limits {
-	return broker.Limits{Memory: 1 << 30, QPs: 64, PDs: 64, CQs: 64, SRQs: 64, AHs: 64, MRs: 64, WR: 16384, Processes: 16}
+	return broker.Limits{Memory: 1 << 30, QPs: 64, PDs: 64, CQs: 64, SRQs: 64, AHs: 64, MRs: 64, IDs: 64, WR: 16384, Processes: 16}
 }

@@ -233,7 +233,30 @@ func corpus() [][]byte {
 		script(packet(message.OpHello, message.Hello{Protocol: message.Protocol, Build: [32]byte([]byte(testBuild))})),
 		script(packet(message.OpCreateRegion, message.CreateRegion{Bytes: 1 << 63}), packet(message.OpCreateRegion, message.CreateRegion{Bytes: 4095}), packet(message.OpCreateRegion, message.CreateRegion{Bytes: 1 << 20}), packet(message.OpCreateRegion, message.CreateRegion{Bytes: 4096})),
 		script(pd, packet(message.OpCreateRegion, message.CreateRegion{Bytes: 4096}), packet(message.OpRegister, message.Register{PD: 1, Access: 7, Addr: 1<<64 - 4096, Length: 8192, Count: 1}, message.Extent{Bytes: 4096, Region: 2}), packet(message.OpRegister, message.Register{PD: 1, Access: 7, Addr: 4096, Length: 4096, Count: 1}, message.Extent{At: 1<<64 - 4096, Bytes: 8192, Region: 2})),
+		script(itself()...),
 		script(make([]byte, message.Packet+1)), script([]byte{8, 0, 0, 0, 0xff, 0xff, 0, 0}),
+	}
+}
+
+// itself are requests of a process that connects with itself.
+func itself() [][]byte {
+	call := func(op message.Op, handle, value uint32) []byte {
+		return packet(op, message.CMCall{Handle: handle, Value: value})
+	}
+	channel, id := call(message.OpCMChannel, 0, 0), call(message.OpCMID, 1, broker.SpaceTCP)
+	here := message.CMAddress{Family: 4, Port: 7, Own: 1, IP: [16]byte{127, 0, 0, 1}}
+	return [][]byte{
+		channel, id, packet(message.OpCMBind, message.CMBind{Handle: 2, Address: here}), call(message.OpCMListen, 2, 1),
+		id, packet(message.OpCMResolve, message.CMResolve{Handle: 3, Source: here, Destination: here}),
+		packet(message.OpCMResolve, message.CMResolve{Handle: 3, Destination: here}), call(message.OpCMRoute, 3, 0),
+		packet(message.OpCMConnect, message.CMAnswer{Handle: 3, Param: message.CMParam{PrivateBytes: 57}}),
+		packet(message.OpCMConnect, message.CMAnswer{Handle: 3, Param: message.CMParam{PrivateBytes: 56}}),
+		packet(message.OpCMAccept, message.CMAnswer{Handle: 4, Param: message.CMParam{PrivateBytes: 255}}),
+		packet(message.OpCMAccept, message.CMAnswer{Handle: 4}), packet(message.OpCMAccept, message.CMAnswer{Handle: 3}),
+		channel, call(message.OpCMMigrate, 3, 5), call(message.OpCMMigrate, 2, 5), call(message.OpCMMigrate, 5, 1),
+		call(message.OpCMEvent, 1, 0), call(message.OpCMEvent, 5, 0), call(message.OpCMEvent, 5, 0), call(message.OpCMDisconnect, 4, 0),
+		call(message.OpCMDisconnect, 3, 0), packet(message.OpDestroy, message.Destroy{Handle: 1}), packet(message.OpDestroy, message.Destroy{Handle: 5}),
+		packet(message.OpDestroy, message.Destroy{Handle: 4}), packet(message.OpCMReject, message.CMAnswer{Handle: 3, Reason: 28}),
 	}
 }
 
@@ -265,6 +288,19 @@ func TestRandomRequests(t *testing.T) {
 		message.Group{},
 		message.Group{},
 		message.Group{},
+		message.CMCall{},
+		message.CMCall{},
+		message.CMBind{},
+		message.CMCall{},
+		message.CMResolve{},
+		message.CMCall{},
+		message.CMAnswer{},
+		message.CMAnswer{},
+		message.CMAnswer{},
+		message.CMCall{},
+		message.CMCall{},
+		message.CMCall{},
+		message.CMCall{},
 	}
 	for range 20 {
 		var packets [][]byte

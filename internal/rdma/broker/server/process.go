@@ -16,11 +16,13 @@ import (
 // process is one that has opened the device, as the broker reaches it.
 type process struct {
 	session *broker.Session
-	page    mapping // of the process
-	reader  int     // the page, for reading alone
-	table   mapping // of the broker, sealed against all others
-	events  int     // the broker's end of the socket of events
-	wake    int     // the end of the socket that wakes it, on which it and all its peers send, too
+	page    mapping        // of the process
+	reader  int            // the page, for reading alone
+	table   mapping        // of the broker, sealed against all others
+	events  int            // the broker's end of the socket of events
+	wake    int            // the end of the socket that wakes it, on which it and all its peers send, too
+	later   func(f func()) // calls f when a request has waited long enough for a listener
+	passed  []int          // descriptors of a reply that are the process's alone, and close after it
 }
 
 // mapping is a segment that the broker has mapped.
@@ -189,6 +191,16 @@ func (p *process) handle(r message.Request) (descriptors []int, parts []any, err
 		return p.attach(m)
 	case *message.Raise:
 		return nil, nil, s.Raise(m.Event, m.Handle)
+	case *message.CMCall:
+		return p.call(r.Op, m)
+	case *message.CMBind:
+		local, err := s.Connections().Bind(m)
+		return nil, []any{message.CMBindReply{Local: local}}, err
+	case *message.CMResolve:
+		reply, err := s.Connections().ResolveAddress(m)
+		return nil, []any{reply}, err
+	case *message.CMAnswer:
+		return nil, nil, p.answer(r.Op, m)
 	case *message.Group:
 		switch r.Op {
 		case message.OpJoin:
@@ -196,8 +208,8 @@ func (p *process) handle(r message.Request) (descriptors []int, parts []any, err
 		case message.OpLeave:
 			return nil, nil, s.Leave(m)
 		}
-		numbers := s.Members(m.GID)
-		return nil, []any{message.MembersReply{Count: uint32(len(numbers))}, numbers}, nil
+		members := s.Members(m.GID)
+		return nil, []any{message.MembersReply{Count: uint32(len(members))}, members}, nil
 	}
 	return nil, nil, syscall.EINVAL // a second greeting
 }

@@ -289,6 +289,7 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 			unix.Close(fd)
 		}
 	}()
+	proc.later = s.later
 	s.number++
 	if proc.session, err = p.node.Open(s.number, proc); err != nil {
 		proc.close()
@@ -301,7 +302,7 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 	reply := message.HelloReply{
 		Process: s.number, LID: a.LID, GUID: [8]byte(a.GID[8:]), GID: a.GID, Memory: uint64(l.Memory),
 		MaxQP: uint32(l.QPs), MaxCQ: uint32(l.CQs), MaxPD: uint32(l.PDs), MaxMR: uint32(l.MRs), MaxSRQ: uint32(l.SRQs), MaxAH: uint32(l.AHs),
-		MaxWR: uint32(l.WR), MaxSGE: maxSGE, MaxInline: maxInline, MaxRDAtomic: maxRDAtomic,
+		MaxWR: uint32(l.WR), MaxSGE: maxSGE, MaxInline: maxInline, MaxRDAtomic: broker.MaxRDAtomic,
 	}
 	if err := p.reply(conn, r.Op, []int{own[0], own[1], proc.wake, proc.page.descriptor(), proc.table.descriptor()}, reply); err != nil {
 		p.forget(proc)
@@ -310,11 +311,22 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 	return proc, nil
 }
 
+// earlyTime is how long a request for a connection waits for a listener.
+const earlyTime = 2 * time.Second
+
+// later calls f after that time.
+func (s *Server) later(f func()) {
+	time.AfterFunc(earlyTime, func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f()
+	})
+}
+
 // Properties of the device that the library has.
 const (
-	maxSGE      = 32
-	maxInline   = 1024
-	maxRDAtomic = 16
+	maxSGE    = 32
+	maxInline = 1024
 )
 
 // reply sends a reply that has its parts.
@@ -346,6 +358,7 @@ func (p *Port) forget(proc *process) {
 func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) error {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
+	defer proc.closePassed()
 	descriptors, parts, err := proc.handle(r)
 	if err == nil {
 		return p.reply(conn, r.Op, descriptors, parts...)

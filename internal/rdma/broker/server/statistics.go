@@ -15,7 +15,7 @@ type Refusals struct {
 	Others uint64 // the request is none that verbs allow there
 }
 
-// add counts the error of a request. Those that wait for a peer are no refusals.
+// add counts the error of a request. Those that wait for a peer or event are no refusals.
 func (r *Refusals) add(err error) {
 	_, limit := errors.AsType[*broker.Limit](err)
 	switch {
@@ -23,7 +23,7 @@ func (r *Refusals) add(err error) {
 		r.Limits++
 	case errors.Is(err, syscall.EACCES):
 		r.Keys++
-	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTCONN):
+	case errors.Is(err, syscall.ENOENT), errors.Is(err, syscall.ENOTCONN), errors.Is(err, syscall.EAGAIN):
 	default:
 		r.Others++
 	}
