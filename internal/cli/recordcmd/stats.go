@@ -28,7 +28,7 @@ type statsView struct {
 	Name string `json:"name"`
 	Node int    `json:"node"`
 	Host string `json:"host,omitempty"`
-	inside.Sample
+	core.Sample
 	// Cores in use, on average since the sample before.
 	CoresUsed           float64            `json:"cores_used"`
 	ReadBytesPerSecond  int64              `json:"read_bytes_per_second"`
@@ -134,7 +134,7 @@ type watchedNode struct {
 	c    *client.Client
 	rank int
 	view statsView
-	last inside.Sample
+	last core.Sample
 }
 
 // add connects to a run. Where it was named, that must work.
@@ -213,7 +213,7 @@ func (b *board) take(n *watchedNode, from io.Reader) error {
 		if err != nil {
 			return err
 		}
-		s, err := rpc.Decode[inside.Sample](line)
+		s, err := rpc.Decode[core.Sample](line)
 		if err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (b *board) take(n *watchedNode, from io.Reader) error {
 }
 
 // since takes a sample, with the rates since the one before.
-func (n *watchedNode) since(s inside.Sample) {
+func (n *watchedNode) since(s core.Sample) {
 	n.view.Sample = s
 	if took := s.Time.Sub(n.last.Time); !n.last.Time.IsZero() && took > 0 {
 		n.view.CoresUsed = max(s.CPUSeconds-n.last.CPUSeconds, 0) / took.Seconds()

@@ -5,17 +5,18 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/inside"
 )
 
 func TestRatesOfStats(t *testing.T) {
 	now := time.Now()
 	n := &watchedNode{}
-	n.since(inside.Sample{Time: now, CPUSeconds: 10, ReadBytes: 100, WriteBytes: 50})
+	n.since(core.Sample{Time: now, CPUSeconds: 10, ReadBytes: 100, WriteBytes: 50})
 	if n.view.CoresUsed != 0 {
 		t.Errorf("of one sample: %+v", n.view)
 	}
-	n.since(inside.Sample{Time: now.Add(2 * time.Second), CPUSeconds: 13, ReadBytes: 300, WriteBytes: 10})
+	n.since(core.Sample{Time: now.Add(2 * time.Second), CPUSeconds: 13, ReadBytes: 300, WriteBytes: 10})
 	if n.view.CoresUsed != 1.5 || n.view.ReadBytesPerSecond != 100 || n.view.WriteBytesPerSecond != 0 {
 		t.Errorf("got %+v", n.view)
 	}
