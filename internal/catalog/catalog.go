@@ -110,6 +110,11 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 	}
 }
 
+// watchGPUs begins to measure what so many GPUs of this host use.
+func watchGPUs(ctx context.Context, n int) func() (used, memory float64, known bool) {
+	return devices.Host{}.Watch(ctx, n).Use
+}
+
 // gpus returns an error where this host has fewer GPUs.
 func gpus(number int) error {
 	_, err := devices.Host{}.Find(number)
@@ -221,7 +226,7 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 // NodeOptions are what `bee node` is built with.
 func NodeOptions() node.Options {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
-	return node.Options{Runtime: Runtime, Machine: machine, Burst: burstVolume, BurstAfar: burstAfar, FreeMemory: vm.FreeMemory, NoRings: qemu.NoRings, Log: log, OpenImages: func(dir string) (node.Images, error) {
+	return node.Options{Runtime: Runtime, Machine: machine, Burst: burstVolume, BurstAfar: burstAfar, FreeMemory: vm.FreeMemory, NoRings: qemu.NoRings, GPUs: watchGPUs, Log: log, OpenImages: func(dir string) (node.Images, error) {
 		s, err := image.Open(dir, log)
 		if err != nil {
 			return nil, err

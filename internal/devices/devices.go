@@ -38,6 +38,8 @@ type Host struct {
 	Root string
 	// Libraries gives the lines of `ldconfig -p`; nil asks ldconfig.
 	Libraries func() ([]byte, error)
+	// SMI is the program nvidia-smi; empty looks for it in PATH.
+	SMI string
 }
 
 // All asks for every GPU there is.

@@ -156,6 +156,8 @@ type Container interface {
 	// Stop ends all processes inside (TERM, then KILL after grace) and the
 	// container, and undoes what Start did. Idempotent.
 	Stop(ctx context.Context, grace time.Duration) error
+	// Use returns what its processes have used so far, and use now.
+	Use(ctx context.Context) (core.Sample, error)
 	// Guest returns the virtual machine around the container; nil: there is none.
 	Guest() Guest
 	// Memory returns the limit of the container's memory; nil: its runtime has none of

@@ -58,6 +58,13 @@ func (h *containerAgent) server() *rpc.Server {
 	rpc.HandleStream(s, api.CallPut, put)
 	rpc.HandleStream(s, api.CallGet, get)
 	rpc.Handle(s, api.CallDevices, h.devices)
+	rpc.Handle(s, api.CallUse, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (core.Sample, error) {
+		box, err := h.container()
+		if err != nil {
+			return core.Sample{}, err
+		}
+		return box.Use(ctx)
+	})
 	rpc.Handle(s, api.CallTask, h.startTask)
 	rpc.Handle(s, api.CallTaskOutput, h.taskOutput)
 	rpc.Handle(s, api.CallTaskSignal, h.taskSignal)

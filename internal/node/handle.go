@@ -84,6 +84,10 @@ func (n *node) obey(s *rpc.Server) {
 		}
 		return peercall.SignalReply{Some: some}, nil
 	})
+	rpc.Handle(s, peercall.CallUse, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (peercall.UseReply, error) {
+		use, err := n.Use(ctx)
+		return peercall.UseReply{Use: use}, err
+	})
 	rpc.Handle(s, peercall.CallLook, func(_ context.Context, _ rpc.Caller, g peercall.Globs) (snapshot.Look, error) {
 		l, err := snapshot.Trees{Seen: n.known.job().Volume}.Look(n.machine.Volume(), g.Globs)
 		if err != nil {

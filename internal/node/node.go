@@ -61,6 +61,9 @@ type Options struct {
 	RDMA rdma.Host
 	// Energy is the directory of the counters of this host's energy; empty: that of the kernel.
 	Energy string
+	// GPUs begins to measure what so many GPUs of this host use, until the context ends; nil:
+	// that is not known.
+	GPUs func(ctx context.Context, n int) gpuUse
 	// notices are the site's, that it takes the host back; nil: it gives none.
 	notices <-chan os.Signal
 	// hostGroup is that of the nodes of this process.
@@ -143,6 +146,7 @@ type node struct {
 	memory   driver.Memory // of the host for virtual machines, at first
 	kills    memoryKills   // at first
 	meter    atomic.Pointer[energy.Meter]
+	use      *useMeter
 	group    int // the lowest rank that sees this node's Host.Dir
 	// mounted is where the run's volume is mounted; "": it is VolumeDir.
 	mounted string
@@ -157,6 +161,7 @@ func newNode(life context.Context, c plan.Config, o Options, identity *wire.Iden
 		Options: o, config: c, life: life, known: k, current: container.NewCurrent(c.Host.Name), kills: killsNow(),
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
+	n.use = newUseMeter(n.current)
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
 	n.verbs = &verbs{config: c, log: o.Log, life: life, known: k, pool: n.pool}
 	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.Peer)

@@ -31,6 +31,7 @@ func (n *node) RunContainer(ctx context.Context, runtimeName string) (*container
 		return nil, err
 	}
 	n.current.Set(b)
+	n.use.begin(gpusOf(n))
 	if before := n.meter.Swap(meter); before != nil {
 		before.Stop()
 	}
@@ -62,9 +63,25 @@ func (n *node) StartCase(ctx context.Context, runtimeName string, c plan.Case, v
 		fsutil.TryRemoveAll(k.dir)
 		return nil, err
 	}
-	b.Release = both(b.Release, func() { fsutil.TryRemoveAll(k.dir) }) // the end of the attempt does else
+	n.use.add(b)
+	b.Release = both(b.Release, func() {
+		n.use.remove(b)
+		fsutil.TryRemoveAll(k.dir) // the end of the attempt does else
+	})
 	return b, nil
 }
+
+// gpusOf returns what begins to measure the GPUs of the job's container; nil: it has none.
+func gpusOf(n *node) func() gpuUse {
+	job := n.known.job()
+	if n.GPUs == nil || job.GPUs == 0 {
+		return nil
+	}
+	return func() gpuUse { return n.GPUs(n.life, job.GPUs) }
+}
+
+// Use returns what this node's containers use, on average since the call before.
+func (n *node) Use(ctx context.Context) (core.Use, error) { return n.use.Use(ctx) }
 
 // maker returns what makes this node's container.
 func (n *node) maker() *maker {

@@ -104,6 +104,7 @@ func (e *Event) Check(asked Asked, before int64) error {
 		c.Message = core.Printable(c.Message, maxMessage)
 	}
 	r.measured(e.Measured, asked)
+	r.used(e.Used, asked)
 	if r.err == nil && e.Result != nil {
 		r.err = e.Result.Check(asked)
 	}
@@ -119,6 +120,23 @@ func (r *refusal) measured(m *Measured, asked Asked) {
 	r.unless(m.Done >= 0 && m.Done <= m.Total, "progress is %v of %v, expected 0 to the total", m.Done, m.Total)
 	for name := range m.Metrics {
 		r.unless(asked.Metrics[name], "metric is %q, expected one of the job", core.Printable(name, maxWord))
+	}
+}
+
+// used refuses what no head of ours has gathered of its nodes.
+func (r *refusal) used(u *Used, asked Asked) {
+	if u == nil {
+		return
+	}
+	r.unless(u.Seconds > 0 && u.Seconds <= maxSpan.Seconds(), "seconds of a sample are %v, expected up to %v", u.Seconds, maxSpan.Seconds())
+	number(r, "nodes of a sample", u.Nodes, 1, asked.Nodes)
+	number(r, "single nodes of a sample", len(u.Single), 0, min(asked.Nodes, MaxSingle))
+	for i, of := range append([]core.Use{u.Mean, u.Least, u.Most}, u.Single...) {
+		if i > 2 && len(of) == 0 { // the node did not answer
+			continue
+		}
+		err := of.Check()
+		r.unless(err == nil, "sample: %v", err)
 	}
 }
 

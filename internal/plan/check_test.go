@@ -13,6 +13,11 @@ func asked() Asked {
 	return Asked{Nodes: 2, Outputs: 1, Checkpoint: true, Cases: map[int]bool{7: true}, Progress: true, Metrics: map[string]bool{"energy": true}}
 }
 
+// sample is an event with what nodes use.
+func sample(more string) string {
+	return `{"seq":8,"rank":-1,"used":{"seconds":10,"mean":[1,1,1,1],"least":[1,1,1,1],"most":[1,1,1,1],` + more + `}}`
+}
+
 func TestCheckEvent(t *testing.T) {
 	for name, c := range map[string]struct {
 		event string
@@ -41,6 +46,17 @@ func TestCheckEvent(t *testing.T) {
 		"more progress than all":    {`{"seq":8,"rank":-1,"measured":{"done":5,"total":4}}`, false},
 		"negative progress":         {`{"seq":8,"rank":-1,"measured":{"done":-5,"total":4}}`, false},
 		"a metric of no job":        {`{"seq":8,"rank":-1,"measured":{"metrics":{"\u001b[2J":1}}}`, false},
+		"more nodes than there are": {sample(`"nodes":2,"single":[[1,100,0,0],[],[3,300,10,5,0.5,7]]`), false},
+		"what two nodes use":        {sample(`"nodes":2,"single":[[1,100,0,0],[3,300,10,5,0.5,7]]`), true},
+		"a node without an answer":  {sample(`"nodes":1,"single":[null,[3,300,10,5,0.5,7]]`), true},
+		"a sample of no node":       {sample(`"nodes":0`), false},
+		"a sample of no time":       {`{"seq":8,"rank":-1,"used":{"seconds":0,"nodes":1,"mean":[1,1,1,1],"least":[1,1,1,1],"most":[1,1,1,1]}}`, false},
+		"a sample of an age":        {`{"seq":8,"rank":-1,"used":{"seconds":1e300,"nodes":1,"mean":[1,1,1,1],"least":[1,1,1,1],"most":[1,1,1,1]}}`, false},
+		"a sample without a mean":   {`{"seq":8,"rank":-1,"used":{"seconds":1,"nodes":1,"least":[1,1,1,1],"most":[1,1,1,1]}}`, false},
+		"negative cores":            {sample(`"nodes":1,"single":[[-1,100,0,0]]`), false},
+		"more memory than there is": {sample(`"nodes":1,"single":[[1,1e300,0,0]]`), false},
+		"too many numbers":          {sample(`"nodes":1,"single":[[1,1,0,0,0,0,0]]`), false},
+		"too few numbers":           {sample(`"nodes":1,"single":[[1]]`), false},
 		"a result that is not good": {`{"seq":8,"result":{"outputs":[{"index":1,"path":"volume/x"}]}}`, false},
 	} {
 		var e Event

@@ -121,6 +121,8 @@ type Plan struct {
 	Metrics  map[string]string `json:"metrics,omitempty"`
 	// ProgressFile is a path in the volume of a file that has the progress; "": none has.
 	ProgressFile string `json:"progress_file,omitempty"`
+	// Sample is how often the head asks what its nodes use; 0: never.
+	Sample time.Duration `json:"sample,omitempty"`
 	// Outputs are the globs (container paths below Volume or Binds) whose
 	// matches the head lists in Result.Outputs, however the attempt ends.
 	Outputs []string `json:"outputs,omitempty"`

@@ -36,6 +36,8 @@ type Event struct {
 	Case *CaseEnd `json:"case,omitempty"`
 	// Measured are numbers that the job has printed.
 	Measured *Measured `json:"measured,omitempty"`
+	// Used is what the nodes have used for some seconds.
+	Used *Used `json:"used,omitempty"`
 	// Result is set on the last event.
 	Result *Result `json:"result,omitempty"`
 }
@@ -47,6 +49,20 @@ type Measured struct {
 	Total   float64            `json:"total,omitempty"`
 	Metrics map[string]float64 `json:"metrics,omitempty"`
 }
+
+// Used is what the nodes have used over some seconds. Single are the first ones by rank, at
+// most MaxSingle; one that did not answer is empty.
+type Used struct {
+	Seconds float64    `json:"seconds"`
+	Nodes   int        `json:"nodes"` // that have answered
+	Mean    core.Use   `json:"mean"`
+	Least   core.Use   `json:"least"`
+	Most    core.Use   `json:"most"`
+	Single  []core.Use `json:"single"`
+}
+
+// MaxSingle bounds the nodes that a Used has one by one.
+const MaxSingle = 8
 
 // CaseEnd is how a case of a pack stands.
 type CaseEnd struct {

@@ -66,6 +66,14 @@ func (c *container) Exec(ctx context.Context, cmd driver.Command) (driver.Proces
 // Guest implements driver.Container.
 func (c *container) Guest() driver.Guest { return c }
 
+// Use implements driver.Container. A halted guest does not answer.
+func (c *container) Use(ctx context.Context) (core.Sample, error) {
+	if c.halts.Load()%2 != 0 {
+		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Object: c.spec.Name, Err: errors.New("its virtual machine is halted")}
+	}
+	return call(ctx, c, api.CallUse, rpc.None{})
+}
+
 // Memory implements driver.Container.
 func (c *container) Memory() driver.MemoryLimit { return nil }
 

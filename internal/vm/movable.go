@@ -149,6 +149,16 @@ func (m *movable) Exec(ctx context.Context, c driver.Command) (driver.Process, e
 	return m.container.Exec(ctx, c)
 }
 
+// Use implements driver.Container. A guest that was not met yet is not waited for.
+func (m *movable) Use(ctx context.Context) (core.Sample, error) {
+	select {
+	case <-m.met:
+		return m.container.Use(ctx)
+	default:
+		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Object: m.spec.Name, Err: errors.New("its virtual machine is being brought up")}
+	}
+}
+
 // ExecInGuest implements driver.Guest.
 func (m *movable) ExecInGuest(ctx context.Context, c driver.Command) (driver.Process, error) {
 	if err := m.await(ctx); err != nil {

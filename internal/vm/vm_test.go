@@ -77,7 +77,7 @@ func ofGuests() []string {
 		return nil
 	}
 	return []string{
-		"Exec", "Inherited", "Sockets", "Codes", "Signals", "Terminal", "Identity", "Limits", "Names", "Confined", "SharedMemory", "Orphans", "BigOutput",
+		"Exec", "Inherited", "Sockets", "Codes", "Signals", "Terminal", "Identity", "Limits", "Names", "Confined", "SharedMemory", "Orphans", "Use", "BigOutput",
 		"Probe", "LinksOut", "JobLinks", "Mounts", "Memory", "SiteDirectories", "Scratch", "Stop", "KillOwner",
 	}
 }

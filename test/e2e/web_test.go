@@ -188,7 +188,7 @@ func TestPagesInABrowser(t *testing.T) {
 	page.shows("small", "running", "local", "50 %")
 	page.picture("runs")
 	page.visit(p.base() + "/#/runs/" + id)
-	page.shows("The run computes.", "<b>bold</b><script>", `\u202eturned`, "step 5 of 10", "Metric energy", "Newest -5.5", "attempt 1 on local", "Job as submitted")
+	page.shows("The run computes.", "<b>bold</b><script>", `\u202eturned`, "step 5 of 10", "Metric energy", "Newest -5.5", "Cores in use", "Node 0 on ", "attempt 1 on local", "Job as submitted")
 	page.picture("run")
 	b.Touch(id, "/work/go")
 	page.shows("The run succeeded", "the last line", "table.csv", "a<b>.txt")          // without a click

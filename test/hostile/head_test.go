@@ -58,6 +58,7 @@ func TestWordsOfAHeadThatCannotBe(t *testing.T) {
 		"an event of a huge number":      event(object{"seq": int64(1) << 62}),
 		"an event's phase":               event(object{"phase": "dance"}),
 		"a snapshot nobody asked for":    event(object{"snapshot": 3}),
+		"a sample of negative cores":     event(object{"used": object{"seconds": 1, "nodes": 1, "mean": []any{-1, 0, 0, 0}, "least": []any{0, 0, 0, 0}, "most": []any{0, 0, 0, 0}}}),
 		"an event of another shape":      event(object{"rank": "first"}),
 		"an event that is none":          {{Of: hostilesite.Head, Call: "watch", Where: object{"phase": "run", "begin": true}, Patch: []any{1, 2}}},
 		"events again":                   {{Of: hostilesite.Head, Call: "watch", Where: object{"phase": "run", "begin": true}, Repeat: 3}},

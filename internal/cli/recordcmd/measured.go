@@ -26,6 +26,8 @@ type measuredView struct {
 	Progress *measure.Progress          `json:"progress,omitempty"`
 	Percent  []measure.Point            `json:"percent"`
 	Metrics  map[string][]measure.Point `json:"metrics"`
+	// Samples are what the nodes have used.
+	Samples []sampleView `json:"samples"`
 }
 
 // metricsOf prints what a run has measured.
@@ -74,9 +76,13 @@ func (a *Commands) metricsOf(ctx context.Context, word string, asJSON, asCSV boo
 func measuredOf(ctx context.Context, s *workspace.Session, run state.Run) (measuredView, error) {
 	all, err := state.ReadMeasured(s.Store.RunDir(run.ID))
 	if err != nil {
-		return measuredView{}, &core.Error{Kind: core.Permanent, Op: "read the metrics of run", Object: run.ID, Err: err, Remedy: "Another version of bee may have written them, or the disk lost them. `bee logs` has the job's output."}
+		return measuredView{}, unreadableNumbers(run.ID, err)
 	}
-	view := measuredView{Run: run.ID, Name: run.Name, Percent: []measure.Point{}, Metrics: map[string][]measure.Point{}}
+	samples, err := state.ReadSamples(s.Store.RunDir(run.ID))
+	if err != nil {
+		return measuredView{}, unreadableNumbers(run.ID, err)
+	}
+	view := measuredView{Run: run.ID, Name: run.Name, Percent: []measure.Point{}, Metrics: map[string][]measure.Point{}, Samples: sampleViews(samples.Points)}
 	if all.Percent != nil {
 		view.Percent = all.Percent.Points
 	}
@@ -91,6 +97,10 @@ func measuredOf(ctx context.Context, s *workspace.Session, run state.Run) (measu
 	}
 	view.Progress = runview.JobProgress(&all, attempts)
 	return view, nil
+}
+
+func unreadableNumbers(run string, err error) error {
+	return &core.Error{Kind: core.Permanent, Op: "read the metrics of run", Object: run, Err: err, Remedy: "Another version of bee may have written them, or the disk lost them. `bee logs` has the job's output."}
 }
 
 // writePoints writes all points as CSV; progress has the name "percent" in parentheses,

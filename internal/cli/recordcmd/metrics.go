@@ -25,7 +25,7 @@ monitoring. They are those of the runs on record: bee rm lowers them. It asks no
 
 With a run, print the newest progress and metrics that its job has printed, and with --csv
 or --json all points that are recorded. The keys progress and metrics of the Beefile have
-the patterns by which they are found.`,
+the patterns by which they are found. --json has what the nodes have used as well.`,
 		Example: "  bee metrics\n  bee metrics > /var/lib/prometheus/node-exporter/bee.prom\n  bee metrics --csv lysozyme > lysozyme.csv",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) > 0 {

@@ -135,6 +135,8 @@ func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Pag
 			p.Curves = append(p.Curves, page.Curve{Name: "Metric " + name, Points: series.Points})
 		}
 	}
+	samples, samplesErr := state.ReadSamples(s.Store.RunDir(run.ID))
+	p.Plots = usePlots(samples.Points, func(rank int) string { return hostsOfRank(v, rank) })
 	for _, o := range workspace.OutputsAtHome(attempts) {
 		p.Outputs = append(p.Outputs, page.Output{To: o.To, Names: o.Names, More: max(o.Count-len(o.Names), 0)})
 	}
@@ -144,6 +146,7 @@ func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Pag
 		}
 	}
 	problem(measuredErr)
+	problem(samplesErr)
 	text, err := beefileOf(run)
 	p.Beefile = string(text)
 	problem(err)

@@ -95,6 +95,9 @@ func WriteRun(w rows, v runview.View) {
 	showError(row, "", v.Error)
 	showJob(row, v)
 	showMeasured(row, v)
+	if v.Use != nil {
+		row("use", "%s", useText(v.Use))
+	}
 	row("created", "%s", v.Created.Local().Format(time.DateTime))
 	if v.Ended != nil {
 		row("ended", "%s (after %s)", v.Ended.Local().Format(time.DateTime), console.DurationText(v.Ended.Sub(v.Created)))

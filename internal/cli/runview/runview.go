@@ -49,6 +49,8 @@ type View struct {
 	// JobProgress is how far the job is, and Metrics the newest of its numbers, as it prints.
 	JobProgress *measure.Progress        `json:"job_progress,omitempty"`
 	Metrics     map[string]measure.Point `json:"metrics,omitempty"`
+	// Use is what the nodes have used, over all attempts.
+	Use *measure.Summary `json:"use,omitempty"`
 	// Cost is that of all attempts so far, in Currency, or where they have cost several, Costs.
 	Cost     float64 `json:"cost,omitempty"`
 	Currency string  `json:"currency,omitempty"`
@@ -139,6 +141,9 @@ func Of(ctx context.Context, s *workspace.Session, r state.Run) (View, error) {
 	}
 	if v.Checkpoints, err = s.Checkpoints(ctx, r.ID); err != nil {
 		return v, err
+	}
+	if all, err := state.ReadSamples(s.Store.RunDir(r.ID)); err == nil { // else nothing is known, as other facts do not depend on it
+		v.Use = all.Summary()
 	}
 	if sub, err := submission.Of(r); err == nil {
 		v.Job = viewJob(sub)

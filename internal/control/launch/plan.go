@@ -19,6 +19,7 @@ import (
 const (
 	DefaultGrace = spec.LeastMargin
 	joinTimeout  = 60 * time.Second
+	sampleEvery  = 10 * time.Second
 )
 
 // MakePlan is the attempt as the head shall carry it out, but for the hosts.
@@ -39,7 +40,7 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	if job.Progress != nil {
 		p.Progress, p.ProgressFile = job.Progress.Match, job.Progress.File
 	}
-	p.Metrics = job.Metrics
+	p.Metrics, p.Sample = job.Metrics, sampleEvery
 	for _, out := range job.Outputs {
 		p.Outputs = append(p.Outputs, out.From)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/placement"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -42,7 +43,11 @@ func attemptOf(r *controlled, by maker, site spec.Site, provider driver.Provider
 	own := &record{of: r, Attempt: rec}
 	at := &siteLease{rec: own, site: site, provider: provider}
 	reach := &reachability{rec: own, at: at}
-	reports := &headReports{rec: own, at: at, measured: measured{rec: own}}
+	reports := &headReports{
+		rec: own, at: at,
+		measured: numberFile[measure.Record]{rec: own, read: state.ReadMeasured, store: state.WriteMeasured},
+		samples:  numberFile[measure.Samples]{rec: own, read: state.ReadSamples, store: state.WriteSamples},
+	}
 	keeping := &keeping{rec: own, at: at, reach: reach, maker: by}
 	return &attempt{
 		controlled: r,

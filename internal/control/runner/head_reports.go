@@ -7,6 +7,7 @@ import (
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/measure"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/state"
@@ -19,7 +20,8 @@ type headReports struct {
 	at  *siteLease
 	// passed are the phases of the head so far.
 	passed   durations
-	measured measured
+	measured numberFile[measure.Record]
+	samples  numberFile[measure.Samples]
 	// remarks counts those that went into the history.
 	remarks int
 }
@@ -39,7 +41,11 @@ func (h *headReports) handle(ctx context.Context, e protocol.Event) error {
 		h.rec.CheckpointAsked = time.Time{}
 	}
 	if e.Measured != nil {
-		h.measured.add(e)
+		h.measured.add(func(all *measure.Record) bool { return all.Add(h.rec.N, e.Seq, e.Time, measure.Values(*e.Measured)) })
+		return nil
+	}
+	if e.Used != nil {
+		h.samples.add(func(all *measure.Samples) bool { return all.Add(h.rec.N, e.Seq, e.Time, measure.Used(*e.Used)) })
 		return nil
 	}
 	h.showProgress(ctx, e)

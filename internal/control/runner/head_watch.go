@@ -55,6 +55,7 @@ func (w *headWatch) follow(ctx context.Context, offset int64) (*protocol.Result,
 	defer func() {
 		w.shown = offset
 		w.reports.measured.write()
+		w.reports.samples.write()
 	}()
 	var (
 		after  int64

@@ -3,23 +3,23 @@ package runner
 import (
 	"time"
 
-	"github.com/bee-hpc/bee/internal/measure"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
-	"github.com/bee-hpc/bee/internal/state"
 )
 
-// measured records the progress and metrics of a run, as its head reports them. A head
-// that floods the controller has the file written no more often.
-type measured struct {
+// numberFile records numbers that the head of a run reports, in a file of the run: progress and
+// metrics, or what its nodes use. A head that floods the controller has the file written no more
+// often. No decision depends on it.
+type numberFile[T any] struct {
 	rec     *record
-	all     *measure.Record // nil: not read yet
+	read    func(runDir string) (T, error)
+	store   func(runDir string, all *T) error
+	all     *T // nil: not read yet
 	written time.Time
 	pending bool
 }
 
-// measuredPause is the least time between two writes. Heads report less often.
-const measuredPause = 500 * time.Millisecond
+// numbersPause is the least time between two writes. Heads report less often.
+const numbersPause = 500 * time.Millisecond
 
 // metricsOf are the names of a job's metrics.
 func metricsOf(job *spec.Job) map[string]bool {
@@ -30,39 +30,34 @@ func metricsOf(job *spec.Job) map[string]bool {
 	return names
 }
 
-// add adds the numbers of an event. Another controller gets the same events again.
-func (m *measured) add(e protocol.Event) {
-	if m.all == nil {
-		m.all = m.read()
+// add adds the numbers of an event, unless they are there: another controller gets the same
+// events again. A file that cannot be read is replaced.
+func (f *numberFile[T]) add(to func(all *T) (added bool)) {
+	if f.all == nil {
+		all, err := f.read(f.dir())
+		if err != nil {
+			f.rec.of.c.Log.Debug("read numbers of the run", "run", f.rec.of.run.ID, "err", err)
+			all = *new(T)
+		}
+		f.all = &all
 	}
-	if m.all.Add(m.rec.N, e.Seq, e.Time, measure.Values(*e.Measured)) {
-		m.pending = true
-	}
-	if time.Since(m.written) >= measuredPause {
-		m.write()
+	f.pending = to(f.all) || f.pending
+	if time.Since(f.written) >= numbersPause {
+		f.write()
 	}
 }
 
-// read reads what is recorded. A file that cannot be read is replaced, as no decision
-// depends on it.
-func (m *measured) read() *measure.Record {
-	all, err := state.ReadMeasured(m.rec.of.c.Store.RunDir(m.rec.of.run.ID))
-	if err != nil {
-		m.rec.of.c.Log.Debug("read what the run has measured", "run", m.rec.of.run.ID, "err", err)
-		return &measure.Record{}
-	}
-	return &all
-}
+func (f *numberFile[T]) dir() string { return f.rec.of.c.Store.RunDir(f.rec.of.run.ID) }
 
 // write writes what has not been written.
-func (m *measured) write() {
-	if !m.pending {
+func (f *numberFile[T]) write() {
+	if !f.pending {
 		return
 	}
-	m.written = time.Now()
-	if err := state.WriteMeasured(m.rec.of.c.Store.RunDir(m.rec.of.run.ID), m.all); err != nil { // the next one is tried, as the disk may be full for a while
-		m.rec.of.c.Log.Debug("record what the run has measured", "run", m.rec.of.run.ID, "err", err)
+	f.written = time.Now()
+	if err := f.store(f.dir(), f.all); err != nil { // the next one is tried, as the disk may be full for a while
+		f.rec.of.c.Log.Debug("record numbers of the run", "run", f.rec.of.run.ID, "err", err)
 		return
 	}
-	m.pending = false
+	f.pending = false
 }

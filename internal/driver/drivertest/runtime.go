@@ -93,6 +93,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Confined", inside.confined},
 		{"SharedMemory", inside.sharedMemory},
 		{"Orphans", inside.orphans},
+		{"Use", inside.use},
 		{"BigOutput", inside.bigOutput},
 	})
 	s.shared.end()

@@ -22,6 +22,7 @@ var (
 	CallWait    = rpc.Method[rpc.None, core.Exit]{Name: "wait", By: rpc.Host, Within: rpc.Unlimited}                             // answered when the container has ended
 	CallPing    = rpc.Method[rpc.None, rpc.None]{Name: "ping", By: rpc.Host, Within: rpc.Unlimited}                              // answered at once
 	CallDevices = rpc.Method[rpc.None, Devices]{Name: "devices", By: rpc.Host, Within: rpc.Unlimited}                            // answered at once
+	CallUse     = rpc.Method[rpc.None, core.Sample]{Name: "use", By: rpc.Host, Within: rpc.Unlimited}                            // of the container
 	CallPut     = rpc.Method[PutRequest, rpc.None]{Name: "put", By: rpc.Host, Within: rpc.Unlimited}                             // then a stream of files (treesync), and an rpc.Failure
 	CallGet     = rpc.Method[GetRequest, GetReply]{Name: "get", By: rpc.Host, Request: rpc.LargeSize, Within: rpc.Unlimited}     // then a stream of the files
 )

@@ -47,6 +47,8 @@ type Node interface {
 	StartCase(ctx context.Context, runtime string, c plan.Case, volume string) (*container.Container, error)
 	// EndContainer stops this node's container, and reports what it used.
 	EndContainer(grace time.Duration) core.NodeReport
+	// Use returns what this node's containers use, on average since the call before.
+	Use(ctx context.Context) (core.Use, error)
 	// Emulates reports whether the processors of this node's guest are emulated.
 	Emulates() bool
 	// MountBurst mounts a burst buffer, which containers have as the run's volume from then on.
@@ -107,6 +109,7 @@ type Head struct {
 	saver     *saver
 	commands  *commands
 	numbers   *numbers
+	samples   *samples
 
 	runtimes []string
 	exit     *core.Exit
@@ -168,6 +171,7 @@ func assemble(of Parts, j *journal.Journal, output *tasklog.Writer) *Head {
 		snapshots: h.snapshots, reads: p.Input, asks: make(chan struct{}, 1),
 	}
 	h.numbers = newNumbers(p, h.volumes, j)
+	h.samples = newSamples(p, of.Node, h.hosts, j)
 	h.commands = &commands{plan: p, journal: j, output: taskOutput{log: output, host: c.Host.Name, end: h.end, numbers: h.numbers}, end: h.end, current: of.Current, saver: h.saver, notices: of.Notices}
 	return h
 }
@@ -202,8 +206,9 @@ func (h *Head) Run(ctx context.Context) {
 	}
 	err := h.prepare(h.end.over)
 	if err == nil {
-		read := h.numbers.follow()
+		read, sampled := h.numbers.follow(), h.samples.follow(h.life)
 		err = h.work(h.end.over)
+		sampled()
 		read()
 	}
 	if cause := context.Cause(h.end.over); cause != nil && h.exit == nil && !errors.Is(err, cause) {

@@ -125,7 +125,7 @@ func (h *Head) spreadImage(ctx context.Context, own <-chan error, members []peer
 	inputs := plan.InputsDir(h.config.Host.Dir)
 	h.spreads.Offer(spread.Inputs, func(ctx context.Context, w io.Writer) error { return treesync.Send(ctx, w, inputs, nil) })
 	r := peercall.BeginRequest{Members: members, Plan: *h.plan, Network: network, Runtime: h.config.Runtime, CacheToken: cacheToken}
-	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs = nil, nil, nil
+	r.Plan.Setup, r.Plan.Run, r.Plan.Outputs, r.Plan.Sample = nil, nil, nil, 0
 	for _, info := range h.hosts.infos {
 		r.Nonces = append(r.Nonces, info.Nonce)
 	}

@@ -27,6 +27,7 @@ var (
 	CallForget     = rpc.Method[spread.Thing, rpc.None]{Name: "forget", By: rpc.Head}                                                     // what all hosts have (see package spread)
 	CallEnd        = rpc.Method[EndRequest, EndReply]{Name: "end", By: rpc.Head, Within: rpc.Unlimited}
 	CallSignal     = rpc.Method[SignalRequest, SignalReply]{Name: "signal", By: rpc.Head, Within: rpc.Unlimited}                  // for the ranks there
+	CallUse        = rpc.Method[rpc.None, UseReply]{Name: "use", By: rpc.Head, Within: useTimeout}                                // what its containers use
 	CallHold       = rpc.Method[HoldRequest, rpc.None]{Name: "hold", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited} // what becomes of its virtual machine (see container.Machine)
 	CallPart       = rpc.Method[PartRequest, rpc.None]{Name: "part", By: rpc.Nodes}                                               // then saved machines' files
 	CallLook       = rpc.Method[Globs, snapshot.Look]{Name: "look", By: rpc.Head, Request: rpc.LargeSize, Within: rpc.Unlimited}  // what matches in the volume (see package snapshot)
@@ -181,6 +182,14 @@ type SignalRequest struct {
 type SignalReply struct {
 	// Some reports whether there were any ranks.
 	Some bool `json:"some"`
+}
+
+// useTimeout bounds the wait for what a node uses: a sample less does no harm.
+const useTimeout = 5 * time.Second
+
+// UseReply is what the containers of a node use, on average since the call before.
+type UseReply struct {
+	Use core.Use `json:"use"`
 }
 
 // Note is something for the run's user.

@@ -164,6 +164,9 @@ func (r SignalRequest) Check() error {
 }
 
 // Check implements the check of package rpc.
+func (r UseReply) Check() error { return r.Use.Check() }
+
+// Check implements the check of package rpc.
 func (n Note) Check() error { return checkText("note", n.Text) }
 
 // Check implements the check of package rpc.

@@ -18,7 +18,7 @@ const Style = `:root{color-scheme:light dark;--ink:#1a1a1a;--paper:#fff;--line:#
 @media(prefers-color-scheme:dark){:root{--ink:#e6e6e6;--paper:#161616;--line:#8a8a8a;--band:#22303f;--code:#222;--good:#1d3b24;--bad:#53222a;--hold:#4a3d12;--l1:#1a222b;--l2:#20303f;--l3:#263e55;--l4:#2b4c6b;--l5:#305a82}}
 *{box-sizing:border-box}
 body{font:16px/1.5 system-ui,sans-serif;color:var(--ink);background:var(--paper);max-width:64rem;margin:1rem auto;padding:0 1rem;overflow-wrap:anywhere}
-h1{font-size:1.4rem}h2{font-size:1.15rem;margin:1.6rem 0 .4rem}
+h1{font-size:1.4rem}h2{font-size:1.15rem;margin:1.6rem 0 .4rem}h3{font-size:1rem;margin:.8rem 0 .2rem}
 p.state{border:2px solid var(--line);padding:.5rem .7rem}
 table{border-collapse:collapse;width:100%}th,td{border-bottom:1px solid var(--line);padding:.25rem .5rem;text-align:left;vertical-align:top;font-weight:400;unicode-bidi:isolate}
 tr>th[scope=row]{width:11rem;font-weight:600}thead th{font-weight:600}
@@ -97,6 +97,7 @@ func (p *Page) facts(b *strings.Builder) {
 	p.time(b)
 	p.timeLine(b)
 	p.curves(b)
+	p.plots(b)
 	for i, block := range p.Blocks {
 		p.block(b, i, block)
 	}
@@ -205,36 +206,6 @@ func (p *Page) timeLine(b *strings.Builder) {
 		b.WriteString("</svg>\n")
 	}
 	fmt.Fprintf(b, "<p class=\"ends\"><span>%s</span><span>%s</span></p>\n", e(p.Began.Local().Format(time.DateTime)), e(p.Ended.Local().Format(time.DateTime)))
-}
-
-// curves draws the numbers of the job over the time of the run. Their values are text as
-// well, for who sees no curve.
-func (p *Page) curves(b *strings.Builder) {
-	span := p.Ended.Sub(p.Began).Seconds()
-	for _, c := range p.Curves {
-		if len(c.Points) == 0 || span <= 0 {
-			continue
-		}
-		least, largest := c.bounds()
-		newest := c.Points[len(c.Points)-1].Value
-		fmt.Fprintf(b, "<h2><bdi>%s</bdi></h2>\n<p>Newest %.6g, least %.6g, largest %.6g, of %d points.</p>\n", e(c.Name), newest, least, largest, len(c.Points))
-		if len(c.Points) == 1 { // that is no curve
-			continue
-		}
-		fmt.Fprintf(b, "<svg class=\"curve\" role=\"img\" aria-label=\"%s over time, from %.6g to %.6g\" viewBox=\"0 0 1000 100\" preserveAspectRatio=\"none\"><polyline points=\"", e(c.Name), c.Points[0].Value, newest)
-		height := largest/2 - least/2 // halves, as the difference of huge values is infinite
-		for i, point := range c.Points {
-			x, y := 1000*min(max(point.Time.Sub(p.Began).Seconds()/span, 0), 1), 50.0
-			if height > 0 {
-				y = 96 - 92*((point.Value/2-least/2)/height)
-			}
-			if i > 0 {
-				b.WriteString(" ")
-			}
-			fmt.Fprintf(b, "%.1f,%.1f", x, y)
-		}
-		b.WriteString("\"/></svg>\n")
-	}
 }
 
 // outputs lists what was collected. No name is a link: a job has chosen it.

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/report"
 )
 
@@ -28,6 +27,8 @@ type Page struct {
 	TimeLine []report.Stretch
 	// Curves are the numbers that the job has printed.
 	Curves []Curve
+	// Plots are what the nodes have used.
+	Plots []Plot
 	// Checkpoints are the times of those that are kept.
 	Checkpoints []time.Time
 	Outputs     []Output
@@ -50,21 +51,6 @@ type Block []Row
 
 // Row is a name with its value.
 type Row struct{ Name, Value string }
-
-// Curve is a number of the job over time.
-type Curve struct {
-	Name   string
-	Points []measure.Point
-}
-
-// bounds are the least and the largest value.
-func (c Curve) bounds() (least, largest float64) {
-	least, largest = c.Points[0].Value, c.Points[0].Value
-	for _, p := range c.Points {
-		least, largest = min(least, p.Value), max(largest, p.Value)
-	}
-	return least, largest
-}
 
 // Use is a use of the run's time.
 type Use struct {

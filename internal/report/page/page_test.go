@@ -6,11 +6,13 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
+	"math"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/report"
 )
 
@@ -25,8 +27,15 @@ func hostile(began time.Time) *Page {
 		Time:        []Use{{On: report.OnCompute, Text: "computing", Took: "1h0m0s", Seconds: 3600}},
 		TimeLine:    []report.Stretch{{Attempt: 1, Site: evil, Began: began, Ended: began.Add(time.Hour), Parts: []report.Part{{On: report.OnCompute, Took: 30 * time.Minute}, {On: report.OnLoss, Took: 48 * time.Hour}}}},
 		Checkpoints: []time.Time{began.Add(-time.Hour), began.Add(time.Minute)}, Outputs: []Output{{To: evil, Names: []string{evil}, More: 3}},
+		Curves:  []Curve{{Name: evil, Points: points(began)}},
+		Plots:   []Plot{{Name: evil, Text: func(float64) string { return evil }, Curves: []Curve{{Name: evil, Points: points(began), Begins: []int{-1, 0, 1, 99}}, {}}}},
 		Beefile: evil, Log: evil, LogOf: evil, LogCut: true, Problems: []string{evil}, Version: evil, Made: began,
 	}
+}
+
+// points are numbers that no curve can show, and one that it can.
+func points(began time.Time) []measure.Point {
+	return []measure.Point{{Time: began.Add(-time.Hour), Value: -math.MaxFloat64}, {Time: began.AddDate(100, 0, 0), Value: math.MaxFloat64}, {Time: began.Add(time.Minute)}}
 }
 
 // TestNoTextIsMarkup: whatever a page is about, its HTML has the elements and attributes of
@@ -42,8 +51,8 @@ func TestNoTextIsMarkup(t *testing.T) {
 // checkMarkup fails where HTML has other elements or attributes than those of this package.
 func checkMarkup(t *testing.T, text string) {
 	t.Helper()
-	elements := " html head meta title style body main h1 h2 p strong bdi table thead tbody tr th td pre ul li svg g rect circle text footer code span div "
-	attributes := " lang charset http-equiv content name class aria-label scope tabindex role x y width height text-anchor title cx cy r "
+	elements := " html head meta title style body main h1 h2 h3 polyline p strong bdi table thead tbody tr th td pre ul li svg g rect circle text footer code span div "
+	attributes := " lang charset http-equiv content name class aria-label scope tabindex role x y width height text-anchor title cx cy r viewBox preserveAspectRatio points "
 	styled, policy, texts := "", "", 0
 	d := xml.NewDecoder(strings.NewReader(text))
 	for element := ""; ; {

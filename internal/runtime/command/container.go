@@ -104,6 +104,9 @@ func (c *container) Stop(ctx context.Context, grace time.Duration) error {
 	return errors.Join(err, c.l.clean())
 }
 
+// Use implements driver.Container.
+func (c *container) Use(ctx context.Context) (core.Sample, error) { return c.client.Use(ctx) }
+
 // Guest implements driver.Container.
 func (c *container) Guest() driver.Guest { return nil }
 

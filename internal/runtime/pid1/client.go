@@ -121,8 +121,8 @@ func Pair() (own *net.UnixConn, theirs *os.File, err error) {
 	return own, theirs, nil
 }
 
-// connect makes a connection for one process, and sends its first message.
-func (c *Client) connect(r request, fds ...int) (*reader, error) {
+// request makes a connection, and sends its first message.
+func (c *Client) request(r request, fds ...int) (*reader, error) {
 	own, theirs, err := Pair()
 	if err != nil {
 		return nil, err
@@ -134,18 +134,27 @@ func (c *Client) connect(r request, fds ...int) (*reader, error) {
 	if err == nil {
 		err = send(own, r, fds...)
 	}
-	var answer report
-	in := &reader{c: own}
-	if err == nil {
-		err = in.receive(&answer)
-	}
 	if err != nil {
 		own.Close()
+		return nil, err
+	}
+	return &reader{c: own}, nil
+}
+
+// connect makes a connection for one process, which has started then.
+func (c *Client) connect(r request, fds ...int) (*reader, error) {
+	in, err := c.request(r, fds...)
+	if err != nil {
+		return nil, &core.Error{Kind: core.Lost, Op: "start process in container", Err: err}
+	}
+	var answer report
+	if err := in.receive(&answer); err != nil {
+		in.c.Close()
 		in.closeFiles()
 		return nil, &core.Error{Kind: core.Lost, Op: "start process in container", Err: err}
 	}
 	if answer.Error != "" {
-		own.Close()
+		in.c.Close()
 		in.closeFiles()
 		return nil, &StartError{answer.Code, answer.Error}
 	}

@@ -31,6 +31,7 @@ type server struct {
 	reports   sync.WaitGroup // processes whose exit was not reported yet
 	end       chan struct{}
 	endOnce   sync.Once
+	meter     *meter
 }
 
 // Command is the argument by which the bee binary knows that it is the first process of a
@@ -85,7 +86,8 @@ func Serve(node *net.UnixConn) error {
 	if err := limitCores(); err != nil {
 		return err
 	}
-	s := &server{processes: map[int]chan core.Exit{}, end: make(chan struct{})}
+	s := &server{processes: map[int]chan core.Exit{}, end: make(chan struct{}), meter: newMeter()}
+	defer s.meter.close()
 	// Where the runtime gives no PID namespace, orphans shall still come to us.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("become the reaper: %w", err)

@@ -37,6 +37,8 @@ type request struct {
 	Terminal *driver.TerminalSize `json:"terminal,omitempty"`
 	// Mounts, if there are any, are checked in place of a start.
 	Mounts []mounted `json:"mounts,omitempty"`
+	// Sample asks what the container's processes use, in place of a start.
+	Sample bool `json:"sample,omitempty"`
 	// Files reports which of stdin, stdout and stderr come along as descriptors.
 	Files [3]bool `json:"files"`
 }
@@ -54,6 +56,8 @@ type report struct {
 	Error   string     `json:"error,omitempty"`
 	Code    int        `json:"code,omitempty"` // 126 or 127 with Error, as shells have it
 	Exit    *core.Exit `json:"exit,omitempty"`
+	// Sample is the answer to Sample of a request.
+	Sample *core.Sample `json:"sample,omitempty"`
 }
 
 // connOf is the connection whose descriptor that is.

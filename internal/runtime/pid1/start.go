@@ -32,6 +32,10 @@ func (s *server) serve(c *net.UnixConn) {
 		core.BestEffort(send(c, answer)) // a client that is gone needs no answer
 		return
 	}
+	if r.Sample {
+		core.BestEffort(send(c, s.meter.sample())) // see above
+		return
+	}
 	pid, ended, end, err := s.start(&r, in)
 	if err != nil {
 		core.BestEffort(send(c, report{Error: err.Error(), Code: codeOf(err)})) // see above

@@ -24,7 +24,7 @@ func TestNative(t *testing.T) {
 			return rootless.Native(rootless.Options{Binary: binary})
 		},
 		Binary: binary, SharedUTS: true, Inherits: true, Memory: drivertest.LimitsMemory(t),
-		Only: []string{"Exec", "Inherited", "Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "BigOutput", "Probe", "Mounts", "Paths", "Cores", "Memory", "Stop", "AtOnce"},
+		Only: []string{"Exec", "Inherited", "Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "Use", "BigOutput", "Probe", "Mounts", "Paths", "Cores", "Memory", "Stop", "AtOnce"},
 	}.Run(t)
 }
 
@@ -39,7 +39,7 @@ func TestNativeLoader(t *testing.T) {
 			return rootless.Native(rootless.Options{Binary: binary})
 		},
 		Binary: binary, SharedUTS: true, Inherits: true, Memory: drivertest.LimitsMemory(t),
-		Only: []string{"Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "BigOutput", "Probe", "Cores", "Memory", "Stop", "KillOwner"},
+		Only: []string{"Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "Use", "BigOutput", "Probe", "Cores", "Memory", "Stop", "KillOwner"},
 	}.Run(t)
 }
 

@@ -296,5 +296,8 @@ func cleanState(dir string) error {
 // VM implements driver.Runtime.
 func (r *Runtime) VM() driver.VMRuntime { return nil }
 
+// Use implements driver.Container.
+func (c *container) Use(ctx context.Context) (core.Sample, error) { return c.client.Use(ctx) }
+
 // Guest implements driver.Container.
 func (c *container) Guest() driver.Guest { return nil }
