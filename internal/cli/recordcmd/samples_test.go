@@ -56,7 +56,8 @@ func TestPlotsOfUse(t *testing.T) {
 func TestHostsOfARank(t *testing.T) {
 	v := runview.View{Nodes: 4, Attempts: []runview.Attempt{
 		{Hosts: []string{"x", "y"}, Nodes: []runview.Node{{Rank: 0, Host: "a"}, {Rank: 1, Host: "b"}}},
-		{Hosts: []string{"a", "b"}}, {},
+		{Hosts: []string{"a", "b"}},
+		{},
 	}}
 	for rank, want := range []string{" on a", " on b, a", " on b", " on b"} {
 		if got := hostsOfRank(v, rank); got != want {
