@@ -66,7 +66,7 @@ func run(args []string) int {
 			return inside.Main(args[2:])
 		case "node":
 			reservation.JoinPath(os.Getenv(reservation.Variable))
-			return node.Main(catalog.NodeOptions())
+			return node.Main(catalog.NodeOptions(), args[2:])
 		}
 	}
 	return cli.Main(context.Background(), args[1:])

@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/mountns"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/head"
 	"github.com/bee-hpc/bee/internal/plan"
@@ -24,13 +26,16 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use remote", Object: b.Remote, Err: err}
 	}
+	if err := mountable(ctx, b.Remote); err != nil {
+		return nil, err
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	o := mount.Options{
 		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(run)),
-		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Shared: b.Shared, Binary: binary, Of: run,
+		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Private: mountns.Own(), Alone: b.Alone, Shared: b.Shared, Binary: binary, Of: run,
 	}
 	if b.Checkpoints {
 		o.Run, o.Globs, o.Number = run, b.Globs, b.Number
@@ -42,15 +47,27 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 	return attemptVolume{a}, nil
 }
 
+// mountable refuses a host that lacks what its user needs for a mount.
+func mountable(ctx context.Context, remote string) error {
+	needs := mount.NeedsOfRun(ctx)
+	if needs == "" {
+		return nil
+	}
+	return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: remote, Err: errors.New("you cannot mount anything on this host"), Remedy: needs}
+}
+
 // burstAfar mounts on this host the burst buffer of a run whose I/O process is on the head's.
 func burstAfar(ctx context.Context, b plan.Burst, run string, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (node.BurstClient, error) {
+	if err := mountable(ctx, b.Remote); err != nil {
+		return nil, err
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	base, name := filepath.Dir(b.Records), fmt.Sprintf("%s-%d", url.PathEscape(run), rank) // hosts may share it
 	a, err := mount.BeginAfar(ctx, mount.AfarOptions{
-		ID: id, Remote: b.Remote, Record: filepath.Join(base, "clients", name), Dir: filepath.Join(base, "mounts", name), Everyone: os.Geteuid() == 0, Binary: binary, Dial: dial,
+		ID: id, Remote: b.Remote, Record: filepath.Join(base, "clients", name), Dir: filepath.Join(base, "mounts", name), Everyone: os.Geteuid() == 0, Private: mountns.Own(), Binary: binary, Dial: dial,
 	})
 	if err != nil {
 		return nil, err

@@ -45,6 +45,7 @@ import (
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote/far"
 )
 
@@ -82,7 +83,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return local.New(local.Settings{
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine,
-			HasImage: hasImage, TryRuntime: workingRuntime, Variable: o.Variable,
+			HasImage: hasImage, TryRuntime: workingRuntime, BurstNeeds: mount.NeedsOfRun, Variable: o.Variable,
 			Ledger: reservation.Own(), Studies: reservation.Ledger(os.Getenv("BEE_STUDY_LOCKS")), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus, RDMA: usableRDMA,
 		})
 	case "slurm":

@@ -29,6 +29,9 @@ type Info struct {
 	// OwnDevices means of a runtime that its containers have those devices of the host that
 	// ContainerSpec names, beside the usual ones. Others have the host's /dev.
 	OwnDevices bool `json:"-"`
+	// OwnMounts means of a runtime that its containers have what is mounted in namespaces of the caller's own.
+	// Others have the mounts of the host, or of a daemon.
+	OwnMounts bool `json:"-"`
 	// OwnLimits means of a runtime that limits of resources in its containers are not those of
 	// the caller.
 	OwnLimits bool `json:"-"`
@@ -60,6 +63,8 @@ type Facts struct {
 	Slots int `json:"slots,omitempty"`
 	// Hosts is the number of hosts that can be had, 0 when unknown.
 	Hosts int `json:"hosts,omitempty"`
+	// BurstNeeds is what has to be done before hosts can mount burst buffers; "": nothing, or it is not known.
+	BurstNeeds string `json:"burst_needs,omitempty"`
 	// Passing is set where what makes the site unusable may pass by itself.
 	Passing bool `json:"passing,omitempty"`
 	// Notice is how long what runs on the hosts has after the site has reported it that it

@@ -16,6 +16,8 @@ import (
 type BurstClient interface {
 	// Dir is where it is mounted.
 	Dir() string
+	// Abort has everything on it fail, so that no program waits for it any more.
+	Abort()
 	// End unmounts it.
 	End(ctx context.Context) error
 }
@@ -48,11 +50,12 @@ func (n *node) mountAfar(ctx context.Context, id string) error {
 		s, _, err := rpc.Open(n.life, head, peercall.CallVolume, rpc.None{})
 		return s, err
 	}
-	c, err := n.BurstAfar(ctx, *job.Burst, n.config.Owner.Run, n.config.Rank, id, dial)
+	c, err := n.BurstAfar(ctx, n.withRecords(*job.Burst), n.config.Owner.Run, n.config.Rank, id, dial)
 	if err != nil {
 		return err
 	}
 	n.afar.client, n.mounted = c, c.Dir()
+	n.hang.guard(c.Abort)
 	return nil
 }
 

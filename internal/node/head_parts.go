@@ -43,9 +43,13 @@ func (n *node) MountBurst(ctx context.Context, b plan.Burst) (head.Burst, error)
 	if n.Burst == nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: b.Remote, Err: errors.New("this host has no burst buffers")}
 	}
-	v, err := n.Burst(ctx, b, n.config.Owner.Run)
+	if err := seesRemote(b); err != nil {
+		return nil, err
+	}
+	v, err := n.Burst(ctx, n.withRecords(b), n.config.Owner.Run)
 	if err == nil {
 		n.mounted = v.Dir()
+		n.hang.guard(v.Abort)
 	}
 	return v, err
 }

@@ -54,6 +54,10 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container.Conta
 	if err != nil {
 		return nil, err
 	}
+	if err := sees(rt); err != nil {
+		release()
+		return nil, err
+	}
 	image := driver.LocalImage{Image: p.Image}
 	switch rt.Needs() {
 	case driver.Archive:

@@ -28,6 +28,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/energy"
+	"github.com/bee-hpc/bee/internal/mountns"
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/head"
 	"github.com/bee-hpc/bee/internal/node/spread"
@@ -94,20 +95,32 @@ type Images interface {
 
 // Main is `bee node`: it reads its configuration from standard input and
 // returns when the attempt is over. Input that ends without a configuration is no
-// error: the launching process was ended first.
-func Main(o Options) int {
-	if err := pid1.Fresh(); err != nil {
+// error: the launching process was ended first. With an argument, Main has been started by itself, in namespaces
+// of its own.
+func Main(o Options, args []string) int {
+	var err error
+	if len(args) > 0 {
+		err = mountns.Enter()
+	}
+	if err == nil {
+		err = pid1.Fresh()
+	}
+	if err != nil {
 		fmt.Fprintf(os.Stderr, "bee node: %v\n", err)
 		return 1
 	}
 	var c plan.Config
-	err := json.NewDecoder(os.Stdin).Decode(&c)
-	if err != nil {
+	if err = json.NewDecoder(os.Stdin).Decode(&c); err != nil {
 		if errors.Is(err, io.EOF) {
 			return 0
 		}
 		fmt.Fprintf(os.Stderr, "bee node: read configuration: %v\n", err)
 		return 1
+	}
+	if len(args) == 0 && c.OwnMounts && os.Geteuid() != 0 {
+		if code, ended := ownMounts(c, o); ended {
+			return code
+		}
 	}
 	debug.SetMemoryLimit(64 << 20 * int64(1+len(c.Siblings))) // it idles beside programs that want the memory
 	debug.SetGCPercent(startGC)                               // until settle
@@ -151,6 +164,7 @@ type node struct {
 	// mounted is where the run's volume is mounted; "": it is VolumeDir.
 	mounted string
 	afar    afar
+	hang    hang
 
 	serving sync.WaitGroup // of calls that are to see the end
 }

@@ -178,9 +178,11 @@ func (n *node) EndContainer(grace time.Duration) core.NodeReport {
 			r.MemoryUnlimited = core.Printable(err.Error(), peercall.MaxText)
 		}
 	}
+	ended := n.hang.watch(grace + hangTime)
 	if err := b.Stop(ctx, grace); err != nil {
 		n.Log.Warn("stop container", "err", err)
 	}
+	ended()
 	if exit, err := b.Wait(ctx); err == nil {
 		r.UserTime, r.SystemTime, r.MaxRSS = exit.UserTime, exit.SystemTime, exit.MaxRSS
 	}

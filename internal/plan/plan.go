@@ -43,6 +43,8 @@ type Config struct {
 	// TryRings has the node find out whether its guest's network device can be the
 	// switch's, and say so when it joins.
 	TryRings bool `json:"try_rings,omitempty"`
+	// OwnMounts has the node mount the run's volume in namespaces of its own, where an ordinary user can.
+	OwnMounts bool `json:"own_mounts,omitempty"`
 	// Plan is set on the head only.
 	Plan *Plan `json:"plan,omitempty"`
 	// PerHost is how many nodes a host has at most, one for each of its virtual
@@ -186,8 +188,11 @@ const CasesFile = ".bee-cases.jsonl"
 type Burst struct {
 	// Remote is where it is drained to, as in the Beefile.
 	Remote string `json:"remote"`
-	// Records is the directory on the host of the records of its volumes.
-	Records string `json:"records"`
+	// Records is the directory on the host of the records of its volumes; "": one of the site's own, in SiteBursts.
+	Records string `json:"records,omitempty"`
+	// Mark is a file that the submitting machine has made in the remote, where that is a directory: a host that
+	// lacks it has another directory there.
+	Mark    string `json:"mark,omitempty"`
 	Disk    int64  `json:"disk,omitempty"` // bytes; 0: as fits
 	Rate    int64  `json:"rate,omitempty"` // bytes per second; 0: no bound
 	Protect bool   `json:"protect,omitempty"`
@@ -199,10 +204,15 @@ type Burst struct {
 	// the volume. Number is the one from which it continues; 0: it begins. The head sets these.
 	Checkpoints bool `json:"-"`
 	// Shared has other hosts mount it, too. The head sets that.
-	Shared bool     `json:"-"`
+	Shared bool `json:"-"`
+	// Alone is whether nobody manages the records. The node sets that.
+	Alone  bool     `json:"-"`
 	Globs  []string `json:"-"`
 	Number int      `json:"-"`
 }
+
+// SiteBursts is where a site has burst buffers, beside the directories of runs: a directory for each host.
+const SiteBursts = ".burst"
 
 // A checkpoint of a run with a burst buffer is the directory BurstDir, with these records.
 const (

@@ -16,7 +16,7 @@ import (
 // count on, and all processes are killed. The next attempt continues on both hosts from exactly that
 // checkpoint, although the remote had later counts.
 func TestVolumeOnTwoHostsContinues(t *testing.T) {
-	testkit.RequireRoot(t)
+	testkit.AsRootToo(t)
 	testkit.RequireFUSE(t)
 	b, job := busyboxJob(t, "nodes: 2", "volume: {kind: burst, remote: ./far, disk: 64M}", "workdir: /work",
 		"checkpoint: {grace: 30s, command: 'touch ask; until [ -e at0 ] && [ -e at1 ]; do sleep 0.1; done', paths: ['/work/count*']}",

@@ -128,7 +128,7 @@ func TestVolumeOfARunPrefetches(t *testing.T) {
 // TestVolumeOfARunOnTwoHosts runs a job whose hosts use one burst buffer: what one writes the other one reads,
 // both append to one file, and the remote has all of it.
 func TestVolumeOfARunOnTwoHosts(t *testing.T) {
-	testkit.RequireRoot(t)
+	testkit.AsRootToo(t)
 	testkit.RequireFUSE(t)
 	b, job := busyboxJob(t,
 		"nodes: 2", "volume: {kind: burst, remote: ./far, disk: 64M}", "workdir: /work",

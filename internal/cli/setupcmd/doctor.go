@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
+	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/spf13/cobra"
 )
 
@@ -92,6 +93,7 @@ func (a *Commands) diagnose(ctx context.Context) (diagnosis, error) {
 		add(f)
 	}
 	add(shares())
+	add(bursts(ctx))
 	add(kvm(catalog.KnownAccel()))
 	d.addRDMA(rdma.Host{}.Look())
 	d.addFunctions(rdma.Host{}.Functions())
@@ -194,6 +196,14 @@ func shares() finding {
 		f.Status, f.Detail, f.Remedy = absent, err.Error()+" (needed only for `vm: {share: virtiofs}`; guests have their hosts' directory by 9p otherwise)", core.Remedy(err)
 	}
 	return f
+}
+
+// bursts reports whether runs on this machine can have burst buffers.
+func bursts(ctx context.Context) finding {
+	if needs := mount.NeedsOfRun(ctx); needs != "" {
+		return finding{Area: "tool", Name: "FUSE", Status: absent, Detail: "you cannot mount anything (needed only for `volume: {kind: burst}`)", Remedy: needs}
+	}
+	return finding{Area: "tool", Name: "FUSE", Status: works, Detail: "works, for `volume: {kind: burst}`"}
 }
 
 func (a *Commands) diagnoseSites(ctx context.Context, sites spec.SitesFile, add func(finding)) error {

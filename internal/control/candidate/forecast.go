@@ -26,7 +26,7 @@ const Timeout = 30 * time.Second
 func (s *Site) Forecast(ctx context.Context, o core.Owner) Forecast {
 	f := Forecast{Info: s.Provider.Info()}
 	if f.Facts, f.Err = s.Provider.Probe(ctx); f.Err == nil {
-		f.Err = cmp.Or(placement.CheckSlot(s.Spec, s.Job), placement.CheckVolume(s.Spec, s.Job), placement.CheckFacts(s.Spec.Name, f.Facts, s.Job.Hosts()), placement.CheckLeft(s.Spec, f.Info.Summary, f.Facts, placement.FirstMargin(s.Job)))
+		f.Err = cmp.Or(placement.CheckSlot(s.Spec, s.Job), placement.CheckVolume(s.Spec, s.Job), placement.CheckMounts(s.Spec.Name, s.Job, f.Facts), placement.CheckFacts(s.Spec.Name, f.Facts, s.Job.Hosts()), placement.CheckLeft(s.Spec, f.Info.Summary, f.Facts, placement.FirstMargin(s.Job)))
 	}
 	if f.Err == nil {
 		_, f.Err = s.Mounts(ctx)

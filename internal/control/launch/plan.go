@@ -156,7 +156,7 @@ func nodeConfigs(owner core.Owner, hosts []core.Host, perHost int, plan *protoco
 	for i, h := range hosts {
 		c := protocol.Config{
 			Version: protocol.Version, Owner: owner, Shared: shared, Rank: i, Size: len(hosts),
-			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand, TryRings: len(hosts) > 1 && nicIsOpen(plan.VM),
+			PerHost: perHost, Host: h, Runtime: runtimeName, Network: network, TryRuntime: plan.VM != nil && plan.VM.OnDemand, TryRings: len(hosts) > 1 && nicIsOpen(plan.VM), OwnMounts: plan.Burst != nil,
 		}
 		if authority != nil {
 			cert, key, err := authority.Issue(protocol.NodeName(i))

@@ -3,7 +3,6 @@ package placement
 import (
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -34,7 +33,7 @@ func CheckFacts(site string, facts driver.Facts, hosts int) error {
 // and a site is known to have none. Unsupported: another site may have one.
 func CheckVolume(site spec.Site, job *spec.Job) error {
 	if job.Volume.Kind == spec.VolumeBurst {
-		if err := checkBurst(site, os.Geteuid() == 0); err != nil {
+		if err := checkBurst(site, job); err != nil {
 			return err
 		}
 	}
@@ -48,21 +47,35 @@ func CheckVolume(site spec.Site, job *spec.Job) error {
 	}
 }
 
-// checkBurst returns an error where a site's hosts have no burst buffers. Emulated hosts have only root's:
-// fusermount3, by which others mount, is no root's program there.
-func checkBurst(site spec.Site, root bool) error {
+// checkBurst returns an error where a site's hosts have no burst buffers.
+func checkBurst(site spec.Site, job *spec.Job) error {
 	refused := func(why, remedy string) error {
 		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New(why + ", and the job has `volume: {kind: burst}`"), Remedy: remedy}
 	}
-	switch {
-	case site.Provider != "local":
-		return refused("its hosts have no burst buffers yet", "Name a site with `provider: local`.")
-	case site.Hosts.Count > 0 && site.PrivateScratch:
-		return refused("its emulated hosts have a scratch each (`private_scratch`)", "Leave that out.")
-	case site.Hosts.Count > 0 && !root:
-		return refused("its emulated hosts have burst buffers for root only", "Name a site without `hosts:`, which is this machine, for one node.")
+	switch site.Provider {
+	case "local":
+		if site.Hosts.Count > 0 && site.PrivateScratch {
+			return refused("its emulated hosts have a scratch each (`private_scratch`)", "Leave that out.")
+		}
+	case "ssh", "slurm":
+		if to, err := spec.ParseStore(job.Volume.Remote); err != nil || to.Bucket != "" {
+			return refused("its hosts drain to no buckets yet", "Name as `remote:` a directory that they share with this machine, or one of a host that they reach by ssh, such as archive:run7.")
+		}
+	default:
+		return refused("its hosts have no burst buffers yet", "Name a site with provider local, ssh or slurm.")
 	}
 	return nil
+}
+
+// CheckMounts returns an error where a job needs a burst buffer, and a site has found out that its hosts cannot
+// mount one.
+func CheckMounts(site string, job *spec.Job, facts driver.Facts) error {
+	if job.Volume.Kind != spec.VolumeBurst || facts.BurstNeeds == "" {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site, Err: errors.New("you cannot mount burst buffers there, and the job has `volume: {kind: burst}`"), Remedy: facts.BurstNeeds,
+	}
 }
 
 // Passable reports whether an error of one site is no reason against the next.

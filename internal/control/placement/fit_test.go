@@ -16,23 +16,45 @@ func TestTooFewHostsAreToldWithHowManyItTakes(t *testing.T) {
 	}
 }
 
-// TestBurstBuffersAreOfThisMachine: sites elsewhere cannot take the job, and emulated hosts only from root.
-func TestBurstBuffersAreOfThisMachine(t *testing.T) {
-	job := &spec.Job{Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "/far"}}
-	if err := CheckVolume(spec.Site{Name: "here", Provider: "local"}, job); err != nil {
-		t.Error(err)
-	}
+// TestSitesWithBurstBuffers: a site takes the job if its hosts can drain the buffer.
+func TestSitesWithBurstBuffers(t *testing.T) {
 	lab := spec.Site{Name: "lab", Provider: "local", Hosts: spec.Hosts{Count: 2}}
-	if err := checkBurst(lab, true); err != nil {
+	apart := lab
+	apart.Name, apart.PrivateScratch = "apart", true
+	here, far, queue, rented := spec.Site{Name: "here", Provider: "local"}, spec.Site{Name: "far", Provider: "ssh"}, spec.Site{Name: "queue", Provider: "slurm"}, spec.Site{Name: "rented", Provider: "aws"}
+	for _, c := range []struct {
+		site   spec.Site
+		remote string
+		fits   bool
+	}{
+		{here, "/far", true},
+		{here, "archive:run7", true},
+		{lab, "/far", true},
+		{apart, "/far", false},
+		{far, "archive:run7", true},
+		{far, "/far", true},
+		{far, "s3://bucket/run7", false},
+		{queue, "/far", true},
+		{rented, "archive:run7", false},
+	} {
+		err := CheckVolume(c.site, &spec.Job{Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: c.remote}})
+		if c.fits && err != nil || !c.fits && (!core.IsKind(err, core.Unsupported) || core.Remedy(err) == "") {
+			t.Errorf("%s with %s: %v", c.site.Name, c.remote, err)
+		}
+	}
+}
+
+// TestBurstBuffersNeedMounts: a site that cannot mount is refused with what to ask for, for jobs with a burst buffer alone.
+func TestBurstBuffersNeedMounts(t *testing.T) {
+	job := &spec.Job{Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "/far"}}
+	err := CheckMounts("here", job, driver.Facts{BurstNeeds: "Ask."})
+	if !core.IsKind(err, core.Unsupported) || core.Remedy(err) != "Ask." {
+		t.Errorf("got %v; %s", err, core.Remedy(err))
+	}
+	if err := CheckMounts("here", &spec.Job{Nodes: 1}, driver.Facts{BurstNeeds: "Ask."}); err != nil {
 		t.Error(err)
 	}
-	if err := checkBurst(lab, false); !core.IsKind(err, core.Unsupported) {
-		t.Errorf("%s of an ordinary user: %v", lab.Name, err)
-	}
-	lab.PrivateScratch = true
-	for _, site := range []spec.Site{lab, {Name: "far", Provider: "ssh"}, {Name: "queue", Provider: "slurm"}} {
-		if err := CheckVolume(site, job); !core.IsKind(err, core.Unsupported) {
-			t.Errorf("%s: %v", site.Name, err)
-		}
+	if err := CheckMounts("here", job, driver.Facts{}); err != nil {
+		t.Error(err)
 	}
 }

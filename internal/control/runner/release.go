@@ -8,6 +8,7 @@ import (
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -54,6 +55,9 @@ func (r *releasing) finish(ctx context.Context, out outcome) error {
 func (r *releasing) release(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseTimeout)
 	defer cancel()
+	if mark := burstMark(r.rec, r.at.site); mark != "" {
+		fsutil.TryRemove(mark) // the head has done so, if there was one
+	}
 	if r.at.lease == nil { // only an intent: whatever it made is found by its owner
 		if err := driver.ReleaseOwned(ctx, r.at.provider, r.rec.owner(), r.rec.of.c.Store.User()); err != nil {
 			return err

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
@@ -65,8 +64,8 @@ func (st *staging) launchSpec(ctx context.Context, secrets map[string]string) (*
 		}
 	}
 	plan.Mounts = st.mounts
-	if plan.Burst != nil {
-		plan.Burst.Records = filepath.Join(st.rec.of.c.Store.Dir(), "volumes")
+	if err := st.placeBurst(plan.Burst); err != nil {
+		return nil, err
 	}
 	plan.VM, plan.Slot, plan.InGuest = st.vm, st.at.site.Slot, st.rec.of.sub.InGuest
 	plan.Input, plan.Terminal = st.rec.of.sub.Input, st.rec.of.sub.Terminal

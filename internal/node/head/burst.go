@@ -37,6 +37,8 @@ type Burst interface {
 	Checkpoint(ctx context.Context, also []string) (int, error)
 	// Prefetch copies files that patterns match from the remote into the buffer.
 	Prefetch(ctx context.Context, globs []string) (BurstPrefetched, error)
+	// Abort has everything on it fail, so that no program waits for it any more.
+	Abort()
 	// Refused is why the remote refuses changes now. The error is about its I/O process.
 	Refused(ctx context.Context) (BurstRefusal, error)
 	// End unmounts it, and returns once the remote has everything, with the newest checkpoint there and
@@ -331,6 +333,7 @@ func (v *burstVolume) unmount(globs []string, e BurstEnd) error {
 	defer context.AfterFunc(v.end.over, func() {
 		time.AfterFunc(v.plan.Grace, func() { cancel(context.Cause(v.end.over)) })
 	})()
+	defer context.AfterFunc(ctx, v.mounted.Abort)() // so that nothing here waits for a client which hangs
 	v.endPrefetch()
 	files := ""
 	var cerr error

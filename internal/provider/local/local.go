@@ -59,6 +59,8 @@ type Settings struct {
 	// RDMA returns an error where this host has no usable RDMA device or, where pci is not
 	// "", no usable function of that address; nil: not known.
 	RDMA func(pci string) error
+	// BurstNeeds is what has to be done before this machine can mount burst buffers; nil: it is not known.
+	BurstNeeds func(context.Context) string
 	// Variable finds the variables of the user's account; nil: those of this process.
 	Variable environ.Lookup
 	// Ledger is where runs of this user reserve what they need of this machine; "": nowhere.
@@ -156,6 +158,9 @@ func (p *provider) hosts() int { return max(1, p.s.EmulatedHosts) }
 // are asked for.
 func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 	f := driver.Facts{Usable: true, Slots: p.s.Slots, Hosts: p.hosts(), Detail: map[string]string{"scratch": p.s.Scratch, "cache": p.s.Cache}}
+	if p.s.BurstNeeds != nil {
+		f.BurstNeeds = p.s.BurstNeeds(ctx)
+	}
 	err := p.probe(ctx, &f)
 	if ctx.Err() != nil {
 		return driver.Facts{}, err

@@ -34,7 +34,7 @@ func New(o command.Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "Apptainer, on an unpacked tree"}
+	return driver.Info{Name: name, Summary: "Apptainer, on an unpacked tree", OwnMounts: true}
 }
 
 // Needs implements driver.Runtime.

@@ -38,7 +38,7 @@ func New(o command.Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: name, Summary: "Charliecloud's ch-run", MapsUsers: true}
+	return driver.Info{Name: name, Summary: "Charliecloud's ch-run", MapsUsers: true, OwnMounts: true}
 }
 
 // Needs implements driver.Runtime.

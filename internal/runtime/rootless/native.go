@@ -43,9 +43,9 @@ type native struct {
 // Info implements driver.Runtime.
 func (n native) Info() driver.Info {
 	if n.host {
-		return driver.Info{Name: HostName, Summary: "no container: programs that the host has installed, for measurements", HostPrograms: true}
+		return driver.Info{Name: HostName, Summary: "no container: programs that the host has installed, for measurements", HostPrograms: true, OwnMounts: true}
 	}
-	i := driver.Info{Name: NativeName, Summary: "no container: the image's programs on the bare host, for measurements"}
+	i := driver.Info{Name: NativeName, Summary: "no container: the image's programs on the bare host, for measurements", OwnMounts: true}
 	if os.Geteuid() != 0 {
 		i.Name = LoaderName
 	}

@@ -71,7 +71,7 @@ func New(o Options) *Runtime {
 
 // Info implements driver.Runtime.
 func (r *Runtime) Info() driver.Info {
-	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed", MapsUsers: true, OwnDevices: true}
+	return driver.Info{Name: "rootless", Summary: "BEE's own: user namespaces, nothing installed", MapsUsers: true, OwnDevices: true, OwnMounts: true}
 }
 
 // Needs implements driver.Runtime.

@@ -38,6 +38,10 @@ type Config struct {
 	// Protect and Local are as in Options.
 	Protect bool     `json:"protect,omitempty"`
 	Local   []string `json:"local,omitempty"`
+	// Private is whether the mount is in namespaces of its attempt's node: programs outside of them do not see it.
+	Private bool `json:"private,omitempty"`
+	// Alone is whether nobody manages the volume on its host: once it is drained, the I/O process removes it.
+	Alone bool `json:"alone,omitempty"`
 	// Everyone is whether programs of other users can use the mount.
 	Everyone bool `json:"everyone,omitempty"`
 	// Shared is whether clients of several hosts use it. Afar is the record of such a client: the
@@ -127,7 +131,7 @@ func Left(place string) (Config, error) {
 	if err == nil && !isID(c.ID) {
 		err = fmt.Errorf("it names %q, which is no volume", c.ID)
 	}
-	c.Place, c.Mount, c.Dir = place, "", ""
+	c.Place, c.Mount, c.Dir, c.Private, c.Alone = place, "", "", false, false
 	return c, err
 }
 
@@ -148,6 +152,17 @@ func (c Config) Forget() error {
 		return err
 	}
 	return dir.SyncDir(".")
+}
+
+// Remove removes what a drained volume has left on this host: its record and its buffer. Callers have its lock.
+func (c Config) Remove() error {
+	if err := c.Forget(); err != nil { // first: a record without its buffer is a disk that is not mounted
+		return err
+	}
+	if c.Of != "" && c.Private {
+		fsutil.TryRemove(c.Mount) // its node may have died; it is empty, unless it is in use
+	}
+	return errors.Join(fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
 }
 
 // Load reads the record in a directory.

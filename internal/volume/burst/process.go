@@ -16,6 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/logfile"
+	"github.com/bee-hpc/bee/internal/mountns"
 	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
@@ -26,8 +27,12 @@ import (
 // Command is the first argument of an I/O process; the volume's directory follows.
 const Command = "volume-io"
 
-// reportFD is the descriptor on which a background process reports how its start went.
-const reportFD = 3
+const (
+	// reportFD is the descriptor on which a background process reports how its start went.
+	reportFD = 3
+	// MountFD is that of the file system of a client, where the process that starts it has mounted that.
+	MountFD = 4
+)
 
 // report writes to the process that has started this one how the start went.
 func report(err error) {
@@ -77,43 +82,47 @@ func Main(args []string, far remote.Opener) int {
 }
 
 // Start starts a background process of a volume, which outlives this one, and returns when
-// it works, or with the reason why it does not.
-func (c Config) Start(binary, command string) error {
+// it works, or with the reason why it does not. A client that gets a file system that was mounted
+// for it ends with this process.
+func (c Config) Start(binary, command string, mounted *os.File) (*os.Process, error) {
 	if err := logfile.Rotate(c.LogPath(), logfile.Limit); err != nil {
-		return err
+		return nil, err
 	}
 	log, err := fsutil.Append(c.LogPath(), 0o600)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	from, to, err := os.Pipe()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer from.Close()
 	p := exec.Command(binary, command, c.Dir) //nolint:noctx // it outlives us
 	p.Stdout, p.Stderr, p.ExtraFiles = log, log, []*os.File{to}
 	p.Dir = "/"
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	err = p.Start()
+	if mounted != nil {
+		p.ExtraFiles, p.SysProcAttr.Pdeathsig = append(p.ExtraFiles, mounted), syscall.SIGKILL
+	}
+	mountns.Outside(func() { err = p.Start() }) // it keeps no mount
 	to.Close()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	raw, err := io.ReadAll(io.LimitReader(from, 1<<20))
 	go procid.Reap(p) // it is no zombie while we live
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(raw) == 0 {
-		return &core.Error{Kind: core.Permanent, Op: "start process of volume", Object: c.ID, Err: errors.New("it has ended without a word"), Remedy: "Read " + c.LogPath() + "."}
+		return nil, &core.Error{Kind: core.Permanent, Op: "start process of volume", Object: c.ID, Err: errors.New("it has ended without a word"), Remedy: "Read " + c.LogPath() + "."}
 	}
 	failure, err := rpc.Decode[rpc.Failure](raw)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return failure.Err()
+	return p.Process, failure.Err()
 }
 
 // Dial connects with the I/O process, if it runs.
@@ -137,7 +146,7 @@ func (c Config) Connect(ctx context.Context, binary string) (*rpc.Peer, error) {
 		if err == nil {
 			return peer, nil
 		}
-		err = c.Start(binary, Command)
+		_, err = c.Start(binary, Command, nil)
 		if err != nil && !core.IsKind(err, core.Busy) {
 			return nil, err
 		}

@@ -87,7 +87,11 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 		}
 		err = nil
 	}
-	return errors.Join(err, v.Close())
+	over := c.Alone && err == nil && ctx.Err() == nil && v.journal.drained() && len(v.Status().Conflicts) == 0
+	if err = errors.Join(err, v.Close()); err == nil && over {
+		err = c.Remove()
+	}
+	return err
 }
 
 // taken reports whether another volume of a run has taken its remote over, and notes that.

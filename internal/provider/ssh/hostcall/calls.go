@@ -91,7 +91,7 @@ func (f Facts) Check() error {
 			return err
 		}
 	}
-	return sshlink.CheckTexts("finding", f.Reason, f.Remedy, f.Version, f.Arch)
+	return sshlink.CheckTexts("finding", f.Reason, f.Remedy, f.BurstNeeds, f.Version, f.Arch)
 }
 
 // Echoed is what has been written to a site and read from it.

@@ -33,6 +33,7 @@ func TestChecksOfCalls(t *testing.T) {
 		{"a long reason", Waiting{Reason: strings.Repeat("x", 1<<20)}, false},
 		{"facts", Facts{Facts: driver.Facts{Usable: true, Slots: 4}}, true},
 		{"a finding", Facts{Facts: driver.Facts{Detail: map[string]string{"kernel": "6.1"}}}, true},
+		{"needs with NUL", Facts{Facts: driver.Facts{BurstNeeds: "\x00"}}, false},
 		{"a long finding", Facts{Facts: driver.Facts{Detail: map[string]string{"kernel": strings.Repeat("x", 1<<20)}}}, false},
 		{"a finding with NUL in its name", Facts{Facts: driver.Facts{Detail: map[string]string{"\x00": "6.1"}}}, false},
 		{"negative hosts", Facts{Facts: driver.Facts{Hosts: -1}}, false},

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -21,8 +22,9 @@ type AfarOptions struct {
 	ID, Remote string
 	// Record is the directory of the client's record, and Dir the one to mount at. Both are made.
 	Record, Dir string
-	Everyone    bool
-	Binary      string
+	// Everyone and Private are as in burst.Config.
+	Everyone, Private bool
+	Binary            string
 	// Dial connects with the I/O process, on its host.
 	Dial func(ctx context.Context) (io.ReadWriteCloser, error)
 }
@@ -30,6 +32,7 @@ type AfarOptions struct {
 // Afar is a volume that is mounted on this host, and whose I/O process is on another one.
 type Afar struct {
 	config   burst.Config
+	client   *os.Process
 	listener net.Listener
 	cancel   context.CancelFunc
 	joins    atomic.Int32 // connections of the client with the I/O process
@@ -54,7 +57,7 @@ func BeginAfar(ctx context.Context, o AfarOptions) (*Afar, error) {
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a := &Afar{
-		config: burst.Config{ID: o.ID, Remote: o.Remote, Mount: o.Dir, Everyone: o.Everyone, Shared: true, Afar: true, Dir: o.Record}, cancel: cancel,
+		config: burst.Config{ID: o.ID, Remote: o.Remote, Mount: o.Dir, Everyone: o.Everyone, Private: o.Private, Shared: true, Afar: true, Dir: o.Record}, cancel: cancel,
 	}
 	if err = a.config.Save(); err == nil {
 		a.listener, err = a.config.Listen()
@@ -67,7 +70,7 @@ func BeginAfar(ctx context.Context, o AfarOptions) (*Afar, error) {
 				join(life, conn, o.Dial)
 			}
 		})
-		err = a.config.Start(o.Binary, Command)
+		a.client, err = startClient(a.config, o.Binary)
 	}
 	if err != nil {
 		a.close()
@@ -91,12 +94,16 @@ func join(ctx context.Context, conn net.Conn, dial func(ctx context.Context) (io
 // Dir is the directory at which the volume is mounted.
 func (a *Afar) Dir() string { return a.config.Mount }
 
+// Abort is as that of an Attempt.
+func (a *Afar) Abort() { endClient(a.client) }
+
 // End unmounts the volume. What has returned to programs is with the I/O process.
 func (a *Afar) End(ctx context.Context) error {
 	if err := unmounted(ctx, a.config.Mount); err != nil {
 		return err
 	}
 	a.left(ctx)
+	a.Abort() // it has ended, unless it hangs
 	a.close()
 	return fsutil.RemoveAll(a.config.Dir)
 }

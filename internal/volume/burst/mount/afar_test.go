@@ -68,7 +68,7 @@ func TestTwoHosts(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { clean(c.Mount) })
-	if err := c.Start(binary, Command); err != nil {
+	if _, err := c.Start(binary, Command, nil); err != nil {
 		t.Fatal(err)
 	}
 	base := filepath.Dir(c.Mount)

@@ -5,13 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -21,6 +24,7 @@ import (
 type Attempt struct {
 	config burst.Config
 	binary string
+	client *os.Process
 	// earlier are the volumes that earlier attempts have left, before they were removed: End reports their
 	// conflicts.
 	earlier []calls.Status
@@ -54,12 +58,25 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 	if err := fsutil.OwnDir(o.Dir); err != nil {
 		return nil, err
 	}
-	c, err := Up(ctx, o)
+	c, client, err := upAgain(ctx, o)
 	if err != nil {
 		fsutil.TryRemove(o.Dir) // it is empty, and no reason of the failure
 		return nil, err
 	}
-	return &Attempt{config: c, binary: o.Binary, earlier: earlier}, nil
+	return &Attempt{config: c, binary: o.Binary, client: client, earlier: earlier}, nil
+}
+
+// upAgain is up, once the client of the run's attempt before has ended: that does so by itself, with its node.
+func upAgain(ctx context.Context, o Options) (c burst.Config, client *os.Process, err error) {
+	most, cancel := context.WithTimeout(ctx, mostLeaving)
+	defer cancel()
+	pause := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 500 * time.Millisecond}
+	for {
+		c, client, err = up(ctx, o)
+		if !errors.Is(err, errUses) || c.Of != o.Of || pause.Wait(most) != nil {
+			return c, client, err
+		}
+	}
 }
 
 // clearEarlier drains and removes volumes of the remote that earlier attempts have left on this host: the
@@ -86,6 +103,11 @@ func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err e
 				return nil, err
 			}
 		}
+		if c.Private && c.Of != o.Of { // the run's own ends by itself, with its node
+			if at, err := usedAt(ctx, c); err != nil || at != "" {
+				return nil, errors.Join(err, usedByRun("use remote", c))
+			}
+		}
 		if at, err := mountedAt(c); err != nil || at != "" {
 			return nil, errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Unmount it: `bee volume umount " + at + "`."})
 		}
@@ -96,7 +118,7 @@ func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err e
 		}
 		a := Attempt{config: c, binary: o.Binary}
 		s, err := a.drained(ctx)
-		if now, lerr := burst.Load(c.Dir); lerr == nil && now.Superseded {
+		if now, lerr := burst.Load(c.Dir); lerr == nil && now.Superseded || isRemoved(c) {
 			continue
 		}
 		if err != nil {
@@ -112,9 +134,13 @@ func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err e
 
 // undrained is the error of a wait that has ended with the attempt.
 func undrained(c burst.Config, s calls.Status, err error) error {
+	command := "`bee volume drain " + c.Remote + "` waits for it."
+	if c.Alone {
+		command = "`" + shell.Words([]string{"env", "BEE_STATE=" + filepath.Dir(filepath.Dir(c.Dir)), "bee", "volume", "drain", c.Remote}) + "` waits for it, on that host."
+	}
 	return &core.Error{
 		Kind: core.KindOf(err), Op: "drain the volume to", Object: c.Remote, Err: fmt.Errorf("%d bytes in %d changes are undrained: %w", s.Undrained, s.Changes, err),
-		Remedy: "They stay on the host's disk, and draining continues there: `bee volume drain " + c.Remote + "` waits for it.",
+		Remedy: "They stay on the host's disk, and draining continues there: " + command,
 	}
 }
 
@@ -136,12 +162,18 @@ func (a *Attempt) Join(ctx context.Context, conn io.ReadWriteCloser, ready func(
 	return wire.Splice(conn, process)
 }
 
+// Abort ends the client, so that no program waits for it. What has returned to programs is with the I/O process.
+func (a *Attempt) Abort() { endClient(a.client) }
+
 // Dir is the directory at which the volume is mounted.
 func (a *Attempt) Dir() string { return a.config.Mount }
 
 const (
 	// mostBusy is how long processes of the attempt, which have been killed, may keep the volume busy.
 	mostBusy = 10 * time.Second
+	// mostLeaving is how long the client of an attempt that has died may keep the volume: longer than one of
+	// another host has its locks.
+	mostLeaving = 20 * time.Second
 	// lookAgain is how often draining is looked at.
 	lookAgain = 200 * time.Millisecond
 	// mostDied is how often in a row an I/O process is started again.
@@ -215,18 +247,48 @@ func (a *Attempt) End(ctx context.Context, e Ending) (s calls.Status, err error)
 			return s, err
 		}
 	}
+	hold, err := a.hold(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer hold()
 	if err := a.unmount(ctx); err != nil {
 		return s, err
 	}
 	s, err = a.settle(ctx, e)
-	if err != nil && ctx.Err() != nil {
-		err = undrained(a.config, s, err)
-	}
-	if err != nil {
+	switch {
+	case err != nil && !e.Checkpoint && isRemoved(a.config): // its I/O process has died meanwhile, and another one has drained it
+		return s, nil
+	case err != nil && ctx.Err() != nil:
+		return s, undrained(a.config, s, err)
+	case err != nil:
 		return s, err
 	}
+	hold()
 	_, err = Clean(ctx, a.config, true)
 	return s, err
+}
+
+// hold keeps an I/O process that nobody manages from its end, which would be that of the volume, until done
+// is called.
+func (a *Attempt) hold(ctx context.Context) (done func(), err error) {
+	if !a.config.Alone {
+		return func() {}, nil
+	}
+	peer, err := a.config.Connect(ctx, a.binary)
+	switch {
+	case err != nil && isRemoved(a.config):
+		return func() {}, nil
+	case err != nil:
+		return nil, err
+	}
+	return func() { peer.Close() }, nil
+}
+
+// isRemoved reports whether the I/O process has removed a volume that nobody manages, as it was drained.
+func isRemoved(c burst.Config) bool {
+	_, err := burst.Load(c.Dir)
+	return c.Alone && errors.Is(err, fs.ErrNotExist)
 }
 
 // settle waits until the remote has everything, and the checkpoint that is wanted.
@@ -263,7 +325,19 @@ func setOver(c burst.Config, over bool) error {
 	return now.Save()
 }
 
-func (a *Attempt) unmount(ctx context.Context) error { return unmounted(ctx, a.config.Mount) }
+// unmount unmounts the volume. Its client ends then; one that hangs is killed, as the I/O process waits for its end.
+func (a *Attempt) unmount(ctx context.Context) error {
+	if err := unmounted(ctx, a.config.Mount); err != nil || a.client == nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, goneTime)
+	defer cancel()
+	pause := fsutil.Backoff{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond}
+	for a.client.Signal(syscall.Signal(0)) == nil && pause.Wait(ctx) == nil {
+	}
+	a.Abort()
+	return nil
+}
 
 // unmounted unmounts a directory, and removes it.
 func unmounted(ctx context.Context, dir string) error {

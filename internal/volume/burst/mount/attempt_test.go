@@ -114,7 +114,7 @@ func TestTheVolumeOfARunIsNoOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	o := Options{Volumes: filepath.Dir(c.Dir), Remote: c.Remote, At: c.At, Dir: c.Mount}
-	if _, err := prepare(o); !core.IsKind(err, core.Busy) {
+	if _, err := prepare(t.Context(), o); !core.IsKind(err, core.Busy) {
 		t.Errorf("mounted without its run: %v", err)
 	}
 	if err := os.RemoveAll(c.Place); err != nil {

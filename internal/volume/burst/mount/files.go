@@ -2,6 +2,7 @@ package mount
 
 import (
 	"math"
+	"os"
 	"sync"
 	"syscall"
 	"time"
@@ -20,6 +21,8 @@ type files struct {
 	fuse.RawFileSystem
 	l      *link
 	shared bool // with other hosts
+	// uid and gid are the only ids that there are in a private mount; else they are 0, as all count.
+	uid, gid uint32
 
 	mu   sync.Mutex
 	last uint64
@@ -31,7 +34,11 @@ type files struct {
 type listing struct{ entries []calls.Entry }
 
 func newFiles(l *link) *files {
-	return &files{RawFileSystem: fuse.NewDefaultRawFileSystem(), l: l, shared: l.c.Shared, dirs: map[uint64]*listing{}}
+	f := &files{RawFileSystem: fuse.NewDefaultRawFileSystem(), l: l, shared: l.c.Shared, dirs: map[uint64]*listing{}}
+	if l.c.Private {
+		f.uid, f.gid = uint32(os.Getuid()), uint32(os.Getgid())
+	}
+	return f
 }
 
 func (f *files) String() string { return "bee" }
@@ -42,16 +49,25 @@ func (f *files) call(cancel <-chan struct{}, h *fuse.InHeader, q *calls.Request)
 	return p, fuse.Status(errno)
 }
 
-func fill(a *calls.Attr, out *fuse.Attr) {
+// group returns the group of a file as programs see it. The kernel refuses writes to files of a group that
+// a private mount lacks, such as that of a project; what the user owns is then of the user's own group.
+func (f *files) group(a *calls.Attr) uint32 {
+	if f.uid != 0 && a.UID == f.uid {
+		return f.gid
+	}
+	return a.GID
+}
+
+func (f *files) fill(a *calls.Attr, out *fuse.Attr) {
 	out.Ino, out.Mode, out.Size, out.Blocks, out.Blksize, out.Nlink = a.Ino, a.Mode, uint64(a.Size), uint64(a.Size+511)/512, 1<<20, a.Nlink // a size is positive
-	out.Uid, out.Gid = a.UID, a.GID
+	out.Uid, out.Gid = a.UID, f.group(a)
 	mtime, ctime := time.Unix(0, a.Mtime), time.Unix(0, a.Ctime)
 	out.SetTimes(&mtime, &mtime, &ctime)
 }
 
 func (f *files) entry(p *calls.Reply, out *fuse.EntryOut) {
 	out.NodeId = p.Attr.Ino
-	fill(&p.Attr, &out.Attr)
+	f.fill(&p.Attr, &out.Attr)
 	out.SetEntryTimeout(f.valid())
 	out.SetAttrTimeout(f.valid())
 }
@@ -84,7 +100,7 @@ func (f *files) Forget(uint64, uint64) {}
 func (f *files) GetAttr(cancel <-chan struct{}, in *fuse.GetAttrIn, out *fuse.AttrOut) fuse.Status {
 	p, s := f.call(cancel, &in.InHeader, &calls.Request{Op: calls.GetAttr, Ino: in.NodeId})
 	if s.Ok() {
-		fill(&p.Attr, &out.Attr)
+		f.fill(&p.Attr, &out.Attr)
 		out.SetTimeout(f.valid())
 	}
 	return s
@@ -112,13 +128,13 @@ func (f *files) SetAttr(cancel <-chan struct{}, in *fuse.SetAttrIn, out *fuse.At
 		if isUID {
 			q.UID = uid
 		}
-		if isGID {
+		if isGID && gid != f.group(&p.Attr) {
 			q.GID = gid
 		}
 	}
 	p, s := f.call(cancel, &in.InHeader, q)
 	if s.Ok() {
-		fill(&p.Attr, &out.Attr)
+		f.fill(&p.Attr, &out.Attr)
 		out.SetTimeout(f.valid())
 	}
 	return s

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/mountns"
 	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/hanwen/go-fuse/v2/fuse"
 	"golang.org/x/sys/unix"
@@ -33,6 +34,11 @@ const leaveTime = 2 * time.Second
 func Main(args []string) int { return burst.Background("client", args, serve) }
 
 func serve(c burst.Config, logs *slog.Logger, ready func()) error {
+	place := c.Mount
+	if c.Private { // mounted already
+		place = fmt.Sprintf("/dev/fd/%d", burst.MountFD)
+		unix.CloseOnExec(burst.MountFD)
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return err
@@ -51,8 +57,8 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 		defer close(kept)
 		l.keep(ctx, peer)
 	}()
-	server, err := fuse.NewServer(newFiles(l), c.Mount, &fuse.MountOptions{
-		FsName: "bee-" + c.ID, Name: "bee", Options: []string{"default_permissions"}, MaxWrite: 1 << 20, MaxBackground: 64,
+	server, err := fuse.NewServer(newFiles(l), place, &fuse.MountOptions{
+		FsName: "bee-" + c.ID, Name: "bee", Options: []string{"default_permissions"}, MaxWrite: mostWrite, MaxBackground: 64,
 		DisableXAttrs: true, EnableLocks: c.Shared, AllowOther: c.Everyone, DirectMountStrict: os.Geteuid() == 0, Logger: log.New(io.Discard, "", 0),
 	})
 	if err != nil {
@@ -61,6 +67,9 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	}
 	go func() {
 		for range signals {
+			if c.Private { // it ends with its node
+				continue
+			}
 			if err := server.Unmount(); err != nil {
 				logs.Warn("unmount", "err", err)
 			}
@@ -72,12 +81,19 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 		case <-ctx.Done():
 			return
 		}
+		if c.Private { // its node unmounts it
+			return
+		}
 		for server.Unmount() != nil && core.Sleep(ctx, time.Second) == nil {
 		}
 	}()
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
-		return errors.Join(explain(c.Mount, err), server.Unmount())
+		err = explain(c.Mount, err)
+		if !c.Private {
+			err = errors.Join(err, server.Unmount())
+		}
+		return err
 	}
 	ready()
 	server.Wait()
@@ -94,7 +110,10 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 // explain gives an error of mounting with its remedy.
 func explain(dir string, err error) error {
 	e := &core.Error{Kind: core.Unsupported, Op: "mount", Object: dir, Err: errors.New(strings.TrimSpace(err.Error())), Remedy: "Read the volume's log."}
-	if os.Geteuid() != 0 {
+	switch {
+	case mountns.Own():
+		e.Remedy = deviceNeeds()
+	case os.Geteuid() != 0:
 		e.Remedy = Needs()
 		if e.Remedy == "" {
 			e.Remedy = "Does the directory belong to you?"
@@ -106,11 +125,27 @@ func explain(dir string, err error) error {
 // Needs is what an ordinary user lacks here for mounting, as an instruction; "" where
 // nothing is known to be missing.
 func Needs() string {
-	if os.Geteuid() != 0 {
-		if _, err := exec.LookPath("fusermount3"); err != nil {
-			return "Ask your administrator to install fuse3, which has fusermount3."
-		}
+	if os.Geteuid() != 0 && !hasFusermount() {
+		return "Ask your administrator to install fuse3, which has fusermount3."
 	}
+	return deviceNeeds()
+}
+
+// NeedsOfRun is as Needs, for runs: these need either fusermount3, or namespaces.
+func NeedsOfRun(ctx context.Context) string {
+	if needs := deviceNeeds(); needs != "" || os.Geteuid() == 0 || hasFusermount() || mountns.Allowed(ctx) {
+		return needs
+	}
+	return "Ask your administrator to allow user namespaces (`sysctl user.max_user_namespaces`), or to install fuse3, which has fusermount3."
+}
+
+func hasFusermount() bool {
+	_, err := exec.LookPath("fusermount3")
+	return err == nil
+}
+
+// deviceNeeds is what this user lacks for using the kernel's device.
+func deviceNeeds() string {
 	f, err := unix.Open("/dev/fuse", unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err == nil {
 		unix.Close(f)
@@ -130,7 +165,7 @@ func Unmount(ctx context.Context, dir string) error {
 		return err
 	}
 	var out []byte
-	if os.Geteuid() == 0 {
+	if os.Geteuid() == 0 || mountns.Own() {
 		err = unix.Unmount(dir, unix.UMOUNT_NOFOLLOW)
 	} else {
 		out, err = exec.CommandContext(ctx, "fusermount3", "-u", "--", dir).CombinedOutput()

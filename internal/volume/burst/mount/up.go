@@ -33,7 +33,9 @@ type Options struct {
 	// Everyone is whether programs of other users can use it, by the permissions of its files.
 	// Root alone may want that.
 	Everyone bool
-	Binary   string
+	// Private and Alone are as in burst.Config.
+	Private, Alone bool
+	Binary         string
 	// Of, Run, Globs and Number are as in burst.Config.
 	Of     string
 	Run    string
@@ -76,22 +78,26 @@ func within(dir, name string) bool {
 }
 
 // Up mounts a remote at a directory, and returns when programs can use it. Its processes
-// outlive this one. A remote that had a volume here has the same one again.
+// outlive this one, but for the client of a private mount. A remote that had a volume here has the same one again.
 func Up(ctx context.Context, o Options) (burst.Config, error) {
-	c, err := prepare(o)
-	if err != nil {
-		return c, err
+	c, _, err := up(ctx, o)
+	return c, err
+}
+
+func up(ctx context.Context, o Options) (c burst.Config, client *os.Process, err error) {
+	if c, err = prepare(ctx, o); err != nil {
+		return c, nil, err
 	}
 	if err := c.Save(); err != nil {
-		return c, err
+		return c, nil, err
 	}
 	peer, err := c.Connect(ctx, o.Binary)
 	if err == nil {
-		err = c.Start(o.Binary, Command)
+		client, err = startClient(c, o.Binary)
 		peer.Close()
 	}
 	if err == nil {
-		return c, nil
+		return c, client, nil
 	}
 	// A volume that has nothing leaves nothing. An I/O process that still drains it leaves
 	// it, too, and a missing buffer is reported already.
@@ -100,13 +106,13 @@ func Up(ctx context.Context, o Options) (burst.Config, error) {
 	if _, cerr := Clean(cctx, c, false); cerr != nil && cctx.Err() == nil && !errors.Is(cerr, fs.ErrNotExist) {
 		err = errors.Join(err, cerr)
 	}
-	return c, err
+	return c, nil, err
 }
 
 // cleanTime bounds the wait for the I/O process of a volume that could not be mounted.
 const cleanTime = 10 * time.Second
 
-func prepare(o Options) (c burst.Config, err error) {
+func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 	if o.At.Bucket == "" && o.At.Host == "" {
 		if o.Remote, err = directory("use remote", o.At.Dir); err != nil {
 			return c, err
@@ -163,14 +169,20 @@ func prepare(o Options) (c burst.Config, err error) {
 			return c, err
 		}
 	}
-	if at, err := mountedAt(c); err != nil || at != "" {
-		return c, errors.Join(err, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Use it there, or unmount it: `bee volume umount " + at + "`."})
+	at, err := usedAt(ctx, c)
+	switch {
+	case err != nil:
+		return c, err
+	case at != "" && c.Private:
+		return c, usedByRun("use remote", c)
+	case at != "":
+		return c, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Use it there, or unmount it: `bee volume umount " + at + "`."}
 	}
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
 	c.Of, c.Run, c.Globs, c.Number = o.Of, o.Run, o.Globs, o.Number
-	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Shared
+	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Private, c.Alone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Private, o.Alone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
 	}
@@ -178,18 +190,6 @@ func prepare(o Options) (c burst.Config, err error) {
 		err = fsutil.OwnDir(c.Place)
 	}
 	return c, err
-}
-
-// mountedAt gives the directory at which a client has a volume mounted.
-func mountedAt(c burst.Config) (string, error) {
-	if c.Mount == "" {
-		return "", nil
-	}
-	id, err := At(c.Mount)
-	if err != nil || id != c.ID {
-		return "", err
-	}
-	return c.Mount, nil
 }
 
 // dead unmounts a directory whose client was killed.
@@ -233,9 +233,12 @@ func room(place string, asked int64) (int64, error) {
 
 // Down unmounts a volume, and waits for its client to end.
 func Down(ctx context.Context, c burst.Config) error {
-	at, err := mountedAt(c)
-	if err != nil || at == "" {
+	at, err := usedAt(ctx, c)
+	switch {
+	case err != nil || at == "":
 		return err
+	case c.Private:
+		return usedByRun("unmount volume", c)
 	}
 	return Unmount(ctx, at)
 }
@@ -275,9 +278,12 @@ func Recover(ctx context.Context, volumes, word string) (burst.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	at, err := mountedAt(c)
-	if err != nil || at == "" {
+	at, err := usedAt(ctx, c)
+	switch {
+	case err != nil || at == "":
 		return c, err
+	case c.Private:
+		return c, usedByRun("recover volume", c)
 	}
 	if _, err := os.Stat(at); err == nil || !gone(err) {
 		return c, &core.Error{Kind: core.Busy, Op: "recover volume", Object: c.Remote, Err: fmt.Errorf("it is in use at %s", at), Remedy: "Nothing of it is dead: `bee volume drain " + at + "` waits until it is drained."}
@@ -325,18 +331,21 @@ func left(volumes, dir string, otherwise error) (burst.Config, error) {
 // It reports whether that was so. One with conflicts stays unless they were reported.
 func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 	lock, err := fsutil.LockFile(ctx, c.LockPath())
+	if c.Alone && errors.Is(err, fs.ErrNotExist) {
+		return true, nil // its I/O process has done so
+	}
 	if err != nil {
 		return false, err
 	}
 	defer lock.Unlock()
+	if there, err := fsutil.Exists(c.Place); c.Alone && err == nil && !there {
+		return true, fsutil.RemoveAll(c.Dir)
+	}
 	s, err := burst.Inspect(c.Place)
 	if err != nil || !s.Drained || len(s.Conflicts) > 0 && !reported {
 		return false, err
 	}
-	if err := c.Forget(); err != nil { // first: a record without its buffer is a disk that is not mounted
-		return false, err
-	}
-	return true, errors.Join(fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
+	return true, c.Remove()
 }
 
 // Forget removes the record of a volume whose buffer is missing, as another installation has recovered
@@ -347,7 +356,7 @@ func Forget(ctx context.Context, c burst.Config, far remote.Opener, force bool) 
 	refused := func(why string) error {
 		return &core.Error{Kind: core.Busy, Op: "forget volume", Object: c.Remote, Err: errors.New(why), Remedy: "Drain it: `bee volume umount " + c.Remote + "`."}
 	}
-	if at, err := mountedAt(c); err != nil {
+	if at, err := usedAt(ctx, c); err != nil {
 		return err
 	} else if at != "" {
 		return refused("it is mounted at " + at)
