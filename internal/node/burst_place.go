@@ -11,9 +11,9 @@ import (
 )
 
 // withRecords returns where a burst buffer has its records on this host.
-func (n *node) withRecords(b plan.Burst) plan.Burst {
+func withRecords(c plan.Config, b plan.Burst) plan.Burst {
 	if b.Records == "" {
-		b.Records, b.Alone = filepath.Join(filepath.Dir(n.config.Host.Dir), plan.SiteBursts, url.PathEscape(n.config.Host.Name), "volumes"), true
+		b.Records, b.Alone = filepath.Join(filepath.Dir(c.Host.Dir), plan.SiteBursts, url.PathEscape(c.Host.Name), "volumes"), true
 	}
 	return b
 }

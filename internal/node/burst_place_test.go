@@ -32,11 +32,11 @@ func TestADirectoryWithoutItsMarkIsAnother(t *testing.T) {
 
 // TestRecordsOfASite: a host has records of its own, beside the directories of runs, unless the plan names them.
 func TestRecordsOfASite(t *testing.T) {
-	n := &node{config: plan.Config{Host: core.Host{Name: "gpu1", Dir: "/scratch/bee/run"}}}
-	if b := n.withRecords(plan.Burst{}); b.Records != "/scratch/bee/.burst/gpu1/volumes" || !b.Alone {
+	c := plan.Config{Host: core.Host{Name: "gpu1", Dir: "/scratch/bee/run"}}
+	if b := withRecords(c, plan.Burst{}); b.Records != "/scratch/bee/.burst/gpu1/volumes" || !b.Alone {
 		t.Errorf("%+v", b)
 	}
-	if b := n.withRecords(plan.Burst{Records: "/state/volumes"}); b.Records != "/state/volumes" || b.Alone {
+	if b := withRecords(c, plan.Burst{Records: "/state/volumes"}); b.Records != "/state/volumes" || b.Alone {
 		t.Errorf("%+v", b)
 	}
 }
