@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
@@ -66,6 +67,7 @@ type Far struct {
 	boxes   map[target]*outbox
 	slots   slots
 	ended   bool
+	warned  time.Time         // see warn
 	bytes   map[uint16]uint64 // of payload that were sent, ever, by LID of a port of this machine
 }
 
@@ -92,6 +94,14 @@ func (f *Far) listen() {
 			}
 		}
 		f.o.Host.Unlock()
+	}
+}
+
+// warn logs an error that a program may repeat at will: one in a second.
+func (f *Far) warn(text string, err error) {
+	if time.Since(f.warned) >= time.Second {
+		f.warned = time.Now()
+		f.o.Log.Warn(text, "err", err)
 	}
 }
 

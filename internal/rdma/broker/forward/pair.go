@@ -206,7 +206,7 @@ func (p *pair) gone() {
 
 // fault ends a connection whose program, or other side, does what no library does.
 func (p *pair) fault(err error) {
-	p.far.o.Log.Warn("end a connection of queue pairs", "err", err)
+	p.far.warn("end a connection of queue pairs", err)
 	p.broken = true
 	p.Fail(broker.EventQPFatal)
 	if !p.closed {

@@ -187,20 +187,20 @@ func (p *pair) answer(out []byte, most int) ([]byte, error) {
 	for len(p.answers) > 0 && len(out) < most {
 		a := &p.answers[0]
 		reply := message.Entry{Opcode: message.EntryReply, Request: a.entry.Request, Status: a.status}
-		var payload []byte
+		reads := a.status == 0 && a.entry.Opcode == message.EntryRead
 		switch {
-		case a.status != 0:
-		case a.entry.Opcode != message.EntryRead:
-			payload, reply.Total = a.value[:], 8
-		default:
+		case reads:
 			reply.Total = a.entry.Total - a.sent
-			payload = make([]byte, min(reply.Total, ring.Fragment))
+			reply.Bytes = uint32(min(reply.Total, ring.Fragment))
+		case a.status == 0:
+			reply.Total, reply.Bytes = 8, 8
 		}
-		reply.Bytes = uint32(len(payload))
 		if p.sent-p.seen+ring.Whole(reply.Bytes) > window {
 			break
 		}
-		if a.status == 0 && a.entry.Opcode == message.EntryRead {
+		payload := a.value[:min(reply.Bytes, 8)]
+		if reads {
+			payload = make([]byte, reply.Bytes)
 			if err := p.read(a, payload); err != nil { // the memory is gone meanwhile
 				reply.Status, reply.Bytes, reply.Total, payload = accessError, 0, 0, nil
 			}
