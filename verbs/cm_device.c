@@ -24,7 +24,7 @@ static int open_device(void)
 	return error;
 }
 
-/* A forked child opens the device anew, and leaves what it has of its parent. */
+/* A forked child opens the device again, and does not use its parent's objects. */
 struct ibv_context *cm_context(void)
 {
 	struct ibv_context *found;

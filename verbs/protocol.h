@@ -344,7 +344,7 @@ struct bee_members_reply {
 
 /*
  * Connections by address. An identifier (struct rdma_cm_id) belongs to a process and to one
- * of its event channels. The broker knows who listens and who is connected with whom, and
+ * of its event channels. The broker knows who listens and which connections there are, and
  * queues the events. BEE_OP_DESTROY destroys both kinds: an identifier with its events,
  * which its peer learns as if the process had ended.
  *

@@ -40,7 +40,7 @@ func TestAnnouncements(t *testing.T) {
 			if err := os.WriteFile(files[kind], []byte(text), 0o600); err != nil {
 				t.Error(err)
 			}
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // in virtual time
 		}
 		in := func(d time.Duration) string { return fmt.Sprintln(time.Now().Add(d).Unix()) }
 		announce(peercall.Rebalance, in(-time.Second))

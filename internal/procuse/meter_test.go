@@ -2,12 +2,15 @@ package procuse
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 func open(t *testing.T, proc string, root, self int) *Meter {
@@ -30,17 +33,13 @@ func TestSample(t *testing.T) {
 	defer c.Wait() //nolint:errcheck // it is killed
 	defer syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 	m := open(t, Proc, c.Process.Pid, os.Getpid())
-	end := time.Now().Add(10 * time.Second)
-	for {
+	testkit.Eventually(t, 10*time.Second, func() error {
 		s := m.Sample()
 		if s.Check() == nil && s.Processes == 2 && s.CPUSeconds > 0 && s.MemoryBytes > 0 && s.Cores > 0 && s.HostMemoryBytes > s.MemoryBytes {
-			return
+			return nil
 		}
-		if time.Now().After(end) {
-			t.Fatalf("got %+v", s)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return fmt.Errorf("got %+v", s)
+	})
 }
 
 // TestWhatHasEndedCounts, so that sums of bytes never shrink.

@@ -33,7 +33,7 @@ func TestVolumeSemantics(t *testing.T) {
 				t.Skip(why)
 			}
 			if name == "OpenSymlinkRace" && !testkit.Everything() {
-				t.Skip("it takes seconds")
+				t.Skip("it takes seconds") // `make test-long` runs it
 			}
 			dir := filepath.Join(near, name)
 			if err := os.Mkdir(dir, 0o755); err != nil {

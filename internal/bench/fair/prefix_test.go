@@ -149,6 +149,6 @@ func interpreterOf(t *testing.T, program string) string {
 			return strings.TrimRight(string(raw), "\x00")
 		}
 	}
-	t.Skip("no loader starts programs here")
+	t.Skip("no loader starts programs here") // the program is static
 	return ""
 }

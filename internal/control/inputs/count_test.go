@@ -23,7 +23,7 @@ func TestALargeInputIsCountedWhileItIsCopied(t *testing.T) {
 		for i := range int64(4) {
 			report(i)
 			synctest.Wait()
-			time.Sleep(600 * time.Millisecond)
+			time.Sleep(600 * time.Millisecond) // in virtual time
 		}
 		end()
 		if want := []int64{0, 0, 0, 7}; !slices.Equal(totals, want) {

@@ -111,7 +111,7 @@ func TestARunCostsNoMoreThanItMay(t *testing.T) {
 		leaveVolume(t, w.sites["a"].Dir, "1")
 		connect := w.Connect
 		w.Connect = func(c net.Conn) (headlink.Head, error) {
-			time.Sleep(time.Minute)
+			time.Sleep(time.Minute) // in virtual time
 			return connect(c)
 		}
 		run := w.submitJob(t, controltest.Movable())

@@ -51,7 +51,7 @@ func TestNoticeWhileASlotEnds(t *testing.T) {
 				p, begun := stubborn{killed: make(chan struct{})}, time.Now()
 				h.end.stop(errSlotEnds, time.Minute)
 				go func() {
-					time.Sleep(10 * time.Second)
+					time.Sleep(10 * time.Second) // in virtual time
 					h.TakenBack(c.left)
 				}()
 				if _, err := cm.await(h.end.over, p); err != errSlotEnds { //nolint:errorlint // the same value

@@ -40,7 +40,7 @@ func TestRefusalsAreRemarked(t *testing.T) {
 			t.Fatal(err)
 		}
 		h.burst.watch(&refusingBurst{reasons: []string{"", "denied", "denied", "dead", "denied", "quota", "", ""}})
-		time.Sleep(10 * lookRefused)
+		time.Sleep(10 * lookRefused) // in virtual time
 		h.burst.endWatch()
 		var texts []string
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -44,12 +44,12 @@ func TestPrices(t *testing.T) {
 		}
 		look("at first", 1, 0, 0)
 		a.listError = errors.New("it does not answer")
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * time.Hour) // in virtual time
 		look("without an answer", 2, 2*time.Hour, 2*time.Hour)
 		a.listError = nil
 		look("answered again", 3, 2*time.Hour, 0)
 		a.listError = errors.New("it does not answer")
-		time.Sleep(8 * 24 * time.Hour)
+		time.Sleep(8 * 24 * time.Hour) // in virtual time
 		look("too old", 4)
 	})
 }

@@ -33,7 +33,7 @@ func TestForeignHandles(t *testing.T) {
 		}
 		return p.Recover(t.Context(), h)
 	}
-	same, err := checked(another, func(_ *core.Handle, own *handle) { own.Known[0].Dir, own.Known[1].Cache = "/home/somebody", "/home" })
+	same, err := checked(another, func(_ *core.Handle, own *handle) { own.Known[0].Dir, own.Known[1].Cache = "/home/another", "/home" })
 	if err != nil {
 		t.Fatal(err)
 	}

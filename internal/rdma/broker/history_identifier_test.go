@@ -185,7 +185,7 @@ func (h *history) checkIdentifiers() {
 		channels[s.node] += open
 	}
 	if n := len(h.broker.calling); n != calling {
-		t.Errorf("%d requests of %d wait for somebody to listen", n, calling)
+		t.Errorf("%d requests of %d wait for a listener", n, calling)
 	}
 	for _, n := range h.nodes {
 		taken := 0
