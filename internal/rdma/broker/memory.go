@@ -105,7 +105,7 @@ func (s *Session) Register(r *message.Register, extents []message.Extent) (Regis
 		return Registered{}, syscall.EINVAL
 	}
 	var is bool
-	if m.slot, is = s.keySlots.take(); !is {
+	if m.slot, is = s.keySlots.Take(); !is {
 		return Registered{}, &Limit{Name: "memory regions of a process", Value: message.Slots}
 	}
 	m.key = s.node.broker.key()
@@ -123,7 +123,7 @@ func pagesOf(addr, length uint64) uint64 {
 
 func (s *Session) removeMR(m *memoryRegion) {
 	s.process.SetKey(m.slot, 0)
-	s.keySlots.put(m.slot)
+	s.keySlots.Put(m.slot)
 	s.node.mrs--
 	delete(s.node.broker.keys, m.key)
 }

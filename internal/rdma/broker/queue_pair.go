@@ -64,7 +64,7 @@ func (s *Session) CreateQP(r *message.CreateQP) (QueuePair, error) {
 		}
 	}
 	var is bool
-	if q.slot, is = s.qpSlots.take(); !is {
+	if q.slot, is = s.qpSlots.Take(); !is {
 		if q.inbox != nil {
 			q.inbox.Close()
 		}
@@ -91,7 +91,7 @@ func (s *Session) removeQP(q *queuePair) {
 	b := s.node.broker
 	q.disconnect()
 	s.process.SetQP(q.slot, 0, 0)
-	s.qpSlots.put(q.slot)
+	s.qpSlots.Put(q.slot)
 	for group, members := range b.groups {
 		if members = slices.DeleteFunc(members, func(m *queuePair) bool { return m == q }); len(members) == 0 {
 			delete(b.groups, group)

@@ -15,7 +15,7 @@ type Session struct {
 	handle  uint32 // the last one
 	counts  map[uint32]int
 
-	qpSlots, keySlots slots
+	qpSlots, keySlots Slots
 }
 
 // object is one that a process refers to by its handle.
@@ -30,26 +30,6 @@ type object struct {
 	channel *eventChannel
 	id      *identifier
 }
-
-// slots are places in a page: the lowest ones that are free come first.
-type slots struct {
-	free []uint32
-	used uint32
-}
-
-func (s *slots) take() (slot uint32, is bool) {
-	if n := len(s.free); n > 0 {
-		slot, s.free = s.free[n-1], s.free[:n-1]
-		return slot, true
-	}
-	if s.used == message.Slots {
-		return 0, false
-	}
-	s.used++
-	return s.used - 1, true
-}
-
-func (s *slots) put(slot uint32) { s.free = append(s.free, slot) }
 
 // Open begins the session of a process of this node.
 func (n *Node) Open(number uint32, p Process) (*Session, error) {

@@ -27,13 +27,12 @@ type target struct {
 
 // outbox is what programs take for the inbox of a datagram queue pair of another machine.
 type outbox struct {
-	to      target
-	rank    int
-	slot    uint32
-	segment broker.Segment
-	inbox   ring.Inbox
-	next    uint64 // message
-	under   int    // how many are on their way
+	to   target
+	rank int
+	share
+	inbox ring.Inbox
+	next  uint64 // message
+	under int    // how many are on their way
 }
 
 // datagram is one for an inbox of this machine.
@@ -67,31 +66,20 @@ func (f *Far) newBox(to target, rank int) (*outbox, error) {
 	if len(f.boxes) == mostBoxes {
 		return nil, &broker.Limit{Name: "datagram queue pairs of other machines", Value: mostBoxes}
 	}
-	slot, is := f.slots.take()
-	if !is {
-		return nil, &broker.Limit{Name: "queue pairs of other machines", Value: message.Slots}
+	s, err := f.share(message.InboxBytes)
+	if err != nil {
+		return nil, err
 	}
-	segment, err := f.o.Host.NewSegment(message.InboxBytes)
-	if err == nil {
-		var memory []byte
-		if memory, err = f.o.Host.Memory(segment); err == nil {
-			b := &outbox{to: to, rank: rank, slot: slot, segment: segment, inbox: memory}
-			f.boxes[to] = b
-			f.o.Peer.SetQP(slot, to.number, uint32(broker.ReadyToReceive)+1)
-			return b, nil
-		}
-		segment.Close()
-	}
-	f.slots.put(slot)
-	return nil, err
+	b := &outbox{to: to, rank: rank, share: s, inbox: s.memory}
+	f.boxes[to] = b
+	f.o.Peer.SetQP(b.slot, to.number, uint32(broker.ReadyToReceive)+1)
+	return b, nil
 }
 
 // drop forgets an outbox: no queue pair receives there.
 func (f *Far) drop(b *outbox) {
 	delete(f.boxes, b.to)
-	f.o.Peer.SetQP(b.slot, 0, 0)
-	f.slots.put(b.slot)
-	b.segment.Close()
+	f.unshare(b.share)
 }
 
 // datagrams appends those that programs have sent.
@@ -169,9 +157,7 @@ func (l *link) arrive(d datagram) {
 	}
 	d.header, d.text = append([]byte(nil), d.header...), append([]byte(nil), d.text...)
 	l.late = append(l.late, d)
-	if len(l.late) == 1 {
-		time.AfterFunc(time.Millisecond, l.kick)
-	}
+	l.kick()
 }
 
 // put delivers a datagram; false: there is no room.
@@ -207,7 +193,11 @@ func (l *link) deliver() {
 			late = append(late, d)
 		}
 	}
-	if l.late = late; len(late) > 0 {
-		time.AfterFunc(time.Millisecond, l.kick)
+	switch l.late = late; {
+	case len(late) == 0:
+	case l.retry == nil:
+		l.retry = time.AfterFunc(time.Millisecond, l.kick)
+	default:
+		l.retry.Reset(time.Millisecond)
 	}
 }

@@ -10,12 +10,9 @@ package forward
 
 import (
 	"fmt"
-	"log/slog"
 	"sync"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
-	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 )
 
 // Host is the broker of this machine, and what it shares with programs. Its lock guards the
@@ -55,7 +52,8 @@ type Options struct {
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
 	// Want asks for a link with the broker of a node. It returns at once.
 	Want func(rank int)
-	Log  *slog.Logger
+	// Warn logs an error that a program may repeat at will. It is called with the lock.
+	Warn func(text string, err error)
 }
 
 // Far connects queue pairs with those of other machines. It implements broker.Far.
@@ -65,9 +63,8 @@ type Far struct {
 	// waiting are connections that have no link yet, by rank.
 	waiting map[int][]*pair
 	boxes   map[target]*outbox
-	slots   slots
+	slots   broker.Slots
 	ended   bool
-	warned  time.Time         // see warn
 	bytes   map[uint16]uint64 // of payload that were sent, ever, by LID of a port of this machine
 }
 
@@ -97,14 +94,6 @@ func (f *Far) listen() {
 	}
 }
 
-// warn logs an error that a program may repeat at will: one in a second.
-func (f *Far) warn(text string, err error) {
-	if time.Since(f.warned) >= time.Second {
-		f.warned = time.Now()
-		f.o.Log.Warn(text, "err", err)
-	}
-}
-
 // Has implements broker.Far.
 func (f *Far) Has(lid uint16, global bool, gid [16]byte) bool {
 	_, is := f.o.Rank(lid, global, gid)
@@ -117,13 +106,8 @@ func (f *Far) Connect(e broker.End) (broker.FarPair, error) {
 	if !is || f.ended {
 		return nil, fmt.Errorf("no node has the address of queue pair %d", e.Destination())
 	}
-	slot, is := f.slots.take()
-	if !is {
-		return nil, &broker.Limit{Name: "queue pairs of other machines", Value: message.Slots}
-	}
-	p, err := newPair(f, e, rank, slot)
+	p, err := newPair(f, e, rank)
 	if err != nil {
-		f.slots.put(slot)
 		return nil, err
 	}
 	if l := f.links[rank]; l != nil {
@@ -148,24 +132,3 @@ func (f *Far) End() {
 		l.conn.Close()
 	}
 }
-
-// slots are places in the table of the Peer.
-type slots struct {
-	free []uint32
-	used uint32
-}
-
-func (s *slots) take() (uint32, bool) {
-	if n := len(s.free); n > 0 {
-		slot := s.free[n-1]
-		s.free = s.free[:n-1]
-		return slot, true
-	}
-	if s.used == message.Slots {
-		return 0, false
-	}
-	s.used++
-	return s.used - 1, true
-}
-
-func (s *slots) put(slot uint32) { s.free = append(s.free, slot) }

@@ -3,7 +3,6 @@ package forward
 import (
 	"bytes"
 	"errors"
-	"log/slog"
 	"sync"
 	"testing"
 
@@ -65,7 +64,7 @@ func newMachine(t *testing.T, rank int, number uint32) *machine {
 	address := func(rank int) broker.Address { return broker.Address{LID: uint16(rank + 1)} }
 	m := &machine{process: newProcess()}
 	m.far = New(Options{
-		Host: h, Peer: newProcess(), Ranks: []int{rank}, Address: address, Want: func(int) {}, Log: slog.New(slog.DiscardHandler),
+		Host: h, Peer: newProcess(), Ranks: []int{rank}, Address: address, Want: func(int) {}, Warn: func(string, error) {},
 		Rank: func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
 	})
 	h.b.SetFar(m.far)

@@ -37,6 +37,7 @@ type link struct {
 	early map[name]early // what the other side has connected before this one
 	out   []byte         // frames that come before all others
 	late  []datagram     // for inboxes without room
+	retry *time.Timer    // of these; nil: there was none yet
 	awake chan struct{}
 	heard time.Time
 }
@@ -189,50 +190,53 @@ func (l *link) kick() {
 	}
 }
 
-// write sends what there is, and sleeps otherwise.
+// write sends what there is, and sleeps otherwise, until the end or a failure.
 func (l *link) write(end <-chan struct{}) {
+	defer l.conn.Close()
 	ping := time.NewTicker(pingTime)
 	defer ping.Stop()
 	var out []byte
-	collect := func() {
-		l.far.o.Host.Lock()
-		defer l.far.o.Host.Unlock()
-		out = l.collect(out[:0])
-	}
-	sleep := func() bool {
-		l.far.o.Peer.Sleep(true)
-		defer l.far.o.Peer.Sleep(false)
-		if collect(); len(out) > 0 {
-			return true
-		}
-		select {
-		case <-l.awake:
-			return true
-		case <-ping.C:
-			return l.ping()
-		case <-end:
-			return false
-		}
-	}
 	for {
-		if collect(); len(out) == 0 {
-			if !sleep() {
-				l.conn.Close()
+		if out = l.next(out); len(out) == 0 {
+			l.far.o.Peer.Sleep(true)
+			out = l.next(out) // what programs wrote before they could see that
+			more := len(out) > 0 || l.wait(ping.C, end)
+			l.far.o.Peer.Sleep(false)
+			if !more {
 				return
 			}
 		}
-		if len(out) == 0 {
-			continue
-		}
-		err := l.conn.SetWriteDeadline(time.Now().Add(silence))
-		if err == nil {
-			_, err = l.conn.Write(out)
-		}
-		if err != nil {
-			l.conn.Close()
+		if len(out) > 0 && l.send(out) != nil {
 			return
 		}
 	}
+}
+
+// next returns what there is to send, in the memory of what was sent.
+func (l *link) next(out []byte) []byte {
+	l.far.o.Host.Lock()
+	defer l.far.o.Host.Unlock()
+	return l.collect(out[:0])
+}
+
+// wait waits until there may be something to send; false: the link has ended.
+func (l *link) wait(ping <-chan time.Time, end <-chan struct{}) bool {
+	select {
+	case <-l.awake:
+		return true
+	case <-ping:
+		return l.ping()
+	case <-end:
+		return false
+	}
+}
+
+func (l *link) send(out []byte) error {
+	err := l.conn.SetWriteDeadline(time.Now().Add(silence))
+	if err == nil {
+		_, err = l.conn.Write(out)
+	}
+	return err
 }
 
 // ping asks for an answer; false: the other side is silent for too long.
@@ -276,7 +280,6 @@ func (l *link) read(in *bufio.Reader) error {
 		err = l.take(k, &body{raw: raw})
 		l.far.o.Host.Unlock()
 		if err != nil {
-			l.far.o.Log.Warn("end the link with another host's bee_0", "err", err)
 			return err
 		}
 	}

@@ -25,11 +25,9 @@ type pair struct {
 	end  broker.End
 	name name
 	rank int
-	slot uint32
-
-	segment broker.Segment
-	tx      ring.Reader // what the program writes
-	rx      ring.Writer // what it reads
+	share
+	tx ring.Reader // what the program writes
+	rx ring.Writer // what it reads
 
 	connected bool // both sides are
 	left      bool // the other side has left
@@ -67,22 +65,17 @@ const (
 	mostAnswers  = 128
 )
 
-func newPair(f *Far, e broker.End, rank int, slot uint32) (*pair, error) {
-	segment, err := f.o.Host.NewSegment(message.PairBytes)
+func newPair(f *Far, e broker.End, rank int) (*pair, error) {
+	s, err := f.share(message.PairBytes)
 	if err != nil {
 		return nil, err
 	}
-	memory, err := f.o.Host.Memory(segment)
-	if err != nil {
-		segment.Close()
-		return nil, err
-	}
-	rings := ring.Pair(memory)
+	rings := ring.Pair(s.memory)
 	if e.Kind() == broker.Unreliable {
 		rings[0].PostShared() // the other side drops what it has no receive for
 	}
 	return &pair{
-		far: f, end: e, name: name{e.Number(), e.Destination()}, rank: rank, slot: slot, segment: segment,
+		far: f, end: e, name: name{e.Number(), e.Destination()}, rank: rank, share: s,
 		tx: ring.Reader{Ring: rings[0]}, rx: ring.Writer{Ring: rings[1]},
 	}, nil
 }
@@ -160,8 +153,7 @@ func (p *pair) release() {
 		p.link.remove(p)
 	}
 	p.connected = false
-	p.far.slots.put(p.slot)
-	p.segment.Close()
+	p.far.unshare(p.share)
 	p.tx.Ring, p.rx.Ring = nil, nil
 }
 
@@ -206,7 +198,7 @@ func (p *pair) gone() {
 
 // fault ends a connection whose program, or other side, does what no library does.
 func (p *pair) fault(err error) {
-	p.far.warn("end a connection of queue pairs", err)
+	p.far.o.Warn("end a connection of queue pairs", err)
 	p.broken = true
 	p.Fail(broker.EventQPFatal)
 	if !p.closed {

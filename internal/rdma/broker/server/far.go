@@ -33,7 +33,7 @@ func (s *Server) Forward(m Machines) error {
 		return err
 	}
 	s.peer = p
-	s.far = forward.New(forward.Options{Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Want: m.Want, Log: s.log})
+	s.far = forward.New(forward.Options{Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Want: m.Want, Warn: func(text string, err error) { s.warnings.add(s.log, text, err) }})
 	s.broker.SetFar(s.far)
 	return nil
 }

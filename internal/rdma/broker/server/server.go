@@ -38,11 +38,12 @@ type Server struct {
 	build string
 	log   *slog.Logger
 
-	mu     sync.Mutex // the broker, and all below
-	broker *broker.Broker
-	number uint32       // of the last process
-	far    *forward.Far // nil: there are no other machines
-	peer   *peer        // that stands for them
+	mu       sync.Mutex // the broker, and all below
+	broker   *broker.Broker
+	number   uint32       // of the last process
+	far      *forward.Far // nil: there are no other machines
+	peer     *peer        // that stands for them
+	warnings warnings     // of far
 }
 
 // New returns a server for libraries of one build.
@@ -64,7 +65,7 @@ type Port struct {
 	logged   map[string]bool // limits in the log
 	conns    map[*net.UnixConn]bool
 	closed   bool
-	warned   time.Time                // see warn
+	warnings warnings
 	counts   [message.Counters]uint64 // of processes that have ended
 	refusals Refusals
 	live     map[*process]bool
@@ -162,16 +163,20 @@ func (p *Port) enter(conn *net.UnixConn) bool {
 	return true
 }
 
-// warn logs an error that a program may repeat at will: one in a second.
+// warn logs an error of a program.
 func (p *Port) warn(text string, err error) {
 	p.server.mu.Lock()
-	due := time.Since(p.warned) >= time.Second
-	if due {
-		p.warned = time.Now()
-	}
-	p.server.mu.Unlock()
-	if due {
-		p.server.log.Warn(text, "err", err)
+	defer p.server.mu.Unlock()
+	p.warnings.add(p.server.log, text, err)
+}
+
+// warnings are about what a program may repeat at will. One in a second is logged.
+type warnings struct{ last time.Time }
+
+func (w *warnings) add(log *slog.Logger, text string, err error) {
+	if time.Since(w.last) >= time.Second {
+		w.last = time.Now()
+		log.Warn(text, "err", err)
 	}
 }
 
