@@ -3,6 +3,7 @@ package verbs
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
@@ -85,17 +86,7 @@ func newMachines(t *testing.T) machines {
 
 func TestStockProgramsBetweenMachines(t *testing.T) {
 	m := newMachines(t)
-	for _, line := range stock {
-		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			args := strings.Fields(line)
-			testkit.RequireTool(t, args[0])
-			if strings.HasPrefix(line, "ib_") {
-				args = append(args, "-F")
-			}
-			m.pair(t, args)
-		})
-	}
+	m.all(t, stock)
 	t.Cleanup(func() {
 		if s := m.ports[1].Statistics(); !t.Failed() && (s.Forwarded == 0 || s.Counters[message.CountDirectBytes] != 0) {
 			t.Errorf("%d bytes were forwarded and %d copied directly", s.Forwarded, s.Counters[message.CountDirectBytes])
@@ -104,58 +95,24 @@ func TestStockProgramsBetweenMachines(t *testing.T) {
 }
 
 func TestStockProgramsOnMemoryOfFilesBetweenMachines(t *testing.T) {
-	m := newMachines(t)
-	for _, line := range staged {
-		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			args := strings.Fields(line)
-			testkit.RequireTool(t, args[0])
-			m.pair(t, append(args, "-F", "--mmap=buffer"))
-		})
-	}
+	newMachines(t).all(t, staged, "--mmap=buffer")
 }
 
 // TestLossBetweenMachines: a program whose peer is killed, or whose link breaks, ends with an error.
 func TestLossBetweenMachines(t *testing.T) {
-	for _, line := range []string{"ib_send_bw -F -D 120", "ib_write_bw -F -D 120", "ib_read_bw -F -D 120", "ibv_rc_pingpong -e -n 1000000000"} {
+	for _, line := range lost {
 		for _, cut := range []bool{false, true} {
-			name := strings.ReplaceAll(line, " ", "_")
-			if cut {
-				name += "/link"
-			}
-			t.Run(name, func(t *testing.T) {
+			t.Run(fmt.Sprintf("%s/%t", strings.ReplaceAll(line, " ", "_"), cut), func(t *testing.T) {
 				t.Parallel()
 				m := newMachines(t)
-				args := strings.Fields(line)
-				testkit.RequireTool(t, args[0])
-				ctx, cancel := context.WithCancel(t.Context())
-				victim := m.serve(t, ctx, args)
-				client, out := m.command(ctx, 1, append(victim.args, "127.0.0.1")...)
-				if err := client.Start(); err != nil {
-					t.Fatal(err)
-				}
-				ended := make(chan error, 1)
-				go func() { ended <- client.Wait() }()
-				t.Cleanup(cancel)
-				testkit.Eventually(t, 60*time.Second, func() error {
-					if m.ports[0].Statistics().Forwarded+m.ports[1].Statistics().Forwarded < 1<<20 {
-						return errors.New("the client has not begun")
+				begun := func() bool { return m.ports[0].Statistics().Forwarded+m.ports[1].Statistics().Forwarded >= 1<<20 }
+				m.loses(t, line, 30*time.Second, begun, func(victim *service) {
+					if cut {
+						m.cut()
+					} else {
+						victim.Process.Kill()
 					}
-					return nil
 				})
-				if cut {
-					m.cut()
-				} else {
-					victim.Process.Kill()
-				}
-				select {
-				case err := <-ended:
-					if err == nil {
-						t.Errorf("the client ended well:\n%s", out)
-					}
-				case <-time.After(30 * time.Second):
-					t.Fatalf("the client works on without its server:\n%s", out)
-				}
 			})
 		}
 	}

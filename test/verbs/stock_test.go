@@ -95,9 +95,11 @@ var stock = []string{
 	"ib_send_bw -r 100 -q 4 --use-srq -n 300", "ib_write_bw -b -n 300", "ib_write_bw -s 8388608 -n 20", "ib_send_bw -s 4194304 -n 20", "ib_read_bw -o 1 -n 300",
 }
 
-func TestStockPrograms(t *testing.T) {
-	h := newHost(t)
-	for _, line := range stock {
+func TestStockPrograms(t *testing.T) { newHost(t).all(t, stock) }
+
+// all runs programs that come in pairs, each with further options.
+func (h host) all(t *testing.T, lines []string, options ...string) {
+	for _, line := range lines {
 		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			args := strings.Fields(line)
@@ -105,7 +107,7 @@ func TestStockPrograms(t *testing.T) {
 			if strings.HasPrefix(line, "ib_") {
 				args = append(args, "-F") // whatever the processor's frequency
 			}
-			h.pair(t, args)
+			h.pair(t, append(args, options...))
 		})
 	}
 }
@@ -115,17 +117,7 @@ var staged = []string{
 	"ib_write_bw -n 300", "ib_read_bw -n 300", "ib_read_bw -b -n 300", "ib_write_bw -c UC -n 300", "ib_write_bw -s 4194304 -n 10", "ib_atomic_bw -n 200", "ib_write_lat -n 50", "ib_read_lat -n 50",
 }
 
-func TestStockProgramsOnMemoryOfFiles(t *testing.T) {
-	h := newHost(t)
-	for _, line := range staged {
-		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
-			t.Parallel()
-			args := strings.Fields(line)
-			testkit.RequireTool(t, args[0])
-			h.pair(t, append(args, "-F", "--mmap=buffer"))
-		})
-	}
-}
+func TestStockProgramsOnMemoryOfFiles(t *testing.T) { newHost(t).all(t, staged, "--mmap=buffer") }
 
 // freePort returns one for programs to listen on.
 func freePort(t *testing.T) int {
@@ -162,41 +154,59 @@ func buffer(t *testing.T) string {
 	return dir
 }
 
+// lost are programs, one of which is killed, or loses its link.
+var lost = []string{"ib_send_bw -F -D 120", "ib_write_bw -F -D 120", "ib_read_bw -F -D 120", "ibv_rc_pingpong -e -n 1000000000"}
+
 // A client, the server of which is killed amid its work, ends with an error at once.
 func TestPeerOfAKilledProcessFails(t *testing.T) {
-	for _, line := range []string{"ib_send_bw -F -D 120", "ib_write_bw -F -D 120", "ib_read_bw -F -D 120", "ibv_rc_pingpong -e -n 1000000000"} {
+	for _, line := range lost {
 		t.Run(strings.ReplaceAll(line, " ", "_"), func(t *testing.T) {
 			t.Parallel()
 			h := newHost(t)
-			args := strings.Fields(line)
-			testkit.RequireTool(t, args[0])
-			victim := h.serve(t, t.Context(), args)
-			client, out := h.command(t.Context(), 1, append(victim.args, "127.0.0.1")...)
-			if err := client.Start(); err != nil {
-				t.Fatal(err)
+			begun := func() bool {
+				c := h.ports[1].Statistics().Counters
+				return c[message.CountSends]+c[message.CountWrites]+c[message.CountReads] >= 1000
 			}
-			ended := make(chan error, 1)
-			go func() { ended <- client.Wait() }()
-			testkit.Eventually(t, 60*time.Second, func() error {
-				if c := h.ports[1].Statistics().Counters; c[message.CountSends]+c[message.CountWrites]+c[message.CountReads] < 1000 {
-					return errors.New("the client has not begun")
-				}
-				return nil
+			h.loses(t, line, 20*time.Second, begun, func(victim *service) {
+				victim.Process.Kill()
+				<-victim.ended
 			})
-			victim.Process.Kill()
-			<-victim.ended
-			killed := time.Now()
-			select {
-			case err := <-ended:
-				if err == nil {
-					t.Errorf("the client ended well:\n%s", out)
-				}
-				t.Logf("the client ended after %s", time.Since(killed))
-			case <-time.After(20 * time.Second):
-				client.Process.Kill()
-				t.Fatalf("the client works on without its server:\n%s", out)
-			}
 		})
+	}
+}
+
+// loses runs a program and its client until they have begun, has them lose each other, and checks that
+// the client ends with an error.
+func (h host) loses(t *testing.T, line string, within time.Duration, begun func() bool, lose func(victim *service)) {
+	t.Helper()
+	args := strings.Fields(line)
+	testkit.RequireTool(t, args[0])
+	ctx, cancel := context.WithCancel(t.Context())
+	victim := h.serve(t, ctx, args)
+	client, out := h.command(ctx, 1, append(victim.args, "127.0.0.1")...)
+	if err := client.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- client.Wait() }()
+	t.Cleanup(cancel)
+	testkit.Eventually(t, 60*time.Second, func() error {
+		if !begun() {
+			return errors.New("the client has not begun")
+		}
+		return nil
+	})
+	lose(victim)
+	since := time.Now()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Errorf("the client ended well:\n%s", out)
+		}
+		t.Logf("the client ended after %s", time.Since(since))
+	case <-time.After(within):
+		client.Process.Kill()
+		t.Fatalf("the client works on without its server:\n%s", out)
 	}
 }
 
