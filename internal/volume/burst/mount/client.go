@@ -73,6 +73,16 @@ func usedAt(ctx context.Context, c burst.Config) (string, error) {
 	return c.Mount, nil
 }
 
+// publicAt gives the directory at which a client has a volume mounted for all to see. Busy: a run uses a private mount,
+// with which op cannot be done.
+func publicAt(ctx context.Context, op string, c burst.Config) (string, error) {
+	at, err := usedAt(ctx, c)
+	if err == nil && at != "" && c.Private {
+		return "", usedByRun(op, c)
+	}
+	return at, err
+}
+
 // errUses is about a private mount that is in use.
 var errUses = errors.New("uses it")
 

@@ -169,13 +169,11 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 			return c, err
 		}
 	}
-	at, err := usedAt(ctx, c)
-	switch {
-	case err != nil:
+	at, err := publicAt(ctx, "use remote", c)
+	if err != nil {
 		return c, err
-	case at != "" && c.Private:
-		return c, usedByRun("use remote", c)
-	case at != "":
+	}
+	if at != "" {
 		return c, &core.Error{Kind: core.Busy, Op: "use remote", Object: o.Remote, Err: fmt.Errorf("it is mounted at %s", at), Remedy: "Use it there, or unmount it: `bee volume umount " + at + "`."}
 	}
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
@@ -233,12 +231,9 @@ func room(place string, asked int64) (int64, error) {
 
 // Down unmounts a volume, and waits for its client to end.
 func Down(ctx context.Context, c burst.Config) error {
-	at, err := usedAt(ctx, c)
-	switch {
-	case err != nil || at == "":
+	at, err := publicAt(ctx, "unmount volume", c)
+	if err != nil || at == "" {
 		return err
-	case c.Private:
-		return usedByRun("unmount volume", c)
 	}
 	return Unmount(ctx, at)
 }
@@ -278,12 +273,9 @@ func Recover(ctx context.Context, volumes, word string) (burst.Config, error) {
 	if err != nil {
 		return c, err
 	}
-	at, err := usedAt(ctx, c)
-	switch {
-	case err != nil || at == "":
+	at, err := publicAt(ctx, "recover volume", c)
+	if err != nil || at == "" {
 		return c, err
-	case c.Private:
-		return c, usedByRun("recover volume", c)
 	}
 	if _, err := os.Stat(at); err == nil || !gone(err) {
 		return c, &core.Error{Kind: core.Busy, Op: "recover volume", Object: c.Remote, Err: fmt.Errorf("it is in use at %s", at), Remedy: "Nothing of it is dead: `bee volume drain " + at + "` waits until it is drained."}
