@@ -5,7 +5,7 @@
 #ifndef BEE_INBOX_H
 #define BEE_INBOX_H
 
-#include "protocol.h"
+#include "shared.h"
 
 #define INBOX_HEADER 256u
 #define INBOX_MESSAGE (BEE_INBOX_SLOT - INBOX_HEADER)

@@ -9,6 +9,7 @@
 
 #include "protocol.h"
 #include "ring.h"
+#include "shared.h"
 #include "sys.h"
 
 #define KEY_BUCKETS 1024

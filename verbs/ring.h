@@ -6,7 +6,7 @@
 #ifndef BEE_RING_H
 #define BEE_RING_H
 
-#include "protocol.h"
+#include "shared.h"
 
 /* Payload of one entry: half of the ring at most, so that the reader can keep pace. */
 #define RING_FRAGMENT 65536u

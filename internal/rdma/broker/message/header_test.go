@@ -9,11 +9,15 @@ import (
 	"testing"
 )
 
-// TestHeader: verbs/protocol.h has the same numbers.
+// TestHeader: verbs/protocol.h and verbs/shared.h have the same numbers.
 func TestHeader(t *testing.T) {
-	raw, err := os.ReadFile("../../../../verbs/protocol.h")
-	if err != nil {
-		t.Fatal(err)
+	var raw []byte
+	for _, name := range []string{"protocol.h", "shared.h"} {
+		text, err := os.ReadFile("../../../../verbs/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(raw, text...)
 	}
 	for name, want := range map[string]int{
 		"PROTOCOL": Protocol, "PACKET": Packet, "BUILD": Build, "SLOTS": Slots, "COUNTERS": Counters, "CREDITS": Credits,
@@ -31,6 +35,8 @@ func TestHeader(t *testing.T) {
 		"COUNT_SENDS": CountSends, "COUNT_RECEIVES": CountReceives, "COUNT_WRITES": CountWrites, "COUNT_READS": CountReads, "COUNT_ATOMICS": CountAtomics,
 		"COUNT_RING_BYTES": CountRingBytes, "COUNT_DIRECT_BYTES": CountDirectBytes, "COUNT_STAGED_BYTES": CountStagedBytes,
 		"COUNT_STAGED": CountStaged, "COUNT_ERRORS": CountErrors, "COUNT_WAKES": CountWakes,
+		"ENTRY_SKIP": int(EntrySkip), "ENTRY_SEND": int(EntrySend), "ENTRY_MORE": int(EntryMore), "ENTRY_IMMEDIATE": int(EntryImmediate), "ENTRY_WRITE": int(EntryWrite),
+		"ENTRY_READ": int(EntryRead), "ENTRY_ATOMIC_ADD": int(EntryAtomicAdd), "ENTRY_ATOMIC_SWAP": int(EntryAtomicSwap), "ENTRY_REPLY": int(EntryReply), "ENTRY_FLAG_CLAIMED": FlagClaimed,
 	} {
 		m := regexp.MustCompile(`(?m)^#define BEE_` + name + `\s+(\d+)\b`).FindSubmatch(raw)
 		if m == nil {

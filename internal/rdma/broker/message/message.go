@@ -1,5 +1,5 @@
 // Package message is the protocol between verbs.so, the library in the processes of
-// containers, and the broker, as verbs/protocol.h has it. It knows bytes alone.
+// containers, and the broker, as verbs/protocol.h and verbs/shared.h have it. It knows bytes alone.
 package message
 
 import (
@@ -10,7 +10,7 @@ import (
 	"syscall"
 )
 
-// Sizes and limits of protocol.h.
+// Sizes and limits.
 const (
 	Protocol = 3
 	Packet   = 4096

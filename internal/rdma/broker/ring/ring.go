@@ -1,5 +1,5 @@
 // Package ring reads and writes the memory that a program shares with its peer, as
-// verbs/protocol.h has it: for a connection with another machine the broker is the peer. It
+// verbs/shared.h has it: for a connection with another machine the broker is the peer. It
 // believes nothing of what a program has written there.
 package ring
 
