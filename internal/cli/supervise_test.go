@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -81,7 +82,7 @@ func TestARunThatIsForgottenMeanwhile(t *testing.T) {
 func TestSuperviseAtLoginNamesThisInstallation(t *testing.T) {
 	d := newDesk(t)
 	bin := t.TempDir()
-	if err := os.WriteFile(filepath.Join(bin, "crontab"), []byte("#!/bin/sh\n[ \"$1\" = -l ] && exit 1\n/bin/cat >'"+bin+"/table'\n"), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(bin, "crontab"), []byte("#!/bin/sh\n[ \"$1\" = -l ] && exit 1\n/bin/cat >'"+bin+"/table'\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", bin)

@@ -23,7 +23,7 @@ func TestExportOfACheckpoint(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		volume := t.TempDir()
 		program := filepath.Join(volume, "program")
-		if err := errors.Join(os.WriteFile(program, fmt.Append(nil, n), 0o755), os.Chmod(program, 0o755|fs.ModeSetuid)); err != nil {
+		if err := errors.Join(core.WriteProgram(program, fmt.Append(nil, n), 0o755), os.Chmod(program, 0o755|fs.ModeSetuid)); err != nil {
 			t.Fatal(err)
 		}
 		if _, _, err := place.Keep(t.Context(), driver.Generation{Attempt: n}, "a", store.Tree(volume)); err != nil {

@@ -2,12 +2,12 @@ package devices
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -18,7 +18,7 @@ func TestWatchNVIDIA(t *testing.T) {
 	h.SMI = filepath.Join(t.TempDir(), "nvidia-smi")
 	script := "#!/bin/sh\ncase \"$*\" in *index,utilization.gpu,memory.used*) ;; *) exit 1;; esac\n" +
 		"printf '0, 50, 1024\\n1, 100, 2048\\n2, 90, 4096\\n7, 1, 1\\n-1, 1, 1\\n0, [N/A], [N/A]\\n0, 500, 1\\n%s'\nexec sleep 100\n"
-	if err := os.WriteFile(h.SMI, []byte(script), 0o700); err != nil {
+	if err := core.WriteProgram(h.SMI, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	w := h.Watch(t.Context(), 2)

@@ -28,8 +28,8 @@ func TestDebianBuildIsReproducible(t *testing.T) {
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	data, dir := filepath.Join(t.TempDir(), "data"), filepath.Join(t.TempDir(), "a b")
 	script := filepath.Join(dir, "sub", "script.sh")
-	if err := errors.Join(os.WriteFile(filepath.Join(bin, "python3"), []byte("#!/bin/sh\nexit 1\n"), 0o755), os.WriteFile(data, []byte("some data"), 0o644), os.MkdirAll(filepath.Dir(script), 0o755),
-		os.WriteFile(script, []byte("#!/bin/sh\ncat /opt/app/data\n"), 0o755)); err != nil {
+	if err := errors.Join(core.WriteProgram(filepath.Join(bin, "python3"), []byte("#!/bin/sh\nexit 1\n"), 0o755), os.WriteFile(data, []byte("some data"), 0o644), os.MkdirAll(filepath.Dir(script), 0o755),
+		core.WriteProgram(script, []byte("#!/bin/sh\ncat /opt/app/data\n"), 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	b := spec.Build{

@@ -232,7 +232,7 @@ func TestBuilderIsWhatThereIs(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			for _, tool := range strings.Fields(c.installed) {
-				if err := os.WriteFile(filepath.Join(dir, tool), []byte("#!/bin/sh\n"), 0o755); err != nil {
+				if err := core.WriteProgram(filepath.Join(dir, tool), []byte("#!/bin/sh\n"), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -194,7 +194,7 @@ func TestRegistryWithPassword(t *testing.T) {
 	// Where it is not in the file, a program reports it: desktops keep it in their rings.
 	config := fmt.Appendf(nil, `{"credHelpers":{%q:"ring"}}`, addr)
 	helper := "#!/bin/sh\n[ \"$1\" = get ] && [ \"$(cat)\" = " + addr + ` ] && echo '{"Username":"ann","Secret":"secret"}'` + "\n"
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600), os.WriteFile(filepath.Join(dir, "docker-credential-ring"), []byte(helper), 0o700)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "config.json"), config, 0o600), core.WriteProgram(filepath.Join(dir, "docker-credential-ring"), []byte(helper), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := store(t).Pull(t.Context(), addr+"/private:1", PullOptions{}); !core.IsKind(err, core.Permanent) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 	"golang.org/x/sys/unix"
 )
@@ -106,7 +107,7 @@ func TestCopiesThatCannotBeUsedAreReplaced(t *testing.T) {
 		if !stays {
 			used = used.AddDate(-1, 0, 0)
 		}
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, name), whole[:10], 0o700), os.Chtimes(filepath.Join(dir, name), used, used), os.Chmod(path, 0o600)); err != nil {
+		if err := errors.Join(core.WriteProgram(filepath.Join(dir, name), whole[:10], 0o700), os.Chtimes(filepath.Join(dir, name), used, used), os.Chmod(path, 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}

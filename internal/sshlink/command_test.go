@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -127,7 +128,7 @@ func TestTheBinaryIsNotStartedWhereOthersCanReplaceIt(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
 			bin := filepath.Join(dir, "cache/bee/bin")
-			if err := errors.Join(os.MkdirAll(bin, 0o700), os.WriteFile(filepath.Join(bin, "bee-"+sum), []byte(text), 0o700)); err != nil {
+			if err := errors.Join(os.MkdirAll(bin, 0o700), core.WriteProgram(filepath.Join(bin, "bee-"+sum), []byte(text), 0o700)); err != nil {
 				t.Fatal(err)
 			}
 			if c.name == "another user's" {

@@ -88,7 +88,7 @@ func TestRemediesHaveTheSitesOptions(t *testing.T) {
 func stub(t *testing.T, line string) *Client {
 	t.Helper()
 	client := filepath.Join(t.TempDir(), "ssh")
-	if err := os.WriteFile(client, []byte("#!/bin/sh\n"+line+"\nfor last; do :; done\neval \"$last\"\n"), 0o755); err != nil {
+	if err := core.WriteProgram(client, []byte("#!/bin/sh\n"+line+"\nfor last; do :; done\neval \"$last\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return New(Settings{Program: client, BinaryFor: func(string) (string, error) { return os.Executable() }})
@@ -98,7 +98,7 @@ func TestLoginsThatCannotBeUsed(t *testing.T) {
 	bin := t.TempDir()
 	for name, text := range map[string]string{"uname": "#!/bin/sh\n[ $1 = -s ] && echo Linux || echo ppc64le\n", "chmod": "#!/bin/sh\n"} {
 		dir := filepath.Join(bin, name+".d")
-		if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o755)); err != nil {
+		if err := errors.Join(os.Mkdir(dir, 0o755), core.WriteProgram(filepath.Join(dir, name), []byte(text), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -16,7 +17,7 @@ func TestJumpCommand(t *testing.T) {
 	ssh := testkit.RequireTool(t, "ssh")
 	dir := t.TempDir()
 	seen := filepath.Join(dir, "seen")
-	if err := os.WriteFile(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" >"+seen+"\n"), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(dir, "ssh"), []byte("#!/bin/sh\nprintf '%s\\n' \"$@\" >"+seen+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	command := JumpCommand(map[string]string{"ProxyCommand": "dial 'a b' %h", "IdentityFile": `"/k e y"`, "hostkeyalias": "none"}, "ann@192.0.2.1", "10.0.0.1")

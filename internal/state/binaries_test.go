@@ -16,7 +16,7 @@ import (
 func programOf(t *testing.T, s *Store, content string) (b Binaries, installed string) {
 	t.Helper()
 	b, installed = s.Binaries(), filepath.Join(t.TempDir(), "bee")
-	if err := os.WriteFile(installed, []byte(content), 0o755); err != nil {
+	if err := core.WriteProgram(installed, []byte(content), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b.self = installed
@@ -86,8 +86,8 @@ func TestADamagedBinary(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, harm := range map[string]func() error{
-		"changed":        func() error { return os.WriteFile(kept.Path, []byte("no program"), 0o755) },
-		"as long":        func() error { return os.WriteFile(kept.Path, []byte("a Program"), 0o755) },
+		"changed":        func() error { return core.WriteProgram(kept.Path, []byte("no program"), 0o755) },
+		"as long":        func() error { return core.WriteProgram(kept.Path, []byte("a Program"), 0o755) },
 		"gone":           func() error { return os.Remove(kept.Path) },
 		"not executable": func() error { return os.Chmod(kept.Path, 0) },
 		"all gone":       func() error { return os.RemoveAll(filepath.Dir(kept.Path)) },
@@ -153,7 +153,7 @@ func TestAnUnchangedBinaryIsNotRead(t *testing.T) {
 	s := open(t, t.TempDir())
 	b, installed := programOf(t, s, "a program")
 	other := filepath.Join(filepath.Dir(installed), "bee-linux-arm64")
-	if err := os.WriteFile(other, []byte("another"), 0o755); err != nil {
+	if err := core.WriteProgram(other, []byte("another"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	kept, err := b.Keep(t.Context(), installed)
@@ -171,7 +171,7 @@ func TestAnUnchangedBinaryIsNotRead(t *testing.T) {
 	if got, err := b.digestOfSelf(info); err != nil || got != kept.Digest {
 		t.Errorf("got %q, %v", got, err)
 	}
-	if err := os.WriteFile(installed, []byte("a Program"), 0o755); err != nil {
+	if err := core.WriteProgram(installed, []byte("a Program"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b.self = installed

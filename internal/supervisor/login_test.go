@@ -22,7 +22,7 @@ func login(t *testing.T, names ...string) (Login, string) {
 	t.Helper()
 	bin := t.TempDir()
 	for _, name := range names {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+programs[name]+"\n"), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(bin, name), []byte("#!/bin/sh\nPATH=/usr/bin:/bin\n"+programs[name]+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

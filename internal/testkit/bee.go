@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -107,7 +108,7 @@ func (b *Bee) Install(text string) {
 		err = os.MkdirAll(dir, 0o755)
 	}
 	if err == nil {
-		err = os.WriteFile(beside, append(raw, text...), 0o755)
+		err = core.WriteProgram(beside, append(raw, text...), 0o755)
 	}
 	if err == nil {
 		err = os.Rename(beside, to)

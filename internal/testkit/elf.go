@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // SharedObject is an ELF file that has nothing but what those read of one who look
@@ -69,7 +71,7 @@ func (o SharedObject) Write(t testing.TB, path string) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, out.Bytes(), 0o755); err != nil {
+	if err := core.WriteProgram(path, out.Bytes(), 0o755); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -29,7 +29,7 @@ func makeTree(t *testing.T, root string) {
 	must(t, os.Mkdir(filepath.Join(root, "empty"), 0o700))
 	must(t, os.WriteFile(filepath.Join(root, "plain"), []byte("hello\n"), 0o640))
 	must(t, os.WriteFile(filepath.Join(root, "none"), nil, 0o600))
-	must(t, os.WriteFile(filepath.Join(root, "sub/exec"), []byte("#!/bin/sh\n"), 0o755))
+	must(t, core.WriteProgram(filepath.Join(root, "sub/exec"), []byte("#!/bin/sh\n"), 0o755))
 	must(t, os.WriteFile(filepath.Join(root, "sub/readonly"), []byte("r"), 0o444))
 	must(t, os.WriteFile(filepath.Join(root, "sub/big"), bytes.Repeat([]byte("0123456789abcdef"), 200_000), 0o644))
 	must(t, os.WriteFile(filepath.Join(root, "na\nme \xff*"), []byte("odd"), 0o644))

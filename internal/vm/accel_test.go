@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
 )
 
@@ -60,7 +61,7 @@ func TestTheTrialOfKVM(t *testing.T) {
 func programOf(t *testing.T, does string) []string {
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "qemu")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
+	if err := core.WriteProgram(script, []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	return []string{script}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -27,7 +28,7 @@ func TestAGuestOfAQEMUWithoutSeccomp(t *testing.T) {
 	r, _ := own(t)
 	program := filepath.Join(t.TempDir(), "qemu")
 	text := "#!/bin/sh\nfor a; do [ \"$a\" != -sandbox ] || exit 1; done\nexec " + strings.Join(r.o.Program, " ") + " \"$@\"\n"
-	if err := os.WriteFile(program, []byte(text), 0o755); err != nil {
+	if err := core.WriteProgram(program, []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	r.o.Program = []string{program}

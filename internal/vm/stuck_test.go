@@ -36,7 +36,7 @@ func TestTheConsoleIsReadWhileAMachineBoots(t *testing.T) {
 // TestKVMThatWasAskedForAndIsNotThere: the user learns what to do about it.
 func TestKVMThatWasAskedForAndIsNotThere(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "qemu")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\necho 'Could not access KVM kernel module: Permission denied' >&2\nexit 1\n"), 0o700); err != nil {
+	if err := core.WriteProgram(program, []byte("#!/bin/sh\necho 'Could not access KVM kernel module: Permission denied' >&2\nexit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b := boot{
@@ -51,7 +51,7 @@ func TestKVMThatWasAskedForAndIsNotThere(t *testing.T) {
 // TestAGuestThatDoesNotComeUp: another one may take its place.
 func TestAGuestThatDoesNotComeUp(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "qemu")
-	if err := os.WriteFile(program, []byte("#!/bin/sh\nfor a; do [ \"$a\" != -version ] || exit 0; done\nexec sleep 600\n"), 0o700); err != nil {
+	if err := core.WriteProgram(program, []byte("#!/bin/sh\nfor a; do [ \"$a\" != -version ] || exit 0; done\nexec sleep 600\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	b := boot{
@@ -93,7 +93,7 @@ mkdir "$0.first" 2> /dev/null || exec %s "$@"
 for a; do case $a in file,id=console,path=*) printf %%s '%s' > "${a#*path=}"; esac; done
 exec sleep 600
 `, strings.Join(r.o.Program, " "), lockedConsole)
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
+	if err := core.WriteProgram(script, []byte(text), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	r.o.Program = []string{script}

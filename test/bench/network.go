@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
@@ -44,7 +45,7 @@ func (g guestBench) network(rounds int) error {
 	if err := os.Mkdir(wrapped, 0o755); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(wrapped, qemu.Program()), fmt.Appendf(nil, streamWrapper, filepath.Join(g.b.dir, "stream"), own), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(wrapped, qemu.Program()), fmt.Appendf(nil, streamWrapper, filepath.Join(g.b.dir, "stream"), own), 0o755); err != nil {
 		return err
 	}
 	env := g.b.env

@@ -3,9 +3,10 @@ package main
 import (
 	"fmt"
 	"net"
-	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // routes are those to the hosts named far and long. Bee makes several connections to both;
@@ -58,7 +59,7 @@ command -v sshd || echo /usr/sbin/sshd; command -v ssh
 	if err := b.write("ssh/config", config); err != nil {
 		return "", nil, err
 	}
-	if err := os.WriteFile(ssh, fmt.Appendf(nil, "#!/bin/sh\nexec %s -F %s/config \"$@\"\n", client, dir), 0o755); err != nil {
+	if err := core.WriteProgram(ssh, fmt.Appendf(nil, "#!/bin/sh\nexec %s -F %s/config \"$@\"\n", client, dir), 0o755); err != nil {
 		return "", nil, err
 	}
 	stop, err = b.serve(sshd, "-D", "-f", "/dev/null", "-p", fmt.Sprint(addr.Port), "-h", dir+"/host", "-o", "ListenAddress=127.0.0.1", "-o", "AuthorizedKeysFile="+dir+"/user.pub",

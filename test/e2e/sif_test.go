@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/sylabs/sif/v2/pkg/sif"
 )
@@ -24,7 +25,7 @@ func TestRunASIFFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, applet), raw, 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(dir, applet), raw, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

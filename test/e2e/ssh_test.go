@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/machines"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -52,7 +53,7 @@ func TestHostOfAnotherArchitecture(t *testing.T) {
 		arch, machine = "amd64", "x86_64"
 	}
 	says := t.TempDir()
-	if err := os.WriteFile(filepath.Join(says, "uname"), []byte("#!/bin/sh\n[ \"$1\" = -s ] && echo Linux || echo "+machine+"\n"), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(says, "uname"), []byte("#!/bin/sh\n[ \"$1\" = -s ] && echo Linux || echo "+machine+"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b, farm, job := rackWith(t, sshfarm.Start(t, 1, "PATH="+says+":"+os.Getenv("PATH")), "run: echo it runs")

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
@@ -98,7 +99,7 @@ func (s *stored) shut(t *testing.T, is bool) {
 	}
 	if _, err := os.Stat(program + ".real"); err != nil {
 		script := "#!/bin/sh\ncase \"$*\" in *' -- h0 '*) [ -e " + flag + " ] && { echo 'h0: Connection refused' >&2; exit 255; };; esac\nexec " + program + ".real \"$@\"\n"
-		if err := errors.Join(os.WriteFile(program+".new", []byte(script), 0o755), os.Rename(program, program+".real"), os.Rename(program+".new", program)); err != nil {
+		if err := errors.Join(core.WriteProgram(program+".new", []byte(script), 0o755), os.Rename(program, program+".real"), os.Rename(program+".new", program)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
@@ -157,7 +158,7 @@ func behindSSH(t *testing.T, b *testkit.Bee, hosts int) *sshfarm.Farm {
 	config, err := os.ReadFile(farm.Config)
 	if err == nil {
 		err = errors.Join(os.WriteFile(own, regexp.MustCompile("(?m)^ *ProxyCommand.*\n").ReplaceAll(config, nil), 0o600),
-			os.WriteFile(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\nexec "+testkit.RequireTool(t, "ssh")+" -F "+own+" \"$@\"\n"), 0o755))
+			core.WriteProgram(filepath.Join(bin, "ssh"), []byte("#!/bin/sh\nexec "+testkit.RequireTool(t, "ssh")+" -F "+own+" \"$@\"\n"), 0o755))
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -106,7 +106,7 @@ func callerMain(args []string) (code int, meant bool) {
 func TestAJobThatCallsItsNode(t *testing.T) {
 	b, job := busyboxJob(t, "inputs: [{from: ./caller, to: /work}]", "run: [/work/caller, "+callerArg+"]")
 	self, err := os.ReadFile("/proc/self/exe")
-	if err = errors.Join(err, os.WriteFile(filepath.Join(b.Work, "caller"), self, 0o755)); err != nil { // it is to be started
+	if err = errors.Join(err, core.WriteProgram(filepath.Join(b.Work, "caller"), self, 0o755)); err != nil { // it is to be started
 		t.Fatal(err)
 	}
 	if r := b.Try("run", "-q", job); r.Code != 0 || r.Stdout != "" {

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -46,7 +47,7 @@ func runTests(t *testing.T, uid uint32, broken, how string) (code int, out strin
 		"path/id": nothing, "path/useradd": nothing, "path/chown": nothing, "path/umount": nothing,
 	} {
 		file := filepath.Join(dir, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o755)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), core.WriteProgram(file, []byte(text), 0o755)); err != nil {
 			t.Fatal(err)
 		}
 	}

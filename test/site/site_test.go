@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -118,7 +119,7 @@ func open(t *testing.T, file string) *page {
 	t.Helper()
 	chromium, home := testkit.RequireTool(t, "chromium"), t.TempDir()
 	alone := filepath.Join(home, "chromium")
-	if err := os.WriteFile(alone, []byte("#!/bin/sh\nexec unshare --user --map-current-user --net "+chromium+" \"$@\"\n"), 0o700); err != nil {
+	if err := core.WriteProgram(alone, []byte("#!/bin/sh\nexec unshare --user --map-current-user --net "+chromium+" \"$@\"\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(alone), chromedp.NoSandbox, chromedp.UserDataDir(filepath.Join(home, "profile")),

@@ -7,12 +7,12 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 	"github.com/bee-hpc/bee/internal/rdma/broker/server"
@@ -28,7 +28,7 @@ type machines struct {
 func newMachines(t *testing.T) machines {
 	l := built(t)
 	h := host{library: filepath.Join(shortDir(t), "verbs.so")}
-	if err := os.WriteFile(h.library, l.File, 0o755); err != nil {
+	if err := core.WriteProgram(h.library, l.File, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 	"github.com/bee-hpc/bee/internal/rdma/broker/server"
@@ -31,7 +32,7 @@ type host struct {
 func newHost(t *testing.T) host {
 	l := built(t)
 	h := host{library: filepath.Join(shortDir(t), "verbs.so")}
-	if err := os.WriteFile(h.library, l.File, 0o755); err != nil {
+	if err := core.WriteProgram(h.library, l.File, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	s := server.New(l.Build, slog.New(slog.DiscardHandler))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -70,7 +71,7 @@ func TestABundleRunsFromAnywhere(t *testing.T) {
 	// A host that has another libc, or none.
 	busybox, err := os.ReadFile(testkit.RequireTool(t, "busybox"))
 	if err == nil {
-		err = os.WriteFile(filepath.Join(root, "bin", "busybox"), busybox, 0o755)
+		err = core.WriteProgram(filepath.Join(root, "bin", "busybox"), busybox, 0o755)
 	}
 	for _, name := range []string{"sh", "dirname", "readlink"} {
 		err = errors.Join(err, os.Symlink("busybox", filepath.Join(root, "bin", name)))

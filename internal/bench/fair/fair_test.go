@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -43,7 +44,7 @@ func TestWatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(own, raw, 0o755); err != nil {
+	if err := core.WriteProgram(own, raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	start := func(program, run string, more ...string) {

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -81,7 +82,7 @@ func TestForeign(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(tree, "solver"), raw, 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(tree, "solver"), raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	mark, err := json.Marshal(origin{Tree: tree, Binary: "/no"})
@@ -93,7 +94,7 @@ func TestForeign(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{"ld.so": loader, "curious": append(raw, "\x00/proc/self/exe"...), "modest": raw} {
-		if err := os.WriteFile(filepath.Join(tree, name), text, 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(tree, name), text, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

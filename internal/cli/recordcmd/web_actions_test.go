@@ -24,7 +24,7 @@ func TestActionsAreCommands(t *testing.T) {
 	calls := filepath.Join(dir, "calls")
 	w.s.Binary = filepath.Join(dir, "bee")
 	script := fmt.Sprintf("#!/bin/sh\nshift 5\necho \"$@\" >> %s\necho 'bee: of the command' >&2\n[ \"$1\" != run ] || echo run2\n", calls)
-	if err := os.WriteFile(w.s.Binary, []byte(script), 0o700); err != nil {
+	if err := core.WriteProgram(w.s.Binary, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct {
@@ -60,7 +60,7 @@ func TestActionsAreCommands(t *testing.T) {
 		t.Error("bee was called for what is not there")
 	}
 	failing := `echo '{"error":{"kind":"invalid","message":"it has moved","remedy":"Look again."}}' >&2; exit 2`
-	if err := os.WriteFile(w.s.Binary, []byte("#!/bin/sh\n"+failing), 0o700); err != nil {
+	if err := core.WriteProgram(w.s.Binary, []byte("#!/bin/sh\n"+failing), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := w.Act(t.Context(), "run1", web.Asked{Name: report.ActionStop}); !core.IsKind(err, core.Invalid) || core.Remedy(err) != "Look again." {

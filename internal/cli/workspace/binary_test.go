@@ -33,7 +33,7 @@ func older(t *testing.T) (a *Workspace, errs *bytes.Buffer, kept state.Binary) {
 	sum := sha256.Sum256(program)
 	kept.Digest = hex.EncodeToString(sum[:])
 	kept.Path = s.Binaries().Path(kept.Digest)
-	if err := errors.Join(os.MkdirAll(filepath.Dir(kept.Path), 0o700), os.WriteFile(kept.Path, program, 0o755)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(kept.Path), 0o700), core.WriteProgram(kept.Path, program, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	for id, protocol := range map[string]int{"alike111": plan.Version, "other111": plan.Version + 1, "fresh111": 0} {
@@ -61,7 +61,7 @@ func TestRunsOfAnOlderBee(t *testing.T) {
 	if got, err := s.programs(t.Context(), []string{"alike111", "fresh111", "other111"}); err != nil || !reflect.DeepEqual(got, want) || errs.Len() > 0 {
 		t.Errorf("got %v, %v, %q; want %v", got, err, errs, want)
 	}
-	if err := os.WriteFile(kept.Path, []byte("#!/bin/s2\n"), 0o755); err != nil {
+	if err := core.WriteProgram(kept.Path, []byte("#!/bin/s2\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if got, err := s.programs(t.Context(), []string{"alike111", "other111"}); err != nil || len(got[s.Binary]) != 2 || !bytes.Contains(errs.Bytes(), []byte(kept.Path)) {

@@ -1,12 +1,12 @@
 package workspace
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/spec"
 )
@@ -46,7 +46,7 @@ if [ "$1" = version ]; then echo $VERSION; exit; fi
 echo "$1${DOCKER_BUILDKIT:+ by BuildKit}: $*"
 [ "$1" != "$FAILS" ]
 `
-	if err := os.WriteFile(filepath.Join(dir, "docker"), []byte(stub), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(dir, "docker"), []byte(stub), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, env, want string }{

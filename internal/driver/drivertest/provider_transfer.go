@@ -18,7 +18,7 @@ func (s ProviderSuite) transfer(t *testing.T) {
 	check(t, os.MkdirAll(from+"/sub", 0o755))
 	big := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
 	check(t, os.WriteFile(from+"/sub/big", big, 0o640))
-	check(t, os.WriteFile(from+"/run.sh", []byte("#!/bin/sh\n"), 0o755))
+	check(t, core.WriteProgram(from+"/run.sh", []byte("#!/bin/sh\n"), 0o755))
 	check(t, os.Symlink("sub/big", from+"/link"))
 	for i, h := range l.Hosts() {
 		remote := filepath.Join(h.Dir, "new", "parents", "copy")

@@ -219,7 +219,7 @@ nfs-common|docker-compose|python3) printf '%s\n' $p '  Depends: <python3:any>' '
 *) echo "$p" ;;
 esac; done`,
 			} {
-				if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+				if err := core.WriteProgram(filepath.Join(bin, program), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 					t.Fatal(err)
 				}
 			}

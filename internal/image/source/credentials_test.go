@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 )
@@ -25,7 +26,7 @@ func TestCredentialsThatCannotBeRead(t *testing.T) {
 		"hang": "sleep 1000 & wait", "deaf": "trap '' TERM; while :; do sleep 1000; done", "flood": "exec yes",
 		"ring": `key=$(cat); [ "$key" = reg.example.org:5000 ] && echo '{"Username":"ann","Secret":"s"}'`, "token": `echo '{"Username":"<token>","Secret":"t"}'`,
 	} {
-		if err := os.WriteFile(filepath.Join(bin, "docker-credential-"+helper), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		if err := core.WriteProgram(filepath.Join(bin, "docker-credential-"+helper), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

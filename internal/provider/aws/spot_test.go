@@ -33,7 +33,7 @@ func TestNotice(t *testing.T) {
 			token = "exit 22"
 		}
 		curl := "#!/bin/sh\ncase \"$*\" in *api/token*) " + token + " ;; *'Metadata-Token: TOKEN'*|*'metadata-token: TOKEN'*) " + c.answer + " ;; *) exit 22 ;; esac\n"
-		if err := os.WriteFile(filepath.Join(dir, "curl"), []byte(curl), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(dir, "curl"), []byte(curl), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		cmd := exec.Command("sh", "-c", "notice() {\n"+noticeScript+"\n}\nnotice")

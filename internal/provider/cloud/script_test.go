@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // TestStartScript is a script of the shell, whole, and below what clouds take.
@@ -54,7 +56,7 @@ func guardEnds(t *testing.T, find, looks string) {
 		"date":     `n=$(/bin/cat "$0.n" 2>/dev/null || echo 0); echo $((n + 1)) >"$0.n"; [ "$n" -gt 1 ] || exit 1; echo $((1800000000 - 3 + n))`,
 		"poweroff": `: >"$0.done"; kill -KILL "$PPID"`,
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -82,7 +84,7 @@ func TestGuardWhoseWatchEnds(t *testing.T) {
 		"ip": "echo 169.254.169.254", "grep": "", "sysctl": "", "date": "echo 1",
 		"sleep": `[ "$1" -ne 1 ] || { kill -KILL "$PPID"; : >"$0.killed"; exit; }; exec /bin/sleep 0.02`,
 	} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -263,7 +263,7 @@ func TestOneLookForAll(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")
 	script := "#!/bin/sh\necho \"$*\" >>" + calls + "\nsleep 0.3\nfor i in $(seq 1 300); do echo \"bee-job|$i|$i|PENDING|Priority|N/A|N/A|1|main|normal|/x\"; done\n"
-	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte(script), 0o700); err != nil {
+	if err := core.WriteProgram(filepath.Join(dir, "squeue"), []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
@@ -282,7 +282,7 @@ func TestOneLookForAll(t *testing.T) {
 	if n := strings.Count(string(raw), "\n"); err != nil || n > 30 || !strings.Contains(string(raw), "--user=") {
 		t.Errorf("%d calls, %v: %s", n, err, raw[:min(len(raw), 500)])
 	}
-	if err := os.WriteFile(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\necho 'squeue: error: Unable to contact slurm controller' >&2; exit 1\n"), 0o700); err != nil {
+	if err := core.WriteProgram(filepath.Join(dir, "squeue"), []byte("#!/bin/sh\necho 'squeue: error: Unable to contact slurm controller' >&2; exit 1\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if j, err := q.job(t.Context(), "1"); j != nil || !core.IsKind(err, core.Transient) {
@@ -295,7 +295,7 @@ func TestFewAskForNodes(t *testing.T) {
 	dir := t.TempDir()
 	calls := filepath.Join(dir, "calls")
 	for name, script := range map[string]string{"sinfo": "echo 'main*|up|infinite|2|2|4000'", "squeue": "true", "sbatch": "echo begin >>" + calls + "\nsleep 0.1\necho end >>" + calls + "\nexit 1"} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+		if err := core.WriteProgram(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}

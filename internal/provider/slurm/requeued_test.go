@@ -2,7 +2,6 @@ package slurm
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,7 +18,7 @@ import (
 func TestAStepOfAnEarlierStart(t *testing.T) {
 	f := slurmfarm.Start(t, 1)
 	script := filepath.Join(t.TempDir(), "job.sh")
-	if err := os.WriteFile(script, []byte("#!/bin/sh\n[ \"${SLURM_RESTART_COUNT:-0}\" = 0 ] || exec srun --mpi=none sleep 600\nexec sleep 600\n"), 0o755); err != nil {
+	if err := core.WriteProgram(script, []byte("#!/bin/sh\n[ \"${SLURM_RESTART_COUNT:-0}\" = 0 ] || exec srun --mpi=none sleep 600\nexec sleep 600\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	out, err := f.Do("sbatch", "--requeue", "--parsable", "--output=/dev/null", script)

@@ -154,7 +154,7 @@ func TestNothingIsConcludedWhileTheScratchDoesNotAnswer(t *testing.T) {
 func TestTheProgramInALeaseIsACopy(t *testing.T) {
 	dir := t.TempDir()
 	binary, at := filepath.Join(dir, "bee"), filepath.Join(dir, "in lease")
-	if err := errors.Join(os.WriteFile(binary, []byte("whole"), 0o755), place(binary, at)); err != nil {
+	if err := errors.Join(core.WriteProgram(binary, []byte("whole"), 0o755), place(binary, at)); err != nil {
 		t.Fatal(err)
 	}
 	a, err1 := os.Stat(binary)

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/runtime/command"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
@@ -77,7 +78,7 @@ func TestANoteOfAnotherUser(t *testing.T) {
 	const stranger = 54321
 	raw, err := os.ReadFile("/bin/bash")
 	program := filepath.Join(t.TempDir(), "podman")
-	if err = errors.Join(err, os.WriteFile(program, raw, 0o755)); err != nil {
+	if err = errors.Join(err, core.WriteProgram(program, raw, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	victim := exec.Command(program, "-c", "read x")

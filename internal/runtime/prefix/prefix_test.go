@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -207,7 +208,7 @@ func TestHostileTree(t *testing.T) {
 		"usr/bin/a": "#!/usr/bin/b\n", "usr/bin/b": "#!/usr/bin/a\n", "usr/bin/short": "\x7fELF", "usr/bin/line": "#!", "usr/bin/q'x": "#!/usr/bin/cat\nquoted\n",
 		"etc/ld.so.conf": "include /etc/ld.so.conf\n../..\n/usr/lib\n",
 	} {
-		if err := os.WriteFile(filepath.Join(root, name), []byte(text), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(root, name), []byte(text), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // A loader is a dynamic loader of the image, and what it understands: --argv0 is of
@@ -225,7 +227,7 @@ func (p *Prefix) wrapScript(line, host, to string, depth int) error {
 
 // script writes a wrapper for the host's shell, which becomes the program.
 func script(to string, words []string) error {
-	return os.WriteFile(to, []byte("#!/bin/sh\nexec "+strings.Join(words, " ")+` "$@"`+"\n"), 0o700)
+	return core.WriteProgram(to, []byte("#!/bin/sh\nexec "+strings.Join(words, " ")+` "$@"`+"\n"), 0o700)
 }
 
 // quote is a word for a shell.

@@ -35,7 +35,7 @@ func probeLoader(ctx context.Context) (driver.Facts, error) {
 	}
 	defer fsutil.TryRemoveAll(dir)
 	file := filepath.Join(dir, "wrapper")
-	if err := os.WriteFile(file, []byte("#!/bin/sh\nexec /bin/sh -c \"$@\"\n"), 0o700); err != nil {
+	if err := core.WriteProgram(file, []byte("#!/bin/sh\nexec /bin/sh -c \"$@\"\n"), 0o700); err != nil {
 		return driver.Facts{}, err
 	}
 	if out, err := exec.CommandContext(ctx, file, "exit 0").CombinedOutput(); err != nil {

@@ -62,7 +62,7 @@ func busyboxTree(t *testing.T) string {
 		t.Fatal(err)
 	}
 	tree := t.TempDir()
-	if err := errors.Join(os.Mkdir(filepath.Join(tree, "bin"), 0o755), os.WriteFile(filepath.Join(tree, "bin/busybox"), busybox, 0o755)); err != nil {
+	if err := errors.Join(os.Mkdir(filepath.Join(tree, "bin"), 0o755), core.WriteProgram(filepath.Join(tree, "bin/busybox"), busybox, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	return tree

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -106,7 +107,7 @@ func New(t testing.TB, lies ...Lie) *Site {
 		err = errors.Join(err, os.Mkdir(d, 0o700))
 	}
 	script := fmt.Sprintf("#!/bin/sh\nexec '%s' %s '%s' \"$@\"\n", self, arg, dir)
-	err = errors.Join(err, os.WriteFile(filepath.Join(s.Bin, "ssh"), []byte(script), 0o755))
+	err = errors.Join(err, core.WriteProgram(filepath.Join(s.Bin, "ssh"), []byte(script), 0o755))
 	if err != nil {
 		t.Fatal(err)
 	}

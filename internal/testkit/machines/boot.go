@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
 )
 
@@ -80,7 +81,7 @@ func (p *Park) Forward(d time.Duration) error {
 }
 
 func (p *Park) program(name, script string) error {
-	return os.WriteFile(filepath.Join(p.dir, "bin", name), []byte("#!/bin/sh\n"+script+"\n"), 0o755)
+	return core.WriteProgram(filepath.Join(p.dir, "bin", name), []byte("#!/bin/sh\n"+script+"\n"), 0o755)
 }
 
 // of is the directory of a machine here.

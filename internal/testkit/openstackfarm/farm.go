@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -129,7 +130,7 @@ func (f *Farm) unpack() error {
 		"ip": "exit 0", "iptables": "exit 0", "sysctl": "exit 0", "restorecon": "exit 0", "useradd": "exit 0", "pkill": "exit 0", "sync": "exit 0",
 		"systemctl": "exit 1", "poweroff": "exit 0", "shutdown": "exit 0", "halt": "exit 0",
 	} {
-		if err := os.WriteFile(filepath.Join(f.dir, "bin", name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(f.dir, "bin", name), []byte("#!/bin/sh\n"+text+"\n"), 0o755); err != nil {
 			return err
 		}
 	}

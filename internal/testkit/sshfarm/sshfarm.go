@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
@@ -183,7 +184,7 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	fmt.Fprintf(&config, "Host *\n  IdentityFile %s\n  UserKnownHostsFile %s\n  StrictHostKeyChecking yes\n", filepath.Join(f.Dir, "user"), filepath.Join(f.Dir, "known"))
 	must(t, os.WriteFile(f.Config, []byte(config.String()), 0o600))
 	must(t, os.WriteFile(filepath.Join(f.Dir, "known"), []byte(known.String()), 0o600))
-	must(t, os.WriteFile(filepath.Join(f.Bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, f.Config), 0o755))
+	must(t, core.WriteProgram(filepath.Join(f.Bin, "ssh"), fmt.Appendf(nil, "#!/bin/sh\nexec %s -F %s \"$@\"\n", ssh, f.Config), 0o755))
 	for _, addr := range f.Addrs {
 		testkit.Eventually(t, 20*time.Second, func() error {
 			c, err := f.Dial(t.Context(), net.JoinHostPort(addr, "2222"))

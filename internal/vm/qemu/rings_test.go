@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -19,7 +20,7 @@ func TestAQEMUWithoutRingsIsKnown(t *testing.T) {
 	for _, part := range []string{"vhost-user", "memory-backend-memfd"} {
 		dir := t.TempDir()
 		script := "#!/bin/sh\n" + whole + " \"$@\" | grep -v -w -e " + part + "\n"
-		if err := os.WriteFile(filepath.Join(dir, Program()), []byte(script), 0o755); err != nil {
+		if err := core.WriteProgram(filepath.Join(dir, Program()), []byte(script), 0o755); err != nil {
 			t.Fatal(err)
 		}
 		t.Setenv("PATH", dir+":"+os.Getenv("PATH"))

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -40,7 +41,7 @@ func without(t *testing.T) string {
 	program := testkit.RequireTool(t, Program())
 	dir := t.TempDir()
 	text := "#!/bin/sh\nfor a; do [ \"$a\" != -sandbox ] || { echo '-sandbox support is not enabled in this QEMU binary' >&2; exit 1; }; done\nexec " + program + " \"$@\"\n"
-	if err := os.WriteFile(filepath.Join(dir, Program()), []byte(text), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(dir, Program()), []byte(text), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir

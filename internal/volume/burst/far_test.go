@@ -46,7 +46,7 @@ func startHost(t *testing.T) *host {
 	t.Helper()
 	h := &host{t, sshfarm.Start(t, 1), t.TempDir()}
 	script := fmt.Sprintf("#!/bin/sh\n[ ! -e %[1]s/away ] || exit 255\necho > %[1]s/$$\nexec %[2]s/ssh \"$@\"\n", h.dir, h.farm.Bin)
-	if err := os.WriteFile(filepath.Join(h.dir, "ssh"), []byte(script), 0o755); err != nil {
+	if err := core.WriteProgram(filepath.Join(h.dir, "ssh"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return h
