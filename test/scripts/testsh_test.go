@@ -15,25 +15,28 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// goProgram stands for go: the part that is to fail does so as go test does.
+// goProgram stands for go: the part that is to fail does so as go test does, once or each time.
 const goProgram = `#!/bin/bash
 [ "$1" = test ] || exec echo /nowhere
 who=user
 case "$*" in *HOME=*home-root*) who=root;; esac
 p=github.com/bee-hpc/bee/internal/x
 action=pass
-[ "$who $HOW" != "$BROKEN test" ] || action=fail
+case "$who $HOW" in "$BROKEN test") action=fail;; "$BROKEN once") [ -e "$SEEN" ] || action=fail; touch "$SEEN";; esac
+[ "$who $HOW" != "$BROKEN panic" ] || action=fail
+printf '{"Action":"start","Package":"%s"}\n' $p
 printf '{"Action":"run","Package":"%s","Test":"TestIt"}\n' $p
 [ "$who $HOW" != "$BROKEN crash" ] || exit 2
 printf '{"Action":"output","Package":"%s","Test":"TestIt","Output":"broken\\n"}\n' $p
 printf '{"Action":"%s","Package":"%s","Test":"TestIt","Elapsed":0.1}\n' $action $p
+[ $action = pass ] || [ "$HOW" = panic ] || printf '{"Action":"output","Package":"%s","Output":"FAIL\\n"}\n' $p
 printf '{"Action":"%s","Package":"%s","Elapsed":0.1}\n' $action $p
 [ $action = pass ]
 `
 
 // runTests runs hack/test.sh in a copy of what it needs; how one of its parts fails, if any,
-// is "test" or "crash".
-func runTests(t *testing.T, uid uint32, broken, how string) (code int, out string) {
+// is "test", "once", "panic" or "crash".
+func runTests(t *testing.T, uid uint32, broken, how, long string) (code int, out string) {
 	t.Helper()
 	dir := t.TempDir()
 	script, err := os.ReadFile("../../hack/test.sh")
@@ -56,9 +59,13 @@ func runTests(t *testing.T, uid uint32, broken, how string) (code int, out strin
 			t.Fatal(err)
 		}
 	}
+	seen := filepath.Join(dir, "seen")
+	if err := errors.Join(os.Mkdir(seen, 0o755), os.Chmod(seen, 0o777)); err != nil {
+		t.Fatal(err)
+	}
 	c := exec.Command("bash", filepath.Join(dir, "hack/test.sh"))
 	c.Dir = dir
-	c.Env = []string{"PATH=" + filepath.Join(dir, "path") + ":" + os.Getenv("PATH"), "HOME=/nowhere", "BROKEN=" + broken, "HOW=" + how}
+	c.Env = []string{"PATH=" + filepath.Join(dir, "path") + ":" + os.Getenv("PATH"), "HOME=/nowhere", "BROKEN=" + broken, "HOW=" + how, "SEEN=" + filepath.Join(seen, "it"), "BEE_TEST_LONG=" + long}
 	if os.Geteuid() == 0 && uid != 0 {
 		c.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
 	}
@@ -70,39 +77,46 @@ func runTests(t *testing.T, uid uint32, broken, how string) (code int, out strin
 }
 
 // TestATestThatFailsFailsAll: hack/test.sh ends with the code that CI looks at, whichever
-// part fails and however, and names the part.
+// part fails and however, and names the part. A test that fails once and passes alone is named,
+// and fails the long form only.
 func TestATestThatFailsFailsAll(t *testing.T) {
 	testkit.AsRootToo(t)
 	t.Parallel()
 	testkit.RequireTool(t, "gotestsum")
 	const nobody = 65534
 	for name, c := range map[string]struct {
-		uid         uint32
-		broken, how string
-		ofRoot      bool
+		uid               uint32
+		broken, how, long string
+		ofRoot, passes    bool
 	}{
-		"nothing fails":                         {uid: nobody},
-		"a test fails":                          {nobody, "user", "test", false},
-		"a process of tests dies":               {nobody, "user", "crash", false},
-		"by root, nothing fails":                {ofRoot: true},
-		"by root, a user's test fails":          {0, "user", "test", true},
-		"by root, root's test fails":            {0, "root", "test", true},
-		"by root, root's process of tests dies": {0, "root", "crash", true},
+		"nothing fails":                         {uid: nobody, passes: true},
+		"a test fails":                          {uid: nobody, broken: "user", how: "test"},
+		"a test fails once":                     {uid: nobody, broken: "user", how: "once", passes: true},
+		"a test fails once, in the long form":   {uid: nobody, broken: "user", how: "once", long: "1"},
+		"a test panics":                         {uid: nobody, broken: "user", how: "panic"},
+		"a process of tests dies":               {uid: nobody, broken: "user", how: "crash"},
+		"by root, nothing fails":                {ofRoot: true, passes: true},
+		"by root, a user's test fails":          {broken: "user", how: "test", ofRoot: true},
+		"by root, a user's test fails once":     {broken: "user", how: "once", ofRoot: true, passes: true},
+		"by root, root's test fails":            {broken: "root", how: "test", ofRoot: true},
+		"by root, root's test fails once":       {broken: "root", how: "once", ofRoot: true, passes: true},
+		"by root, root's process of tests dies": {broken: "root", how: "crash", ofRoot: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.ofRoot && os.Geteuid() != 0 {
 				return
 			}
-			code, out := runTests(t, c.uid, c.broken, c.how)
-			verdict := "== passed after"
-			if c.how != "" {
-				verdict = "== failed after"
+			code, out := runTests(t, c.uid, c.broken, c.how, c.long)
+			verdict := "== failed after"
+			if c.passes {
+				verdict = "== passed after"
 			}
-			if (code != 0) != (c.how != "") || !strings.Contains(out, verdict) {
+			if (code == 0) != c.passes || !strings.Contains(out, verdict) {
 				t.Errorf("it ends with %d:\n%s", code, out)
 			}
-			failed := regexp.MustCompile(`(?m)^== failed: (user|root) .*TestIt`).FindAllString(out, -1)
-			if (len(failed) == 1) != (c.how == "test") || len(failed) == 1 && !strings.HasPrefix(failed[0], "== failed: "+c.broken+" ") {
+			failed := regexp.MustCompile(`(?m)^== failed(?:, and passed alone)?: (user|root) .*TestIt`).FindAllString(out, -1)
+			if (len(failed) == 1) != (c.how != "" && c.how != "crash") || len(failed) == 1 && !strings.Contains(failed[0], ": "+c.broken+" ") ||
+				len(failed) == 1 && strings.Contains(failed[0], "passed alone") != c.passes {
 				t.Errorf("it names as failed %q:\n%s", failed, out)
 			}
 		})
