@@ -31,6 +31,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/slurm"
 	"github.com/bee-hpc/bee/internal/provider/ssh"
 	"github.com/bee-hpc/bee/internal/provider/ssh/agent"
+	"github.com/bee-hpc/bee/internal/provider/virtualbox"
 	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/reservation"
 	"github.com/bee-hpc/bee/internal/runtime/apptainer"
@@ -92,6 +93,8 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return awsSite(s, o)
 	case openstack.Driver:
 		return openstackSite(s, o)
+	case virtualbox.Driver:
+		return virtualboxSite(s, o)
 	case "ssh":
 		var hosts []string
 		for _, pattern := range s.Hosts.Patterns {

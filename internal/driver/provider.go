@@ -43,6 +43,8 @@ type Info struct {
 	Unattended bool `json:"unattended,omitempty"`
 	// Downloads reports that the leases of this provider have Downloads.
 	Downloads bool `json:"-"`
+	// Untried is the component, such as "a real VirtualBox", that the driver was never run with; "": it was.
+	Untried string `json:"-"`
 	// Billing is what the price of a host is counted for.
 	Billing core.Billing `json:"-"`
 }

@@ -33,7 +33,8 @@ func words() map[string][]string {
 		"vm.nic":                              {NICRings, NICSockets},
 		"vm.encryption":                       {EncryptionTLS, EncryptionNone},
 		"vm.share":                            {"9p", "virtiofs"},
-		"sites[].provider":                    {"local", "ssh", "slurm", "aws", "openstack"},
+		"sites[].provider":                    {"local", "ssh", "slurm", "aws", "openstack", "virtualbox"},
+		"sites[].virtualbox.devices":          {DevicesVirtio, DevicesEmulated},
 		"sites[].openstack.network.floating":  {"head", "all", "none"},
 		"sites[].openstack.lease.kind":        {"host", "instance", "flavor"},
 		"sites[].aws.placement":               placements(),
@@ -64,25 +65,26 @@ func (l limits) String() string {
 func numbers() map[string]limits {
 	natural := limits{0, math.Inf(1)}
 	return map[string]limits{
-		"nodes":                 {1, 100000},
-		"ranks_per_node":        {0, 100000}, // more than any host has processors
-		"cores":                 {0, 100000},
-		"retry":                 natural,
-		"array.at_once":         {0, mostTogether},
-		"array.pack":            {0, 10000},
-		"rdma.qps":              {1, 65536},
-		"vm.per_host":           {0, 256},
-		"vm.cpus":               natural,
-		"vm.sockets":            natural,
-		"vm.threads":            natural,
-		"vm.mtu":                {1280, 65521},
-		"sites[].hosts":         {0, 1000}, // that can be emulated
-		"sites[].slots":         natural,
-		"sites[].runs":          natural,
-		"sites[].price":         natural,
-		"sites[].price.amount":  natural,
-		"sites[].max_cost":      natural,
-		"sites[].aws.max_price": natural,
+		"nodes":                   {1, 100000},
+		"ranks_per_node":          {0, 100000}, // more than any host has processors
+		"cores":                   {0, 100000},
+		"retry":                   natural,
+		"array.at_once":           {0, mostTogether},
+		"array.pack":              {0, 10000},
+		"rdma.qps":                {1, 65536},
+		"vm.per_host":             {0, 256},
+		"vm.cpus":                 natural,
+		"vm.sockets":              natural,
+		"vm.threads":              natural,
+		"vm.mtu":                  {1280, 65521},
+		"sites[].hosts":           {0, 1000}, // that can be emulated
+		"sites[].slots":           natural,
+		"sites[].runs":            natural,
+		"sites[].price":           natural,
+		"sites[].price.amount":    natural,
+		"sites[].max_cost":        natural,
+		"sites[].virtualbox.cpus": {0, 64},
+		"sites[].aws.max_price":   natural,
 	}
 }
 
@@ -115,6 +117,10 @@ func patterns() map[string]string {
 		"sites[].openstack.tags":             metadataName,
 		"sites[].openstack.lease.start":      leaseStartForm,
 		"sites[].openstack.lease.properties": leaseProperty,
+		"sites[].virtualbox.machine":         machineName,
+		"sites[].virtualbox.snapshot":        machineName,
+		"sites[].virtualbox.user":            accountName,
+		"sites[].virtualbox.host_key":        hostKey,
 		"build.debian":                       `^[A-Za-z0-9][A-Za-z0-9.+_/-]*$`,
 		"build.mirror":                       `^(https?|ftp|file|copy):/[!-Z\\^-~]*$`,
 	}

@@ -199,7 +199,7 @@ type Secret struct {
 // Site is one entry of the sites file.
 type Site struct {
 	Name     string `yaml:"name"`
-	Provider string `yaml:"provider"` // local | ssh | slurm | aws | openstack
+	Provider string `yaml:"provider"` // local | ssh | slurm | aws | openstack | virtualbox
 	// Hosts of a local site: the number of emulated hosts (0: this machine
 	// itself); of an ssh site: names or patterns such as ann@n[2-9].
 	Hosts Hosts `yaml:"hosts"`
@@ -223,6 +223,8 @@ type Site struct {
 	AWS   *AWS   `yaml:"aws" json:",omitempty"`
 	// OpenStack is for provider openstack.
 	OpenStack *OpenStack `yaml:"openstack" json:",omitempty"`
+	// VirtualBox is for provider virtualbox.
+	VirtualBox *VirtualBox `yaml:"virtualbox" json:",omitempty"`
 	// Slots is the number of cores to use per host; 0: all of them.
 	Slots int `yaml:"slots"`
 	// Runs is the most runs at a time on each host of a site without a queue; 0: no limit.

@@ -46,6 +46,7 @@ func (r *report) checkSites(sites []Site) {
 		sc.slurm()
 		sc.aws()
 		sc.openStack()
+		sc.virtualBox()
 		sc.paths()
 		sc.use()
 		sc.price()
@@ -62,7 +63,7 @@ func (sc *siteCheck) use() {
 	}
 	local, slurm := s.Provider == "local", s.Provider == "slurm"
 	aws, openstack := s.Provider == "aws", s.Provider == "openstack"
-	rented := aws || openstack
+	rented, virtualbox := aws || openstack, s.Provider == "virtualbox"
 	for _, k := range []struct {
 		key         string
 		given, used bool
@@ -72,13 +73,14 @@ func (sc *siteCheck) use() {
 		{"login", s.Login != "", slurm, "provider slurm"},
 		{"aws", s.AWS != nil, aws, "provider aws"},
 		{"openstack", s.OpenStack != nil, openstack, "provider openstack"},
-		{"hosts", s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0, !rented, "provider local and ssh: the job says how many machines are rented"},
-		{"wait", s.Wait != 0, !rented || openstack && s.OpenStack != nil && s.OpenStack.Lease != nil, "sites with a queue, and openstack with a `lease`: a cloud without capacity is skipped at once"},
-		{"runs", s.Runs != 0, !slurm && !rented, "provider local and ssh: Slurm has limits of its own, and rented machines have one run"},
-		{"oversubscribe", s.Oversubscribe, !slurm && !rented, "provider local and ssh: Slurm shares nodes as their partition says, and rented machines have one run"},
+		{"virtualbox", s.VirtualBox != nil, virtualbox, "provider virtualbox"},
+		{"hosts", s.Hosts.Count != 0 || len(s.Hosts.Patterns) > 0, !rented && !virtualbox, "provider local and ssh: the job says how many machines are rented, and a site of virtualbox has one guest"},
+		{"wait", s.Wait != 0, !rented && !virtualbox || openstack && s.OpenStack != nil && s.OpenStack.Lease != nil, "sites with a queue, and openstack with a `lease`: a cloud without capacity is skipped at once"},
+		{"runs", s.Runs != 0, !slurm && !rented && !virtualbox, "provider local and ssh: Slurm has limits of its own, and rented machines and guests have one run"},
+		{"oversubscribe", s.Oversubscribe, !slurm && !rented && !virtualbox, "provider local and ssh: Slurm shares nodes as their partition says, and rented machines and guests have one run"},
 		{"private_scratch", s.PrivateScratch, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
 		{"link_rate", s.LinkRate != 0, local && s.Hosts.Count != 0, "emulated hosts: provider local with a number of `hosts`"},
-		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || rented || slurm && s.Login != "", "provider ssh, aws and openstack, and slurm with a `login`"},
+		{"ssh_options", len(s.SSHOptions) > 0, s.Provider == "ssh" || rented || virtualbox || slurm && s.Login != "", "provider ssh, aws, openstack and virtualbox, and slurm with a `login`"},
 	} {
 		if k.given && !k.used {
 			sc.report.atKey(at+"."+k.key, "only for "+k.by, "%s.%s: this site has no use for it", at, k.key)

@@ -91,6 +91,10 @@ func TestSites(t *testing.T) {
 		"bastion with a port":   "sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, network: {bastion: 'ssh://me@gate:22'}}}]",
 		"bastion and floating":  "sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, network: {bastion: gate, floating: head}}}]",
 		"bastion and a pool":    "sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, network: {bastion: gate, pool: p}}}]",
+		"no virtualbox":         "sites: [{name: a, provider: virtualbox, hosts: 2, runs: 1}]",
+		"virtualbox of nothing": "sites: [{name: a, provider: virtualbox, virtualbox: {devices: scsi, boot: 0s}}]",
+		"a guest like options":  "sites: [{name: a, provider: virtualbox, virtualbox: {machine: \"a\\nb\", snapshot: \"\\x1b\", user: -oProxyCommand=id, host_key: ssh-ed25519, cpus: 65, memory: 1M}}]",
+		"virtualbox of ssh":     "sites: [{name: a, provider: ssh, hosts: [h], virtualbox: {machine: m, user: u, host_key: 'ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs3mXn0cVhQKpVq2rO1Lk4Yy9xqf3u2v0c5mQ7aZ1aB me'}}]",
 		"openstack of aws":      "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023}, openstack: {types: [t], image: i}}]",
 		"values beside types":   "sites: [{name: a, provider: local, slots: many}, {name: b, provider: local, price: -1}]",
 	}

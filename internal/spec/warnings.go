@@ -11,6 +11,8 @@ func (s *Site) HostsKnown() int {
 	switch s.Provider {
 	case "local":
 		return max(1, s.Hosts.Count)
+	case "virtualbox":
+		return 1
 	case "ssh":
 		known := 0
 		for _, p := range s.Hosts.Patterns {

@@ -73,8 +73,9 @@ func (a *Commands) diagnose(ctx context.Context) (diagnosis, error) {
 		name, use string
 		needed    bool
 	}{
-		{"ssh", "for sites of provider ssh, aws and openstack", of(sites, "ssh") || of(sites, "aws") || of(sites, "openstack")},
+		{"ssh", "for sites of provider ssh, aws, openstack and virtualbox", of(sites, "ssh") || of(sites, "aws") || of(sites, "openstack") || of(sites, "virtualbox")},
 		{"ssh-keygen", "for sites of provider aws and openstack", of(sites, "aws") || of(sites, "openstack")},
+		{"VBoxManage", "for sites of provider virtualbox", of(sites, "virtualbox")},
 		{"mmdebstrap", "to build images from Debian packages", false},
 		{"buildah", "to build Dockerfiles without a virtual machine", false},
 		{qemu.Program(), "for virtual machines", false},

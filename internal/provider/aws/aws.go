@@ -54,7 +54,7 @@ type Settings struct {
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
 	c := s.Cloud.WithDefaults()
-	c.Driver, c.Summary, c.LeastBilled, c.Notice = Driver, "EC2", leastBilled, noticeScript
+	c.Driver, c.Summary, c.Untried, c.LeastBilled, c.Notice = Driver, "EC2", "AWS itself", leastBilled, noticeScript
 	if slices.Contains(s.Market, spot) {
 		c.NoticeTime = noticeTime
 	}

@@ -233,9 +233,9 @@ type Reach struct {
 
 // Settings of a site with rented machines.
 type Settings struct {
-	// Driver names the provider, such as aws, and Summary describes the site in a line.
-	Driver, Summary string
-	Name            string // of the site
+	// Driver names the provider, such as aws, and Summary describes the site in a line. Untried is as in driver.Info.
+	Driver, Summary, Untried string
+	Name                     string // of the site
 	// Dir is where the site's leases are recorded, on the submitting machine.
 	Dir string
 	// Machine is that machine's name, where others share Dir; else "".

@@ -49,7 +49,7 @@ func (s Settings) Life() time.Duration { return s.Boot + s.Slot + s.Keep }
 
 // Info implements driver.Provider.
 func (p *provider) Info() driver.Info {
-	return driver.Info{Name: p.s.Driver, Summary: p.s.Summary, Downloads: true, Billing: core.Billing{Boot: p.s.Boot, Least: p.s.LeastBilled}}
+	return driver.Info{Name: p.s.Driver, Summary: p.s.Summary, Downloads: true, Untried: p.s.Untried, Billing: core.Billing{Boot: p.s.Boot, Least: p.s.LeastBilled}}
 }
 
 // Probe implements driver.Provider: it has the cloud check its offers, until it would take one.

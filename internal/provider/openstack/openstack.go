@@ -71,7 +71,7 @@ type Settings struct {
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
 	c := s.Cloud.WithDefaults()
-	c.Driver, c.Summary = Driver, "OpenStack"
+	c.Driver, c.Summary, c.Untried = Driver, "OpenStack", "a real OpenStack cloud"
 	if s.Name != "" {
 		c.Summary += " " + s.Name
 	}
