@@ -71,7 +71,7 @@ func ReadFoundMark(text string) (n int, is bool) {
 // runWatched runs a command between two marks, prints what computed, and returns the exit code
 // of the command. Processes of the same run are watched, whose environment has its id.
 func runWatched(w io.Writer, detail Detail, args []string) (int, error) {
-	watch := fair.Start(context.Background(), fair.Sought{Variable: runVariable, Value: os.Getenv(runVariable), Tools: path.Dir(Program), Here: true})
+	watch := fair.Start(context.Background(), fair.Sought{Variable: runVariable, Value: os.Getenv(runVariable), Tools: path.Dir(Program), Prefix: prefixVariable, Here: true})
 	code, err := runTimed(w, args)
 	var found fair.Found
 	if detail == Digests {
@@ -85,8 +85,12 @@ func runWatched(w io.Writer, detail Detail, args []string) (int, error) {
 	return code, printFound(w, found)
 }
 
-// runVariable is in the environment of all processes of a run.
-const runVariable = "BEE_RUN_ID"
+// Variables of processes: all of a run have runVariable, and those without a container prefixVariable, by which their
+// files are known.
+const (
+	runVariable    = "BEE_RUN_ID"
+	prefixVariable = "BEE_PREFIX"
+)
 
 func printFound(w io.Writer, found fair.Found) error {
 	text, err := json.Marshal(found)

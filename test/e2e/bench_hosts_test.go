@@ -133,7 +133,7 @@ func TestBenchBehindSSH(t *testing.T) {
 	bee, farm, _ := rack(t, 2)
 	bee.Env = append(bee.Env, "BEE_SITES="+bee.File("sites.yaml", bee.Read("sites.yaml")+"  - {name: home, provider: local}\n"))
 	study := bee.File("study.yaml", `study: away
-job: {file: job.yaml, run: "echo on $(hostname)"}
+job: {file: job.yaml, run: "sleep 0.3; echo on $(hostname)"}
 environments: {native: {runtime: native}, rootless: {runtime: rootless}, cloud: {site: aws, runtime: rootless}, here: {site: home}, split: {runtime: rootless, per_host: 2}}
 metrics: {seconds: {builtin: seconds, primary: true}}
 `)
@@ -166,6 +166,9 @@ metrics: {seconds: {builtin: seconds, primary: true}}
 	}
 	for environment, site := range map[string]string{"native": "", "rootless": "", "cloud": "", "here": "home"} {
 		for _, row := range rowsOf(t, out, environment) {
+			if sum := row.Programs["/bin/busybox"]; len(sum) != 64 || row.Cores < 1 {
+				t.Errorf("%s: what computed there is %v, on %d cores", environment, row.Programs, row.Cores)
+			}
 			if row.Site != site {
 				t.Errorf("%s is measured on a site of its own, %q", environment, row.Site)
 			}

@@ -351,6 +351,7 @@ type benchRow struct {
 	Error       string            `json:"error"`
 	Runtime     string            `json:"runtime"`
 	Site        string            `json:"site"`
+	Cores       int               `json:"cores"`
 	Programs    map[string]string `json:"programs"`
 	Foreign     []string          `json:"foreign"`
 	Flags       []string          `json:"flags"`

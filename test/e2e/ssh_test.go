@@ -15,10 +15,11 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/machines"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
+	"github.com/bee-hpc/bee/internal/testkit/virtualboxfake"
 )
 
 func TestMain(m *testing.M) {
-	for _, main := range []func([]string) (int, bool){sshfarm.Main, machines.Main} {
+	for _, main := range []func([]string) (int, bool){sshfarm.Main, machines.Main, virtualboxfake.Main} {
 		if code, meant := main(os.Args); meant {
 			os.Exit(code)
 		}

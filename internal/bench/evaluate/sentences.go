@@ -30,6 +30,7 @@ func Sentences(p *record.Plan, r *Result) []string {
 	for _, f := range r.Failed {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s: not measured: %s. %s", f.Environment, strings.TrimSuffix(f.Reason, "."), f.Remedy)))
 	}
+	all = append(all, unproven(p)...)
 	if s := flagsSentence(r.Flags); s != "" {
 		all = append(all, s)
 	}
@@ -43,6 +44,31 @@ func Sentences(p *record.Plan, r *Result) []string {
 		}
 		all = append(all, fmt.Sprintf("%s against itself differs by more than %s: this machine cannot resolve %s now. It resolves %s. Measure more blocks, or on a quiet machine.",
 			p.Baseline, percent(p.Margin), percent(p.Margin), text))
+	}
+	return all
+}
+
+// unproven names environments that nobody has measured before, or with whose component bee was never tried.
+func unproven(p *record.Plan) (all []string) {
+	untested, untried := []string{}, map[string][]string{}
+	var components []string
+	for _, e := range p.Environments {
+		switch {
+		case e.Dropped != "":
+		case e.Untried != "":
+			if untried[e.Untried] == nil {
+				components = append(components, e.Untried)
+			}
+			untried[e.Untried] = append(untried[e.Untried], e.Name)
+		case e.Untested:
+			untested = append(untested, e.Name)
+		}
+	}
+	for _, c := range components {
+		all = append(all, fmt.Sprintf("%s: bee was never tried with %s, so look at these figures with doubt.", strings.Join(untried[c], ", "), c))
+	}
+	if len(untested) > 0 {
+		all = append(all, fmt.Sprintf("%s: the authors of the study have never measured it, so look at these figures with doubt.", strings.Join(untested, ", ")))
 	}
 	return all
 }

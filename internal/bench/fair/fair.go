@@ -34,6 +34,9 @@ type Found struct {
 	Files map[string]string `json:"files,omitempty"`
 	// Cores is the number of those that some process could use; 0: none was seen.
 	Cores int `json:"cores,omitempty"`
+	// Bound is the least number of cores that one process could use: below Cores, processes are bound to
+	// some. 0: none was seen.
+	Bound int `json:"bound,omitempty"`
 	// Memory is the most, in bytes, that the control groups of a process let it use; 0: a
 	// process has no limit, or none was seen.
 	Memory int64 `json:"memory,omitempty"`
@@ -41,10 +44,10 @@ type Found struct {
 	Busiest int `json:"busiest,omitempty"`
 	// Foreign are files of the host that a process had mapped to be executed although its
 	// programs are an image's, sorted.
-	Foreign []string `json:"-"`
+	Foreign []string `json:"foreign,omitempty"`
 	// Misled are programs that behave differently where the image's loader has started them:
 	// those that look at their own executable, and those that run as another user. Sorted.
-	Misled []string `json:"-"`
+	Misled []string `json:"misled,omitempty"`
 }
 
 // Bounds of what a run can make this process keep.
@@ -231,7 +234,7 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 	if strings.HasPrefix(program, w.tools) {
 		return ""
 	}
-	w.cores = union(w.cores, allowed(head(w.own+"/"+pid+"/status")))
+	w.noteCores(pid)
 	w.noteGroups(pid)
 	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
 		if path := inside(at, mapped(line)); !strings.HasPrefix(path, w.tools) {
@@ -239,6 +242,15 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 		}
 	}
 	return program
+}
+
+// noteCores remembers which cores a process may use.
+func (w *Watch) noteCores(pid string) {
+	set := allowed(head(w.own + "/" + pid + "/status"))
+	if n := count(set); n > 0 && (w.found.Bound == 0 || n < w.found.Bound) {
+		w.found.Bound = n
+	}
+	w.cores = union(w.cores, set)
 }
 
 // onHost reports whether a process has the root directory of this process.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"golang.org/x/sys/unix"
 )
 
 // lookTwice waits until w has looked at the processes twice.
@@ -25,6 +26,24 @@ func lookTwice(t *testing.T, w *Watch) {
 		}
 		return nil
 	})
+}
+
+// bind binds a process to one of its cores.
+func bind(t *testing.T, pid int) {
+	t.Helper()
+	var all, one unix.CPUSet
+	err := unix.SchedGetaffinity(pid, &all)
+	for cpu := 0; err == nil && one.Count() == 0; cpu++ {
+		if all.IsSet(cpu) {
+			one.Set(cpu)
+		}
+	}
+	if err == nil {
+		err = unix.SchedSetaffinity(pid, &one)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestWatch looks at two processes of a run, and neither at one of another run nor at one of
@@ -47,15 +66,16 @@ func TestWatch(t *testing.T) {
 	if err := core.WriteProgram(own, raw, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	start := func(program, run string, more ...string) {
+	start := func(program, run string, more ...string) int {
 		c := exec.Command(program, "60")
 		c.Env = append(more, "BEE_RUN_ID="+run)
 		if err := c.Start(); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { c.Process.Kill(); c.Wait() }) //nolint:errcheck // it is killed
+		return c.Process.Pid
 	}
-	start(own, "7", "BEE_PREFIX="+string(mark))
+	bind(t, start(own, "7", "BEE_PREFIX="+string(mark)))
 	start(own, "7", "BEE_PREFIX="+string(mark))
 	start(own, "77", "BEE_PREFIX="+string(mark))
 	start(sleep, "7")
@@ -65,6 +85,9 @@ func TestWatch(t *testing.T) {
 	sum := sha256.Sum256(raw)
 	if found.Programs["/solver"] != hex.EncodeToString(sum[:]) || len(found.Programs) != 1 {
 		t.Errorf("the programs are %v, expected /solver alone", found.Programs)
+	}
+	if found.Bound != 1 {
+		t.Errorf("a process may use %d cores, expected 1, to which it is bound", found.Bound)
 	}
 	if found.Busiest != 2 || found.Cores < 1 || found.Cores > runtime.NumCPU() {
 		t.Errorf("%d at once, %d cores", found.Busiest, found.Cores)

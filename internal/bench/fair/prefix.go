@@ -47,7 +47,7 @@ func (w *Watch) noteHost(pid string, from *origin) (program string) {
 		return ""
 	}
 	defer root.Close()
-	w.cores = union(w.cores, allowed(head(w.own+"/"+pid+"/status")))
+	w.noteCores(pid)
 	w.noteGroups(pid)
 	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
 		path := mapped(line)

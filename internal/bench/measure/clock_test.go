@@ -86,6 +86,14 @@ func TestTimed(t *testing.T) {
 	if want := []string{inside.Program, "inside", "clock", "digests", "echo", "a b"}; !slices.Equal(list.Run.Argv, want) || list.Run.Shell != "" {
 		t.Errorf("a list is %q, expected %q", list.Run.Argv, want)
 	}
+	guest := &spec.Job{VM: &spec.VM{}, Run: &spec.Command{Shell: "true"}}
+	timed(guest, inside.Names)
+	if !strings.HasPrefix(guest.Run.Shell, "exec "+inside.Program+" inside clock names ") || len(guest.Env) > 0 {
+		t.Errorf("in a guest, a text is %q in %v", guest.Run.Shell, guest.Env)
+	}
+	if text.Env[beeProgram] != inside.Program || !strings.HasPrefix(text.Run.Shell, `exec "$`+beeProgram+`" inside clock names `) {
+		t.Errorf("a text is %q in %v", text.Run.Shell, text.Env)
+	}
 	if words := text.Run.Words(); len(words) != 3 || !strings.HasSuffix(words[2], " /bin/sh -c "+shell.Quote("echo 'a b'")) || none.Run != nil {
 		t.Errorf("a text is %q, nothing is %+v", words, none.Run)
 	}

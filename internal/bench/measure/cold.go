@@ -3,19 +3,30 @@ package measure
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/inside"
+	"github.com/bee-hpc/bee/internal/spec"
 )
 
 // coldFiles is a study's wish that files are read from the disk and not from memory. Its job
-// drops them before it reads them, by the program in the variable coldProgram:
+// drops them before it reads them, by the program in the variable beeProgram:
 //
 //	"$BEE_PROGRAM" inside cold FILE...
 const (
-	coldFiles   = "cold-files"
-	coldProgram = "BEE_PROGRAM"
+	coldFiles  = "cold-files"
+	beeProgram = "BEE_PROGRAM"
 )
+
+// setProgram has a job's environment name bee in the container, or on the bare host.
+func setProgram(job *spec.Job) {
+	job.Env = maps.Clone(job.Env)
+	if job.Env == nil {
+		job.Env = map[string]string{}
+	}
+	job.Env[beeProgram] = inside.Program
+}
 
 // outputs are what the job, or each of its n copies, has printed.
 func (t *Taker) outputs(output []byte, n int, work string) [][]byte {

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -65,7 +64,7 @@ type Outcome struct {
 	Guest, Host time.Duration
 	// VMCommand is the command line of QEMU for the guest of node 0, or empty.
 	VMCommand string
-	// Found is what computed, where it ran on this host, or in the first guest.
+	// Found is what computed, where it ran on this host, or in the first guest or on the first other host.
 	Found fair.Found
 }
 
@@ -84,6 +83,8 @@ type Taker struct {
 	Site string
 	// First, if set, returns the name of the user's first site for a job; empty: not known.
 	First func(*spec.Job) string
+	// Far, if set, reports whether a job runs on other machines than this one, whose processes only they see.
+	Far func(*spec.Job) bool
 	// Programs, if set, returns names that a command looks up in its PATH.
 	Programs func(argv []string) []string
 	// Cache is the size of the last-level cache in bytes, and Cores the number of cores of
@@ -91,7 +92,7 @@ type Taker struct {
 	Cache int64
 	Cores int
 
-	contents contents          // of guests
+	contents contents          // of guests and of other machines
 	shown    map[measured]bool // those of which a row has the command line of QEMU
 }
 
@@ -125,11 +126,7 @@ func (t *Taker) Job(p record.Point, environment, dir string) (*spec.Job, error) 
 	}
 	limit(job, &e, cores)
 	if slices.Contains(t.Study.Fair, coldFiles) {
-		job.Env = maps.Clone(job.Env)
-		if job.Env == nil {
-			job.Env = map[string]string{}
-		}
-		job.Env[coldProgram] = inside.Program
+		setProgram(job)
 	}
 	n, err := t.Study.CopiesAt(pointOf(p))
 	if err == nil && n > 1 {
@@ -276,8 +273,10 @@ func (t *Taker) log(row *record.Row, m runner.Measurement, output []byte, failed
 // launch runs the job of a measurement. The row has all but the log, the figures and what is wrong
 // with them.
 func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job) (row record.Row, outcome Outcome, printed []byte, err error) {
-	guest := job.VM != nil && t.Study.Environments[m.Environment].Bee == ""
-	if guest {
+	own := t.Study.Environments[m.Environment].Bee == ""
+	guest := job.VM != nil && own
+	within := guest || own && t.Far != nil && t.Far(job) // what computes is seen from within alone
+	if within {
 		timed(job, t.contents.detail(measured{m.Environment, m.Point.ID}))
 	}
 	row = record.Row{Begin: time.Now(), Load: load()}
@@ -294,7 +293,7 @@ func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job)
 	row.Seconds, row.Steal = time.Since(begin).Seconds(), stolen(before, processorTimes())
 	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
 	at := measured{m.Environment, m.Point.ID}
-	if guest {
+	if within {
 		t.contents.complete(at, outcome.Image, &outcome.Found)
 		if outcome.Host > 0 { // without what is printed after the command
 			outcome.Compute = outcome.Host
@@ -311,15 +310,17 @@ func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job)
 		row.Site = site
 		row.Flags = append(row.Flags, "measured on site "+site+", whose machines may differ from the others")
 	}
-	row.Programs, row.Cores, row.Flags = outcome.Found.Programs, outcome.Found.Cores, append(row.Flags, t.doubts(outcome)...)
-	if guest && job.Nodes > 1 { // one of the guests is seen
-		row.Cores = 0
+	row.Programs, row.Cores, row.Bound, row.Flags = outcome.Found.Programs, outcome.Found.Cores, outcome.Found.Bound, append(row.Flags, t.doubts(outcome)...)
+	if within && job.Nodes > 1 { // one of them is seen
+		row.Cores, row.Bound = 0, 0
 	}
-	if job.VM == nil && outcome.Found.Cores > 0 && slices.Contains(t.Study.Fair, "same-limits") {
+	if !within && job.VM == nil && outcome.Found.Cores > 0 && slices.Contains(t.Study.Fair, "same-limits") {
 		limit := outcome.Found.Memory * int64(max(1, t.Study.Environments[m.Environment].PerHost))
 		row.MemoryLimit = &limit
 	}
-	row.Flags = append(row.Flags, t.unlimited(m, job, outcome)...)
+	if !within {
+		row.Flags = append(row.Flags, t.unlimited(m, job, outcome)...)
+	}
 	if row.GuestSeconds, row.HostSeconds = outcome.Guest.Seconds(), outcome.Host.Seconds(); guest && outcome.Failed == "" {
 		row.Flags = append(row.Flags, apart(outcome.Guest, outcome.Host)...)
 	}

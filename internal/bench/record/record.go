@@ -129,6 +129,8 @@ type Environment struct {
 	TrialSeconds float64 `json:"trial_seconds,omitempty"`
 	// Untested: the authors of the study have never measured it.
 	Untested bool `json:"untested,omitempty"`
+	// Untried is what the driver of its site was never run with, such as "a real VirtualBox"; "": it was.
+	Untried string `json:"untried,omitempty"`
 	// Site is where it is measured, if that has a price: HourPrice for all hosts of the largest point,
 	// in Currency. LeastBilledSeconds is how long a host costs at least.
 	Site               string  `json:"site,omitempty"`
@@ -279,6 +281,8 @@ type Row struct {
 	Runtime string `json:"runtime,omitempty"`
 	// Cores are those that a process could use; 0: not known.
 	Cores int `json:"cores,omitempty"`
+	// Bound are those of the process that could use the fewest; 0: not known.
+	Bound int `json:"bound,omitempty"`
 	// MemoryLimit is what processes could use in bytes, where the study wants it to be the same;
 	// 0: no limit; absent: not known.
 	MemoryLimit *int64 `json:"memory_limit,omitempty"`

@@ -110,7 +110,11 @@ func (b *bench) unfit(points []record.Point, environment string) (reason, remedy
 			return reason, remedy, nil
 		}
 		if sites[0].Provider != "local" {
-			return "", "", nil
+			if known, hosts := sites[0].HostsKnown(), job.Hosts(); known > 0 && hosts > known {
+				why := fmt.Sprintf("it needs %s, and site %q has %d", console.CountText(hosts, "host"), sites[0].Name, known)
+				return atPoint(p, why), "Choose a smaller --size, or another site by `site:` or --map.", nil
+			}
+			continue
 		}
 		if here == nil {
 			r := roomHere(sites[0], scratchOf(sites[0]))
@@ -121,13 +125,18 @@ func (b *bench) unfit(points []record.Point, environment string) (reason, remedy
 			fits.hosts = 0
 		}
 		if why := fits.lacks(job); why != "" {
-			if p.ID != "" {
-				why = "at " + p.ID + ", " + why
-			}
-			return why, "Choose a smaller --size, or another machine by --site.", nil
+			return atPoint(p, why), "Choose a smaller --size, or another machine by --site.", nil
 		}
 	}
 	return "", "", nil
+}
+
+// atPoint is a reason that holds at a point.
+func atPoint(p record.Point, why string) string {
+	if p.ID == "" {
+		return why
+	}
+	return "at " + p.ID + ", " + why
 }
 
 // scratchOf is where the files of runs are on a site whose hosts are on this machine.

@@ -103,10 +103,9 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 			return measure.Outcome{}, err
 		}
 	}
-	if o.Found = found; job.VM != nil {
-		if in, known := clock.Found(); known {
-			o.Found = in
-		}
+	o.Found = found
+	if in, known := clock.Found(); known { // in a guest, or on another machine
+		o.Found = in
 	}
 	o.Guest, o.Host = clock.Elapsed()
 	o.Hosts = hostsOf(o.Hosts, sites[0])

@@ -62,6 +62,9 @@ func planText(p *record.Plan) string {
 		if e.Untested {
 			more = "; the authors of the study have never measured it" + more
 		}
+		if e.Untried != "" {
+			more = "; bee was never tried with " + output.Printable(e.Untried) + more
+		}
 		switch {
 		case e.Dropped != "":
 			fmt.Fprintf(&b, "%s is left out: %s. %s\n", e.Name, strings.TrimSuffix(output.Printable(e.Dropped), "."), output.Printable(e.Remedy))

@@ -171,6 +171,10 @@ func (a *Commands) newBench(s *workspace.Session, st *study.Study, o benchOption
 		}
 		return sites[0].Name
 	}
+	b.taker.Far = func(job *spec.Job) bool {
+		sites, err := b.sites(job)
+		return err == nil && len(sites) > 0 && sites[0].Provider != "local"
+	}
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
 	ended := make(chan struct{})

@@ -142,6 +142,9 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 			return p, err
 		}
 		p.Environments[i].Named, p.Environments[i].Untested = e.Named, e.Untested
+		if p.Environments[i].Untried, err = b.untried(p.Points, e.Name); err != nil {
+			return p, err
+		}
 	}
 	if i := slices.IndexFunc(p.Environments, func(e record.Environment) bool { return e.Name == s.Baseline }); i < 0 || p.Environments[i].Dropped != "" {
 		if i = slices.IndexFunc(p.Environments, func(e record.Environment) bool { return e.Dropped == "" }); i >= 0 {
@@ -185,6 +188,27 @@ func (b *bench) choose(p *record.Plan, s *study.Study) error {
 		p.Environments = append(p.Environments, record.Environment{Name: name, Dropped: reason, Remedy: remedy, Named: slices.Contains(b.o.env, name), Untested: s.Environments[name].Untested})
 	}
 	return nil
+}
+
+// untried is what the driver of an environment's site was never run with, or "".
+func (b *bench) untried(points []record.Point, environment string) (string, error) {
+	i := slices.IndexFunc(points, func(p record.Point) bool { return slices.Contains(p.Environments, environment) })
+	if i < 0 {
+		return "", nil
+	}
+	job, err := b.taker.Job(points[i], environment, "")
+	if err != nil {
+		return "", err
+	}
+	sites, err := b.sites(job)
+	if err != nil || len(sites) == 0 { // the trial has reported it
+		return "", nil
+	}
+	p, err := b.hosts.s.Provider(sites[0])
+	if err != nil { // the same
+		return "", nil
+	}
+	return p.Info().Untried, nil
 }
 
 // tooFew is an error of kind Unsupported where a plan has nothing to compare.
