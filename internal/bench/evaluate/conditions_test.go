@@ -87,11 +87,13 @@ func TestUnproven(t *testing.T) {
 	p.Environments = append(p.Environments,
 		record.Environment{Name: "fv", Untested: true, Untried: "a real VirtualBox"}, record.Environment{Name: "pv", Untried: "a real VirtualBox"},
 		record.Environment{Name: "cloud", Untested: true}, record.Environment{Name: "gone", Untested: true, Dropped: "it is not here"})
+	p.Busy = true
 	got := unproven(&p)
 	testkit.Wording(t, "never tried or measured", strings.Join(got, "\n"))
 	all := rows(3, 1, nil)
 	r := Evaluate(&p, all)
 	sentences := Sentences(&p, &r)
+	testkit.Wording(t, "a busy machine", sentences[slices.Index(sentences, got[len(got)-1])+1])
 	for _, s := range got {
 		if !slices.Contains(sentences, s) {
 			t.Errorf("no sentence %q in %q", s, sentences)

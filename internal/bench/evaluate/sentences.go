@@ -31,6 +31,9 @@ func Sentences(p *record.Plan, r *Result) []string {
 		all = append(all, strings.TrimSpace(fmt.Sprintf("%s: not measured: %s. %s", f.Environment, strings.TrimSuffix(f.Reason, "."), f.Remedy)))
 	}
 	all = append(all, unproven(p)...)
+	if p.Busy {
+		all = append(all, "Other processes used the processors when measuring began or continued. Measure again on a quiet machine, or wait longer by --wait.")
+	}
 	if s := flagsSentence(r.Flags); s != "" {
 		all = append(all, s)
 	}

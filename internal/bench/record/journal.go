@@ -56,14 +56,24 @@ func Create(dir string, plan Plan) (*Journal, error) {
 			Remedy: "Name another directory by -o, or continue that one: `bee bench resume " + dir + "`.",
 		}
 	}
-	text, err := json.MarshalIndent(plan, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-	if err := fsutil.WriteFile(filepath.Join(dir, PlanFile), append(text, '\n'), 0o644); err != nil {
+	if err := writePlan(dir, plan); err != nil {
 		return nil, err
 	}
 	return open(dir, true)
+}
+
+func writePlan(dir string, plan Plan) error {
+	text, err := json.MarshalIndent(plan, "", "  ")
+	if err != nil {
+		return err
+	}
+	return fsutil.WriteFile(filepath.Join(dir, PlanFile), append(text, '\n'), 0o644)
+}
+
+// MarkBusy notes in the plan that other processes used the processors when measuring began.
+func (j *Journal) MarkBusy() error {
+	j.Plan.Busy = true
+	return writePlan(j.Dir, j.Plan)
 }
 
 // Open opens a directory of results to append rows. It is an error of kind Busy if another

@@ -24,7 +24,10 @@ func TestADirectoryOfResults(t *testing.T) {
 	if _, err := Open(dir); !core.IsKind(err, core.Busy) {
 		t.Errorf("a second process that appends: %v, expected kind Busy", err)
 	}
-	if p, rows, err := Read(dir); err != nil || p.Study != "s" || len(rows) != 1 {
+	if err := j.MarkBusy(); err != nil {
+		t.Error(err)
+	}
+	if p, rows, err := Read(dir); err != nil || p.Study != "s" || !p.Busy || len(rows) != 1 {
 		t.Errorf("a reader beside it: %+v, %d rows, %v", p, len(rows), err)
 	}
 	if err := j.Close(); err != nil {

@@ -58,6 +58,8 @@ type Plan struct {
 	Jobs    string    `json:"jobs,omitempty"`
 	Machine Machine   `json:"machine"`
 	Created time.Time `json:"created"`
+	// Busy: other processes used the processors when measuring began or continued, in spite of a wait for a quiet machine.
+	Busy bool `json:"busy,omitempty"`
 	// Command repeats the series.
 	Command string `json:"command,omitempty"`
 	// ComparedWith is a directory of former results that these are compared with, or empty.

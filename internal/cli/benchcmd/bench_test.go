@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -101,7 +102,7 @@ metrics: {seconds: {builtin: seconds}}
 func TestUnfitIsKnownBefore(t *testing.T) {
 	s, err := study.Parse("study.yaml", []byte(`study: s
 job: {image: docker.io/lab/x, run: "true"}
-environments: {plain: {runtime: rootless}, split: {runtime: rootless, per_host: 4}, wide: {site: here, nodes: 3}, elsewhere: {site: here, runtime: rootless, per_host: 4}}
+environments: {plain: {runtime: rootless}, split: {runtime: rootless, per_host: 4}, wide: {site: here, nodes: 3}, elsewhere: {site: here, runtime: rootless, per_host: 4}, guests: {site: vbox, nodes: 2}, rack: {nodes: 3}, pair: {nodes: 2}}
 metrics: {seconds: {builtin: seconds}}
 `), t.TempDir())
 	if err != nil {
@@ -110,7 +111,7 @@ metrics: {seconds: {builtin: seconds}}
 	a := New(workspace.New(nil, nil, ""))
 	a.StateDir, a.CacheDir = t.TempDir(), t.TempDir()
 	a.Sites = filepath.Join(t.TempDir(), "sites.yaml")
-	if err := os.WriteFile(a.Sites, []byte("sites: [{name: lab, provider: ssh, hosts: [h0, h1]}, {name: here, provider: local}]\n"), 0o600); err != nil {
+	if err := os.WriteFile(a.Sites, []byte("sites: [{name: lab, provider: ssh, hosts: [h0, h1]}, {name: here, provider: local}, {name: vbox, provider: virtualbox, virtualbox: {machine: m, user: u, host_key: ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs3mXn0cVhQKpVq2rO1Lk4Yy9xqf3u2v0c5mQ7aZ1aB}}]\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b := &bench{app: a, taker: &measure.Taker{Study: s, Site: "lab"}}
@@ -119,7 +120,7 @@ metrics: {seconds: {builtin: seconds}}
 		t.Fatal(err)
 	}
 	for _, e := range p.Environments {
-		if want := e.Name == "split" || e.Name == "wide"; (e.Dropped != "") != want || (e.Remedy != "") != want {
+		if want := slices.Contains([]string{"split", "wide", "guests", "rack"}, e.Name); (e.Dropped != "") != want || (e.Remedy != "") != want {
 			t.Errorf("%s: %q, %q", e.Name, e.Dropped, e.Remedy)
 		}
 		if e.Dropped != "" {
@@ -179,7 +180,7 @@ func TestAhead(t *testing.T) {
 	p.Environments[1].Site, p.Environments[1].HourPrice, p.Environments[1].Currency, p.Environments[1].LeastBilledSeconds = "cloud", 3.6, "EUR", 60
 	p.Environments[0].Site, p.Environments[0].HourPrice = "rack", 2.4
 	testkit.Wording(t, "plan of sites with prices", planText(&p))
-	p.Environments[1].Untested = true
+	p.Environments[1].Untested, p.Environments[1].Untried = true, "a real VirtualBox"
 	p.BudgetSeconds = 3600
 	testkit.Wording(t, "plan of sites with prices and a budget", planText(&p))
 	p.Least, p.Most, p.BudgetSeconds = 4, 4, 90

@@ -56,7 +56,9 @@ func (a *Commands) newBenchResumeCommand() *cobra.Command {
 			if err := b.same(c.Context(), &j.Plan); err != nil {
 				return errors.Join(err, j.Close())
 			}
-			b.waitUntilQuiet(c.Context())
+			if err := b.waitUntilQuiet(c.Context(), j); err != nil {
+				return errors.Join(err, j.Close())
+			}
 			return b.measure(c.Context(), j)
 		},
 	}

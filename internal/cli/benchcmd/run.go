@@ -98,7 +98,9 @@ func (a *Commands) benchRun(ctx context.Context, s *study.Study, text string, o 
 		return err
 	}
 	b.hint()
-	b.waitUntilQuiet(ctx)
+	if err := b.waitUntilQuiet(ctx, j); err != nil {
+		return errors.Join(err, j.Close())
+	}
 	return b.measure(ctx, j)
 }
 
@@ -112,8 +114,8 @@ func (b *bench) hint() {
 // quietWait is how long a study waits for a quiet host, and then continues with a flag.
 const quietWait = 5 * time.Minute
 
-// waitUntilQuiet waits until other processes leave the processors alone.
-func (b *bench) waitUntilQuiet(ctx context.Context) {
+// waitUntilQuiet waits until other processes leave the processors alone. That they do not is noted in the plan.
+func (b *bench) waitUntilQuiet(ctx context.Context, j *record.Journal) error {
 	end := time.Now().Add(b.o.quiet)
 	for reported := false; !measure.Quiet() && time.Now().Before(end); reported = true {
 		if !reported {
@@ -121,12 +123,16 @@ func (b *bench) waitUntilQuiet(ctx context.Context) {
 		}
 		select {
 		case <-time.After(time.Second):
+			continue
 		case <-ctx.Done():
-			return
 		case <-b.soft:
-			return
 		}
+		break
 	}
+	if measure.Quiet() {
+		return nil
+	}
+	return j.MarkBusy()
 }
 
 // alone has the study measured alone on its hosts, from the first trial on. A measurement that
