@@ -128,7 +128,10 @@ func (p *provider) create(ctx context.Context, dir string, r *record, b *base) e
 		return err
 	}
 	if len(clone.disks) != 1 {
-		return fmt.Errorf("clone %s: it has %d hard disks, expected one", r.Guest.Name, len(clone.disks))
+		return &core.Error{
+			Kind: core.Unsupported, Op: "clone the VirtualBox machine", Object: core.Printable(b.name, 80), Err: fmt.Errorf("the clone has %d hard disks, expected one", len(clone.disks)),
+			Remedy: "Clone it by hand: `VBoxManage clonevm " + b.uuid + " --register`.",
+		}
 	}
 	for _, l := range p.preparation(r, clone, b.major) {
 		if _, err := p.vbox.call(ctx, changeTime, l); err != nil {
@@ -249,16 +252,13 @@ func (p *provider) answers(ctx context.Context, r *record, hosts driver.Provider
 	}
 }
 
-// endTime bounds the end of a guest.
-const endTime = 3 * time.Minute
-
 // end powers a guest off and deletes it. One that is gone is success.
 func (p *provider) end(ctx context.Context, dir string, owner core.Owner) error {
 	r, err := read(dir, owner)
 	if err != nil || r == nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, endTime)
+	ctx, cancel := context.WithTimeout(ctx, p.ends)
 	defer cancel()
 	pause := fsutil.Backoff{First: 100 * time.Millisecond, Longest: 3 * time.Second}
 	for tried := error(nil); ; {
@@ -271,7 +271,9 @@ func (p *provider) end(ctx context.Context, dir string, owner core.Owner) error 
 		case at < 0:
 			return p.unlisted(dir, r, all)
 		case all[at].name != r.Guest.Name: // it was renamed, by a user who keeps it
-			return left(r, fmt.Errorf("it is called %q now", core.Printable(all[at].name, 80)))
+			e := left(r, fmt.Errorf("it is called %q now", core.Printable(all[at].name, 80)))
+			e.Remedy = "To keep it, export it by `VBoxManage export`. Then give it its name back, so that it is deleted: `VBoxManage modifyvm " + r.Guest.UUID + " --name " + r.Guest.Name + "`."
+			return e
 		}
 		running, err := p.list(ctx, runningLine())
 		if err != nil {

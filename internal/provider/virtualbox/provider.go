@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -16,6 +17,8 @@ type provider struct {
 	s    Settings
 	vbox caller
 	kind leasedir.Kind
+	// ends bounds the end of a guest.
+	ends time.Duration
 }
 
 // Info implements driver.Provider.

@@ -83,6 +83,7 @@ func (c Connection) Options() map[string]string {
 
 const (
 	defaultBoot = 5 * time.Minute
+	endTime     = time.Minute
 	mostCPUs    = 64      // of a guest of VirtualBox, by its manual
 	leastMemory = 4 << 20 // the same
 	mostMemory  = 2 << 40
@@ -120,7 +121,7 @@ func New(s Settings) (driver.Provider, error) {
 		return nil, invalid("", "%s is no time to boot", s.Boot)
 	}
 	return &provider{
-		s: s, vbox: program{path: s.Program},
+		s: s, vbox: program{path: s.Program}, ends: endTime,
 		kind: leasedir.Kind{Driver: Driver, Version: driverVersion, Leases: "leases", Machine: s.Machine},
 	}, nil
 }

@@ -287,6 +287,33 @@ func TestFaults(t *testing.T) {
 	}
 }
 
+// TestEndFails: a guest that VirtualBox does not power off, or does not delete, is no success, and is ended by the next
+// release.
+func TestEndFails(t *testing.T) {
+	for _, c := range []struct{ verb, kind string }{
+		{"controlvm poweroff", "fail"}, {"controlvm poweroff", "done"}, {"unregistervm", "fail"}, {"unregistervm", "done"}, {"list vms", "fail"}, {"list runningvms", "flood"},
+	} {
+		f := virtualboxfake.New(t, nil)
+		s := settings(t, f, t.TempDir())
+		p := newSite(t, s)
+		p.ends = 300 * time.Millisecond
+		l, err := p.Acquire(t.Context(), request("stays"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Fault(t, c.verb, c.kind)
+		if err := l.Release(t.Context()); !core.IsKind(err, core.Transient) || core.Remedy(err) == "" {
+			t.Errorf("%s, %s: got %v", c.verb, c.kind, err)
+		}
+		f.Fault(t, "", "")
+		p.ends = endTime
+		if err := l.Release(t.Context()); err != nil {
+			t.Errorf("%s, %s: the next release: %v", c.verb, c.kind, err)
+		}
+		f.WantNothingLeft(t, s.Dir)
+	}
+}
+
 // silent is a guest that never answers.
 type silent struct{ drivertest.BareProvider }
 
