@@ -442,6 +442,9 @@ func TestCrashAtEachCall(t *testing.T) {
 			return func() error { _, err := p.Acquire(t.Context(), request("crash")); return err }
 		}
 		for n, crashed := 1, true; crashed; n++ {
+			if after && n%2 == 1 { // what follows a call is mostly what precedes the next
+				continue
+			}
 			crashed = crashes(t, acquire(site(n)))
 			if n%3 == 0 {
 				crashes(t, acquire(site(0)))
