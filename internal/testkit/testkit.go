@@ -112,16 +112,19 @@ func Eventually(t testing.TB, within time.Duration, check func() error) {
 	deadline := begun.Add(within)
 	pause := time.Millisecond
 	for {
+		look := time.Now()
 		err := check()
 		if err == nil {
 			return
 		}
+		took := time.Since(look)
 		if time.Now().After(deadline) {
 			t.Fatalf("not so within %v: %v", within, err)
 		}
-		time.Sleep(pause)
-		// A look may start a process or two, on a machine that is busy.
-		pause = min(2*pause, max(100*time.Millisecond, time.Since(begun)/40), 3*time.Second)
+		// A look may start a process or two, on a machine that is busy: who waits is in the way of
+		// what is awaited for a quarter of the time at most.
+		time.Sleep(max(pause, min(3*took, time.Second)))
+		pause = min(2*pause, max(100*time.Millisecond, time.Since(begun)/20), 3*time.Second)
 	}
 }
 
