@@ -35,7 +35,7 @@ func TestBurstsArriveWholeAndInOrder(t *testing.T) {
 					sent = append(sent, f)
 				}
 				for i, f := range sent {
-					if got := route.to[i%len(route.to)].gets(10 * time.Second); !bytes.Equal(got, f) {
+					if got := route.to[i%len(route.to)].gets(time.Minute); !bytes.Equal(got, f) {
 						t.Fatalf("round %d: frame %d of %d bytes came as %d", round, i, len(f), len(got))
 					}
 				}

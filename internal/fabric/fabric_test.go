@@ -28,7 +28,7 @@ func TestFramesFindTheirGuest(t *testing.T) {
 	for _, size := range []int{1, 46, 1500, 9000, 65280} {
 		f := frame(macOf(2), macOf(0), string(bytes.Repeat([]byte("x"), size)))
 		g[0].send(f)
-		if got := g[2].gets(5 * time.Second); !bytes.Equal(got, f) {
+		if got := g[2].gets(time.Minute); !bytes.Equal(got, f) {
 			t.Fatalf("of %d bytes %d came", len(f), len(got))
 		}
 	}
@@ -55,7 +55,7 @@ func TestGuestsOfOneHost(t *testing.T) {
 			}
 			f := frame(macOf(b), macOf(a), fmt.Sprintf("%d to %d", a, b))
 			g[a].send(f)
-			if got := g[b].gets(5 * time.Second); !bytes.Equal(got, f) {
+			if got := g[b].gets(time.Minute); !bytes.Equal(got, f) {
 				t.Errorf("from %d to %d came %q", a, b, got)
 			}
 		}
@@ -66,7 +66,7 @@ func TestGuestsOfOneHost(t *testing.T) {
 	all := frame(mac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, macOf(1), "to all")
 	g[1].send(all)
 	for _, rank := range []int{0, 2, 3, 4} {
-		if got := g[rank].gets(5 * time.Second); !bytes.Equal(got, all) {
+		if got := g[rank].gets(time.Minute); !bytes.Equal(got, all) {
 			t.Errorf("guest %d got %q", rank, got)
 		}
 	}
@@ -88,7 +88,7 @@ func TestGuestsOfOneHost(t *testing.T) {
 	})
 	f := frame(macOf(2), macOf(4), "not for the sleeper")
 	g[4].send(f)
-	if got := g[2].gets(5 * time.Second); !bytes.Equal(got, f) {
+	if got := g[2].gets(time.Minute); !bytes.Equal(got, f) {
 		t.Error("a neighbour has to wait")
 	}
 }
@@ -98,7 +98,7 @@ func TestFramesForAllReachEachOnce(t *testing.T) {
 	f := frame(mac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, macOf(1), "to all")
 	g[1].send(f)
 	for _, rank := range []int{0, 2, 3} {
-		if got := g[rank].gets(5 * time.Second); !bytes.Equal(got, f) {
+		if got := g[rank].gets(time.Minute); !bytes.Equal(got, f) {
 			t.Errorf("guest %d got %q", rank, got)
 		}
 	}
@@ -154,7 +154,7 @@ func TestWhatGuestsLeaveToBeDoneGoesAlong(t *testing.T) {
 			if !bytes.Equal(got, want) {
 				t.Errorf("of a header and %d bytes came %d bytes, which begin %x", size, len(got), got[:min(len(got), 24)])
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatalf("nothing came of %d bytes", size)
 		}
 	}
@@ -169,7 +169,7 @@ func TestEveryKindReachesAll(t *testing.T) {
 			foreign := mac{0x52, 0x54, 0, 1, 2, 3} // behind guest 7
 			g[7].send(frame(mac{0xff, 0xff, 0xff, 0xff, 0xff, 0xff}, foreign, "hello"))
 			for rank := range size - 1 {
-				if g[rank].gets(5*time.Second) == nil {
+				if g[rank].gets(time.Minute) == nil {
 					t.Errorf("guest %d did not hear of it", rank)
 				}
 			}
@@ -180,7 +180,7 @@ func TestEveryKindReachesAll(t *testing.T) {
 					}
 					f := frame(macOf(b), macOf(a), fmt.Sprintf("%d to %d", a, b))
 					g[a].send(f)
-					if got := g[b].gets(5 * time.Second); !bytes.Equal(got, f) {
+					if got := g[b].gets(time.Minute); !bytes.Equal(got, f) {
 						t.Errorf("from %d to %d came %q", a, b, got)
 					}
 				}
@@ -189,7 +189,7 @@ func TestEveryKindReachesAll(t *testing.T) {
 				}
 				f := frame(foreign, macOf(a), "to the foreign one")
 				g[a].send(f)
-				if got := g[7].gets(5 * time.Second); !bytes.Equal(got, f) {
+				if got := g[7].gets(time.Minute); !bytes.Equal(got, f) {
 					t.Errorf("from %d to a learned address came %q", a, got)
 				}
 			}
@@ -239,16 +239,16 @@ func TestForeignAddressesAreLearned(t *testing.T) {
 	f := frame(foreign, macOf(0), "who is it")
 	g[0].send(f)
 	for _, rank := range []int{1, 2} {
-		if got := g[rank].gets(5 * time.Second); got == nil {
+		if got := g[rank].gets(time.Minute); got == nil {
 			t.Errorf("guest %d was not asked", rank)
 		}
 	}
 	g[2].send(frame(macOf(0), foreign, "me"))
-	if g[0].gets(5*time.Second) == nil {
+	if g[0].gets(time.Minute) == nil {
 		t.Fatal("no answer")
 	}
 	g[0].send(f)
-	if g[2].gets(5*time.Second) == nil || g[1].gets(quiet) != nil {
+	if g[2].gets(time.Minute) == nil || g[1].gets(quiet) != nil {
 		t.Error("the address was not learned")
 	}
 }
@@ -265,7 +265,7 @@ func TestAddressesAreAnswered(t *testing.T) {
 	copy(question[28:], Address(0).AsSlice())
 	copy(question[38:], Address(1).AsSlice())
 	g[0].send(question)
-	answer := g[0].gets(5 * time.Second)
+	answer := g[0].gets(time.Minute)
 	want := macOf(1)
 	if len(answer) != arpLength || !bytes.Equal(answer[22:28], want[:]) || !bytes.Equal(answer[28:32], Address(1).AsSlice()) || !bytes.Equal(answer[32:38], own[:]) {
 		t.Errorf("answer %x", answer)
@@ -290,12 +290,12 @@ func TestABrokenLinkEndsAndHeals(t *testing.T) {
 	y.Close()
 	select {
 	case <-l.Done():
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the end was not noticed")
 	}
 	f := frame(macOf(1), macOf(0), "again")
 	g[0].send(f)
-	testkit.Eventually(t, 5*time.Second, func() error {
+	testkit.Eventually(t, 20*time.Second, func() error {
 		if p := g[0].f.peerTo(1); p.Up || p.Dropped != 1 {
 			return fmt.Errorf("over a broken link: %+v", p)
 		}
@@ -304,7 +304,7 @@ func TestABrokenLinkEndsAndHeals(t *testing.T) {
 	joinGuests(t, g[0], g[1])
 	for range 2 {
 		g[0].send(f)
-		if got := g[1].gets(5 * time.Second); !bytes.Equal(got, f) {
+		if got := g[1].gets(time.Minute); !bytes.Equal(got, f) {
 			t.Errorf("got %q", got)
 		}
 		joinGuests(t, g[0], g[1])
@@ -425,7 +425,7 @@ func TestAGuestThatTakesNothing(t *testing.T) {
 			})
 			f := frame(macOf(who.to), macOf(who.from), "not for the sleeper")
 			g[who.from].send(f)
-			if got := g[who.to].gets(5 * time.Second); !bytes.Equal(got, f) {
+			if got := g[who.to].gets(time.Minute); !bytes.Equal(got, f) {
 				t.Error("another guest has to wait")
 			}
 			time.Sleep(silence + 2*beat) // as long as a dead link would take to be noticed
@@ -514,7 +514,7 @@ func TestBrokenFramesEndTheLink(t *testing.T) {
 		y.Write(raw)
 		select {
 		case <-l.Done():
-		case <-time.After(5 * time.Second):
+		case <-time.After(time.Minute):
 			t.Errorf("%s: taken", name)
 		}
 		y.Close()

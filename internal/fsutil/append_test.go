@@ -17,7 +17,7 @@ func TestAppendOnlyToPlainFiles(t *testing.T) {
 	for name, open := range map[string]func(*Root, string, fs.FileMode) (*os.File, error){"append": (*Root).Append, "empty": (*Root).Empty} {
 		t.Run(name, func(t *testing.T) {
 			r, outside := hostile(t)
-			deadline := time.AfterFunc(10*time.Second, func() { panic("opening waits") })
+			deadline := time.AfterFunc(time.Minute, func() { panic("opening waits") })
 			defer deadline.Stop()
 			read, err := unix.Open(r.Path("fifo"), unix.O_RDONLY|unix.O_NONBLOCK, 0)
 			must(t, err)

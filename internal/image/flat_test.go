@@ -111,7 +111,7 @@ func TestHostileFlatStreams(t *testing.T) {
 				if err == nil {
 					t.Error("it was taken in")
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatal("it is still being read")
 			}
 			for _, dir := range []string{"tmp", "trees", "images"} {
@@ -138,7 +138,7 @@ func TestAFlatStreamThatIsNotNeeded(t *testing.T) {
 	if _, err := stream.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("it was not read to its end: %v", err)
 	}
-	if took := time.Since(begun); took > 10*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %v", took)
 	}
 }

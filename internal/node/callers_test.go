@@ -56,7 +56,7 @@ func TestWhoMayCallAHead(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.accept.server = n.newServer()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	failed := peercall.Failure{Rank: -1, Failed: rpc.Fail(&core.Error{Kind: core.Lost})}
 	of := func(role rpc.Role, rank int) *rpc.Peer {
@@ -161,7 +161,7 @@ func TestANodeAnswersBeforeItEnds(t *testing.T) {
 	}()
 	<-begun
 	time.AfterFunc(50*time.Millisecond, func() { close(end) })
-	n.drain(10 * time.Second)
+	n.drain(time.Minute)
 	far.Close() // as the node ends
 	if err := <-answer; err != nil {
 		t.Error(err)

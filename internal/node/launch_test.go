@@ -66,7 +66,7 @@ func newCluster(t *testing.T, size int, run string, options ...option) *cluster 
 	c := &cluster{t: t, bee: bee}
 	p := &plan.Plan{
 		Job: "test", Image: images[0], Slots: 2, Volume: "/work", Workdir: "/work", Run: []string{"/bin/sh", "-c", run},
-		Grace: time.Second, JoinTimeout: 20 * time.Second,
+		Grace: time.Second, JoinTimeout: time.Minute,
 	}
 	shared := wire.NewKey()
 	for rank := range size {
@@ -178,7 +178,7 @@ func (c *cluster) awaitPhase(p core.Phase) {
 	head := c.dial(0)
 	defer head.Close()
 	found := errors.New("found")
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
 	err := head.Watch(ctx, 0, func(e plan.Event) error {
 		if e.Phase == p && e.Begin {
@@ -212,17 +212,25 @@ func (c *cluster) result(within time.Duration) plan.Result {
 	return r
 }
 
+// awaitProcess waits until the process of a node has ended by itself.
+func (c *cluster) awaitProcess(within time.Duration, rank int) {
+	c.t.Helper()
+	testkit.Eventually(c.t, within, func() error {
+		select {
+		case <-c.ended[rank]:
+			return nil
+		default:
+			return fmt.Errorf("node %d still runs", rank)
+		}
+	})
+}
+
 // awaitEnd waits until the nodes have ended by themselves, with all that ran
 // in their containers.
 func (c *cluster) awaitEnd(within time.Duration, ranks ...int) {
 	c.t.Helper()
-	limit := time.After(within)
 	for _, rank := range ranks {
-		select {
-		case <-c.ended[rank]:
-		case <-limit:
-			c.t.Fatalf("node %d still runs after %v", rank, within)
-		}
+		c.awaitProcess(within, rank)
 	}
 	testkit.Eventually(c.t, within, func() error {
 		for _, rank := range ranks {

@@ -216,8 +216,9 @@ func guestFrame(from, to int, payload string) []byte {
 	return append(append(append(address(to), address(from)...), 8, 0), payload...)
 }
 
-// toMend is how soon a dead link is whole again, or people are notified of it.
-const toMend = 2 * time.Second
+// toMend is how soon a dead link is whole again, or people are notified of it, on a machine that is
+// busy: 2 s on another one, as TestAnOutageIsToldInTime holds.
+const toMend = 10 * time.Second
 
 // reach waits until each guest hears each, with traffic on all the time.
 func (s *switches) reach(word string) { s.t.Helper(); s.reachWithin(30*time.Second, word) }
@@ -464,7 +465,7 @@ func TestNoStrangerJoinsALinkInClear(t *testing.T) {
 			}
 			defer c.Close()
 			c.Write(append([]byte("c"), frame...))
-			c.SetDeadline(time.Now().Add(20 * time.Second))
+			c.SetDeadline(time.Now().Add(time.Minute))
 			if _, err := io.Copy(io.Discard, c); errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Error("the connection stays")
 			}

@@ -108,7 +108,7 @@ func answerTo(t testing.TB, s *yamux.Session, sent []byte) Failure {
 	if _, err := st.Write(sent); err != nil {
 		t.Fatal(err)
 	}
-	st.SetReadDeadline(time.Now().Add(10 * time.Second))
+	st.SetReadDeadline(time.Now().Add(time.Minute))
 	kind := make([]byte, 1)
 	if _, err := io.ReadFull(st, kind); err != nil {
 		t.Fatal(err)

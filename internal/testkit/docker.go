@@ -45,7 +45,7 @@ func Docker(t *testing.T) *os.Process {
 		c.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-done:
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Error("dockerd did not end")
 			syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 			<-done

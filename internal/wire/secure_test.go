@@ -188,7 +188,7 @@ func TestNothingIsLostOnTheWayFromTLS(t *testing.T) {
 						}
 						both.Go(func() { c.Write(sent[ends[0]]) })
 						got := make([]byte, len(sent[ends[1]]))
-						c.SetReadDeadline(time.Now().Add(20 * time.Second))
+						c.SetReadDeadline(time.Now().Add(time.Minute))
 						if n, err := io.ReadFull(c, got); err != nil || !bytes.Equal(got, sent[ends[1]]) {
 							t.Errorf("%d bytes came, or others: %v", n, err)
 						}

@@ -156,8 +156,8 @@ func TestCutConnectionIsNoticedWithinSeconds(t *testing.T) {
 	begun := time.Now()
 	select {
 	case <-p.Done():
-	case <-time.After(6 * time.Second):
-		t.Fatal("not noticed within 6 s")
+	case <-time.After(30 * time.Second): // 5 on a machine that is not busy; a Tolerant one takes two minutes
+		t.Fatal("not noticed within 30 s")
 	}
 	t.Logf("noticed after %v", time.Since(begun))
 	if err := say(p); !core.IsKind(err, core.Lost) {

@@ -15,8 +15,9 @@ import (
 
 // counter is a job that writes its checkpoint when it is asked to end.
 const counter = `|
-  n=$(cat state 2>/dev/null || echo 0); echo "from $n" >> log
+  n=$(cat state 2>/dev/null || echo 0)
   trap 'echo $n > state.new; mv state.new state; exit 85' TERM
+  echo "from $n" >> log
   while [ $n -lt 60 ]; do n=$((n+1)); sleep 0.25; done
   echo $n > done`
 

@@ -19,8 +19,9 @@ import (
 // slow all else is, it does not end before.
 func heldCounter(while string) string {
 	return `|
-  n=$(cat state 2>/dev/null || echo 0); echo "from $n" >> log
+  n=$(cat state 2>/dev/null || echo 0)
   trap 'echo $n > state.new; mv state.new state; exit 85' TERM
+  echo "from $n" >> log
   while [ $n -lt 60 ]; do [ $n -ge 40 -a ` + while + ` ] || n=$((n+1)); sleep 0.1; done
   echo $n > done`
 }

@@ -82,7 +82,7 @@ func refusedExport(t *testing.T, b *testkit.Bee, dir string, args ...string) (st
 	if r.Code == 0 || strings.Contains(r.Stderr, "panic") || !strings.Contains(r.Stderr, "bee: ") {
 		t.Errorf("%+v", r)
 	}
-	if took := time.Since(begun); took > 20*time.Second {
+	if took := time.Since(begun); took > time.Minute {
 		t.Errorf("it took %s", took)
 	}
 	if after := everything(t, b.Dir); after != before {

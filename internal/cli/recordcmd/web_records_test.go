@@ -185,7 +185,7 @@ func TestPartsOfALog(t *testing.T) {
 func TestLogOfAnEarlierAttempt(t *testing.T) {
 	w := webDesk(t)
 	w.put(t, state.Run{ID: "run1", State: state.Running, Created: time.Now()})
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for n, s := range []state.AttemptState{state.Closed, state.InQueue} {
 		if err := w.s.Store.PutAttempt(ctx, state.Attempt{Run: "run1", N: n + 1, State: s, Started: time.Now()}, false); err != nil {

@@ -141,7 +141,7 @@ type standIn struct {
 // wantEnd waits for the node's end.
 func (n *standIn) wantEnd(t testing.TB) {
 	t.Helper()
-	_ = n.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = n.SetReadDeadline(time.Now().Add(time.Minute))
 	if _, err := n.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("the node did not end: %v", err)
 	}
@@ -184,7 +184,7 @@ func (s ProviderSuite) ask(t testing.TB, l driver.Lease, host int) *standIn {
 		n.Conn, err = l.Dial(t.Context(), host, socketPath(l.Hosts()[host]))
 		return err
 	})
-	_ = n.SetReadDeadline(time.Now().Add(10 * time.Second))
+	_ = n.SetReadDeadline(time.Now().Add(time.Minute))
 	check(t, json.NewDecoder(n.Conn).Decode(&n.nodeAnswer))
 	return n
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fabric/loop"
 )
 
-const soon = 20 * time.Second
+const soon = time.Minute
 
 func frameOf(n int) []byte {
 	b := make([]byte, n)

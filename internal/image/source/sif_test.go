@@ -219,7 +219,7 @@ func TestDamagedSIFs(t *testing.T) {
 		}
 		begun := time.Now()
 		i, err := readSIF(t, file, 64<<20)
-		if took := time.Since(begun); took > 30*time.Second {
+		if took := time.Since(begun); took > time.Minute {
 			t.Errorf("change %d took %s", n, took)
 		}
 		if err != nil {

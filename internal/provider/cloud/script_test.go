@@ -88,7 +88,7 @@ func TestGuardWhoseWatchEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, "/bin/sh", "-c", guard)
 	c.Env, c.WaitDelay = []string{"PATH=" + bin}, time.Second

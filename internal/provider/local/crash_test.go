@@ -101,7 +101,7 @@ func killActor(t *testing.T, dir string, hosts int) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 10*time.Second, func() error {
+	testkit.Eventually(t, 20*time.Second, func() error {
 		_, err := os.Stat(filepath.Join(dir, "bee", leasesDir))
 		return err
 	})
@@ -125,7 +125,7 @@ func killHolder(dir string) {
 // noTrace fails unless nothing is left that has to do with dir.
 func noTrace(t *testing.T, dir string) {
 	t.Helper()
-	testkit.Eventually(t, 5*time.Second, func() error {
+	testkit.Eventually(t, 20*time.Second, func() error {
 		files, _ := filepath.Glob("/proc/[0-9]*")
 		for _, f := range files {
 			cmdline, _ := os.ReadFile(f + "/cmdline")
@@ -159,7 +159,7 @@ func TestHostsEnd(t *testing.T) {
 	}
 	leaseDir := filepath.Join(dir, "bee", leasesDir, leasedir.Name(o))
 	killHolder(leaseDir)
-	testkit.Eventually(t, 5*time.Second, func() error {
+	testkit.Eventually(t, 20*time.Second, func() error {
 		if emulate.Alive(leaseDir) {
 			return errors.New("the holder lives")
 		}

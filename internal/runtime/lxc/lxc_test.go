@@ -71,7 +71,7 @@ func TestAccountsThatAreNone(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the accounts are waited for")
 	}
 }

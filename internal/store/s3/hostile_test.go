@@ -132,7 +132,7 @@ func TestABucketThatSendsWithoutEnd(t *testing.T) {
 	if n := sent.Swap(0); n > 2*mostObject {
 		t.Errorf("%d MiB of an object were read", n>>20)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if _, err := objects.List(ctx, ""); !core.IsKind(err, core.Invalid) {
 		t.Errorf("a list: %v", err)

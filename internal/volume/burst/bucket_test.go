@@ -378,7 +378,7 @@ func TestBucketNames(t *testing.T) {
 	}
 	b.drained()
 	b.object(foreign, "theirs")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	list, err := b.names.List(ctx, meta.Root)
 	if err != nil || !slices.ContainsFunc(list, func(e calls.Entry) bool { return e.Name == foreign }) {

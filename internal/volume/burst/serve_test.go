@@ -22,7 +22,7 @@ func TestLooksDoNotKeepTheProcess(t *testing.T) {
 		ended <- Serve(context.Background(), c, nil, slog.New(slog.DiscardHandler), func() { close(ready) })
 	}()
 	<-ready
-	late, looks := time.After(4*linger), 0
+	late, looks := time.After(12*linger), 0
 	for {
 		if peer, err := c.Dial(t.Context()); err == nil {
 			if _, err := rpc.Call(t.Context(), peer, calls.StatusCall, rpc.None{}); err == nil {

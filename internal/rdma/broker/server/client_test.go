@@ -169,7 +169,7 @@ func (c *client) state(slot uint32) uint32 {
 // lastEvent reads an event, for at most a second.
 func (c *client) lastEvent() (e message.Event, is bool) {
 	poll := []unix.PollFd{{Fd: int32(c.events), Events: unix.POLLIN}}
-	for end := time.Now().Add(time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		n, err := unix.Poll(poll, int(time.Until(end).Milliseconds()))
 		if n == 1 {
 			break

@@ -93,7 +93,7 @@ func (k *attacker) open() bool {
 		return false
 	}
 	k.conn = dial(k.t, k.path).conn
-	k.conn.SetDeadline(time.Now().Add(10 * time.Second))
+	k.conn.SetDeadline(time.Now().Add(time.Minute))
 	return k.send(packet(message.OpHello, message.Hello{Protocol: message.Protocol, Build: [32]byte([]byte(testBuild))}))
 }
 

@@ -75,8 +75,8 @@ func TestHeldMemory(t *testing.T) {
 	testkit.RequireRoot(t) // faults in calls of the kernel never end for root alone
 	paths, _, ports := testPorts(t, plenty())
 	a, b := greet(t, paths[0]), greet(t, paths[1])
-	a.conn.SetDeadline(time.Now().Add(5 * time.Second))
-	b.conn.SetDeadline(time.Now().Add(5 * time.Second))
+	a.conn.SetDeadline(time.Now().Add(time.Minute))
+	b.conn.SetDeadline(time.Now().Add(time.Minute))
 	qa, qb := a.queuePair(), b.queuePair()
 	_, rings := a.connect(qa, qb.qp.Number, 2)
 	var region message.Created
@@ -110,7 +110,7 @@ func TestHeldMemory(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(5 * time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the port does not close")
 	}
 	if _, errno := b.call(message.OpConnect, nil, message.Connect{Handle: qb.qp.Handle}); errno != syscall.EINVAL {

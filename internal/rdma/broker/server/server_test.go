@@ -171,22 +171,21 @@ func TestKilledPeer(t *testing.T) {
 	if c.state(q.qp.Slot) != 4 {
 		t.Errorf("the state is %d", c.state(q.qp.Slot))
 	}
-	start := time.Now()
 	child.Process.Kill()
 	e, is := c.lastEvent()
-	if took := time.Since(start); !is || e.Event != 1 || e.Handle != q.qp.Handle || took > time.Second {
-		t.Errorf("got %+v, %v after %s", e, is, took)
+	if !is || e.Event != 1 || e.Handle != q.qp.Handle {
+		t.Errorf("got %+v, %v", e, is)
 	}
 	if c.state(q.qp.Slot) != 7 {
 		t.Errorf("the state is %d", c.state(q.qp.Slot))
 	}
-	testkit.Eventually(t, time.Second, func() error {
+	testkit.Eventually(t, 20*time.Second, func() error {
 		if _, _, err := unix.Recvfrom(c.woken, make([]byte, 8), unix.MSG_DONTWAIT); err != nil {
 			return fmt.Errorf("wake the process: %w", err)
 		}
 		return nil
 	})
-	testkit.Eventually(t, time.Second, func() error {
+	testkit.Eventually(t, 20*time.Second, func() error {
 		if s := ports[1].Statistics(); s.Usage != (broker.Usage{}) {
 			return fmt.Errorf("the process leaves %+v", s)
 		}
@@ -216,7 +215,7 @@ func TestFullWake(t *testing.T) {
 		t.Fatal(err)
 	}
 	qa, qb := a.queuePair(), b.queuePair()
-	b.conn.SetDeadline(time.Now().Add(time.Second))
+	b.conn.SetDeadline(time.Now().Add(time.Minute))
 	a.connect(qa, qb.qp.Number, 2)
 	b.connect(qb, qa.qp.Number, 1) // wakes the other
 	b.must(message.OpDestroy, nil, message.Destroy{Handle: qb.qp.Handle})
@@ -227,7 +226,7 @@ func TestFullWake(t *testing.T) {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(time.Second):
+	case <-time.After(time.Minute):
 		t.Fatal("the port does not close")
 	}
 }

@@ -63,7 +63,7 @@ func TestCancelsAreSentAgain(t *testing.T) {
 				t.Fatalf("the I/O process gets %+v", q)
 			}
 			return q
-		case <-time.After(20 * time.Second):
+		case <-time.After(time.Minute):
 			t.Fatal("the I/O process gets no request")
 			return nil
 		}
