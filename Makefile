@@ -2,6 +2,8 @@
 # print what is missing.
 
 GO      ?= go
+# What one task has compiled the others have, as all compile with the same flags.
+export GOFLAGS := $(strip $(shell $(GO) env GOFLAGS) -trimpath)
 VERSION ?= $(or $(patsubst v%,%,$(shell git describe --tags --dirty 2>/dev/null)),0.1.0)
 FLAGS    = -trimpath -ldflags "-s -w -X github.com/bee-hpc/bee/internal/cli.Version=$(VERSION)"
 
