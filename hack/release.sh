@@ -9,20 +9,27 @@ cd "$(dirname "$0")/.."
 : "${VERSION:?}"
 dist=$(realpath -m "${1:-dist}")
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y CHANGELOG.md)}
-export VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 GOOS=linux TZ=UTC LC_ALL=C
+export VERSION SOURCE_DATE_EPOCH CGO_ENABLED=0 GOOS=linux TZ=UTC LC_ALL=C GOFLAGS="${GOFLAGS:-} -trimpath"
 commit=$(git describe --always --abbrev=12 --dirty=+ --exclude='*' 2>/dev/null || true)
 cli=github.com/bee-hpc/bee/internal/cli
-flags=(-trimpath -buildvcs=false -ldflags "-s -w -X $cli.Version=$VERSION -X $cli/setupcmd.revision=$commit")
+flags=(-buildvcs=false -ldflags "-s -w -X $cli.Version=$VERSION -X $cli/setupcmd.revision=$commit")
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 umask 022
 
+# The programs, and one that runs here.
+for arch in ${ARCHES:-amd64 arm64}; do
+  env -u CC hack/verbs.sh "$arch" # the compiler of the processor, everywhere the same
+  GOARCH=$arch go build "${flags[@]}" -o "$work/bee-$arch" ./cmd/bee
+done
+own=$work/bee-$(go env GOHOSTARCH)
+[ -e "$own" ] || go build "${flags[@]}" -o "$own" ./cmd/bee
+
 # What is the same for all architectures. Only files of the repository are examples.
 mkdir -p "$work/all/completions" "$work/all/examples" "$work/man"
-go build "${flags[@]}" -o "$work/bee" ./cmd/bee
-"$work/bee" completion bash > "$work/all/completions/bee.bash"
-"$work/bee" completion zsh > "$work/all/completions/_bee"
-"$work/bee" completion fish > "$work/all/completions/bee.fish"
+"$own" completion bash > "$work/all/completions/bee.bash"
+"$own" completion zsh > "$work/all/completions/_bee"
+"$own" completion fish > "$work/all/completions/bee.fish"
 go run ./hack/manpages "$VERSION" "$(date -d "@$SOURCE_DATE_EPOCH" +%F)" "$work/man"
 for section in 1 5; do
   mkdir -p "$work/all/man/man$section"
@@ -40,8 +47,7 @@ mkdir -p "$dist"
 for arch in ${ARCHES:-amd64 arm64}; do
   name=bee-$VERSION-linux-$arch
   cp -r "$work/all" "$work/$name"
-  env -u CC hack/verbs.sh "$arch" # the compiler of the processor, everywhere the same
-  GOARCH=$arch go build "${flags[@]}" -o "$work/$name/bee" ./cmd/bee
+  mv "$work/bee-$arch" "$work/$name/bee"
   find "$work/$name" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
   tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner -c "$name" | gzip -n9 > "$dist/$name.tar.gz"
   # A binary by itself, for hosts of the other architecture.
