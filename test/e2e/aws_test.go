@@ -67,7 +67,7 @@ func awaitMachine(t *testing.T, s *ec2server.Server) {
 func TestMPIOnRentedMachines(t *testing.T) {
 	testkit.AsRootToo(t)
 	t.Parallel()
-	b, build := mpiBee(t)
+	b := programsBee(t)
 	s := rented(t, b)
 	var d struct {
 		Findings []struct{ Area, Name, Status, Detail, Remedy string }
@@ -83,7 +83,7 @@ func TestMPIOnRentedMachines(t *testing.T) {
 	}
 	wantNothingRented(t, s)
 	job := b.File("job.yaml", strings.Join([]string{
-		"name: mpi", strings.TrimSpace(build), "nodes: 2", "ranks_per_node: 1", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
+		"name: mpi", examplesBuild, "nodes: 2", "ranks_per_node: 1", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
 		"run: mpirun python3 probe.py | tee result", "outputs: [result]", "timeout: 3m",
 	}, "\n")+"\n")
 	var plan []struct{ Placement string }

@@ -387,8 +387,7 @@ func TestBenchOfAnMPIJob(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	bee := testkit.NewBee(t)
 	bee.CopyExamples("mpi4py/input")
-	job := bee.File("job.yaml", `name: pi
-build: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}
+	job := bee.File("job.yaml", "name: pi\n"+examplesBuild+`
 inputs: [{from: ./input, to: /work}]
 workdir: /work
 run: mpirun -n 2 python3 pi.py && cat pi.txt

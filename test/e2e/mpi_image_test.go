@@ -149,12 +149,22 @@ func unzipFile(f *zip.File, path string) error {
 // mpiBee is a bee with that image and the programs of testdata/mpi.
 func mpiBee(t *testing.T) (*testkit.Bee, string) {
 	t.Helper()
-	testkit.RequireTool(t, "mmdebstrap")
 	testkit.RequireTool(t, "python3")
 	opt, err := mpiOpt()
 	if err != nil {
 		t.Fatal(err)
 	}
+	return programsBee(t), strings.Replace(mpiBuild, "%s", opt, 1)
+}
+
+// examplesBuild is the image of examples, with Open MPI 4, which hack/test.sh has built for all
+// users before their tests want it.
+const examplesBuild = "build: {debian: bookworm, slim: true, packages: [gromacs, lammps, hpcc, openmpi-bin, python3-mpi4py]}"
+
+// programsBee is a bee with the programs of testdata/mpi.
+func programsBee(t *testing.T) *testkit.Bee {
+	t.Helper()
+	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
 	for _, name := range []string{"probe.py", "cma.py"} {
 		raw, err := os.ReadFile(filepath.Join("testdata", "mpi", name))
@@ -163,5 +173,5 @@ func mpiBee(t *testing.T) (*testkit.Bee, string) {
 		}
 		b.File("input/"+name, string(raw))
 	}
-	return b, strings.Replace(mpiBuild, "%s", opt, 1)
+	return b
 }

@@ -39,10 +39,10 @@ func rentedFromOpenStack(t *testing.T, b *testkit.Bee, keys ...string) *openstac
 func TestMPIOnOpenStack(t *testing.T) {
 	testkit.AsRootToo(t)
 	t.Parallel()
-	b, build := mpiBee(t)
+	b := programsBee(t)
 	s := rentedFromOpenStack(t, b)
 	job := b.File("job.yaml", strings.Join([]string{
-		"name: mpi", strings.TrimSpace(build), "nodes: 2", "ranks_per_node: 1", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
+		"name: mpi", examplesBuild, "nodes: 2", "ranks_per_node: 1", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
 		"run: mpirun python3 probe.py | tee result", "outputs: [result]", "timeout: 3m",
 	}, "\n")+"\n")
 	r := b.Try("run", "-q", job)
