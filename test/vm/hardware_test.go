@@ -30,7 +30,7 @@ func TestHardwareOfVirtualMachines(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	job := b.File("job.yaml", fmt.Sprintf(`name: hardware
-build: {debian: bookworm, slim: true, packages: [socat]}
+`+build+`
 runtime: docker
 vm:
   when: auto
@@ -96,7 +96,7 @@ run: |
 func checkBare(t *testing.T, b *testkit.Bee, devices string) {
 	t.Helper()
 	file := b.File(devices+".yaml", `study: bare
-job: {build: {debian: bookworm, slim: true, packages: [socat]}, run: "sleep 3; true"}
+job: {`+build+`, run: "sleep 3; true"}
 environments: {native: {runtime: native}, bare: {runtime: native, rdma: soft, vm: {memory: 800M, cpus: 1, devices: `+devices+`}}}
 metrics: {seconds: {builtin: seconds}}
 method: {blocks: 1}
@@ -196,7 +196,7 @@ func TestHardwareThatIsNotThere(t *testing.T) {
 		"disk":       {"{memory: 512M, disks: [{from: /nowhere.img, to: /a}]}", "/nowhere.img"},
 		"huge pages": {"{memory: 600G, huge_pages: true}", "`huge_pages`"},
 	} {
-		job := b.File("job.yaml", "build: {debian: bookworm, slim: true, packages: [socat]}\nnodes: 2\nrun: [\"true\"]\nvm: "+c.vm+"\n")
+		job := b.File("job.yaml", build+"\nnodes: 2\nrun: [\"true\"]\nvm: "+c.vm+"\n")
 		if r := b.Try("--sites", sites, "run", "-q", job); r.Code != 204 || !strings.Contains(r.Stderr, c.want) || strings.Contains(r.Stderr, "connection reset") {
 			t.Errorf("%s: %d, %s", name, r.Code, r.Stderr)
 		}

@@ -24,7 +24,7 @@ func TestSeveralVirtualMachinesOnAHost(t *testing.T) {
 	b := testkit.NewBee(t)
 	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
 	job := b.File("job.yaml", `name: crowd
-build: {debian: bookworm, slim: true, packages: [socat]}
+`+build+`
 vm: {per_host: 2, cpus: 1, memory: 1G}
 nodes: 3
 ranks_per_node: 1

@@ -27,6 +27,9 @@ import (
 // compute, and each guest has its memory.
 var atATime = make(chan struct{}, 2) // of all tests of the package
 
+// build is the image of all jobs that need programs of Debian: it is built once.
+const build = "build: {debian: bookworm, slim: true, packages: [openmpi-bin, python3-mpi4py, socat, ibverbs-utils, ibverbs-providers]}"
+
 // besideOthers has a test run beside another one.
 func besideOthers(t *testing.T) {
 	t.Helper()
@@ -110,7 +113,7 @@ func TestInsideVirtualMachines(t *testing.T) {
 	b := testkit.NewBee(t)
 	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
 	job := b.File("job.yaml", `name: inside
-build: {debian: bookworm, slim: true, packages: [socat, ibverbs-utils, ibverbs-providers]}
+`+build+`
 vm: {cpus: 1, memory: 1G}
 rdma: soft
 nodes: 2
@@ -311,7 +314,7 @@ func machinesIn(run string, attempt int) []int {
 func TestVirtualMachinesOnlyWhereNeeded(t *testing.T) {
 	testkit.RequireTool(t, "mmdebstrap")
 	b := testkit.NewBee(t)
-	job := b.File("job.yaml", "build: {debian: bookworm, slim: true, packages: [socat]}\nvm: auto\nrun: cat /proc/sys/kernel/random/boot_id\n")
+	job := b.File("job.yaml", build+"\nvm: auto\nrun: cat /proc/sys/kernel/random/boot_id\n")
 	own, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
 		t.Fatal(err)

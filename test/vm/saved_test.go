@@ -37,7 +37,7 @@ func ringBee(t *testing.T, nic string, shared bool) (b *testkit.Bee, sites, job 
 	}
 	sites = b.File("sites.yaml", "sites:\n  - {name: one, provider: local, hosts: 2}\n  - {name: two, provider: local, hosts: 2, private_scratch: true}\n")
 	job = b.File("job.yaml", `name: ring
-build: {debian: bookworm, slim: true, packages: [openmpi-bin, python3-mpi4py]}
+`+build+`
 vm: {cpus: 1, memory: 1G, nic: `+nic+`}
 nodes: 2
 volume: `+volume+`

@@ -157,7 +157,7 @@ func TestHostsDirectoryInGuests(t *testing.T) {
 			}
 			sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n")
 			job := b.File("job.yaml", `name: share
-build: {debian: bookworm, slim: true, packages: [openmpi-bin, python3-mpi4py]} # as others have it
+`+build+`
 vm: {cpus: 1, memory: 1G, share: `+route+`}
 nodes: 2
 volume: {path: /data, kind: virtio}

@@ -25,7 +25,7 @@ func TestVolumesOfGuests(t *testing.T) {
 	b.File("in/input", "first\n")
 	sites := b.File("sites.yaml", "sites: [{name: lab, provider: local, hosts: 2, private_scratch: true}]\n")
 	job := b.File("job.yaml", `name: volume
-build: {debian: bookworm, slim: true, packages: [socat]}
+`+build+`
 vm: {cpus: 1, memory: 1G}
 nodes: 2
 volume: {path: /data, kind: auto, size: 256M}
@@ -60,7 +60,7 @@ func TestADataImageMoves(t *testing.T) {
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
 	job := b.File("job.yaml", `name: mover
-build: {debian: bookworm, slim: true, packages: [socat]}
+`+build+`
 vm: {cpus: 1, memory: 1G}
 volume: {path: /data, kind: dataimage, size: 1G}
 workdir: /data
@@ -108,7 +108,7 @@ func TestSyncedWritesSurvive(t *testing.T) {
 	testkit.RequireTool(t, "qemu-system-x86_64")
 	b := testkit.NewBee(t)
 	job := b.File("job.yaml", `name: synced
-build: {debian: bookworm, slim: true, packages: [socat]}
+`+build+`
 vm: {cpus: 1, memory: 1G}
 nodes: 2
 volume: {path: /data, kind: dataimage, size: 1G}
@@ -164,7 +164,7 @@ func TestADataImageIsGivenToARun(t *testing.T) {
 	image := filepath.Join(b.Work, "in.img")
 	digest := b.Must("data", "load", "--size", "100M", image, filepath.Join(b.Work, "in"))
 	const text = `name: given
-build: {debian: bookworm, slim: true, packages: [socat]}
+` + build + `
 vm: {cpus: 2, sockets: 2, memory: 1G}
 volume: {path: /data, kind: dataimage, from: %s, size: 300M}
 workdir: /data
