@@ -26,11 +26,12 @@ root_tests() {
 }
 
 # Several packages, and tests, at a time, as many wait more than they compute; those
-# that take longest first. More at a time take longer: what waits looks again and again,
-# and guests without KVM miss their own timers. `make lint` has vetted them.
+# that take longest first, but for internal/vm, which would only wait for the guest image.
+# More at a time take longer: what waits looks again and again, and guests without KVM miss
+# their own timers. `make lint` has vetted them.
 all_tests() {
-  user_tests user -p 3 -parallel 4 ./test/vm ./test/e2e ./internal/vm \
-    ./test/hostile ./internal/control/runner ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
+  user_tests user -p 3 -parallel 4 ./test/vm ./test/e2e ./test/hostile \
+    ./internal/vm ./internal/control/runner ./internal/provider/... ./internal/node ./internal/runtime/docker ./...
 }
 
 # failed_packages NAME: the packages that failed.
