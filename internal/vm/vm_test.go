@@ -77,7 +77,7 @@ func ofGuests() []string {
 		return nil
 	}
 	return []string{
-		"Exec", "Inherited", "Sockets", "Codes", "Signals", "Terminal", "Identity", "Limits", "Names", "Confined", "SharedMemory", "Orphans", "Use", "BigOutput",
+		"Exec", "Inherited", "Sockets", "Codes", "Signals", "Terminal", "Identity", "Limits", "Names", "Confined", "SharedMemory", "Orphans", "Use", "BigOutput", "Apart",
 		"Probe", "LinksOut", "JobLinks", "Mounts", "Memory", "SiteDirectories", "Scratch", "Stop", "KillOwner",
 	}
 }
@@ -94,10 +94,14 @@ func TestConformance(t *testing.T) {
 // TestHostsWithoutQEMU: the one that travels with the guest image boots it, and
 // takes nothing from its host; nor does its virtiofsd.
 func TestHostsWithoutQEMU(t *testing.T) {
-	tree, binary, path := guest(t), testkit.Binary(t), os.Getenv("PATH")
+	tree, binary, busybox := guest(t), testkit.Binary(t), testkit.RequireTool(t, "busybox")
 	t.Setenv("BEE_TEST_BINARY", binary)
 	t.Setenv(guestVariable, tree)
-	t.Setenv("PATH", t.TempDir())
+	path := t.TempDir() // of what the suite makes its image
+	if err := os.Symlink(busybox, filepath.Join(path, "busybox")); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("PATH", path)
 	bundled := qemu.Bundled(tree)
 	if got := qemu.Choose(t.Context(), tree); bundled == nil || !slices.Equal(got, bundled) {
 		t.Fatalf("without one in PATH, %q is chosen", got)
@@ -113,14 +117,10 @@ func TestHostsWithoutQEMU(t *testing.T) {
 			}
 		}
 	}
-	if f, err := newRuntime().Probe(t.Context()); err != nil || !f.Usable {
-		t.Errorf("it does not boot: %+v, %v", f, err)
-	}
 	r := newRuntime().(*Runtime)
 	if r.o.ShareServer = qemu.BundledShareServer(binary, tree); r.o.ShareServer == nil {
 		t.Fatal("no virtiofsd travels with it")
 	}
-	t.Setenv("PATH", path) // for the suite's own tools
 	drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true, Only: []string{"Mounts"}}.Run(t)
 }
 
@@ -134,21 +134,45 @@ func own(t *testing.T) (*Runtime, drivertest.RuntimeSuite) {
 	return r, drivertest.RuntimeSuite{New: func(testing.TB) driver.Runtime { return r }, Binary: binary, OwnKernel: true}
 }
 
+// fromTemplate has the guests of a runtime come from the template that tests have together,
+// which is made where it is not there yet.
+func fromTemplate(t *testing.T, r *Runtime) {
+	t.Helper()
+	r.o.Templates = templates
+	b := boot{
+		qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("first"), disk: r.o.Disk, dial: refuse, dir: t.TempDir(), templates: templates,
+		report: func(string) {},
+	}
+	of, may := b.template(t.Context())
+	for wanted := 0; ; wanted++ { // it is due when it is wanted for the second time
+		ready, err := of.Ready(t.Context(), b.report, func() error { return b.makeTemplate(t.Context(), of) })
+		if ready {
+			return
+		}
+		if err != nil || !may || wanted == 1 {
+			t.Fatalf("no template was made: %v", err)
+		}
+	}
+}
+
 // A guest that gets stuck before anything of the user's has run in it is
 // replaced by another.
 func TestAStuckGuestIsReplaced(t *testing.T) {
 	r, s := own(t)
+	fromTemplate(t, r)
 	r.timeout = 40 * time.Second
 	var reported []string
 	r.o.Report = func(message string) {
 		reported = append(reported, message)
 		if len(reported) == 1 { // it is up, and has no container yet
-			freezeChildren(t)
+			for _, pid := range freezeChildren(t) {
+				printOnConsole(t, pid, "last-words\n") // a guest from a template has printed nothing
+			}
 		}
 	}
 	s.Only = []string{"Codes"}
 	s.Run(t)
-	if len(reported) < 4 || !strings.Contains(reported[1], "stuck") || !strings.Contains(reported[1], "console") {
+	if len(reported) < 4 || !strings.Contains(reported[1], "stuck") || !strings.Contains(reported[1], "last-words") {
 		t.Errorf("reported: %q", reported)
 	}
 }
@@ -156,12 +180,24 @@ func TestAStuckGuestIsReplaced(t *testing.T) {
 // A guest that answers nothing any more while its container runs is ended.
 func TestASilentGuestIsEnded(t *testing.T) {
 	r, s := own(t)
+	fromTemplate(t, r)
 	r.silence = 10 * time.Second
 	s.Frozen(t, func() { freezeChildren(t) })
 }
 
-// freezeChildren stops this process's machines.
-func freezeChildren(t *testing.T) {
+// printOnConsole has a machine's console show a text.
+func printOnConsole(t *testing.T, pid int, text string) {
+	t.Helper()
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	_, rest, _ := strings.Cut(string(raw), "file,id=console,path=")
+	path, _, _ := strings.Cut(rest, "\x00")
+	if err = errors.Join(err, os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		t.Error(err)
+	}
+}
+
+// freezeChildren stops this process's machines, and returns them.
+func freezeChildren(t *testing.T) (pids []int) {
 	files, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {
 		t.Error(err)
@@ -172,10 +208,14 @@ func freezeChildren(t *testing.T) {
 		if len(f) < 4 || f[3] != strconv.Itoa(os.Getpid()) || !strings.HasPrefix(f[1], "(qemu") {
 			continue
 		}
-		if pid, err := strconv.Atoi(f[0]); err != nil || syscall.Kill(pid, syscall.SIGSTOP) != nil {
+		pid, err := strconv.Atoi(f[0])
+		if err != nil || syscall.Kill(pid, syscall.SIGSTOP) != nil {
 			t.Errorf("%s cannot be stopped: %v", f[0], err)
+			continue
 		}
+		pids = append(pids, pid)
 	}
+	return pids
 }
 
 // TestAnotherArchitecture boots a guest image of arm64 in software emulation, to
@@ -266,16 +306,7 @@ func TestManyInputsAreOneDevice(t *testing.T) {
 // template, which the machine there knows nothing of.
 func TestAGuestIsMoved(t *testing.T) {
 	r, s := own(t)
-	r.o.Templates = templates
-	b := boot{qemu: r.machine(), guest: r.o.Guest, binary: r.o.Binary, config: config("first"), disk: r.o.Disk, dial: refuse, templates: r.o.Templates, report: r.report}
-	for tries := 1; ; tries++ { // the first one makes none
-		if templated, _ := up(t, b, "true"); templated {
-			break
-		}
-		if tries == 2 {
-			t.Fatal("no template was made")
-		}
-	}
+	fromTemplate(t, r)
 	r.o.Peers = &driver.Peers{Members: []driver.Peer{{Name: "suite-host"}}, Env: []string{"PATH=/bin"}, Dir: "/"}
 	s.Moved(t)
 }

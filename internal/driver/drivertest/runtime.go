@@ -95,6 +95,7 @@ func (s RuntimeSuite) Run(t *testing.T) {
 		{"Orphans", inside.orphans},
 		{"Use", inside.use},
 		{"BigOutput", inside.bigOutput},
+		{"Apart", inside.apart},
 	})
 	s.shared.end()
 	run([]test{

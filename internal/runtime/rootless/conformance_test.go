@@ -41,7 +41,7 @@ func TestConformance(t *testing.T) {
 				}
 				fuse.Close()
 				// What the root's file system is of makes no difference to the others.
-				s.Only = []string{"Exec", "Identity", "Mounts", "Scratch", "Confined", "Orphans", "Stop", "AtOnce", "Root", "KillOwner"}
+				s.Only = []string{"Exec", "Identity", "Apart", "Mounts", "Scratch", "Confined", "Orphans", "Stop", "AtOnce", "Root", "KillOwner"}
 			}
 			s.Run(t)
 		})

@@ -24,7 +24,7 @@ func TestNative(t *testing.T) {
 			return rootless.Native(rootless.Options{Binary: binary})
 		},
 		Binary: binary, SharedUTS: true, Inherits: true, Memory: drivertest.LimitsMemory(t),
-		Only: []string{"Exec", "Inherited", "Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "Use", "BigOutput", "Probe", "Mounts", "Paths", "Cores", "Memory", "Stop", "AtOnce"},
+		Only: []string{"Exec", "Inherited", "Codes", "Signals", "Terminal", "Limits", "SharedMemory", "Orphans", "Use", "BigOutput", "Apart", "Probe", "Mounts", "Paths", "Cores", "Memory", "Stop", "AtOnce"},
 	}.Run(t)
 }
 
