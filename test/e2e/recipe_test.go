@@ -42,7 +42,7 @@ func TestTheMPILoopOfTheDocumentMoves(t *testing.T) {
 	b.File("pi.yaml", shown(t, "tutorial/checkpoint.md", "yaml", "name: pi\n"))
 	b.File("here.yaml", shown(t, "tutorial/checkpoint.md", "yaml", "sites:\n  - {name: first, provider: local}\n"))
 	b.Must("--sites", "here.yaml", "run", "-d", "pi.yaml")
-	testkit.Eventually(t, 4*time.Minute, func() error { // in which the image is built
+	testkit.Eventually(t, 10*time.Minute, func() error { // in which the image is built
 		if log := b.Try("logs", "pi").Stdout; !strings.Contains(log, "begins at step 0\n") {
 			return b.Explained("pi", "it has not begun: "+log)
 		}
