@@ -10,18 +10,20 @@ import (
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/mountns"
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/head"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/volume/burst"
+	"github.com/bee-hpc/bee/internal/volume/burst/leftover"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
-// burstVolume mounts the burst buffer of a run on this host.
-func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, error) {
+// burstVolume mounts the burst buffer of an attempt on this host.
+func burstVolume(ctx context.Context, b plan.Burst, of core.Owner) (head.Burst, error) {
 	s, err := spec.ParseStore(b.Remote)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use remote", Object: b.Remote, Err: err}
@@ -34,17 +36,26 @@ func burstVolume(ctx context.Context, b plan.Burst, run string) (head.Burst, err
 		return nil, err
 	}
 	o := mount.Options{
-		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(run)),
-		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Private: mountns.Own(), Alone: b.Alone, Shared: b.Shared, Binary: binary, Of: run,
+		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(of.Run)),
+		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Private: mountns.Own(), Alone: b.Alone, Shared: b.Shared, Binary: binary, Owner: of,
 	}
 	if b.Checkpoints {
-		o.Run, o.Globs, o.Number = run, b.Globs, b.Number
+		o.Run, o.Globs, o.Number = of.Run, b.Globs, b.Number
 	}
 	a, err := mount.Begin(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	return attemptVolume{a}, nil
+}
+
+// burstBuffers finds what burst buffers have left on the hosts of a site.
+func burstBuffers(base string) driver.BurstBuffers {
+	binary, err := os.Executable()
+	if err != nil {
+		return nil
+	}
+	return leftover.Site{Dir: filepath.Join(base, plan.SiteBursts), Binary: binary}
 }
 
 // mountable refuses a host that lacks what its user needs for a mount.
@@ -56,8 +67,8 @@ func mountable(ctx context.Context, remote string) error {
 	return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: remote, Err: errors.New("you cannot mount anything on this host"), Remedy: needs}
 }
 
-// burstAfar mounts on this host the burst buffer of a run whose I/O process is on the head's.
-func burstAfar(ctx context.Context, b plan.Burst, run string, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (node.BurstClient, error) {
+// burstAfar mounts on this host the burst buffer of an attempt whose I/O process is on the head's.
+func burstAfar(ctx context.Context, b plan.Burst, of core.Owner, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (node.BurstClient, error) {
 	if err := mountable(ctx, b.Remote); err != nil {
 		return nil, err
 	}
@@ -65,9 +76,9 @@ func burstAfar(ctx context.Context, b plan.Burst, run string, rank int, id strin
 	if err != nil {
 		return nil, err
 	}
-	base, name := filepath.Dir(b.Records), fmt.Sprintf("%s-%d", url.PathEscape(run), rank) // hosts may share it
+	base, name := filepath.Dir(b.Records), fmt.Sprintf("%s-%d", url.PathEscape(of.Run), rank) // hosts may share it
 	a, err := mount.BeginAfar(ctx, mount.AfarOptions{
-		ID: id, Remote: b.Remote, Record: filepath.Join(base, "clients", name), Dir: filepath.Join(base, "mounts", name), Everyone: os.Geteuid() == 0, Private: mountns.Own(), Binary: binary, Dial: dial,
+		ID: id, Remote: b.Remote, Owner: of, Record: filepath.Join(base, "clients", name), Dir: filepath.Join(base, "mounts", name), Everyone: os.Geteuid() == 0, Private: mountns.Own(), Binary: binary, Dial: dial,
 	})
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func Provider(s spec.Site, o Options) (driver.Provider, error) {
 		return local.New(local.Settings{
 			Name: s.Name, EmulatedHosts: s.Hosts.Count, Scratch: scratch, Cache: o.Cache,
 			Slots: s.Slots, PrivateScratch: s.PrivateScratch, LinkRate: int64(s.LinkRate), StateDir: o.StateDir, Machine: o.Machine,
-			HasImage: hasImage, TryRuntime: workingRuntime, BurstNeeds: mount.NeedsOfRun, Variable: o.Variable,
+			HasImage: hasImage, TryRuntime: workingRuntime, BurstNeeds: mount.NeedsOfRun, BurstBuffers: burstBuffers, Variable: o.Variable,
 			Ledger: reservation.Own(), Studies: reservation.Ledger(os.Getenv("BEE_STUDY_LOCKS")), Runs: s.Runs, Oversubscribe: s.Oversubscribe, GPUs: gpus, RDMA: usableRDMA,
 		})
 	case "slurm":
@@ -159,7 +159,7 @@ func siteOf(s spec.Site, host string) json.RawMessage {
 // slurmSite gives the provider of a cluster: on its login node, where one is
 // named, else here.
 func slurmSite(s spec.Site, o Options) (driver.Provider, error) {
-	settings := slurm.Settings{Name: s.Name, Scratch: s.Scratch, Slots: s.Slots, Slot: s.Slot, HasImage: hasImage, Variable: o.Variable}
+	settings := slurm.Settings{Name: s.Name, Scratch: s.Scratch, Slots: s.Slots, Slot: s.Slot, HasImage: hasImage, BurstBuffers: burstBuffers, Variable: o.Variable}
 	if q := s.Slurm; q != nil {
 		settings.Partition, settings.Account, settings.QOS, settings.Constraint = q.Partition, q.Account, q.QOS, q.Constraint
 		settings.Gres, settings.Reservation, settings.Licenses = q.Gres, q.Reservation, q.Licenses

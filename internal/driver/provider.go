@@ -122,6 +122,8 @@ type Provider interface {
 	Foreign() ForeignLeases
 	// HostLocks returns what locks the site's hosts for a study; nil: its hosts are others for each run.
 	HostLocks() HostLocks
+	// BurstBuffers returns what finds burst buffers that attempts have left on the site; nil: its hosts keep none.
+	BurstBuffers() BurstBuffers
 }
 
 // ErrNoHosts is what Echo of a site returns that has nothing before hosts are rented for a run.

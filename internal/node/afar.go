@@ -50,7 +50,7 @@ func (n *node) mountAfar(ctx context.Context, id string) error {
 		s, _, err := rpc.Open(n.life, head, peercall.CallVolume, rpc.None{})
 		return s, err
 	}
-	c, err := n.BurstAfar(ctx, withRecords(n.config, *job.Burst), n.config.Owner.Run, n.config.Rank, id, dial)
+	c, err := n.BurstAfar(ctx, withRecords(n.config, *job.Burst), n.config.Owner, n.config.Rank, id, dial)
 	if err != nil {
 		return err
 	}

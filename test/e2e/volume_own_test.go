@@ -16,6 +16,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
@@ -143,6 +144,95 @@ func TestVolumeOfARunOutlivesItsNode(t *testing.T) {
 			}
 			if names, err := filepath.Glob(left); err != nil || len(names) > 0 {
 				t.Errorf("left on the host: %q, %v", names, err)
+			}
+			noVolumesLeft(t, b, far)
+		})
+	}
+}
+
+// TestBurstBuffersThatAreLeftAreSwept: all that a job has on a site is killed while its remote lacks what it wrote. Then
+// `bee sweep` keeps the buffer, as long as the remote is away. Once that is back, it drains and removes the buffer.
+func TestBurstBuffersThatAreLeftAreSwept(t *testing.T) {
+	testkit.RequireUser(t)
+	testkit.RequireFUSE(t)
+	const write = "head -c 400000 /dev/urandom > new; mv new big; sha256sum big; sleep 1000"
+	lines := []string{"volume: {kind: burst, remote: 'FAR', disk: 64M, rate: 800kbit}", "workdir: /work", "run: '" + write + "'"}
+	for _, site := range []string{"ssh", "slurm"} {
+		t.Run(site, func(t *testing.T) {
+			var (
+				b    *testkit.Bee
+				farm *sshfarm.Farm
+				left string
+			)
+			if site == "ssh" {
+				b, _ = busyboxJob(t, lines...)
+				farm = behindSSH(t, b, 1)
+				left = burstsOf(farm)
+			} else {
+				var of *slurmfarm.Farm
+				b, of, _ = cluster(t, 1, "", lines...)
+				farm, left = of.Farm, filepath.Join(of.Dir, "scratch", "bee", ".burst", "*", "*", "*")
+			}
+			far := filepath.Join(farm.Dir, "far")
+			if err := os.Mkdir(far, 0o755); err != nil {
+				t.Fatal(err)
+			}
+			b.File("job.yaml", strings.Replace(b.Read("job.yaml"), "FAR", far, 1))
+			id := strings.TrimSpace(b.Must("run", "-d", "job.yaml"))
+			sum := ""
+			testkit.Eventually(t, time.Minute, func() error {
+				if sum = strings.TrimSpace(b.Try("logs", id).Stdout); !strings.HasSuffix(sum, " big") {
+					return b.Explained(id, fmt.Sprintf("it printed %q", sum))
+				}
+				return nil
+			})
+			for _, which := range []string{"node", "volume-"} {
+				for _, p := range processesOf(farm, which) {
+					testkit.Kill(p)
+				}
+			}
+			if v := b.Await(id, time.Minute); v.State != "failed" {
+				t.Fatalf("%+v\n%s", v, b.Must("show", id))
+			}
+			sweep := func(more ...string) (list []struct{ Owner, Buffer, Kept string }) {
+				t.Helper()
+				b.JSON(&list, append([]string{"sweep", "--json"}, more...)...)
+				return list
+			}
+			if _, err := os.Stat(filepath.Join(far, "big")); !errors.Is(err, os.ErrNotExist) {
+				t.Fatalf("it was drained before: %v", err)
+			}
+			if list := sweep("--dry-run", "--force"); len(list) != 1 || list[0].Kept == "" || list[0].Buffer == "" || !strings.Contains(list[0].Owner, id) {
+				t.Errorf("before: %+v", list)
+			}
+			if err := errors.Join(os.Rename(far, far+".away"), os.Mkdir(far, 0o755)); err != nil { // its file system is not mounted
+				t.Fatal(err)
+			}
+			if r := b.Try("sweep", "--force"); r.Code == 0 || !strings.Contains(r.Stdout, "burst buffer") {
+				t.Errorf("while the remote is away: %+v", r)
+			}
+			if names, err := filepath.Glob(left); err != nil || len(names) == 0 {
+				t.Fatalf("the buffer is gone: %v", err)
+			}
+			if err := errors.Join(os.Remove(far), os.Rename(far+".away", far)); err != nil {
+				t.Fatal(err)
+			}
+			testkit.Eventually(t, 2*time.Minute, func() error { // it does not wait for a slow one
+				for _, found := range sweep() {
+					if found.Kept != "" {
+						return fmt.Errorf("with the remote: %+v", found)
+					}
+				}
+				return nil
+			})
+			if got := digest(t, filepath.Join(far, "big")); got+"  big" != sum {
+				t.Errorf("the remote has %s, and the job wrote %s", got, sum)
+			}
+			if names, err := filepath.Glob(left); err != nil || len(names) > 0 {
+				t.Errorf("left on the site: %q, %v", names, err)
+			}
+			if list := sweep(); len(list) > 0 {
+				t.Errorf("afterwards: %+v", list)
 			}
 			noVolumesLeft(t, b, far)
 		})

@@ -108,6 +108,8 @@ func (v Volume) StateText() string {
 	switch {
 	case v.Superseded:
 		return "superseded: a later attempt of the run has the remote; `bee volume export " + v.ID + " DIR` saves what is undrained"
+	case v.Ended != "" && !v.Drained:
+		return "undrained, and its I/O process has ended (" + v.Ended + "): `bee volume drain " + v.Remote + "` continues"
 	case v.Refused != nil:
 		return fmt.Sprintf("refused by the remote (%s) for %s: %s", v.Refused.Reason, console.DurationText(time.Since(v.Refused.Since)), v.Waits)
 	case v.Waits != "":

@@ -25,6 +25,9 @@ without a record, and this machine for directories of such runs (home). Remove
 parts of objects that a controller which died has sent to buckets. bee
 supervise continues runs whose controller died; sweep finds the rest.
 
+Burst buffers that an attempt has left on a site are removed once their remote has
+everything. Others are kept, whatever flags are given: sweep has them drained again.
+
 Things that no record explains, and that bee rm did not leave, are listed with the
 reason and kept, unless --force is given. A run whose record is lost, but has a
 copy beside its files, is taken over.`,
@@ -56,6 +59,9 @@ copy beside its files, is taken over.`,
 			}
 			for _, f := range found {
 				line := f.Site + "\t" + f.Owner
+				if f.Buffer != "" {
+					line += "\tburst buffer " + f.Buffer
+				}
 				if f.Kept != "" {
 					line += "\tkept: " + f.Kept
 				}

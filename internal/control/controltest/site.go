@@ -79,9 +79,14 @@ type Site struct {
 	TriesRuntime func(name string, l driver.Lease) (string, error)
 	// Controllers, if set, is the site's record of who controls the run of each of its leases.
 	Controllers driver.Adopters
+	// Buffers, if set, has the burst buffers that are left there.
+	Buffers driver.BurstBuffers
 	// FindDirectories, if set, finds those of mounts.
 	FindDirectories func(wanted []driver.Directory) ([]string, error)
 }
+
+// BurstBuffers implements driver.Provider.
+func (f *Site) BurstBuffers() driver.BurstBuffers { return f.Buffers }
 
 // answer is its answer where it does not answer.
 func (f *Site) answer() error {

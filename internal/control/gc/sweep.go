@@ -17,6 +17,8 @@ type Swept struct {
 	// Site is the site's name, or the store; "home": this machine's records.
 	Site  string `json:"site"`
 	Owner string `json:"owner"`
+	// Buffer is the burst buffer that it is, as HOST:DIRECTORY; "": it is none.
+	Buffer string `json:"buffer,omitempty"`
 	// Kept is why it was not removed; "": it was, or would be.
 	Kept  string `json:"kept,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -95,6 +97,11 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 			}
 			found = append(found, s)
 		}
+		left, err := c.sweepBuffers(ctx, site, p, how)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
+		}
+		found = append(found, left...)
 	}
 	return found, errors.Join(errs...)
 }

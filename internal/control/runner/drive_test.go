@@ -3,7 +3,9 @@ package runner
 import (
 	"context"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -274,6 +276,77 @@ func TestSweepSparesTheLiving(t *testing.T) {
 		}
 		if err != nil || kept != c.kept || len(w.sites["a"].Held) != c.held {
 			t.Errorf("%+v: found %+v, %v; held %v", c.how, found, err, w.sites["a"].Held)
+		}
+	}
+}
+
+// leftBuffers are burst buffers of a site, which End removes if they are drained.
+type leftBuffers struct {
+	list  []driver.BurstBuffer
+	ended map[string]bool // by directory: whether its conflicts were reported
+}
+
+func (l *leftBuffers) Left(context.Context, string) ([]driver.BurstBuffer, error) {
+	return l.list, &core.Error{Kind: core.Transient, Op: "reach", Object: "h2", Err: errors.New("it does not answer")}
+}
+
+func (l *leftBuffers) End(_ context.Context, b driver.BurstBuffer, reported bool) (driver.BurstBuffer, error) {
+	l.ended[b.Dir] = reported
+	if b.State == driver.BufferDrained || b.State == driver.BufferConflicts && reported {
+		b.State = driver.BufferRemoved
+	}
+	return b, nil
+}
+
+// TestSweepOfBurstBuffers: those of living attempts are left alone, those of nobody are kept without force, and what
+// is not drained is kept in any case. A host that does not answer hides no other.
+func TestSweepOfBurstBuffers(t *testing.T) {
+	w := newWorld(t, "a")
+	live, gone := w.submit(t), state.NewID()
+	if err := w.Store.Forget(t.Context(), gone, ""); err != nil {
+		t.Fatal(err)
+	}
+	user := w.Store.User()
+	forgotten := core.Owner{User: user, Run: gone, Attempt: 1}
+	list := []driver.BurstBuffer{
+		{Dir: "/live", Owner: core.Owner{User: user, Run: live.ID, Attempt: 1}, State: driver.BufferUndrained},
+		{Dir: "/drained", Owner: forgotten, State: driver.BufferDrained},
+		{Dir: "/undrained", Owner: forgotten, State: driver.BufferUndrained, Undrained: 5, Changes: 1},
+		{Dir: "/draining", Owner: forgotten, State: driver.BufferDraining},
+		{Dir: "/superseded", Owner: forgotten, State: driver.BufferSuperseded},
+		{Dir: "/conflicts", Owner: forgotten, State: driver.BufferConflicts},
+		{Dir: "/strange", Owner: core.Owner{User: user, Run: state.NewID(), Attempt: 1}, State: driver.BufferDrained},
+		{Dir: "/old", State: driver.BufferDrained},
+	}
+	for _, c := range []struct {
+		how          gc.Sweeping
+		kept, ending []string
+	}{
+		{gc.Sweeping{Dry: true}, []string{"/undrained", "/draining", "/superseded", "/conflicts", "/strange", "/old"}, nil},
+		{gc.Sweeping{Dry: true, Force: true}, []string{"/undrained", "/draining", "/superseded"}, nil},
+		{gc.Sweeping{}, []string{"/undrained", "/draining", "/superseded", "/conflicts", "/strange", "/old"}, []string{"/conflicts", "/drained", "/draining", "/superseded", "/undrained"}},
+		{gc.Sweeping{Force: true}, []string{"/undrained", "/draining", "/superseded"}, []string{"/conflicts", "/drained", "/draining", "/old", "/strange", "/superseded", "/undrained"}},
+	} {
+		l := &leftBuffers{list, map[string]bool{}}
+		w.sites["a"].Buffers = l
+		found, err := w.Garbage().Sweep(t.Context(), []spec.Site{{Name: "a", Provider: "fake"}}, nil, c.how)
+		if err == nil {
+			t.Errorf("%+v: the host that does not answer is no error", c.how)
+		}
+		var kept []string
+		for _, f := range found {
+			if f.Kept != "" {
+				kept = append(kept, strings.TrimPrefix(f.Buffer, ":"))
+			}
+		}
+		if len(found) != len(list)-1 || !slices.Equal(kept, c.kept) {
+			t.Errorf("%+v: found %+v", c.how, found)
+		}
+		if ended := slices.Sorted(maps.Keys(l.ended)); !slices.Equal(ended, c.ending) {
+			t.Errorf("%+v: ended %v", c.how, ended)
+		}
+		if l.ended["/drained"] != (c.how.Force && !c.how.Dry) {
+			t.Errorf("%+v: %v", c.how, l.ended)
 		}
 	}
 }

@@ -34,6 +34,9 @@ func (BareProvider) Foreign() driver.ForeignLeases { return nil }
 // HostLocks implements driver.Provider: there are none.
 func (BareProvider) HostLocks() driver.HostLocks { return nil }
 
+// BurstBuffers implements driver.Provider: there are none.
+func (BareProvider) BurstBuffers() driver.BurstBuffers { return nil }
+
 // BareLease is the same of a lease: one without capabilities, whose hosts have every image.
 type BareLease struct{}
 

@@ -38,6 +38,7 @@ type ProviderSuite struct {
 func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Probe", s.probe)
 	t.Run("Directories", s.directories)
+	t.Run("BurstBuffers", s.burstBuffers)
 	t.Run("Acquire", s.acquire)
 	t.Run("AcquireAtOnce", s.acquireAtOnce)
 	t.Run("Refuse", s.refuse)
@@ -105,6 +106,24 @@ func (s ProviderSuite) probe(t *testing.T) {
 	}
 	if f.Slots < 1 && f.Slots != 0 || s.New(t).Info().Name == "" {
 		t.Errorf("%+v", f)
+	}
+}
+
+// burstBuffers: a site has none of an installation that there is not, and ends none that is not its own.
+func (s ProviderSuite) burstBuffers(t *testing.T) {
+	buffers := s.New(t).BurstBuffers()
+	if buffers == nil {
+		return
+	}
+	if list, err := buffers.Left(t.Context(), "nobody"); err != nil || len(list) > 0 {
+		t.Errorf("of nobody: %+v, %v", list, err)
+	}
+	dir := t.TempDir()
+	if _, err := buffers.End(t.Context(), driver.BurstBuffer{Owner: core.Owner{User: "nobody"}, Dir: dir}, true); err == nil {
+		t.Error("a directory that is no burst buffer was ended")
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Error(err)
 	}
 }
 

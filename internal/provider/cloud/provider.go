@@ -152,6 +152,9 @@ func (p *provider) Foreign() driver.ForeignLeases { return nil }
 // HostLocks implements driver.Provider: each run has machines of its own.
 func (p *provider) HostLocks() driver.HostLocks { return nil }
 
+// BurstBuffers implements driver.Provider: what machines have goes with them.
+func (p *provider) BurstBuffers() driver.BurstBuffers { return nil }
+
 // fitting returns the offers that serve a request; an error has the reason of each that does not.
 func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, error) {
 	offers, err := p.api.Offers(ctx)

@@ -61,6 +61,8 @@ type Settings struct {
 	RDMA func(pci string) error
 	// BurstNeeds is what has to be done before this machine can mount burst buffers; nil: it is not known.
 	BurstNeeds func(context.Context) string
+	// BurstBuffers finds what burst buffers have left below a directory for runs; nil: there are none.
+	BurstBuffers func(base string) driver.BurstBuffers
 	// Variable finds the variables of the user's account; nil: those of this process.
 	Variable environ.Lookup
 	// Ledger is where runs of this user reserve what they need of this machine; "": nowhere.
@@ -150,6 +152,14 @@ func (p *provider) Foreign() driver.ForeignLeases { return nil }
 
 // HostLocks implements driver.Provider: emulated hosts are this machine, too.
 func (p *provider) HostLocks() driver.HostLocks { return leasedir.HostLocks{Ledger: p.s.Studies} }
+
+// BurstBuffers implements driver.Provider.
+func (p *provider) BurstBuffers() driver.BurstBuffers {
+	if p.s.BurstBuffers == nil {
+		return nil
+	}
+	return p.s.BurstBuffers(p.base)
+}
 
 // hosts is the number that one lease may have.
 func (p *provider) hosts() int { return max(1, p.s.EmulatedHosts) }

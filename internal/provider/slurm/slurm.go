@@ -51,6 +51,8 @@ type Settings struct {
 	Queue *Queue `json:"-"`
 	// HasImage asks the image cache in a directory.
 	HasImage func(cache, id string) bool `json:"-"`
+	// BurstBuffers finds what burst buffers have left below a directory for runs; nil: there are none.
+	BurstBuffers func(base string) driver.BurstBuffers `json:"-"`
 	// Variable finds the variables of the user's account; nil: those of this process.
 	Variable environ.Lookup `json:"-"`
 	// HostArgv and NodeArgv are the commands of a host's agent and of a node;
@@ -174,6 +176,14 @@ func (p *provider) HostLocks() driver.HostLocks {
 		return nil
 	}
 	return leasedir.HostLocks{Allocation: p.s.Job}
+}
+
+// BurstBuffers implements driver.Provider: those of all nodes are on the scratch that they share with the login node.
+func (p *provider) BurstBuffers() driver.BurstBuffers {
+	if p.s.BurstBuffers == nil {
+		return nil
+	}
+	return p.s.BurstBuffers(p.base)
 }
 
 // Echo implements driver.Provider, as far as the login node sees.

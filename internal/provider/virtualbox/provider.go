@@ -71,6 +71,9 @@ func (p *provider) Foreign() driver.ForeignLeases { return nil }
 // HostLocks implements driver.Provider: guests compute on this machine.
 func (p *provider) HostLocks() driver.HostLocks { return p.s.Locks }
 
+// BurstBuffers implements driver.Provider: what guests have goes with them.
+func (p *provider) BurstBuffers() driver.BurstBuffers { return nil }
+
 // fits refuses what no guest of the site has.
 func (p *provider) fits(b *base, r driver.Request) error {
 	cpus, memory := p.size(b)

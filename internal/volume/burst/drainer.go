@@ -37,6 +37,18 @@ type drainer struct {
 	superseded bool
 
 	claim func() error // what has to succeed before anything is drained; nil: it has
+
+	progress progress
+}
+
+// waitsFor is what the drain waits for, or what has kept the volume from leaving its remote.
+func (d *drainer) waitsFor(leaving error) error {
+	d.journal.mu.Lock()
+	defer d.journal.mu.Unlock()
+	if d.waits != nil {
+		return d.waits
+	}
+	return leaving
 }
 
 // run carries out on the remote what it lacks, until ctx ends.
@@ -116,6 +128,7 @@ func (d *drainer) next(ctx context.Context) (bool, error) {
 	}
 	d.journal.mu.Lock()
 	defer d.journal.mu.Unlock()
+	d.progress.done()
 	d.waits, d.refusal = nil, nil // before anyone sees that the operation is done
 	d.journal.working = 0
 	if took := time.Since(begun).Seconds(); j.Op.Kind == meta.Put && took > 0 {
@@ -163,6 +176,7 @@ func (d *drainer) prepare(ctx context.Context, j *drain.Job) error {
 			func(p []byte, off int64) error { return meta.ReadAt(j.Op.Extents, p, off, read) })
 		summed <- sum{text, err}
 	}()
+	d.progress.try(j.Op.Seq)
 	c, err := j.Prepare(ctx, d.sink, remote.Content{
 		Data: func(put func(off int64, data []byte) error) error {
 			for _, e := range j.Op.Extents {
@@ -173,10 +187,14 @@ func (d *drainer) prepare(ctx context.Context, j *drain.Job) error {
 				if err := put(e.Off, p); err != nil {
 					return err
 				}
+				d.progress.sent(len(p))
 			}
 			return nil
 		},
-		At: func(p []byte, off int64) error { return meta.ReadAt(j.Op.Extents, p, off, read) },
+		At: func(p []byte, off int64) error {
+			defer d.progress.sent(len(p))
+			return meta.ReadAt(j.Op.Extents, p, off, read)
+		},
 	})
 	if err != nil {
 		stop()

@@ -12,6 +12,21 @@ import (
 // mostLook bounds the wait for an answer of an I/O process.
 const mostLook = 30 * time.Second
 
+// quickLook bounds the wait for an answer of an I/O process that may be on another host.
+const quickLook = 5 * time.Second
+
+// LookOnce asks the I/O process of a volume for its status, if this host reaches that.
+func (c Config) LookOnce(ctx context.Context) (calls.Status, error) {
+	ctx, cancel := context.WithTimeout(ctx, quickLook)
+	defer cancel()
+	peer, err := c.Dial(ctx)
+	if err != nil {
+		return calls.Status{}, err
+	}
+	defer peer.Close()
+	return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
+}
+
 // Look asks the I/O process of a volume for its status, or reads the buffer where none runs.
 func (c Config) Look(ctx context.Context) (s calls.Status, running bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, mostLook)
@@ -22,6 +37,9 @@ func (c Config) Look(ctx context.Context) (s calls.Status, running bool, err err
 			s, err := Inspect(c.Place)
 			lock.Unlock()
 			s.ID, s.Remote, s.Room, s.Superseded = c.ID, c.Remote, c.Room, c.Superseded
+			if c.Ended != nil {
+				s.Ended = c.Ended.Why
+			}
 			return s, false, err
 		}
 		if !core.IsKind(err, core.Busy) {

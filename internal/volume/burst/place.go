@@ -48,8 +48,11 @@ type Config struct {
 	// I/O process is on another host, and the node answers at the socket in its place.
 	Shared bool `json:"shared,omitempty"`
 	Afar   bool `json:"afar,omitempty"`
-	// Of is the run whose volume it is; "": it is no run's.
-	Of string `json:"of,omitempty"`
+	// Of is the run whose volume it is; "": it is no run's. Installation and Attempt are those of the attempt
+	// that has mounted it last; "" and 0: an earlier version did.
+	Of           string `json:"of,omitempty"`
+	Installation string `json:"installation,omitempty"`
+	Attempt      int    `json:"attempt,omitempty"`
 	// Run is that of a volume with checkpoints, of the names that Globs match; none: all names. Number is the
 	// checkpoint from which it continues; 0: the run begins.
 	Run    string   `json:"run,omitempty"`
@@ -62,10 +65,14 @@ type Config struct {
 	// Superseded is whether another volume of the run has taken the remote over.
 	Superseded bool `json:"superseded,omitempty"`
 
+	// Ended is why the I/O process has ended before everything was done; nil: it has not.
+	Ended *Ended `json:"ended,omitempty"`
+
 	// Dir is that of the record.
 	Dir string `json:"-"`
 
-	away time.Duration // 0: awayFor; tests have slow hosts
+	away    time.Duration // 0: awayFor; tests have slow hosts
+	abandon time.Duration // 0: abandonTimeout
 }
 
 const (
@@ -75,6 +82,9 @@ const (
 	logName    = "log"
 	notesName  = "uploads"
 	lockedName = "locked" // clients have locks
+
+	// BufferName is the directory of a journal that is beside its record.
+	BufferName = "buffer"
 )
 
 const (
@@ -87,6 +97,11 @@ func NewID() string {
 	var b [idBytes]byte
 	rand.Read(b[:])
 	return hex.EncodeToString(b[:])
+}
+
+// Owner is the attempt that has mounted the volume last.
+func (c Config) Owner() core.Owner {
+	return core.Owner{User: c.Installation, Run: c.Of, Attempt: c.Attempt}
 }
 
 // Save writes the record.
@@ -131,7 +146,7 @@ func Left(place string) (Config, error) {
 	if err == nil && !isID(c.ID) {
 		err = fmt.Errorf("it names %q, which is no volume", c.ID)
 	}
-	c.Place, c.Mount, c.Dir, c.Private, c.Alone = place, "", "", false, false
+	c.Place, c.Mount, c.Dir, c.Private, c.Alone, c.Ended = place, "", "", false, false, nil
 	return c, err
 }
 
@@ -156,11 +171,11 @@ func (c Config) Forget() error {
 
 // Remove removes what a drained volume has left on this host: its record and its buffer. Callers have its lock.
 func (c Config) Remove() error {
-	if err := c.Forget(); err != nil { // first: a record without its buffer is a disk that is not mounted
-		return err
-	}
-	if c.Of != "" && c.Private {
+	if c.Of != "" && (c.Private || c.Alone) {
 		fsutil.TryRemove(c.Mount) // its node may have died; it is empty, unless it is in use
+	}
+	if err := c.Forget(); err != nil { // before the buffer: a record without that is a disk that is not mounted
+		return err
 	}
 	return errors.Join(fsutil.RemoveAll(c.Place), fsutil.RemoveAll(c.Dir))
 }

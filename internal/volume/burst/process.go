@@ -32,7 +32,29 @@ const (
 	reportFD = 3
 	// MountFD is that of the file system of a client, where the process that starts it has mounted that.
 	MountFD = 4
+	// starterFD is that of Inherited.Starter.
+	starterFD = 5
 )
+
+// Inherited are files that a background process gets from the one that starts it. Each may be nil.
+type Inherited struct {
+	// Mount is a file system that was mounted for a client. That is killed when the process that starts it ends.
+	Mount *os.File
+	// Starter is a pipe whose other end that process alone has.
+	Starter *os.File
+}
+
+// StarterEnded returns a channel that is closed once the process has ended that has started this one with a pipe.
+func StarterEnded() <-chan struct{} {
+	ended := make(chan struct{})
+	syscall.CloseOnExec(starterFD)
+	pipe := os.NewFile(starterFD, "starter")
+	go func() {
+		defer close(ended)
+		core.BestEffort(pipe.Read(make([]byte, 1))) // it ends, and nobody writes
+	}()
+	return ended
+}
 
 // report writes to the process that has started this one how the start went.
 func report(err error) {
@@ -82,9 +104,8 @@ func Main(args []string, far remote.Opener) int {
 }
 
 // Start starts a background process of a volume, which outlives this one, and returns when
-// it works, or with the reason why it does not. A client that gets a file system that was mounted
-// for it ends with this process.
-func (c Config) Start(binary, command string, mounted *os.File) (*os.Process, error) {
+// it works, or with the reason why it does not.
+func (c Config) Start(binary, command string, with Inherited) (*os.Process, error) {
 	if err := logfile.Rotate(c.LogPath(), logfile.Limit); err != nil {
 		return nil, err
 	}
@@ -99,11 +120,11 @@ func (c Config) Start(binary, command string, mounted *os.File) (*os.Process, er
 	}
 	defer from.Close()
 	p := exec.Command(binary, command, c.Dir) //nolint:noctx // it outlives us
-	p.Stdout, p.Stderr, p.ExtraFiles = log, log, []*os.File{to}
+	p.Stdout, p.Stderr, p.ExtraFiles = log, log, []*os.File{to, with.Mount, with.Starter}
 	p.Dir = "/"
 	p.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if mounted != nil {
-		p.ExtraFiles, p.SysProcAttr.Pdeathsig = append(p.ExtraFiles, mounted), syscall.SIGKILL
+	if with.Mount != nil {
+		p.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
 	mountns.Outside(func() { err = p.Start() }) // it keeps no mount
 	to.Close()
@@ -146,7 +167,7 @@ func (c Config) Connect(ctx context.Context, binary string) (*rpc.Peer, error) {
 		if err == nil {
 			return peer, nil
 		}
-		_, err = c.Start(binary, Command, nil)
+		_, err = c.Start(binary, Command, Inherited{})
 		if err != nil && !core.IsKind(err, core.Busy) {
 			return nil, err
 		}

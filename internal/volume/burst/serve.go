@@ -29,16 +29,24 @@ type server struct {
 	peers    int
 	idle     time.Time // when it began, or had the last command
 	sessions *sessions
+	absence  *absence
 }
 
 // Serve is the I/O process of a volume, until it is drained and nobody uses it, or ctx
-// ends. far opens a remote behind ssh, and ready is called once clients are answered.
+// ends. Where nobody manages the volume, it also ends once nobody has come for long; what is undrained stays
+// in the buffer, and the record has the reason. far opens a remote behind ssh, and ready is called once clients are answered.
 func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, ready func()) error {
 	lock, err := c.Lock()
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
+	if c.Ended != nil { // an earlier process
+		c.Ended = nil
+		if err := c.Save(); err != nil {
+			return err
+		}
+	}
 	v, err := load(Options{
 		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Shared: c.Shared, Log: log, Notes: filepath.Join(c.Dir, notesName),
 		Run: c.Run, Globs: c.Globs,
@@ -73,23 +81,35 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 		return errors.Join(err, v.Close())
 	}
 	v.begin(ctx)
-	s := &server{v: v, mount: c.Mount, idle: time.Now(), sessions: clients}
+	s := &server{v: v, mount: c.Mount, idle: time.Now(), sessions: clients, absence: newAbsence(c)}
 	err = s.serve(ctx, c, log, ready)
+	absent := errors.Is(err, errAbsent)
+	if absent {
+		err = nil
+	}
 	s.sessions.end(ctx.Err() != nil) // the clients of a process that is stopped come back with their locks
 	if !v.journal.drained() {
 		v.tree.Stop()
 	}
 	v.halt()
 	pause := fsutil.Backoff{First: 100 * time.Millisecond, Longest: 10 * time.Second}
-	for err == nil && v.journal.drained() {
+	var away error
+	for err == nil && !absent && v.journal.drained() {
 		if err = v.leave(c); !errors.Is(err, remote.ErrAway) || pause.Wait(ctx) != nil {
 			break
 		}
-		err = nil
+		away, err = err, nil
+		absent = s.absence.over(false, v.drainer.progress.count())
 	}
-	over := c.Alone && err == nil && ctx.Err() == nil && v.journal.drained() && len(v.Status().Conflicts) == 0
-	if err = errors.Join(err, v.Close()); err == nil && over {
-		err = c.Remove()
+	over := c.Alone && err == nil && ctx.Err() == nil && !absent && v.journal.drained() && len(v.Status().Conflicts) == 0
+	waits := v.drainer.waitsFor(away)
+	err = errors.Join(err, v.Close())
+	switch {
+	case err == nil && over:
+		return c.Remove()
+	case err == nil && absent:
+		log.Warn("nobody has come for the volume", "waits", waits)
+		return c.noteEnd(s.absence.most, waits)
 	}
 	return err
 }
@@ -168,6 +188,9 @@ func (s *server) untilDone(ctx context.Context) error {
 		}
 		if alone && long && (s.v.journal.drained() || s.v.superseded()) {
 			return nil
+		}
+		if s.absence.over(!alone, s.v.drainer.progress.count()) {
+			return errAbsent
 		}
 	}
 }

@@ -114,6 +114,28 @@ func (a Agent) onSite(s *rpc.Server) {
 		<-ctx.Done()
 		return nil
 	})
+	rpc.Handle(s, hostcall.CallBuffers, func(ctx context.Context, _ rpc.Caller, c hostcall.Call) (hostcall.Buffers, error) {
+		p, err := a.Provider(c.Site, a.account)
+		if err != nil {
+			return nil, err
+		}
+		if buffers := p.BurstBuffers(); buffers != nil {
+			return buffers.Left(ctx, c.Owner.User)
+		}
+		return nil, nil
+	})
+	rpc.Handle(s, hostcall.CallEndBuffer, func(ctx context.Context, _ rpc.Caller, c hostcall.Call) (hostcall.Buffers, error) {
+		p, err := a.Provider(c.Site, a.account)
+		if err != nil {
+			return nil, err
+		}
+		buffers := p.BurstBuffers()
+		if buffers == nil {
+			return nil, &core.Error{Kind: core.Unsupported, Op: "end burst buffer", Object: c.Buffer.Dir, Err: errors.New("this site has none")}
+		}
+		b, err := buffers.End(ctx, c.Buffer, c.Reported)
+		return hostcall.Buffers{b}, err
+	})
 	rpc.Handle(s, hostcall.CallList, func(ctx context.Context, _ rpc.Caller, c hostcall.Call) (hostcall.Handles, error) {
 		p, err := a.Provider(c.Site, a.account)
 		if err != nil {

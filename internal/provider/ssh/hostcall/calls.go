@@ -38,6 +38,8 @@ var (
 	CallRelease     = rpc.Method[Call, rpc.None]{Name: "release", By: rpc.Controller, Within: rpc.Unlimited}
 	CallAdopt       = rpc.Method[Call, Adopter]{Name: "adopt", By: rpc.Controller}
 	CallLockHost    = rpc.Method[Call, rpc.None]{Name: "lock-host", By: rpc.Controller} // held while the stream is open
+	CallBuffers     = rpc.Method[Call, Buffers]{Name: "buffers", By: rpc.Controller, Reply: rpc.LargeSize}
+	CallEndBuffer   = rpc.Method[Call, Buffers]{Name: "end-buffer", By: rpc.Controller, Within: rpc.Unlimited} // replies with one
 	CallImage       = rpc.Method[Call, bool]{Name: "image", By: rpc.Controller}
 	CallMark        = rpc.Method[Call, rpc.None]{Name: "mark", By: rpc.Controller} // makes a file, for others to see
 	CallSees        = rpc.Method[Call, bool]{Name: "sees", By: rpc.Controller}
@@ -71,6 +73,9 @@ func (c Call) Check() error {
 		}
 	}
 	if err := Adopter(c.Adopter).Check(); err != nil {
+		return err
+	}
+	if err := (Buffers{c.Buffer}).Check(); err != nil {
 		return err
 	}
 	return sshlink.CheckTexts("text of a call", c.Study.Name, c.Study.Token, c.Study.By, c.Instead, c.Path, c.From, c.Image, c.Runtime, c.Via, c.Within, c.Seen)
@@ -173,6 +178,25 @@ func (l Handles) Check() error {
 			return sshlink.Invalid("attempt", h.Owner.Attempt)
 		}
 		if err := sshlink.CheckTexts("owner of a lease", h.Driver, h.Owner.User, h.Owner.Run); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Buffers are burst buffers on a host.
+type Buffers []driver.BurstBuffer
+
+// Check implements the check of package rpc.
+func (l Buffers) Check() error {
+	if len(l) > maxHandles {
+		return sshlink.Invalid("number of burst buffers", len(l))
+	}
+	for _, b := range l {
+		if b.Owner.Attempt < 0 || b.Undrained < 0 || b.Changes < 0 {
+			return sshlink.Invalid("number of a burst buffer", min(b.Undrained, int64(b.Changes), int64(b.Owner.Attempt)))
+		}
+		if err := sshlink.CheckTexts("burst buffer", b.Owner.User, b.Owner.Run, b.Host, b.Dir, b.Via, b.Remote, string(b.State), b.Detail); err != nil {
 			return err
 		}
 	}

@@ -35,6 +35,9 @@ type Call struct {
 	// Adopter is to be recorded as who controls the run, in place of Instead.
 	Adopter driver.Adopter `json:"adopter,omitzero"`
 	Instead string         `json:"instead,omitempty"`
+	// Buffer is a burst buffer. Reported is whether the user knows what others have changed on its remote.
+	Buffer   driver.BurstBuffer `json:"buffer,omitzero"`
+	Reported bool               `json:"reported,omitempty"`
 	// Study is to have the host alone.
 	Study driver.Study `json:"study,omitzero"`
 }

@@ -88,6 +88,8 @@ type Status struct {
 	Conflicts []meta.Conflict `json:"conflicts,omitempty"`
 	// Generation is the newest checkpoint of a run that the remote has; 0: none.
 	Generation int `json:"generation,omitempty"`
+	// Ended is why the I/O process has ended before everything was done; empty: it has not.
+	Ended string `json:"ended,omitempty"`
 	// Superseded is whether another attempt of the run has taken the remote over: nothing of this
 	// volume is drained any more.
 	Superseded bool `json:"superseded,omitempty"`

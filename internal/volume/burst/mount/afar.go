@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -18,8 +17,9 @@ import (
 
 // AfarOptions are those of BeginAfar.
 type AfarOptions struct {
-	// ID is that of the volume, and Remote what it is drained to.
+	// ID is that of the volume, Remote what it is drained to, and Owner the attempt whose it is.
 	ID, Remote string
+	Owner      core.Owner
 	// Record is the directory of the client's record, and Dir the one to mount at. Both are made.
 	Record, Dir string
 	// Everyone and Private are as in burst.Config.
@@ -32,7 +32,7 @@ type AfarOptions struct {
 // Afar is a volume that is mounted on this host, and whose I/O process is on another one.
 type Afar struct {
 	config   burst.Config
-	client   *os.Process
+	client   *client
 	listener net.Listener
 	cancel   context.CancelFunc
 	joins    atomic.Int32 // connections of the client with the I/O process
@@ -57,7 +57,10 @@ func BeginAfar(ctx context.Context, o AfarOptions) (*Afar, error) {
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a := &Afar{
-		config: burst.Config{ID: o.ID, Remote: o.Remote, Mount: o.Dir, Everyone: o.Everyone, Private: o.Private, Shared: true, Afar: true, Dir: o.Record}, cancel: cancel,
+		config: burst.Config{
+			ID: o.ID, Remote: o.Remote, Mount: o.Dir, Everyone: o.Everyone, Private: o.Private, Shared: true, Afar: true, Dir: o.Record,
+			Of: o.Owner.Run, Installation: o.Owner.User, Attempt: o.Owner.Attempt,
+		}, cancel: cancel,
 	}
 	if err = a.config.Save(); err == nil {
 		a.listener, err = a.config.Listen()
@@ -95,7 +98,7 @@ func join(ctx context.Context, conn net.Conn, dial func(ctx context.Context) (io
 func (a *Afar) Dir() string { return a.config.Mount }
 
 // Abort is as that of an Attempt.
-func (a *Afar) Abort() { endClient(a.client) }
+func (a *Afar) Abort() { a.client.end() }
 
 // End unmounts the volume. What has returned to programs is with the I/O process.
 func (a *Afar) End(ctx context.Context) error {

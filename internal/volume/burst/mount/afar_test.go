@@ -17,13 +17,21 @@ import (
 
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"golang.org/x/sys/unix"
 )
 
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == Command {
-		os.Exit(Main(os.Args[2:]))
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case Command:
+			os.Exit(Main(os.Args[2:]))
+		case burst.Command:
+			os.Exit(burst.Main(os.Args[2:], nil))
+		case nodeArg:
+			os.Exit(standInNode(os.Args[2]))
+		}
 	}
 	os.Exit(m.Run())
 }
@@ -68,7 +76,7 @@ func TestTwoHosts(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { clean(c.Mount) })
-	if _, err := c.Start(binary, Command, nil); err != nil {
+	if _, err := c.Start(binary, Command, burst.Inherited{}); err != nil {
 		t.Fatal(err)
 	}
 	base := filepath.Dir(c.Mount)

@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -24,7 +23,7 @@ import (
 type Attempt struct {
 	config burst.Config
 	binary string
-	client *os.Process
+	client *client
 	// earlier are the volumes that earlier attempts have left, before they were removed: End reports their
 	// conflicts.
 	earlier []calls.Status
@@ -67,13 +66,13 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 }
 
 // upAgain is up, once the client of the run's attempt before has ended: that does so by itself, with its node.
-func upAgain(ctx context.Context, o Options) (c burst.Config, client *os.Process, err error) {
+func upAgain(ctx context.Context, o Options) (c burst.Config, client *client, err error) {
 	most, cancel := context.WithTimeout(ctx, mostLeaving)
 	defer cancel()
 	pause := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 500 * time.Millisecond}
 	for {
 		c, client, err = up(ctx, o)
-		if !errors.Is(err, errUses) || c.Of != o.Of || pause.Wait(most) != nil {
+		if !errors.Is(err, errUses) || c.Of != o.Owner.Run || pause.Wait(most) != nil {
 			return c, client, err
 		}
 	}
@@ -103,7 +102,7 @@ func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err e
 				return nil, err
 			}
 		}
-		if c.Private && c.Of != o.Of { // the run's own ends by itself, with its node
+		if c.Private && c.Of != o.Owner.Run { // the run's own ends by itself, with its node
 			if at, err := usedAt(ctx, c); err != nil || at != "" {
 				return nil, errors.Join(err, usedByRun("use remote", c))
 			}
@@ -163,7 +162,7 @@ func (a *Attempt) Join(ctx context.Context, conn io.ReadWriteCloser, ready func(
 }
 
 // Abort ends the client, so that no program waits for it. What has returned to programs is with the I/O process.
-func (a *Attempt) Abort() { endClient(a.client) }
+func (a *Attempt) Abort() { a.client.end() }
 
 // Dir is the directory at which the volume is mounted.
 func (a *Attempt) Dir() string { return a.config.Mount }
@@ -333,7 +332,7 @@ func (a *Attempt) unmount(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, goneTime)
 	defer cancel()
 	pause := fsutil.Backoff{First: 5 * time.Millisecond, Longest: 100 * time.Millisecond}
-	for a.client.Signal(syscall.Signal(0)) == nil && pause.Wait(ctx) == nil {
+	for a.client.alive() && pause.Wait(ctx) == nil {
 	}
 	a.Abort()
 	return nil

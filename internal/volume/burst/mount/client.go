@@ -1,10 +1,13 @@
 package mount
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/mountns"
@@ -17,29 +20,81 @@ import (
 // mostWrite bounds what the kernel writes or reads by one request, in bytes.
 const mostWrite = 1 << 20
 
+// client is the client of a mount, as the process sees it that has started it. nil: there is none.
+type client struct {
+	process *os.Process
+	starter *os.File // ends with this process; nil: the client does not look for that
+}
+
+// endsWithStarter reports whether the client of a public mount ends with the process that has started it: nobody
+// else on its host would end it.
+func endsWithStarter(c burst.Config) bool { return !c.Private && (c.Alone || c.Afar) }
+
 // startClient starts the client of a volume, and returns when programs can use the mount. A private one is made
-// here, and its client ends with this process.
-func startClient(c burst.Config, binary string) (*os.Process, error) {
+// here, and its client is killed with this process.
+func startClient(c burst.Config, binary string) (*client, error) {
 	if !c.Private {
-		return c.Start(binary, Command, nil)
+		return startPublic(c, binary)
 	}
 	f, err := mountns.Mount(c.Mount, "bee-"+c.ID, "default_permissions", fmt.Sprintf("max_read=%d", mostWrite))
 	if err != nil {
 		return nil, explain(c.Mount, err)
 	}
 	defer f.Close() // the client alone has it
-	p, err := c.Start(binary, Command, f)
+	p, err := c.Start(binary, Command, burst.Inherited{Mount: f})
 	if err != nil {
 		return nil, errors.Join(err, unix.Unmount(c.Mount, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH))
 	}
-	return p, nil
+	return &client{process: p}, nil
 }
 
-// endClient kills the client. What programs wait for fails then.
-func endClient(client *os.Process) {
-	if client != nil {
-		client.Kill()
+func startPublic(c burst.Config, binary string) (*client, error) {
+	if !endsWithStarter(c) {
+		p, err := c.Start(binary, Command, burst.Inherited{})
+		return &client{process: p}, err
 	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	p, err := c.Start(binary, Command, burst.Inherited{Starter: from})
+	if err != nil {
+		to.Close()
+		return nil, err
+	}
+	return &client{p, to}, nil
+}
+
+// alive reports whether the client runs.
+func (c *client) alive() bool { return c != nil && c.process.Signal(syscall.Signal(0)) == nil }
+
+// end kills the client. What programs wait for fails then.
+func (c *client) end() {
+	if c != nil {
+		c.process.Kill()
+		c.starter.Close()
+	}
+}
+
+// ClientRuns reports whether this user has a client here with the record in a directory. The mount itself is not asked:
+// a client that hangs would never answer.
+func ClientRuns(dir string) (bool, error) {
+	processes, err := os.ReadDir("/proc")
+	if err != nil {
+		return false, err
+	}
+	for _, p := range processes {
+		raw, err := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
+		if words := bytes.Split(raw, []byte{0}); err != nil || len(words) < 3 || string(words[1]) != Command || string(words[2]) != dir {
+			continue // it is no process, has ended, or is another one
+		}
+		var st unix.Stat_t
+		if unix.Stat(filepath.Join("/proc", p.Name()), &st) == nil && int(st.Uid) == os.Geteuid() {
+			return true, nil
+		}
+	}
+	return false, nil
 }
 
 // mountedAt gives the directory at which a client has a volume mounted.

@@ -43,6 +43,10 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	if err != nil {
 		return err
 	}
+	var starter <-chan struct{} // nil: the client does not end with it
+	if endsWithStarter(c) {
+		starter = burst.StarterEnded()
+	}
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -75,17 +79,21 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 			}
 		}
 	}()
-	go func() { // a directory that only fails is unmounted once nobody uses it
+	left := make(chan struct{})
+	go func() { // a directory that only fails, or that nobody unmounts any more
 		select {
 		case <-l.over:
+		case <-starter:
 		case <-ctx.Done():
 			return
 		}
 		if c.Private { // its node unmounts it
 			return
 		}
-		for server.Unmount() != nil && core.Sleep(ctx, time.Second) == nil {
+		if err := forsake(ctx, server, c.Mount); err != nil {
+			logs.Warn("unmount", "err", err)
 		}
+		close(left)
 	}()
 	go server.Serve()
 	if err := server.WaitMount(); err != nil {
@@ -96,7 +104,15 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 		return err
 	}
 	ready()
-	server.Wait()
+	unmounted := make(chan struct{})
+	go func() {
+		defer close(unmounted)
+		server.Wait()
+	}()
+	select {
+	case <-unmounted:
+	case <-left: // programs that use it get errors once this process has ended
+	}
 	l.leave()
 	select {
 	case <-kept: // the I/O process has noticed
@@ -105,6 +121,37 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	cancel()
 	peer.Close()
 	return nil
+}
+
+// mostUsed is how long programs may still use a mount whose client ends by itself.
+const mostUsed = 10 * time.Second
+
+// forsake unmounts a directory once no process uses it. After a while, the mount is detached in any case.
+func forsake(ctx context.Context, server *fuse.Server, dir string) error {
+	most, cancel := context.WithTimeout(ctx, mostUsed)
+	defer cancel()
+	for server.Unmount() != nil {
+		if core.Sleep(most, time.Second) == nil {
+			continue
+		}
+		if ctx.Err() != nil { // it was unmounted meanwhile
+			return nil
+		}
+		return detach(context.WithoutCancel(ctx), dir)
+	}
+	return nil
+}
+
+// detach takes a mount away from its directory, although programs use it.
+func detach(ctx context.Context, dir string) error {
+	if os.Geteuid() == 0 || mountns.Own() {
+		return unix.Unmount(dir, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH)
+	}
+	out, err := exec.CommandContext(ctx, "fusermount3", "-u", "-z", "--", dir).CombinedOutput()
+	if text := strings.TrimSpace(string(out)); err != nil && text != "" {
+		err = errors.New(core.Printable(text, 500))
+	}
+	return err
 }
 
 // explain gives an error of mounting with its remedy.

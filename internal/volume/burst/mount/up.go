@@ -36,8 +36,8 @@ type Options struct {
 	// Private and Alone are as in burst.Config.
 	Private, Alone bool
 	Binary         string
-	// Of, Run, Globs and Number are as in burst.Config.
-	Of     string
+	// Owner is the attempt of the run whose volume it is. Run, Globs and Number are as in burst.Config.
+	Owner  core.Owner
 	Run    string
 	Globs  []string
 	Number int
@@ -84,7 +84,7 @@ func Up(ctx context.Context, o Options) (burst.Config, error) {
 	return c, err
 }
 
-func up(ctx context.Context, o Options) (c burst.Config, client *os.Process, err error) {
+func up(ctx context.Context, o Options) (c burst.Config, client *client, err error) {
 	if c, err = prepare(ctx, o); err != nil {
 		return c, nil, err
 	}
@@ -157,7 +157,7 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 	if isNew {
 		c.ID = burst.NewID()
 		c.Dir, c.Remote, c.At = filepath.Join(o.Volumes, c.ID), o.Remote, o.At
-		c.Place = filepath.Join(c.Dir, "buffer")
+		c.Place = filepath.Join(c.Dir, burst.BufferName)
 		if o.Buffer != "" {
 			c.Place = filepath.Join(o.Buffer, "bee-volume-"+c.ID)
 		}
@@ -179,7 +179,8 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 	if within(o.Dir, c.Place) || here != "" && within(here, c.Place) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
-	c.Of, c.Run, c.Globs, c.Number = o.Of, o.Run, o.Globs, o.Number
+	c.Of, c.Installation, c.Attempt = o.Owner.Run, o.Owner.User, o.Owner.Attempt
+	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
 	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Private, c.Alone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Private, o.Alone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {
 		return c, err
