@@ -23,7 +23,7 @@ import (
 )
 
 // burstVolume mounts the burst buffer of an attempt on this host.
-func burstVolume(ctx context.Context, b plan.Burst, of core.Owner) (head.Burst, error) {
+func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *plan.BucketKeys) (head.Burst, error) {
 	s, err := spec.ParseStore(b.Remote)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use remote", Object: b.Remote, Err: err}
@@ -31,11 +31,16 @@ func burstVolume(ctx context.Context, b plan.Burst, of core.Owner) (head.Burst, 
 	if err := mountable(ctx, b.Remote); err != nil {
 		return nil, err
 	}
+	keys, err := bucketKeys(ctx, remote.Place(s), sent)
+	if err != nil {
+		return nil, err
+	}
 	binary, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	o := mount.Options{
+		Keys:    keys,
 		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(of.Run)),
 		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Private: mountns.Own(), Alone: b.Alone, Shared: b.Shared, Binary: binary, Owner: of,
 	}
@@ -56,6 +61,34 @@ func burstBuffers(base string) driver.BurstBuffers {
 		return nil
 	}
 	return leftover.Site{Dir: filepath.Join(base, plan.SiteBursts), Binary: binary}
+}
+
+// bucketKeys returns the credentials that were sent for a bucket. nil: this host has some, or needs none.
+func bucketKeys(ctx context.Context, at remote.Place, sent *plan.BucketKeys) (*remote.Keys, error) {
+	if sent != nil {
+		keys := remote.Keys(*sent)
+		return &keys, nil
+	}
+	if at.Bucket == "" {
+		return nil, nil
+	}
+	if _, err := remote.Found(ctx, at); err != nil {
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "use the bucket", Object: at.Bucket, Err: fmt.Errorf("node 0's host has no credentials for it: %w", err),
+			Remedy: "Set credentials up there, as for AWS's tools. With `credentials: send` in `volume:`, yours are sent, and the staff of the site could read them.",
+		}
+	}
+	return nil, nil
+}
+
+// BucketKeys finds the user's credentials for the bucket that a remote names.
+func BucketKeys(ctx context.Context, name string) (plan.BucketKeys, error) {
+	s, err := spec.ParseStore(name)
+	if err != nil {
+		return plan.BucketKeys{}, err
+	}
+	k, err := remote.Found(ctx, remote.Place(s))
+	return plan.BucketKeys(k), err
 }
 
 // mountable refuses a host that lacks what its user needs for a mount.

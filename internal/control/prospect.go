@@ -121,7 +121,7 @@ func (p *Prospect) price(site spec.Site, f driver.Facts) {
 
 // attended reports whether a site that could start runs by itself cannot do so with the
 // runs of this job.
-func attended(job *spec.Job, info driver.Info) bool { return info.Unattended && len(job.Secrets) > 0 }
+func attended(job *spec.Job, info driver.Info) bool { return info.Unattended && job.NeedsController() }
 
 // Attended returns the sites of which that is so.
 func (c *Controller) Attended(sub *submission.Submission) (sites []spec.Site) {

@@ -54,8 +54,9 @@ type Options struct {
 	// NoRings reports why a guest of this host cannot have the switch's network device;
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
-	// Burst mounts a burst buffer for an attempt on this host; nil: there are none.
-	Burst func(ctx context.Context, b plan.Burst, of core.Owner) (head.Burst, error)
+	// Burst mounts a burst buffer for an attempt on this host; nil: there are none. keys are those of its bucket; nil:
+	// the host has some itself.
+	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys *plan.BucketKeys) (head.Burst, error)
 	// BurstAfar mounts one here whose I/O process is on the head's host. dial connects with that.
 	BurstAfar func(ctx context.Context, b plan.Burst, of core.Owner, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (BurstClient, error)
 	// RDMA is where this host's RDMA devices are looked for.

@@ -26,6 +26,8 @@ import (
 type Settings struct {
 	Bucket                    string // for messages
 	Endpoint, Region, Profile string
+	// Keys are used in place of what is found; nil: there are none.
+	Keys *Keys
 	// HTTP speaks with the endpoint; nil: AWS's own client.
 	HTTP s3.HTTPClient
 	// Tries is how often a call is made that fails for a passing reason; 0: Tries.
@@ -34,10 +36,11 @@ type Settings struct {
 
 // New finds the way to a bucket; it does not try it.
 func New(ctx context.Context, s Settings) (*s3.Client, error) {
+	retryer := func() aws.Retryer {
+		return retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), cmp.Or(s.Tries, Tries)), 10*time.Second)
+	}
 	options := []func(*config.LoadOptions) error{
-		config.WithRetryer(func() aws.Retryer {
-			return retry.AddWithMaxBackoffDelay(retry.AddWithMaxAttempts(retry.NewStandard(), cmp.Or(s.Tries, Tries)), 10*time.Second)
-		}),
+		config.WithRetryer(retryer),
 		// Servers other than AWS's own mostly do not know the newer checksums;
 		// what is stored is named after its digest anyway.
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
@@ -49,7 +52,14 @@ func New(ctx context.Context, s Settings) (*s3.Client, error) {
 	if s.Profile != "" {
 		options = append(options, config.WithSharedConfigProfile(s.Profile))
 	}
-	c, err := config.LoadDefaultConfig(ctx, options...)
+	var c aws.Config
+	var err error
+	if s.Keys != nil {
+		c = s.Keys.config()
+		c.Retryer, c.Region = retryer, cmp.Or(s.Region, c.Region)
+	} else {
+		c, err = config.LoadDefaultConfig(ctx, options...)
+	}
 	if err != nil {
 		return nil, &core.Error{
 			Kind: core.Invalid, Op: "read the settings for S3 of", Object: s.Bucket, Err: err,
@@ -99,13 +109,20 @@ func Explain(op, bucket string, err error) error {
 	case code == "AccessDenied", code == "InvalidAccessKeyId", code == "SignatureDoesNotMatch", code == "ExpiredToken", status == http.StatusForbidden, status == http.StatusUnauthorized:
 		e.Remedy = "Check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE and ~/.aws/credentials, and what they may do with this bucket."
 	case strings.Contains(err.Error(), "get credentials"), strings.Contains(err.Error(), "get identity"):
-		e.Remedy = "No credentials for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with ~/.aws/credentials."
+		e.Remedy = noKeys
 	case status == http.StatusNotFound:
 		e.Kind = core.NotFound
 	case status == 0, status >= http.StatusInternalServerError, status == http.StatusTooManyRequests:
 		e.Kind, e.Remedy = core.Transient, "Does the endpoint answer (AWS_ENDPOINT_URL)?"
 	}
 	return e
+}
+
+const noKeys = "No credentials for S3 were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE with ~/.aws/credentials."
+
+// explainKeys gives an error of looking for credentials a kind and a remedy.
+func explainKeys(bucket string, err error) error {
+	return &core.Error{Kind: core.Permanent, Op: "find credentials for the bucket", Object: bucket, Err: brief(err), Remedy: noKeys}
 }
 
 // Status is the code of an answer; 0: there is none.

@@ -25,6 +25,7 @@ func words() map[string][]string {
 		"build.builder":                       append(Engines(), BuilderVM),
 		"checkpoint.mode":                     {CheckpointApp, CheckpointVM, CheckpointAuto},
 		"volume.shared":                       {SharedAny, SharedRequired},
+		"volume.credentials":                  {CredentialsSite, CredentialsSend},
 		"volume.kind":                         {VolumeAuto, VolumeVirtio, VolumeImage, VolumeBurst},
 		"vm.when":                             {VMAlways, VMNever, VMAuto},
 		"vm.accel":                            {"auto", "kvm", "tcg"},

@@ -37,6 +37,8 @@ type Volume struct {
 	Rate BitRate `yaml:"rate" json:",omitempty"`
 	// Protect has nothing changed that was on the remote before.
 	Protect bool `yaml:"protect" json:",omitempty"`
+	// Credentials is where those for a bucket come from: CredentialsSite (default) or CredentialsSend.
+	Credentials string `yaml:"credentials" json:",omitempty"`
 	// Prefetch are patterns of files in the volume that a burst buffer fetches while the job starts.
 	Prefetch []string `yaml:"prefetch" json:",omitempty"`
 	// Expect is what the job reads and writes, for predictions.
@@ -52,6 +54,20 @@ type Expect struct {
 	Read  Size    `yaml:"read" json:",omitempty"`
 	Reuse float64 `yaml:"reuse" json:",omitempty"`
 }
+
+// Words of Volume.Credentials.
+const (
+	// CredentialsSite has the host find them as AWS's tools do.
+	CredentialsSite = "site"
+	// CredentialsSend sends the user's own to the host.
+	CredentialsSend = "send"
+)
+
+// SendsKeys reports whether the user's credentials for a bucket are sent to hosts.
+func (j *Job) SendsKeys() bool { return j.Volume.Credentials == CredentialsSend }
+
+// NeedsController reports whether a site cannot start the job by itself, as something of it is stored on no disk there.
+func (j *Job) NeedsController() bool { return len(j.Secrets) > 0 || j.SendsKeys() }
 
 // Words of Volume.Shared.
 const (
@@ -126,6 +142,7 @@ func (jc *jobCheck) volume() {
 	}
 	jc.report.oneOf("volume.kind", v.Kind)
 	jc.report.oneOf("volume.shared", v.Shared)
+	jc.report.oneOf("volume.credentials", v.Credentials)
 	if jc.report.allRead("volume", "vm", "checkpoint", "nodes") && j.NeedsShared() && j.SavesVM() && v.Kind != VolumeImage {
 		jc.report.at("volume.shared", "add `kind: dataimage`", "volume.shared: virtual machines that are saved have a volume each")
 	}
@@ -163,7 +180,7 @@ func (jc *jobCheck) burst() {
 		r.at("volume.expect.reuse", "from 0 to 1", "volume.expect.reuse: %v cannot be", v.Expect.Reuse)
 	}
 	if v.Kind != VolumeBurst {
-		for key, given := range map[string]bool{"remote": v.Remote != "", "disk": v.Disk != 0, "rate": v.Rate != 0, "protect": v.Protect, "prefetch": len(v.Prefetch) > 0, "expect": v.Expect != Expect{}} {
+		for key, given := range map[string]bool{"remote": v.Remote != "", "disk": v.Disk != 0, "rate": v.Rate != 0, "protect": v.Protect, "prefetch": len(v.Prefetch) > 0, "credentials": v.Credentials != "", "expect": v.Expect != Expect{}} {
 			if given {
 				r.atKey("volume."+key, "add `kind: burst`", "volume.%s is for burst buffers", key)
 			}
@@ -181,6 +198,9 @@ func (jc *jobCheck) burst() {
 		r.at("volume.remote", "such as ./results, ann@archive:run7 or s3://bucket/run7", "volume.remote: %v", err)
 	}
 	jc.prefetch()
+	if v.Credentials != "" && !strings.HasPrefix(v.Remote, "s3://") {
+		r.atKey("volume.credentials", "leave it out, or name a bucket as `remote:`", "volume.credentials is for buckets")
+	}
 	if v.Disk != 0 && v.Disk < leastBuffer {
 		r.at("volume.disk", "at least 16M", "volume.disk: a buffer has no room for files in so little")
 	}

@@ -196,7 +196,7 @@ func checkCredentials(word string, at remote.Place) error {
 	case at.Bucket == "":
 		e.Err, e.Remedy = errors.New("only buckets have credentials"), "Leave it out."
 	default:
-		e.Kind, e.Err = core.Unsupported, errors.New("it is for I/O processes on other hosts than the user's, which do not exist yet")
+		e.Kind, e.Err = core.Unsupported, errors.New("it is for runs on other hosts than the user's")
 		e.Remedy = "Leave it out: credentials are found on this host, as AWS's tools find them."
 	}
 	return e

@@ -117,6 +117,7 @@ func (a *Workspace) OpenQuietly(ctx context.Context) (*Session, error) {
 		return catalog.Store(store, catalog.Options{Binary: c.Binary})
 	}
 	c.LocalStore, c.Remote = catalog.LocalStore, catalog.Remote{}
+	c.BucketKeys = catalog.BucketKeys
 	c.Secure = control.SecureByKey
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &Session{Controller: c, Workspace: a, Images: images}, nil

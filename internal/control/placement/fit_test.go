@@ -33,7 +33,8 @@ func TestSitesWithBurstBuffers(t *testing.T) {
 		{apart, "/far", false},
 		{far, "archive:run7", true},
 		{far, "/far", true},
-		{far, "s3://bucket/run7", false},
+		{far, "s3://bucket/run7", true},
+		{queue, "s3://bucket/run7", true},
 		{queue, "/far", true},
 		{rented, "archive:run7", false},
 	} {

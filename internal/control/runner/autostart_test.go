@@ -146,6 +146,29 @@ func TestSecretsAreNotLeftWithASite(t *testing.T) {
 	})
 }
 
+// TestKeysOfABucketAreSentToTheHead by a controller: a site has no launch spec with them, and the plan has none either.
+func TestKeysOfABucketAreSentToTheHead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		done := controltest.StartsAlone(w.sites["a"], time.Hour, controltest.Always)
+		w.sites["a"].LaunchError = nil
+		w.BucketKeys = func(_ context.Context, remote string) (protocol.BucketKeys, error) {
+			return protocol.BucketKeys{ID: remote, Secret: "s3cr3t"}, nil
+		}
+		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/w", Remote: "s3://bucket/run7", Credentials: spec.CredentialsSend}}), nil)
+		if run.State != state.Succeeded || strings.Join(*done, " ") != "attend" {
+			t.Errorf("%s %s: %v\n%s", run.State, run.Message, *done, history(t, w, run.ID))
+		}
+		raw := w.sites["a"].Launched.Config
+		var c protocol.Config
+		if err := json.Unmarshal(raw, &c); err != nil || c.BucketKeys == nil || c.BucketKeys.ID != "s3://bucket/run7" || c.BucketKeys.Secret != "s3cr3t" || strings.Count(string(raw), "s3cr3t") != 1 {
+			t.Errorf("the head has got %+v, %v", c, err)
+		}
+		w.nothingHeld(t)
+		w.Store.Close()
+	})
+}
+
 // TestHostsThatNobodyCameFor, as the one machine with the run's secrets was asleep when
 // they were there, are asked for again, and the run does not fail for it; but not for ever.
 func TestHostsThatNobodyCameFor(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 func (c *Runner) Garbage() *gc.Collector {
 	sent := uploads{c.Store, c.Remote}
 	return &gc.Collector{
-		State: c.Store, Provider: c.Provider, Kept: c.Kept(), Waits: func(ctx context.Context, run string) bool { return waitsForSecrets(ctx, c.Store, run) },
+		State: c.Store, Provider: c.Provider, Kept: c.Kept(), Waits: c.waitsForSecrets,
 		StoreOf: storeOf, Needed: func(ctx context.Context, id string) (string, error) { return submission.NeededBy(ctx, c.Store, id) },
 		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
 		Uploads: sent.unfinished, AbortUploads: sent.abort,

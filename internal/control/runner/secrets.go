@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -31,20 +32,33 @@ func unreadPath(store *state.Store, id string) string {
 	return filepath.Join(store.RunDir(id), unreadName)
 }
 
-// secrets reads those of the run's job.
-func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
+// private is what nodes get of a run, and no disk has.
+type private struct {
+	values map[string]string    // of secrets
+	keys   *protocol.BucketKeys // nil: none are sent
+}
+
+// secrets reads those of the run's job, and the credentials that are sent for its burst buffer.
+func (r *controlled) secrets(ctx context.Context) (private, error) {
 	values, err := submission.Secrets(ctx, &r.sub.Job)
+	p := private{values: values}
+	if err == nil && r.sub.Job.SendsKeys() {
+		var keys protocol.BucketKeys
+		if keys, err = r.c.BucketKeys(ctx, r.sub.Job.Volume.Remote); err == nil {
+			p.keys = &keys
+		}
+	}
 	if err == nil && r.continued {
 		fsutil.TryRemove(unreadPath(r.c.Store, r.run.ID)) // commands that can read them too do not look at its age
 	}
 	if err == nil || !r.continued || ctx.Err() != nil {
-		return values, err
+		return p, err
 	}
 	if err := fsutil.WriteFile(unreadPath(r.c.Store, r.run.ID), nil, 0o600); err != nil {
 		r.c.Log.Warn("that secrets could not be read could not be recorded: each command tries it", "run", r.run.ID, "err", err)
 	}
 	r.recordLast(ctx, event.SecretsUnreadable{Cause: event.CauseOf(err)})
-	return nil, unread{&core.Error{
+	return private{}, unread{&core.Error{
 		Kind: core.Transient, Op: "continue run", Object: r.run.ID, Err: err,
 		Remedy: "Nothing is lost. `bee supervise`, where its secrets can be read, continues it; `bee stop " + r.run.ID + "` ends it.",
 	}}
@@ -52,7 +66,8 @@ func (r *controlled) secrets(ctx context.Context) (map[string]string, error) {
 
 // waitsForSecrets reports whether a run cannot continue because its secrets could not be
 // read, and cannot be read here either. A command that prints one is run by controllers only.
-func waitsForSecrets(ctx context.Context, store *state.Store, id string) bool {
+func (c *Runner) waitsForSecrets(ctx context.Context, id string) bool {
+	store := c.Store
 	tried, err := os.Stat(unreadPath(store, id))
 	if err != nil {
 		return false
@@ -64,6 +79,11 @@ func waitsForSecrets(ctx context.Context, store *state.Store, id string) bool {
 	sub, err := submission.Of(run)
 	if err != nil {
 		return false
+	}
+	if sub.Job.SendsKeys() {
+		if _, err := c.BucketKeys(ctx, sub.Job.Volume.Remote); err != nil {
+			return true
+		}
 	}
 	for _, from := range sub.Job.Secrets {
 		if from.Exec == "" {

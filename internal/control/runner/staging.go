@@ -90,7 +90,7 @@ func (st *staging) stageAutostart(ctx context.Context) error {
 	if u == nil || !st.at.awaited() {
 		return nil
 	}
-	if len(st.rec.of.sub.Job.Secrets) > 0 {
+	if st.rec.of.sub.Job.NeedsController() {
 		return st.attend(ctx, u)
 	}
 	o, err := st.launchSpec(ctx, nil)

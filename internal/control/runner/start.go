@@ -40,11 +40,11 @@ func (a *attempt) begin(ctx context.Context) error {
 
 // start launches the nodes.
 func (a *attempt) start(ctx context.Context) error {
-	values, err := a.secrets(ctx)
+	private, err := a.secrets(ctx)
 	if err != nil {
 		return err
 	}
-	o, err := a.staging.launchSpec(ctx, values)
+	o, err := a.staging.launchSpec(ctx, private.values)
 	if err != nil {
 		return err
 	}
@@ -55,6 +55,7 @@ func (a *attempt) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	configs[0].BucketKeys = private.keys
 	err = a.rec.putUnlessStopped(ctx, func() {
 		a.rec.on(machinery.Launch)
 		a.rec.Span = a.at.timeLimit()

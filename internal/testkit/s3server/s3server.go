@@ -6,9 +6,11 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,6 +26,7 @@ type Server struct {
 	program string
 	root    string
 	address string
+	dial    func(ctx context.Context, network, address string) (net.Conn, error) // nil: as usual
 	// Bucket is its name, and Dir the directory with its objects.
 	Bucket, Dir string
 }
@@ -42,10 +45,41 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
+// StartElsewhere starts a server at an address that this process does not reach, on a host where launch starts programs
+// and dial connects. It ends with that host.
+func StartElsewhere(t testing.TB, address string, launch func(argv []string, log string) error, dial func(ctx context.Context, network, address string) (net.Conn, error)) *Server {
+	t.Helper()
+	s := &Server{t: t, program: testkit.RequireTool(t, "versitygw"), root: t.TempDir(), Bucket: "checkpoints", address: address, dial: dial}
+	s.Dir = filepath.Join(s.root, s.Bucket)
+	if err := launch(s.argv(), s.root+".log"); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, 20*time.Second, func() error {
+		_, err := s.Client().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: &s.Bucket})
+		return err
+	})
+	return s
+}
+
+func (s *Server) argv() []string {
+	return []string{s.program, "--port", s.address, "--access", Access, "--secret", Secret, "--quiet", "posix", s.root}
+}
+
+// Put stores an object.
+func (s *Server) Put(key, text string) {
+	s.t.Helper()
+	if _, err := s.Client().PutObject(s.t.Context(), &s3.PutObjectInput{Bucket: &s.Bucket, Key: &key, Body: strings.NewReader(text)}); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// Endpoint is the server's URL.
+func (s *Server) Endpoint() string { return "http://" + s.address }
+
 // Client returns a client of the server, as others have it.
 func (s *Server) Client() *s3.Client {
 	return s3.New(s3.Options{
-		BaseEndpoint: aws.String("http://" + s.address), Region: region, UsePathStyle: true,
+		BaseEndpoint: aws.String(s.Endpoint()), Region: region, UsePathStyle: true, HTTPClient: &http.Client{Transport: &http.Transport{DialContext: s.dial, DisableKeepAlives: true}},
 		Credentials: aws.CredentialsProviderFunc(func(context.Context) (aws.Credentials, error) {
 			return aws.Credentials{AccessKeyID: Access, SecretAccessKey: Secret}, nil
 		}),
@@ -68,7 +102,8 @@ func (s *Server) Restart() {
 		s.t.Fatal(err)
 	}
 	defer log.Close()
-	s.cmd = exec.Command(s.program, "--port", s.address, "--access", Access, "--secret", Secret, "--quiet", "posix", s.root)
+	argv := s.argv()
+	s.cmd = exec.Command(argv[0], argv[1:]...)
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if err := s.cmd.Start(); err != nil {
 		s.t.Fatal(err)
@@ -100,7 +135,7 @@ const (
 )
 
 // Env are the variables by which AWS's tools find the server.
-func (s *Server) Env() []string { return s.EnvAt("http://" + s.address) }
+func (s *Server) Env() []string { return s.EnvAt(s.Endpoint()) }
 
 // EnvAt is Env for another endpoint that leads to the server.
 func (s *Server) EnvAt(endpoint string) []string {

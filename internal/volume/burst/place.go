@@ -70,6 +70,9 @@ type Config struct {
 
 	// Dir is that of the record.
 	Dir string `json:"-"`
+	// Keys are credentials for the bucket that the user has sent; nil: they are found on this host. A process passes
+	// them to those that it starts, and to nobody else.
+	Keys *remote.Keys `json:"-"`
 
 	away    time.Duration // 0: awayFor; tests have slow hosts
 	abandon time.Duration // 0: abandonTimeout
@@ -230,7 +233,7 @@ func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
 
 // OpenRemote opens the remote for reading. far opens one behind ssh.
 func (c Config) OpenRemote(far remote.Opener) (remote.Remote, error) {
-	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Fence: c.Run != ""})
+	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Keys: c.Keys, Fence: c.Run != ""})
 }
 
 // Listen makes the socket of the I/O process, or of what passes on to it.

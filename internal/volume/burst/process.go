@@ -82,6 +82,9 @@ func Background(name string, args []string, run func(c Config, log *slog.Logger,
 		if err != nil {
 			return err
 		}
+		if c.Keys, err = receiveKeys(os.Stdin); err != nil {
+			return err
+		}
 		return run(c, log, func() { ready = true; report(nil) })
 	})
 	if !ready {
@@ -126,8 +129,14 @@ func (c Config) Start(binary, command string, with Inherited) (*os.Process, erro
 	if with.Mount != nil {
 		p.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
+	send, err := c.sendKeys(p)
+	if err != nil {
+		to.Close()
+		return nil, err
+	}
 	mountns.Outside(func() { err = p.Start() }) // it keeps no mount
 	to.Close()
+	send(err == nil)
 	if err != nil {
 		return nil, err
 	}

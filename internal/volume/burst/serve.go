@@ -49,7 +49,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	}
 	v, err := load(Options{
 		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Shared: c.Shared, Log: log, Notes: filepath.Join(c.Dir, notesName),
-		Run: c.Run, Globs: c.Globs,
+		Run: c.Run, Globs: c.Globs, Keys: c.Keys,
 	})
 	if err != nil {
 		return err

@@ -37,6 +37,8 @@ type Options struct {
 	Far remote.Opener
 	// Place is the directory of the journal, and Notes that of notes on uploads to a bucket.
 	Place, Notes string
+	// Keys are credentials for a bucket; nil: they are found.
+	Keys *remote.Keys
 	// Room bounds the bytes of the journal.
 	Room int64
 	// Rate bounds the bytes per second to and from the remote; 0: no bound.
@@ -107,7 +109,7 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes, Fence: o.Run != ""})
+	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes, Keys: o.Keys, Fence: o.Run != ""})
 	if err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}

@@ -115,6 +115,7 @@ func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err e
 				return nil, err
 			}
 		}
+		c.Keys = o.Keys // as it is drained, the remote is the same
 		a := Attempt{config: c, binary: o.Binary}
 		s, err := a.drained(ctx)
 		if now, lerr := burst.Load(c.Dir); lerr == nil && now.Superseded || isRemoved(c) {

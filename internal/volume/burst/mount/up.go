@@ -33,7 +33,8 @@ type Options struct {
 	// Everyone is whether programs of other users can use it, by the permissions of its files.
 	// Root alone may want that.
 	Everyone bool
-	// Private and Alone are as in burst.Config.
+	// Keys, Private and Alone are as in burst.Config.
+	Keys           *remote.Keys
 	Private, Alone bool
 	Binary         string
 	// Owner is the attempt of the run whose volume it is. Run, Globs and Number are as in burst.Config.
@@ -180,6 +181,7 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
 	c.Of, c.Installation, c.Attempt = o.Owner.Run, o.Owner.User, o.Owner.Attempt
+	c.Keys = o.Keys
 	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
 	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Private, c.Alone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Private, o.Alone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {

@@ -28,6 +28,7 @@ type Options struct {
 	Volume string // id of the volume that uses the remote
 	Rate   int64  // bytes a second in either direction; 0: no bound
 	Notes  string // directory for notes of uploads
+	Keys   *Keys  // for a bucket; nil: they are found as AWS's tools find them
 	Fence  bool   // a directory of this machine changes only while its record names the volume
 }
 
@@ -39,7 +40,9 @@ func Open(p Place, o Options) (Remote, error) {
 	rate := &Rate{PerSecond: o.Rate}
 	switch {
 	case p.Bucket != "":
-		return OpenS3(p, o.Volume, o.Notes, rate), nil
+		s := OpenS3(p, o.Volume, o.Notes, rate)
+		s.bucket.keys = o.Keys
+		return s, nil
 	case p.Host != "":
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("this process has no way to hosts behind ssh")}
 	}

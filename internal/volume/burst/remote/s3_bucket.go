@@ -27,6 +27,7 @@ import (
 // bucket makes the requests about the objects of a bucket below a prefix, by the names of the remote.
 type bucket struct {
 	place Place
+	keys  *Keys // nil: they are found
 	rate  *Rate
 	ctx   context.Context // ends with stop
 	stop  context.CancelFunc
@@ -67,11 +68,16 @@ func (b *bucket) api() (*s3.Client, error) {
 	if b.client != nil {
 		return b.client, nil
 	}
-	var err error
-	b.client, err = s3client.New(b.ctx, s3client.Settings{
+	settings := s3client.Settings{
 		Bucket: b.place.Bucket, Endpoint: b.place.Endpoint, Region: b.place.Region, Profile: b.place.Profile, HTTP: line(b.ctx, b.rate),
 		Tries: 1, // who calls tries again, and reports meanwhile
-	})
+	}
+	if b.keys != nil {
+		keys := s3client.Keys(*b.keys)
+		settings.Keys = &keys
+	}
+	var err error
+	b.client, err = s3client.New(b.ctx, settings)
 	return b.client, err
 }
 
