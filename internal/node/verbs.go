@@ -158,11 +158,20 @@ func verbsAddress(run string, rank int) broker.Address {
 // verbsIPs are those by which other containers reach that of a node. A lone one has none.
 func verbsIPs(members []peercall.Member, rank int) []netip.Addr {
 	for _, m := range members {
-		if ip, err := netip.ParseAddr(m.IP); err == nil && m.Rank == rank {
-			return []netip.Addr{ip.Unmap().WithZone("")}
+		if ip := memberIP(m); ip.IsValid() && m.Rank == rank {
+			return []netip.Addr{ip}
 		}
 	}
 	return nil
+}
+
+// memberIP is the address of a node in the run; not valid: it has none.
+func memberIP(m peercall.Member) netip.Addr {
+	ip, err := netip.ParseAddr(m.IP)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return ip.Unmap().WithZone("")
 }
 
 // verbsLimits are those of a container's device.

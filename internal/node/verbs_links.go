@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -41,6 +42,15 @@ func (l *verbsLinks) machines(own []int) server.Machines {
 			}
 			rank := int(gid[14])<<8 + int(gid[15]) - 1
 			return rank, global && rank >= 0 && rank < c.Size && verbsAddress(c.Owner.Run, rank).GID == gid
+		},
+		Named: func(ip netip.Addr) (int, bool) {
+			_, members, _ := l.verbs.known.all()
+			for _, m := range members {
+				if !l.own[m.Rank] && memberIP(m) == ip {
+					return m.Rank, true
+				}
+			}
+			return 0, false
 		},
 		Want: l.want,
 	}

@@ -76,8 +76,8 @@ func TestVerbsBetweenMachines(t *testing.T) {
   grep -q "200 iters" client.out && echo pingpong
   both ib_write_bw -F -n 200
   grep -q "^ 65536 *200" client.out && echo write
-`)
-		if out := b.Must("--sites", sites, "run", "-q", "--site", site, job); out != "pingpong\nwrite\n" {
+`+connections(t)+"  [ $? = 0 ] && echo connected\n")
+		if out := b.Must("--sites", sites, "run", "-q", "--site", site, job); out != "pingpong\nwrite\nconnected\n" {
 			t.Errorf("%s: got %q", site, out)
 		}
 	}

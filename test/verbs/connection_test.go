@@ -90,17 +90,7 @@ func (h host) empty(t *testing.T) {
 
 func TestStockProgramsConnectByAddress(t *testing.T) {
 	h := newHost(t)
-	t.Run("programs", func(t *testing.T) {
-		for _, pair := range connecting {
-			t.Run(strings.ReplaceAll(pair[0], " ", "_"), func(t *testing.T) {
-				t.Parallel()
-				port := strings.NewReplacer("PORT", fmt.Sprint(freePort(t)))
-				server, client := strings.Fields(port.Replace(pair[0])), strings.Fields(port.Replace(pair[1]))
-				testkit.RequireTool(t, server[0])
-				h.connect(t, server, client)
-			})
-		}
-	})
+	t.Run("programs", func(t *testing.T) { h.connects(t) })
 	for i, p := range h.ports {
 		if c := p.Statistics().Counters; c[message.CountSends]+c[message.CountWrites] == 0 {
 			t.Errorf("the device of container %d has sent nothing", i)
@@ -109,10 +99,27 @@ func TestStockProgramsConnectByAddress(t *testing.T) {
 	h.empty(t)
 }
 
+// connects runs all of them.
+func (h host) connects(t *testing.T) {
+	for _, pair := range connecting {
+		t.Run(strings.ReplaceAll(pair[0], " ", "_"), func(t *testing.T) {
+			t.Parallel()
+			port := strings.NewReplacer("PORT", fmt.Sprint(freePort(t)))
+			server, client := strings.Fields(port.Replace(pair[0])), strings.Fields(port.Replace(pair[1]))
+			testkit.RequireTool(t, server[0])
+			h.connect(t, server, client)
+		})
+	}
+}
+
 // TestConnectionEvents: each event comes as documented, at both ends: of refusals, of a
 // rejected, pending and ended connection, and of a peer that is killed.
-func TestConnectionEvents(t *testing.T) {
-	program, h := compile(t, nil, []string{"test/verbs/programs/connections.c"}, "-lrdmacm", "-libverbs"), newHost(t)
+func TestConnectionEvents(t *testing.T) { newHost(t).events(t, 1) }
+
+// events runs a server and a client that compares each event. Messages are how many of a multicast group
+// reach the server.
+func (h host) events(t *testing.T, messages int) {
+	program := compile(t, nil, []string{"test/verbs/programs/connections.c"}, "-lrdmacm", "-libverbs")
 	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
 	defer cancel()
 	server, errs := h.command(ctx, 0, program, "serve")
@@ -128,7 +135,7 @@ func TestConnectionEvents(t *testing.T) {
 	if _, err := fmt.Fscanln(ports, &port); err != nil {
 		t.Errorf("the port of the server: %v", err)
 	}
-	client, out := h.command(ctx, 1, program, "check", fmt.Sprint(port))
+	client, out := h.command(ctx, 1, program, "check", fmt.Sprint(port), fmt.Sprint(messages))
 	if err := client.Run(); err != nil {
 		cancel()
 		t.Fatalf("client: %v\n%s\nserver: %v\n%s", err, out, server.Wait(), errs)
@@ -143,7 +150,10 @@ func TestConnectionEvents(t *testing.T) {
 }
 
 // TestKilledProcessDisconnects: rping ends when its other side is killed amid its work.
-func TestKilledProcessDisconnects(t *testing.T) {
+func TestKilledProcessDisconnects(t *testing.T) { killed(t, newHost) }
+
+// killed kills either side of a connection.
+func killed(t *testing.T, newHost func(t *testing.T) host) {
 	testkit.RequireTool(t, "rping")
 	for victim, name := range []string{"server", "client"} {
 		t.Run(name, func(t *testing.T) {
@@ -167,9 +177,10 @@ func TestKilledProcessDisconnects(t *testing.T) {
 				}
 			})
 			sides[victim].Process.Kill()
-			survivor := sides[1-victim]
+			since, survivor := time.Now(), sides[1-victim]
 			select {
 			case <-survivor.ended:
+				t.Logf("the other side ended after %s", time.Since(since))
 			case <-time.After(time.Minute):
 				t.Errorf("the other side works on:\n%s", survivor.out)
 			}

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -57,6 +58,10 @@ func newMachines(t *testing.T) machines {
 					rank = int(gid[15]) - 1
 				}
 				return rank, rank == 0 || rank == 1
+			},
+			Named: func(ip netip.Addr) (int, bool) {
+				rank := slices.IndexFunc([]int{0, 1}, func(rank int) bool { return portAddress(rank).IPs[0] == ip })
+				return rank, rank >= 0
 			},
 		}
 		if err := s.Forward(m); err != nil {
@@ -116,6 +121,26 @@ func TestLossBetweenMachines(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestConnectionsBetweenMachines: stock programs connect by address, and leave nothing at either broker.
+func TestConnectionsBetweenMachines(t *testing.T) {
+	m := newMachines(t)
+	t.Run("programs", func(t *testing.T) { m.connects(t) })
+	for i, p := range m.ports {
+		if s := p.Statistics(); s.Forwarded == 0 || s.Counters[message.CountDirectBytes] != 0 {
+			t.Errorf("of container %d, %d bytes were forwarded and %d copied directly", i, s.Forwarded, s.Counters[message.CountDirectBytes])
+		}
+	}
+	m.empty(t)
+}
+
+// TestConnectionEventsBetweenMachines: events are those of one machine. Messages to groups stay there.
+func TestConnectionEventsBetweenMachines(t *testing.T) { newMachines(t).events(t, 0) }
+
+// TestKilledProcessDisconnectsBetweenMachines does the same as on one machine.
+func TestKilledProcessDisconnectsBetweenMachines(t *testing.T) {
+	killed(t, func(t *testing.T) host { return newMachines(t).host })
 }
 
 // portAddress is that of a port of the tests.

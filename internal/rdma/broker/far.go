@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"net/netip"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
@@ -16,6 +17,10 @@ type Far interface {
 	// Attach returns an inbox whose messages go to a datagram queue pair. Whether that is there
 	// is found out later.
 	Attach(r *message.Attach) (Inbox, error)
+	// Find returns the address of the port of another machine that an IP address reaches.
+	Find(ip netip.Addr) (Address, bool)
+	// Call passes the request of an identifier on to such a port, which f stands for.
+	Call(f FarIdentifier, to Address, request Step) (FarCall, error)
 }
 
 // FarPair is the connection of a queue pair with one of another machine.

@@ -32,8 +32,9 @@ const (
 
 // identifier is one end of a connection by address, or listens for such.
 type identifier struct {
-	session *Session
-	object  *object // its one use is the event channel
+	broker  *Broker
+	session *Session // nil: its program is on another machine
+	object  *object  // its one use is the event channel
 	handle  uint32
 	space   uint32
 	state   idState
@@ -54,6 +55,12 @@ type identifier struct {
 	param message.CMParam
 	// left: the connection has ended by its peer, and its own process may end it once more.
 	left bool
+	// far passes events on to its program, where that is on another machine.
+	far FarCall
+	// node is the one that it calls from there.
+	node *Node
+	// before is the number of a queue pair, whose messages come before the end.
+	before uint32
 }
 
 // Connections are the connections by address of a process.
@@ -84,7 +91,7 @@ func (s *Session) newIdentifier(channel *object, space uint32) (*identifier, err
 		return nil, &Limit{Name: "connection identifiers of a container", Value: int64(n.Limits.IDs)}
 	}
 	o := &object{kind: message.KindCMID, uses: []*object{channel}}
-	id := &identifier{session: s, object: o, space: space}
+	id := &identifier{broker: n.broker, session: s, object: o, space: space}
 	o.id = id
 	n.ids++
 	id.handle = s.add(o)
@@ -93,9 +100,26 @@ func (s *Session) newIdentifier(channel *object, space uint32) (*identifier, err
 
 func (id *identifier) channel() *eventChannel { return id.object.uses[0].channel }
 
-// event adds one of an identifier.
+// event reports one without parameters.
 func (id *identifier) event(event uint32, status int32) {
-	id.channel().add(cmEvent{of: id, message: message.CMEvent{Event: event, Status: status}})
+	id.report(message.CMEvent{Event: event, Status: status})
+}
+
+// report reports an event to the program of an identifier, wherever that is.
+func (id *identifier) report(e message.CMEvent) {
+	if id.far != nil {
+		id.far.Report(Step{Event: e.Event, Status: e.Status, Param: e.Param}, id.state == idClosed, id.before)
+		return
+	}
+	id.channel().add(cmEvent{of: id, message: e})
+}
+
+// address is that of its port.
+func (id *identifier) address() Address {
+	if id.far != nil {
+		return id.far.Address()
+	}
+	return id.session.node.Address
 }
 
 func (s *Session) identifier(handle uint32) (*identifier, error) {

@@ -74,20 +74,27 @@ func (s Connections) RequestConnection(m *message.CMAnswer) (giveUp func(), err 
 		listener.request(id, m.Param)
 		return nil, nil
 	}
-	b := s.session.node.broker
-	id.state, id.param = idCalling, m.Param
-	b.calling = append(b.calling, id)
+	if is, err := id.callFar(m.Param); is || err != nil {
+		return nil, err
+	}
+	return id.wait(m.Param), nil
+}
+
+// wait has a request wait for a listener, until the caller gives it up.
+func (id *identifier) wait(p message.CMParam) (giveUp func()) {
+	id.state, id.param = idCalling, p
+	id.broker.calling = append(id.broker.calling, id)
 	return func() {
 		if id.state == idCalling {
 			id.hangUp()
 			id.refuse(reasonNoService, datagramUnsupported, message.CMParam{})
 		}
-	}, nil
+	}
 }
 
 // hangUp ends the wait for a process that listens.
 func (id *identifier) hangUp() {
-	b := id.session.node.broker
+	b := id.broker
 	id.state = idClosed
 	b.calling = slices.DeleteFunc(b.calling, func(other *identifier) bool { return other == id })
 }
@@ -104,7 +111,11 @@ func (b *Broker) answer() {
 
 // find returns who listens at the destination of an identifier; nil: nobody does.
 func (id *identifier) find() *identifier {
-	for _, n := range id.session.node.reach(id.remote) {
+	nodes := []*Node{id.node}
+	if id.far == nil {
+		nodes = id.session.node.reach(id.remote)
+	}
+	for _, n := range nodes {
 		if l := n.listener(id.space, id.remote); l != nil {
 			return l
 		}
@@ -122,7 +133,7 @@ func (id *identifier) request(from *identifier, p message.CMParam) {
 	}
 	child.peer, child.local, child.remote = from, from.remote, from.local
 	from.state, from.peer = idConnecting, child
-	a := from.session.node.Address
+	a := from.address()
 	id.channel().add(cmEvent{of: id, child: child, message: message.CMEvent{
 		Event: ConnectRequest, LID: a.LID, GID: a.GID, Local: child.local.message(), Remote: child.remote.message(), Param: seen(p),
 	}})
@@ -159,14 +170,14 @@ func (s Connections) AcceptConnection(m *message.CMAnswer) error {
 	case !saneParam(&m.Param, id.limit(privateAcceptance, privateDatagramResponse)):
 		return syscall.EINVAL
 	}
-	a := s.session.node.Address
-	e := cmEvent{of: id.peer, message: message.CMEvent{Event: ConnectResponse, LID: a.LID, GID: a.GID, Param: seen(m.Param)}}
-	id.state, id.peer.state = idAccepted, idResponded
+	a, peer := id.address(), id.peer
+	e := message.CMEvent{Event: ConnectResponse, LID: a.LID, GID: a.GID, Param: seen(m.Param)}
+	id.state, peer.state, peer.before = idAccepted, idResponded, m.Param.QP
 	if id.datagram() {
-		e.message.Event = Established
+		e.Event = Established
 		id.part(idClosed)
 	}
-	e.of.channel().add(e)
+	peer.report(e)
 	return nil
 }
 
@@ -187,11 +198,11 @@ func (s Connections) RejectConnection(m *message.CMAnswer) error {
 // refuse ends a request with an event for its process.
 func (id *identifier) refuse(reason, datagram int32, p message.CMParam) {
 	id.state = idClosed
-	e := cmEvent{of: id, message: message.CMEvent{Event: Rejected, Status: reason, Param: p}}
+	e := message.CMEvent{Event: Rejected, Status: reason, Param: p}
 	if id.datagram() {
-		e.message.Event, e.message.Status = Unreachable, datagram
+		e.Event, e.Status = Unreachable, datagram
 	}
-	id.channel().add(e)
+	id.report(e)
 }
 
 // part ends what two identifiers have to do with each other, and returns the other one.

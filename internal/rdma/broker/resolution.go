@@ -78,14 +78,18 @@ func (s Connections) ResolveAddress(m *message.CMResolve) (message.CMResolveRepl
 	if destination.Addr().IsMulticast() {
 		nodes = []*Node{s.session.node}
 	}
-	if len(nodes) == 0 {
+	a, is := s.session.node.broker.findFar(destination)
+	if len(nodes) > 0 {
+		a, is = nodes[0].Address, true
+	}
+	if !is {
 		id.state = idBound
 		id.event(AddressError, -int32(syscall.EHOSTUNREACH))
 		return reply, nil
 	}
 	id.state = idResolved
 	id.event(AddressResolved, 0)
-	reply.LID, reply.GID = nodes[0].Address.LID, nodes[0].Address.GID
+	reply.LID, reply.GID = a.LID, a.GID
 	return reply, nil
 }
 

@@ -10,6 +10,7 @@ package forward
 
 import (
 	"fmt"
+	"net/netip"
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
@@ -27,6 +28,8 @@ type Host interface {
 	Wake(p broker.Process)
 	// Receiver returns the inbox of a datagram queue pair of this machine.
 	Receiver(lid uint16, number uint32) (broker.Inbox, error)
+	// Called has a program of this machine get the request of one of another machine.
+	Called(s broker.Step, c broker.FarCall) (f broker.FarIdentifier, giveUp func(), err error)
 }
 
 // Peer is the process that stands for all queue pairs of other machines.
@@ -50,6 +53,8 @@ type Options struct {
 	// Address returns that of a node's port, and Rank the node with an address; false: none has it.
 	Address func(rank int) broker.Address
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
+	// Named returns the node that programs reach by an IP address; false: none.
+	Named func(ip netip.Addr) (int, bool)
 	// Want asks for a link with the broker of a node. It returns at once.
 	Want func(rank int)
 	// Warn logs an error that a program may repeat at will. It is called with the lock.
@@ -62,6 +67,8 @@ type Far struct {
 	links map[int]*link // by rank
 	// waiting are connections that have no link yet, by rank.
 	waiting map[int][]*pair
+	callers map[int][]*call // that have no link yet, by rank
+	called  uint64          // number of the last call
 	boxes   map[target]*outbox
 	slots   broker.Slots
 	ended   bool
@@ -73,7 +80,7 @@ const mostBoxes = 4096
 
 // New returns one without links.
 func New(o Options) *Far {
-	f := &Far{o: o, links: map[int]*link{}, waiting: map[int][]*pair{}, boxes: map[target]*outbox{}, bytes: map[uint16]uint64{}}
+	f := &Far{o: o, links: map[int]*link{}, waiting: map[int][]*pair{}, callers: map[int][]*call{}, boxes: map[target]*outbox{}, bytes: map[uint16]uint64{}}
 	go f.listen()
 	return f
 }

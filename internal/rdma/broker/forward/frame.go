@@ -12,7 +12,7 @@ import (
 // kind is that of a frame: what one broker reports to the other.
 type kind uint8
 
-// Frames. All but those of datagrams begin with the numbers of two queue pairs: the sender's and
+// Frames. Those about connections of queue pairs begin with the numbers of two queue pairs: the sender's and
 // the receiver's.
 const (
 	frameHello    kind = 1 + iota // first: version, build, ranks
@@ -26,10 +26,12 @@ const (
 	frameDatagram                 // LID, number, header, text
 	frameTaken                    // LID, number: a datagram is in the inbox, or lost
 	frameNobody                   // LID, number: no datagram queue pair is there
+	frameCall                     // number, LIDs, space, addresses, parameters: a request for a connection by address
+	frameStep                     // number, whose it is, event, status, parameters: what becomes of that
 )
 
 // version is raised by every change of the frames.
-const version = 1
+const version = 2
 
 // mostFrame bounds a frame in bytes.
 const mostFrame = message.EntryBytes + ring.Fragment + 64
@@ -93,6 +95,24 @@ func (b *body) u8() uint8   { return b.take(1)[0] }
 func (b *body) u16() uint16 { return binary.LittleEndian.Uint16(b.take(2)) }
 func (b *body) u32() uint32 { return binary.LittleEndian.Uint32(b.take(4)) }
 func (b *body) u64() uint64 { return binary.LittleEndian.Uint64(b.take(8)) }
+
+// read reads a struct of the protocol.
+func (b *body) read(to any) {
+	if _, err := binary.Decode(b.take(binary.Size(to)), binary.LittleEndian, to); err != nil {
+		b.failed = true
+	}
+}
+
+// write appends such structs.
+func write(out []byte, parts ...any) []byte {
+	for _, p := range parts {
+		var err error
+		if out, err = binary.Append(out, binary.LittleEndian, p); err != nil {
+			panic(err) // it has no fixed size
+		}
+	}
+	return out
+}
 
 // name reads the numbers of a connection, as this side has them.
 func (b *body) name() name {

@@ -3,6 +3,7 @@ package forward
 import (
 	"bytes"
 	"errors"
+	"net/netip"
 	"sync"
 	"testing"
 
@@ -31,6 +32,10 @@ func (h *plainHost) Receiver(lid uint16, number uint32) (broker.Inbox, error) {
 	return h.b.Receiver(lid, number)
 }
 
+func (h *plainHost) Called(s broker.Step, c broker.FarCall) (broker.FarIdentifier, func(), error) {
+	return h.b.Called(s, c)
+}
+
 // plainProcess notes the states of queue pairs.
 type plainProcess struct{ states, events map[uint32]uint32 }
 
@@ -44,14 +49,21 @@ func (p *plainProcess) Event(event, handle uint32)  { p.events[handle] = event }
 func (*plainProcess) Number() uint32                { return 99 }
 func (*plainProcess) Sleep(bool)                    {}
 func (*plainProcess) EventChannel() (broker.EventChannel, error) {
-	return nil, errors.ErrUnsupported
+	return plainChannel{}, nil
 }
+
+// plainChannel has a program that looks for events by itself.
+type plainChannel struct{}
+
+func (plainChannel) Notify()       {}
+func (plainChannel) Close()        {}
 func (*plainProcess) Await() error { return errors.New("closed") }
 
 // machine is a broker with one queue pair that is connected to another machine.
 type machine struct {
 	far     *Far
 	process *plainProcess
+	session *broker.Session
 	pair    *pair
 	link    *link
 }
@@ -61,18 +73,22 @@ func newMachine(t *testing.T, rank int, number uint32) *machine {
 	h := &plainHost{}
 	numbers := []uint32{number, number + 1, number + 2, number + 3}
 	h.b = broker.New(h, func() uint32 { n := numbers[0]; numbers = append(numbers[1:], n+4); return n })
-	address := func(rank int) broker.Address { return broker.Address{LID: uint16(rank + 1)} }
+	address := func(rank int) broker.Address {
+		return broker.Address{LID: uint16(rank + 1), IPs: []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(rank + 1)})}}
+	}
 	m := &machine{process: newProcess()}
 	m.far = New(Options{
 		Host: h, Peer: newProcess(), Ranks: []int{rank}, Address: address, Want: func(int) {}, Warn: func(string, error) {},
-		Rank: func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
+		Rank:  func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
+		Named: func(ip netip.Addr) (int, bool) { n := int(ip.As4()[3]); return n - 1, n == 1 || n == 2 },
 	})
 	h.b.SetFar(m.far)
-	n := h.b.Node(address(rank), broker.Limits{Memory: 1 << 20, QPs: 10, MRs: 10, PDs: 10, CQs: 10, SRQs: 10, AHs: 10, WR: 1000, Processes: 10})
+	n := h.b.Node(address(rank), broker.Limits{Memory: 1 << 20, QPs: 10, MRs: 10, PDs: 10, CQs: 10, SRQs: 10, AHs: 10, IDs: 40, WR: 1000, Processes: 10})
 	s, err := n.Open(1, m.process)
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.session = s
 	pd, err := s.Create(message.KindPD, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -85,7 +101,7 @@ func newMachine(t *testing.T, rank int, number uint32) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, awake: make(chan struct{}, 1)}
+	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, awake: make(chan struct{}, 1)}
 	m.far.links[1-rank] = m.link
 	for _, change := range []message.ModifyQP{
 		{Mask: 1 | 1<<3 | 1<<4 | 1<<5, State: uint32(broker.Init), Access: broker.RemoteWrite | broker.RemoteRead, Port: 1},
@@ -214,12 +230,16 @@ func TestLinkThatBreaks(t *testing.T) {
 
 // FuzzFrames: nothing that another broker sends is believed.
 func FuzzFrames(f *testing.F) {
-	for k := frameHello; k <= frameNobody; k++ {
+	for k := frameHello; k <= frameStep; k++ {
 		out, at := about(nil, k, name{200, 100})
 		f.Add(finish(append(out, make([]byte, 80)...), at))
 	}
+	for _, frame := range lies(callName{number: 7}) {
+		f.Add(frame)
+	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		a, _ := newMachines(t)
+		newCaller(t, a).listen(7)
 		in := bytes.NewReader(raw)
 		for in.Len() > 0 {
 			k, text, err := readFrame(in, make([]byte, mostFrame))

@@ -24,6 +24,9 @@ const (
 // mostOut is how many bytes are collected for one write.
 const mostOut = 256 << 10
 
+// mostWaiting is how many bytes of frames may wait for the other side, which reads at once.
+const mostWaiting = 32 << 20
+
 // mostEarly is how many queue pairs of the other side may wait for theirs here.
 const mostEarly = 1 << 16
 
@@ -38,8 +41,12 @@ type link struct {
 	out   []byte         // frames that come before all others
 	late  []datagram     // for inboxes without room
 	retry *time.Timer    // of these; nil: there was none yet
-	awake chan struct{}
-	heard time.Time
+	calls map[callName]*call
+	// called counts those of the other machine.
+	called int
+	ends   []ending // frames of calls that come after messages
+	awake  chan struct{}
+	heard  time.Time
 }
 
 // early is a queue pair of the other side that waits for its connection.
@@ -71,7 +78,7 @@ func (f *Far) Serve(ctx context.Context, conn net.Conn, rank int) error {
 	if err != nil {
 		return err
 	}
-	l := &link{far: f, conn: conn, ranks: ranks, pairs: map[name]*pair{}, early: map[name]early{}, awake: make(chan struct{}, 1), heard: time.Now()}
+	l := &link{far: f, conn: conn, ranks: ranks, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, awake: make(chan struct{}, 1), heard: time.Now()}
 	if err := l.begin(); err != nil {
 		return err
 	}
@@ -111,6 +118,10 @@ func (l *link) begin() error {
 			l.add(p)
 		}
 		delete(f.waiting, r)
+		for _, c := range f.callers[r] {
+			l.request(c)
+		}
+		delete(f.callers, r)
 	}
 	return nil
 }
@@ -134,6 +145,9 @@ func (l *link) lost() {
 			f.waiting[p.rank] = append(f.waiting[p.rank], p)
 			f.o.Want(p.rank)
 		}
+	}
+	for _, c := range l.calls {
+		c.lost()
 	}
 	for _, b := range f.boxes {
 		if slices.Contains(l.ranks, b.rank) {
@@ -264,7 +278,7 @@ func (l *link) collect(out []byte) []byte {
 		}
 		out = p.collect(out, mostOut)
 	}
-	return l.datagrams(out)
+	return l.datagrams(l.ended(out))
 }
 
 // read takes frames until the connection ends.
@@ -277,7 +291,9 @@ func (l *link) read(in *bufio.Reader) error {
 		}
 		l.far.o.Host.Lock()
 		l.heard = time.Now()
-		err = l.take(k, &body{raw: raw})
+		if err = l.take(k, &body{raw: raw}); err == nil && len(l.out) > mostWaiting {
+			err = errors.New("the other side asks, and reads no answers")
+		}
 		l.far.o.Host.Unlock()
 		if err != nil {
 			return err
@@ -294,6 +310,10 @@ func (l *link) take(k kind, b *body) error {
 		return l.takeDatagram(k, b)
 	case frameConnect:
 		return l.connect(b)
+	case frameCall:
+		return l.takeCall(b)
+	case frameStep:
+		return l.takeStep(b)
 	}
 	n := b.name()
 	p := l.pairs[n]

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"net"
+	"net/netip"
 	"os"
 	"sync/atomic"
 
@@ -19,6 +20,8 @@ type Machines struct {
 	// Address returns that of a node's port, and Rank the node with an address; false: none has it.
 	Address func(rank int) broker.Address
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
+	// Named returns the node that programs reach by an IP address; false: none.
+	Named func(ip netip.Addr) (int, bool)
 	// Want asks for a connection with the broker of a node, by Serve. It returns at once.
 	Want func(rank int)
 }
@@ -33,7 +36,7 @@ func (s *Server) Forward(m Machines) error {
 		return err
 	}
 	s.peer = p
-	s.far = forward.New(forward.Options{Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Want: m.Want, Warn: func(text string, err error) { s.warnings.add(s.log, text, err) }})
+	s.far = forward.New(forward.Options{Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Named: m.Named, Want: m.Want, Warn: func(text string, err error) { s.warnings.add(s.log, text, err) }})
 	s.broker.SetFar(s.far)
 	return nil
 }
@@ -87,6 +90,11 @@ func (host) Wake(p broker.Process) {
 // Receiver implements forward.Host.
 func (h host) Receiver(lid uint16, number uint32) (broker.Inbox, error) {
 	return h.broker.Receiver(lid, number)
+}
+
+// Called implements forward.Host.
+func (h host) Called(s broker.Step, c broker.FarCall) (broker.FarIdentifier, func(), error) {
+	return h.broker.Called(s, c)
 }
 
 // peer is the process that stands for those of other machines.

@@ -316,12 +316,9 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 	return proc, nil
 }
 
-// earlyTime is how long a request for a connection waits for a listener.
-const earlyTime = 2 * time.Second
-
-// later calls f after that time.
+// later calls f when a request for a connection has waited for a listener.
 func (s *Server) later(f func()) {
-	time.AfterFunc(earlyTime, func() {
+	time.AfterFunc(broker.EarlyTime, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		f()
