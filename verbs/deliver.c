@@ -75,7 +75,7 @@ static int readable(struct qp *qp, const struct request *r)
 
 /*
  * claim makes sure that the message will be received: 1, or 0 where it has to wait. A
- * reader with a shared receive queue reports afterwards.
+ * reader with a shared receive queue reports afterwards, as does another machine.
  */
 static int claim(struct qp *qp, struct request *r)
 {
@@ -93,6 +93,8 @@ static int claim(struct qp *qp, struct request *r)
 	r->claimed = 1;
 	if (r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total > capacity)
 		r->status = IBV_WC_REM_INV_REQ_ERR;
+	else if (qp->far)
+		r->number = ++qp->numbered;
 	return 1;
 }
 
@@ -156,7 +158,7 @@ int send_message(struct qp *qp, struct request *r)
 	if (!put(qp, r))
 		return 0;
 	count(context_of(qp->qp.context), BEE_COUNT_SENDS, 1);
-	if (r->claimed)
+	if (r->claimed && (!qp->far || r->status))
 		r->number = r->staged;
 	r->stage = !r->number || unreliable ? FINISHED : WAITING;
 	return 1;

@@ -208,6 +208,7 @@ struct qp {
 	struct ring_reader rx;
 	struct process *peer;   /* NULL while absent */
 	uint32_t peer_slot;
+	int far;                /* on another machine */
 	uint64_t posted;        /* receives published in rx */
 	uint64_t claimed;       /* the peer's receives */
 	uint64_t numbered;      /* requests that the peer carries out */

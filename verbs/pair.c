@@ -36,6 +36,7 @@ static int map_pair(struct qp *qp, int fd, const struct bee_connect_reply *reply
 		qp->tx = (struct ring_writer){.ring = ring + reply->tx};
 		qp->rx = (struct ring_reader){.ring = ring + reply->rx};
 		qp->posted = qp->receives.taken;
+		qp->far = reply->far != 0;
 		publish(qp);
 		__atomic_store_n(&qp->pair, ring, __ATOMIC_RELEASE); /* busy reads the rest without the lock */
 		__atomic_store_n(&qp->tx.ring->attached, 1, __ATOMIC_SEQ_CST);

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define BEE_PROTOCOL 3                  /* raised by every change of this file and of shared.h */
+#define BEE_PROTOCOL 4                  /* raised by every change of this file and of shared.h */
 #define BEE_SOCKET "/.bee/rdma.sock"    /* BEE_RDMA_SOCKET in the environment replaces it */
 #define BEE_DEVICE "bee_0"
 #define BEE_PACKET 4096                 /* largest message in bytes */
@@ -200,7 +200,7 @@ struct bee_connect_reply {
 	uint32_t process;               /* the peer's: one mapping and one socket suffice for each */
 	uint32_t slot;                  /* the peer's QP in its process table */
 	uint8_t tx, rx;                 /* which ring this side writes and reads; equal for a QP to itself */
-	uint16_t reserved;
+	uint16_t far;                   /* 1: the peer is on another machine, and a message is over once `done` says so */
 };
 
 /*

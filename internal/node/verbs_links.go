@@ -70,7 +70,7 @@ func (l *verbsLinks) want(rank int) {
 // make asks until there is a link to the broker of a node.
 func (l *verbsLinks) make(rank int) {
 	v := l.verbs
-	backoff := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 2 * time.Second}
+	backoff := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 500 * time.Millisecond}
 	for !l.server.Linked(rank) {
 		if err := l.ask(v.life, rank); err != nil {
 			v.log.Debug("link bee_0 with that of another host", "rank", rank, "err", err)
@@ -153,6 +153,7 @@ func (v *verbs) answerBroker(_ context.Context, from rpc.Caller, _ rpc.None) (pe
 		return peercall.BrokerReply{}, err
 	}
 	if l := v.farLinks(); l != nil && leader == v.config.Rank && from.Rank < v.config.Rank {
+		l.server.Doubt(from.Rank) // it would not ask
 		l.want(from.Rank)
 	}
 	return peercall.BrokerReply{Rank: leader}, nil

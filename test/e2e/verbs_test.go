@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"archive/tar"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -82,6 +85,79 @@ func TestVerbsBetweenMachines(t *testing.T) {
 		}
 	}
 	b.CheckNothingLeft(30 * time.Second)
+}
+
+// TestVerbsOverABreak: programs of two hosts that do not reach each other for a moment, and whose connections are
+// ended by the kernel, lose nothing.
+func TestVerbsOverABreak(t *testing.T) {
+	testkit.AsRootToo(t)
+	b := testkit.NewBee(t)
+	testkit.RequireTool(t, "ss")
+	sites := b.File("sites.yaml", "sites:\n  - {name: apart, provider: local, hosts: 2, private_scratch: true}\n")
+	job := b.File("job.yaml", "name: break\nimage: docker-archive:"+verbsImage(t)+"\nnodes: 2\nrdma: bee\nrun: |"+`
+  set -- $(echo "$BEE_NODELIST" | tr , " ")
+  /.bee/rsh $1 rping -s -V -C 6000 &
+  until /.bee/rsh $2 rping -c -V -C 6000 -a $1; do kill -0 $! || exit 1; sleep 0.1; done
+  wait $! && echo "all is there"
+`)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", "-q", job))
+	carried := func() (bytes int64) {
+		var ports []struct {
+			Bytes struct{ Forwarded int64 }
+		}
+		if b.Try("rdma", "stats", id).Code == 0 {
+			b.JSON(&ports, "rdma", "stats", "--json", id)
+		}
+		for _, p := range ports {
+			bytes += p.Bytes.Forwarded
+		}
+		return bytes
+	}
+	after := func(bytes int64) {
+		testkit.Eventually(t, 60*time.Second, func() error {
+			if now := carried(); now <= bytes {
+				return fmt.Errorf("%d bytes were carried", now)
+			}
+			return nil
+		})
+	}
+	after(1000)
+	b.Must("emulate", "link", id, "1", "down")
+	b.Must("emulate", "link", id, "1", "up")
+	after(carried() + 1000)
+	if os.Geteuid() == 0 { // others may not end connections of their own
+		port := busiest(b.Must("emulate", "exec", id, "1", "ss", "-tniHO", "state", "established"))
+		b.Must("emulate", "exec", id, "1", "ss", "-Ktn", "state", "established", "sport", "=", ":"+port)
+		after(carried() + 1000)
+	}
+	if v := b.Await(id, 120*time.Second); v.State != "succeeded" {
+		t.Errorf("the run: %+v\n%s", v, b.Must("logs", id))
+	}
+	if out := b.Must("logs", id); !strings.Contains(out, "all is there") {
+		t.Errorf("the run printed %q", out)
+	}
+	if os.Geteuid() == 0 {
+		if log := b.Must("logs", "--node", "1", id); !strings.Contains(log, syscall.ECONNABORTED.Error()) {
+			t.Errorf("the connection was not that of the device:\n%s", log)
+		}
+	}
+}
+
+// busiest returns the local port of the connection that has sent most, of those that ss lists.
+func busiest(list string) (port string) {
+	most := -1
+	for line := range strings.Lines(list) {
+		fields := strings.Fields(line)
+		for _, f := range fields {
+			if raw, is := strings.CutPrefix(f, "bytes_sent:"); is {
+				if n, err := strconv.Atoi(raw); err == nil && n > most {
+					most = n
+					port = fields[2][strings.LastIndex(fields[2], ":")+1:]
+				}
+			}
+		}
+	}
+	return port
 }
 
 // TestVerbsBetweenContainers: with `rdma: bee`, stock programs find bee_0 alone and exchange data

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +24,83 @@ import (
 // machines are two brokers, as of two machines, with a port each.
 type machines struct {
 	host
-	cut func() // ends the link between them
+	cut   func() // ends the link between them, for good
+	cable *cable
+}
+
+// cable connects two brokers while it is plugged in.
+type cable struct {
+	t       *testing.T
+	ctx     context.Context
+	servers [2]*server.Server
+	wanted  chan struct{}
+	serving sync.WaitGroup
+
+	mu      sync.Mutex
+	plugged bool
+	conns   []net.Conn // of the last connection
+	made    int        // connections
+}
+
+// connect makes a connection where that is asked for, and the cable is plugged in.
+func (c *cable) connect() {
+	for {
+		select {
+		case <-c.wanted:
+		case <-c.ctx.Done():
+			return
+		}
+		c.mu.Lock()
+		if c.plugged && !c.servers[0].Linked(1) && !c.servers[1].Linked(0) {
+			if err := c.join(); err != nil {
+				c.t.Errorf("connect two brokers: %v", err)
+			}
+		}
+		c.mu.Unlock()
+	}
+}
+
+func (c *cable) join() error {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	var conns [2]net.Conn
+	if conns[1], err = net.Dial("tcp4", listener.Addr().String()); err != nil {
+		return err
+	}
+	if conns[0], err = listener.Accept(); err != nil {
+		return err
+	}
+	c.conns = conns[:]
+	c.made++
+	for i, s := range c.servers {
+		c.serving.Go(func() {
+			c.t.Logf("the connection of broker %d has ended: %v", i, s.Serve(c.ctx, conns[i], 1-i))
+		})
+	}
+	return nil
+}
+
+// want asks for a connection.
+func (c *cable) want(int) {
+	select {
+	case c.wanted <- struct{}{}:
+	default:
+	}
+}
+
+// plug plugs the cable in, or pulls it.
+func (c *cable) plug(in bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.plugged = in; !in {
+		for _, conn := range c.conns {
+			conn.Close()
+		}
+	}
+	c.want(0)
 }
 
 func newMachines(t *testing.T) machines {
@@ -32,26 +109,14 @@ func newMachines(t *testing.T) machines {
 	if err := core.WriteProgram(h.library, l.File, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	var conns [2]net.Conn
-	if conns[1], err = net.Dial("tcp4", listener.Addr().String()); err == nil {
-		conns[0], err = listener.Accept()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, cut := context.WithCancel(t.Context())
-	var servers [2]*server.Server
-	for i := range servers {
+	c := &cable{t: t, ctx: ctx, wanted: make(chan struct{}, 1), plugged: true}
+	for i := range c.servers {
 		s := server.New(l.Build, slog.New(slog.NewTextHandler(t.Output(), nil)))
-		servers[i] = s
+		c.servers[i] = s
 		h.listen(t, s, i)
 		m := server.Machines{
-			Own: []int{i}, Address: portAddress, Want: func(int) {},
+			Own: []int{i}, Address: portAddress, Want: c.want,
 			Rank: func(lid uint16, global bool, gid [16]byte) (int, bool) {
 				rank := int(lid) - 1
 				if global {
@@ -67,26 +132,30 @@ func newMachines(t *testing.T) machines {
 		if err := s.Forward(m); err != nil {
 			t.Fatal(err)
 		}
-		ended := make(chan struct{})
-		go func() {
-			defer close(ended)
-			t.Logf("the link of broker %d has ended: %v", i, s.Serve(ctx, conns[i], 1-i))
-		}()
-		t.Cleanup(func() {
-			cut()
-			<-ended
-			s.Close()
-		})
 	}
+	connecting := make(chan struct{})
+	go func() {
+		defer close(connecting)
+		c.connect()
+	}()
+	t.Cleanup(func() {
+		cut()
+		<-connecting
+		c.serving.Wait()
+		for _, s := range c.servers {
+			s.Close()
+		}
+	})
+	c.want(0)
 	testkit.Eventually(t, 20*time.Second, func() error {
-		for i, s := range servers {
+		for i, s := range c.servers {
 			if !s.Linked(1 - i) {
 				return errors.New("the brokers are not linked")
 			}
 		}
 		return nil
 	})
-	return machines{h, cut}
+	return machines{h, cut, c}
 }
 
 func TestStockProgramsBetweenMachines(t *testing.T) {
@@ -122,6 +191,56 @@ func TestLossBetweenMachines(t *testing.T) {
 		}
 	}
 }
+
+// TestBreaksBetweenMachines: programs do not notice that the connection of their machines breaks again and again.
+func TestBreaksBetweenMachines(t *testing.T) {
+	m := newMachines(t)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				m.cable.plug(false)
+				m.cable.plug(true)
+			}
+		}
+	}()
+	t.Run("programs", func(t *testing.T) {
+		m.all(t, []string{"ibv_rc_pingpong -c -n 3000", "ib_write_bw -n 2000", "ib_read_bw -n 2000", "ib_send_bw -n 2000", "ib_send_bw -r 100 -q 4 --use-srq -n 500", "ib_atomic_bw -n 2000"})
+		t.Run("rping", func(t *testing.T) {
+			t.Parallel()
+			port := fmt.Sprint(freePort(t))
+			m.connect(t, []string{"rping", "-s", "-p", port, "-V", "-C", "200", "-S", "3000"}, []string{"rping", "-c", "-p", port, "-V", "-C", "200", "-S", "3000", "-a", "127.0.0.1"})
+		})
+	})
+	close(stop)
+	<-stopped
+	if made := m.cable.made; made < 10 {
+		t.Errorf("there were only %d connections", made)
+	} else {
+		t.Logf("there were %d connections", made)
+	}
+	m.empty(t)
+}
+
+// TestOutageBetweenMachines: requests whose machine is not reached for their queue pair's time end with the
+// error of verbs.
+func TestOutageBetweenMachines(t *testing.T) {
+	m := newMachines(t)
+	begun := func() bool { return m.ports[0].Statistics().Forwarded+m.ports[1].Statistics().Forwarded >= 1<<20 }
+	out := m.loses(t, "ib_write_bw -F -D 120", 30*time.Second, begun, func(*service) { m.cable.plug(false) })
+	if want := fmt.Sprint("status ", retryExceeded); !strings.Contains(out, want) {
+		t.Errorf("%q is missing in:\n%s", want, out)
+	}
+}
+
+// retryExceeded is IBV_WC_RETRY_EXC_ERR.
+const retryExceeded = 12
 
 // TestConnectionsBetweenMachines: stock programs connect by address, and leave nothing at either broker.
 func TestConnectionsBetweenMachines(t *testing.T) {

@@ -177,8 +177,8 @@ func TestPeerOfAKilledProcessFails(t *testing.T) {
 }
 
 // loses runs a program and its client until they have begun, has them lose each other, and checks that
-// the client ends with an error.
-func (h host) loses(t *testing.T, line string, within time.Duration, begun func() bool, lose func(victim *service)) {
+// the client ends with an error. It returns what the client has printed.
+func (h host) loses(t *testing.T, line string, within time.Duration, begun func() bool, lose func(victim *service)) string {
 	t.Helper()
 	args := strings.Fields(line)
 	testkit.RequireTool(t, args[0])
@@ -209,6 +209,7 @@ func (h host) loses(t *testing.T, line string, within time.Duration, begun func(
 		client.Process.Kill()
 		t.Fatalf("the client works on without its server:\n%s", out)
 	}
+	return out.String()
 }
 
 // service is a program that listens.

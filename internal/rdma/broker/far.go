@@ -3,6 +3,7 @@ package broker
 import (
 	"net/netip"
 	"syscall"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 )
@@ -63,6 +64,15 @@ func (e End) Address() Address { return e.q.session.node.Address }
 
 // Towards is the address that it was given of the other side's port.
 func (e End) Towards() (lid uint16, global bool, gid [16]byte) { return e.q.lid, e.q.global, e.q.gid }
+
+// LongestWait is how long its requests may wait without a way to the other side; 0: for ever. A card may
+// take four times its timeout for each try.
+func (e End) LongestWait() time.Duration {
+	if e.q.timeout == 0 {
+		return 0
+	}
+	return 4 * (4096 * time.Nanosecond << e.q.timeout) * time.Duration(e.q.retries+1)
+}
 
 // Process is its process.
 func (e End) Process() Process { return e.q.session.process }
@@ -126,7 +136,7 @@ func (q *queuePair) connectFar() (c Connection, err error) {
 			return Connection{}, err
 		}
 	}
-	c = Connection{Rings: q.far.Rings(), TX: 0, RX: 1}
+	c = Connection{Rings: q.far.Rings(), TX: 0, RX: 1, Far: true}
 	c.Peer, c.PeerNumber, c.PeerSlot = q.far.Peer()
 	return c, nil
 }

@@ -96,6 +96,15 @@ func (b *Broker) Called(s Step, call FarCall) (f FarIdentifier, giveUp func(), e
 // Refusal is the step that refuses a request for want of room.
 func Refusal() Step { return Step{Event: Rejected, Status: reasonConsumer} }
 
+// Loss is the step that ends a connection whose machines have lost each other.
+func Loss() Step { return Step{Event: Rejected, Status: reasonTimeout} }
+
+// QueuePair is the number of the queue pair of this machine that it connects; 0: that is not known.
+func (f FarIdentifier) QueuePair() uint32 { return f.id.before }
+
+// Requested reports whether it was asked for a connection, and has not answered.
+func (f FarIdentifier) Requested() bool { return f.id.state == idRequested }
+
 // Closed reports whether no step comes from or goes to it any more.
 func (f FarIdentifier) Closed() bool { return f.id.state == idClosed }
 

@@ -26,7 +26,9 @@ type queuePair struct {
 	pair        *pair   // of which it is a side; nil: it has not connected
 	far         FarPair // its connection with another machine; nil: it has none
 	inbox       Segment // of a datagram queue pair
-	groups      int     // in which it is
+	timeout     uint8   // of its requests, as InfiniBand counts it
+	retries     uint8
+	groups      int // in which it is
 }
 
 // QueuePair is what a process learns of its own.
@@ -56,7 +58,7 @@ func (s *Session) CreateQP(r *message.CreateQP) (QueuePair, error) {
 			return QueuePair{}, err
 		}
 	}
-	q := &queuePair{session: s, object: o, kind: kind, pd: o.uses[0]}
+	q := &queuePair{session: s, object: o, kind: kind, pd: o.uses[0], timeout: defaultTimeout, retries: defaultRetries}
 	if kind == Datagram {
 		var err error
 		if q.inbox, err = n.broker.memory.New(message.InboxBytes); err != nil {
@@ -133,9 +135,15 @@ func (s *Session) ModifyQP(r *message.ModifyQP) (State, error) {
 	if r.Mask&attrAddress != 0 {
 		q.lid, q.global, q.gid = r.LID, r.Global != 0, r.GID
 	}
+	if r.Mask&attrTimeout != 0 {
+		q.timeout = r.Timeout
+	}
+	if r.Mask&attrRetries != 0 {
+		q.retries = r.Retries
+	}
 	if q.state = to; to == Reset {
 		q.disconnect()
-		q.access, q.destination = 0, 0
+		q.access, q.destination, q.timeout, q.retries = 0, 0, defaultTimeout, defaultRetries
 	}
 	q.publish()
 	if p := q.peer(); p != nil { // its requests wait for this
@@ -143,6 +151,12 @@ func (s *Session) ModifyQP(r *message.ModifyQP) (State, error) {
 	}
 	return to, nil
 }
+
+// What queue pairs have that set no timeout, such as unreliable ones.
+const (
+	defaultTimeout = 14
+	defaultRetries = 7
+)
 
 // MaxRDAtomic is how many READs and atomic operations of a queue pair may be under way.
 const MaxRDAtomic = 16

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net/netip"
 	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 )
@@ -127,7 +128,17 @@ func (f *Far) Connect(e broker.End) (broker.FarPair, error) {
 }
 
 // Linked reports whether there is a link with the broker of a node.
-func (f *Far) Linked(rank int) bool { return f.links[rank] != nil }
+func (f *Far) Linked(rank int) bool { return f.links[rank] != nil && f.links[rank].conn != nil }
+
+// mostChurn is how old a connection has to be before the word of the other side ends it.
+const mostChurn = time.Second
+
+// Doubt ends the connection with the broker of a node, which claims to have none. A link outlives that.
+func (f *Far) Doubt(rank int) {
+	if l := f.links[rank]; l != nil && l.conn != nil && time.Since(l.since) > mostChurn {
+		l.conn.Close()
+	}
+}
 
 // Bytes is how many bytes of messages and requests a port has sent to other machines.
 func (f *Far) Bytes(lid uint16) uint64 { return f.bytes[lid] }
@@ -136,6 +147,10 @@ func (f *Far) Bytes(lid uint16) uint64 { return f.bytes[lid] }
 func (f *Far) End() {
 	f.ended = true
 	for _, l := range f.links {
-		l.conn.Close()
+		if l.conn != nil {
+			l.conn.Close()
+		} else {
+			l.lost()
+		}
 	}
 }

@@ -15,8 +15,9 @@ type kind uint8
 // Frames. Those about connections of queue pairs begin with the numbers of two queue pairs: the sender's and
 // the receiver's.
 const (
-	frameHello    kind = 1 + iota // first: version, build, ranks
-	framePing                     // nothing
+	frameHello    kind = 1 + iota // first: version, build, link, ranks
+	frameGo                       // second: nothing. What the first one says is still true
+	framePing                     // nothing; it is not counted
 	frameConnect                  // LID, LID of the other side, type, state
 	frameState                    // state
 	frameFail                     // event
@@ -26,12 +27,14 @@ const (
 	frameDatagram                 // LID, number, header, text
 	frameTaken                    // LID, number: a datagram is in the inbox, or lost
 	frameNobody                   // LID, number: no datagram queue pair is there
+	frameReported                 // how many frames were taken; it is not counted itself
+	frameVoid                     // anything: what it was is not sent any more
 	frameCall                     // number, LIDs, space, addresses, parameters: a request for a connection by address
 	frameStep                     // number, whose it is, event, status, parameters: what becomes of that
 )
 
 // version is raised by every change of the frames.
-const version = 2
+const version = 3
 
 // mostFrame bounds a frame in bytes.
 const mostFrame = message.EntryBytes + ring.Fragment + 64
@@ -123,7 +126,10 @@ func (b *body) name() name {
 // greeting is the body of frameHello.
 type greeting struct {
 	Build string
-	Ranks []int
+	// Link is the number of the link that the broker has with the other one, 0 where it has none, and Received how
+	// many frames came by that. Nonce is a random part of the number of a new link.
+	Link, Received, Nonce uint64
+	Ranks                 []int
 }
 
 func (g greeting) frame() []byte {
@@ -131,6 +137,9 @@ func (g greeting) frame() []byte {
 	out = binary.LittleEndian.AppendUint32(out, version)
 	out = append(out, make([]byte, message.Build)...)
 	copy(out[len(out)-message.Build:], g.Build)
+	for _, n := range []uint64{g.Link, g.Received, g.Nonce} {
+		out = binary.LittleEndian.AppendUint64(out, n)
+	}
 	for _, r := range g.Ranks {
 		out = binary.LittleEndian.AppendUint16(out, uint16(r))
 	}
@@ -138,18 +147,20 @@ func (g greeting) frame() []byte {
 }
 
 // readGreeting reads the other side's, which has to be of the same build.
-func readGreeting(r io.Reader, build string) (ranks []int, err error) {
+func readGreeting(r io.Reader, build string) (g greeting, err error) {
 	k, raw, err := readFrame(r, make([]byte, mostFrame))
 	if err != nil {
-		return nil, err
+		return g, err
 	}
 	b := body{raw: raw}
-	v, other := b.u32(), string(b.take(message.Build))
-	if k != frameHello || b.failed || v != version || other != build || len(b.raw)%2 != 0 {
-		return nil, errors.New("the other host has another build of bee's device bee_0")
+	v := b.u32()
+	g.Build = string(b.take(message.Build))
+	g.Link, g.Received, g.Nonce = b.u64(), b.u64(), b.u64()
+	if k != frameHello || b.failed || v != version || g.Build != build || len(b.raw)%2 != 0 {
+		return g, errors.New("the other host has another build of bee's device bee_0")
 	}
 	for len(b.raw) > 0 {
-		ranks = append(ranks, int(b.u16()))
+		g.Ranks = append(g.Ranks, int(b.u16()))
 	}
-	return ranks, nil
+	return g, nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net/netip"
+	"strings"
 	"sync"
 	"testing"
 
@@ -66,9 +67,22 @@ type machine struct {
 	session *broker.Session
 	pair    *pair
 	link    *link
+	// queuePair and pd are handles.
+	queuePair, pd uint32
 }
 
 func newMachine(t *testing.T, rank int, number uint32) *machine {
+	t.Helper()
+	m := newApart(t, rank, number)
+	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, awake: make(chan struct{}, 1)}
+	m.far.links[1-rank] = m.link
+	m.connect(t)
+	m.pair = m.link.order[0]
+	return m
+}
+
+// newApart returns a machine without a link, whose queue pair has not connected.
+func newApart(t *testing.T, rank int, number uint32) *machine {
 	t.Helper()
 	h := &plainHost{}
 	numbers := []uint32{number, number + 1, number + 2, number + 3}
@@ -78,7 +92,7 @@ func newMachine(t *testing.T, rank int, number uint32) *machine {
 	}
 	m := &machine{process: newProcess()}
 	m.far = New(Options{
-		Host: h, Peer: newProcess(), Ranks: []int{rank}, Address: address, Want: func(int) {}, Warn: func(string, error) {},
+		Host: h, Peer: newProcess(), Build: strings.Repeat("b", message.Build), Ranks: []int{rank}, Address: address, Want: func(int) {}, Warn: func(string, error) {},
 		Rank:  func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
 		Named: func(ip netip.Addr) (int, bool) { n := int(ip.As4()[3]); return n - 1, n == 1 || n == 2 },
 	})
@@ -101,10 +115,8 @@ func newMachine(t *testing.T, rank int, number uint32) *machine {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, awake: make(chan struct{}, 1)}
-	m.far.links[1-rank] = m.link
 	for _, change := range []message.ModifyQP{
-		{Mask: 1 | 1<<3 | 1<<4 | 1<<5, State: uint32(broker.Init), Access: broker.RemoteWrite | broker.RemoteRead, Port: 1},
+		{Mask: 1 | 1<<3 | 1<<4 | 1<<5, State: uint32(broker.Init), Access: broker.RemoteWrite | broker.RemoteRead | broker.RemoteAtomic, Port: 1},
 		{Mask: 1 | 1<<7 | 1<<8 | 1<<12 | 1<<15 | 1<<17 | 1<<20, State: uint32(broker.ReadyToReceive), MTU: 1, LID: uint16(2 - rank), Destination: 100 + uint32(1-rank)*100},
 	} {
 		change.Handle = q.Handle
@@ -112,11 +124,16 @@ func newMachine(t *testing.T, rank int, number uint32) *machine {
 			t.Fatal(err)
 		}
 	}
-	if _, err := s.Connect(q.Handle); err != nil {
+	m.queuePair, m.pd = q.Handle, pd
+	return m
+}
+
+// connect connects the queue pair.
+func (m *machine) connect(t *testing.T) {
+	t.Helper()
+	if _, err := m.session.Connect(m.queuePair); err != nil {
 		t.Fatal(err)
 	}
-	m.pair = m.link.order[0]
-	return m
 }
 
 // pass has a machine take what another has to send.

@@ -2,10 +2,7 @@ package forward
 
 import (
 	"bufio"
-	"context"
 	"encoding/binary"
-	"errors"
-	"fmt"
 	"net"
 	"slices"
 	"time"
@@ -16,10 +13,13 @@ import (
 // Times of a link.
 const (
 	greetTime = 10 * time.Second
-	pingTime  = 5 * time.Second
-	// silence is how long the other host may be silent. Its queue pairs fail then.
-	silence = 20 * time.Second
+	pingTime  = 2 * time.Second
+	// silence is how long the other host may be silent. Another connection is made then.
+	silence = 7 * time.Second
 )
+
+// mostUnreported is how many bytes of frames are taken before the other side learns of that.
+const mostUnreported = 64 << 10
 
 // mostOut is how many bytes are collected for one write.
 const mostOut = 256 << 10
@@ -30,11 +30,23 @@ const mostWaiting = 32 << 20
 // mostEarly is how many queue pairs of the other side may wait for theirs here.
 const mostEarly = 1 << 16
 
-// link is the connection with the broker of another machine.
+// link is what two brokers have with each other. It outlives its connections: frames that were lost
+// with one are sent again by the next.
 type link struct {
 	far   *Far
-	conn  net.Conn
 	ranks []int
+	id    uint64        // a random number, which both sides have
+	conn  net.Conn      // nil: it has broken, and there is no other one yet
+	since time.Time     // of the connection, or since when there is none
+	idle  chan struct{} // closed when the connection is used no more
+	over  bool          // it has no further connection
+	sent  sent
+	// received counts the frames that were taken, reported is how many the other side knows of, and unreported counts
+	// the bytes of the rest.
+	received, reported uint64
+	unreported         int
+	pinging            bool
+
 	pairs map[name]*pair
 	order []*pair
 	early map[name]early // what the other side has connected before this one
@@ -56,84 +68,16 @@ type early struct {
 	state    broker.State
 }
 
-// Serve greets the broker at the other end of a connection, which the node of a rank has, and connects
-// queue pairs by it until it breaks, or the context ends.
-func (f *Far) Serve(ctx context.Context, conn net.Conn, rank int) error {
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(greetTime)); err != nil {
-		return err
-	}
-	if _, err := conn.Write(greeting{f.o.Build, f.o.Ranks}.frame()); err != nil {
-		return err
-	}
-	in := bufio.NewReaderSize(conn, 2*mostFrame)
-	ranks, err := readGreeting(in, f.o.Build)
-	if err == nil && (!slices.Contains(ranks, rank) || slices.ContainsFunc(ranks, func(r int) bool { return slices.Contains(f.o.Ranks, r) })) {
-		err = fmt.Errorf("the broker of node %d names nodes %v as its own", rank, ranks)
-	}
-	if err == nil {
-		err = conn.SetDeadline(time.Time{})
-	}
-	if err != nil {
-		return err
-	}
-	l := &link{far: f, conn: conn, ranks: ranks, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, awake: make(chan struct{}, 1), heard: time.Now()}
-	if err := l.begin(); err != nil {
-		return err
-	}
-	writing := make(chan struct{})
-	end := make(chan struct{})
-	go func() {
-		defer close(writing)
-		l.write(end)
-	}()
-	err = l.read(in)
-	conn.Close()
-	close(end)
-	<-writing
-	l.lost()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// begin has what waits for the ranks of the other side use the link.
-func (l *link) begin() error {
-	f := l.far
-	f.o.Host.Lock()
-	defer f.o.Host.Unlock()
-	if f.ended {
-		return net.ErrClosed
-	}
-	for _, r := range l.ranks {
-		if f.links[r] != nil {
-			return fmt.Errorf("there is a link with the broker of node %d", r)
-		}
-	}
-	for _, r := range l.ranks {
-		f.links[r] = l
-		for _, p := range f.waiting[r] {
-			l.add(p)
-		}
-		delete(f.waiting, r)
-		for _, c := range f.callers[r] {
-			l.request(c)
-		}
-		delete(f.callers, r)
-	}
-	return nil
-}
-
-// lost fails the connections of a link that has ended.
+// lost ends a link, and fails its connections.
 func (l *link) lost() {
 	f := l.far
-	f.o.Host.Lock()
-	defer f.o.Host.Unlock()
+	l.over = true
 	for _, r := range l.ranks {
-		delete(f.links, r)
+		if f.links[r] == l {
+			delete(f.links, r)
+		}
 	}
+	l.sent, l.out, l.ends = sent{}, nil, nil
 	for _, p := range slices.Clone(l.order) {
 		p.link = nil
 		switch {
@@ -204,33 +148,53 @@ func (l *link) kick() {
 	}
 }
 
-// write sends what there is, and sleeps otherwise, until the end or a failure.
-func (l *link) write(end <-chan struct{}) {
-	defer l.conn.Close()
+// write sends what has to be sent again, and then what there is, and sleeps otherwise, until the end or a failure.
+func (l *link) write(conn net.Conn, again [][]byte, end <-chan struct{}) {
+	defer conn.Close()
+	for _, frames := range again {
+		if send(conn, frames) != nil {
+			return
+		}
+	}
 	ping := time.NewTicker(pingTime)
 	defer ping.Stop()
-	var out []byte
 	for {
-		if out = l.next(out); len(out) == 0 {
+		out := l.next()
+		if len(out) == 0 {
 			l.far.o.Peer.Sleep(true)
-			out = l.next(out) // what programs wrote before they could see that
+			out = l.next() // what programs wrote before they could see that
 			more := len(out) > 0 || l.wait(ping.C, end)
 			l.far.o.Peer.Sleep(false)
 			if !more {
 				return
 			}
 		}
-		if len(out) > 0 && l.send(out) != nil {
+		if len(out) > 0 && send(conn, out) != nil {
 			return
 		}
 	}
 }
 
-// next returns what there is to send, in the memory of what was sent.
-func (l *link) next(out []byte) []byte {
+// next returns what there is to send, and keeps what has to arrive.
+func (l *link) next() []byte {
 	l.far.o.Host.Lock()
 	defer l.far.o.Host.Unlock()
-	return l.collect(out[:0])
+	out := l.sent.buffer()
+	if !l.sent.full() {
+		out = l.collect(out)
+	}
+	lasting := len(out)
+	if l.reported != l.received && (len(out) > 0 || l.pinging || l.unreported >= mostUnreported) {
+		var at int
+		out, at = begin(out, frameReported)
+		out = finish(binary.LittleEndian.AppendUint64(out, l.received), at)
+		l.reported, l.unreported = l.received, 0
+	} else if l.pinging {
+		out = finish(begin(out, framePing))
+	}
+	l.pinging = false
+	l.sent.keep(out, lasting)
+	return out
 }
 
 // wait waits until there may be something to send; false: the link has ended.
@@ -245,10 +209,10 @@ func (l *link) wait(ping <-chan time.Time, end <-chan struct{}) bool {
 	}
 }
 
-func (l *link) send(out []byte) error {
-	err := l.conn.SetWriteDeadline(time.Now().Add(silence))
+func send(conn net.Conn, out []byte) error {
+	err := conn.SetWriteDeadline(time.Now().Add(silence))
 	if err == nil {
-		_, err = l.conn.Write(out)
+		_, err = conn.Write(out)
 	}
 	return err
 }
@@ -260,8 +224,8 @@ func (l *link) ping() bool {
 	if time.Since(l.heard) > silence {
 		return false
 	}
-	out, at := begin(l.out, framePing)
-	l.out = finish(out, at)
+	l.pinging = true
+	l.sent.rest()
 	return true
 }
 
@@ -290,10 +254,7 @@ func (l *link) read(in *bufio.Reader) error {
 			return err
 		}
 		l.far.o.Host.Lock()
-		l.heard = time.Now()
-		if err = l.take(k, &body{raw: raw}); err == nil && len(l.out) > mostWaiting {
-			err = errors.New("the other side asks, and reads no answers")
-		}
+		err = l.hear(k, raw)
 		l.far.o.Host.Unlock()
 		if err != nil {
 			return err
@@ -301,10 +262,40 @@ func (l *link) read(in *bufio.Reader) error {
 	}
 }
 
+// hear takes a frame of a connection. Those that last are counted.
+func (l *link) hear(k kind, raw []byte) error {
+	l.heard = time.Now()
+	switch k {
+	case framePing:
+		return nil
+	case frameReported:
+		b := body{raw: raw}
+		frames, full := b.u64(), l.sent.full()
+		if b.failed || l.sent.take(frames) != nil {
+			return errFrame
+		}
+		if full {
+			l.kick()
+		}
+		return nil
+	}
+	if err := l.take(k, &body{raw: raw}); err != nil {
+		return err
+	}
+	l.received++
+	if l.unreported += len(raw) + 5; l.unreported >= mostUnreported {
+		l.kick()
+	}
+	if len(l.out) > mostWaiting { // the other side asks, and takes no answers
+		return errFrame
+	}
+	return nil
+}
+
 // take does what a frame says.
 func (l *link) take(k kind, b *body) error {
 	switch k {
-	case framePing:
+	case frameVoid:
 		return nil
 	case frameDatagram, frameTaken, frameNobody:
 		return l.takeDatagram(k, b)
@@ -387,7 +378,7 @@ func (l *link) connect(b *body) error {
 		return nil
 	}
 	if len(l.early) == mostEarly {
-		return errors.New("too many queue pairs wait for their connection")
+		return errFrame
 	}
 	l.early[n] = e
 	return nil

@@ -44,6 +44,12 @@ type pair struct {
 	theirs               seen      // what the program knows of the other side
 	order                []request // of the other side, that are counted
 	answers              []answer  // that the other side waits for
+	arriving             uint64    // bytes of a message of the other side that are to come
+	// counted is the number of the program's last request that the other side counts. Of its questions, asked
+	// were sent and answered are over.
+	counted, asked, answered uint64
+	// waits is since when the program waits for the other side in an outage; zero: it does not.
+	waits time.Time
 }
 
 // seen is what the reader of a ring reports to its writer.
@@ -262,6 +268,12 @@ func (p *pair) send(out []byte, e message.Entry, payload []byte) []byte {
 	out, at := about(out, frameEntry, p.name)
 	out = append(ring.Encode(out, e), payload...)
 	p.sent += ring.Whole(e.Bytes)
+	switch e.Opcode {
+	case message.EntrySend, message.EntryImmediate, message.EntryWrite:
+		p.counted = max(p.counted, e.Request)
+	case message.EntryRead, message.EntryAtomicAdd, message.EntryAtomicSwap:
+		p.asked++
+	}
 	p.far.bytes[p.end.Address().LID] += uint64(e.Bytes)
 	return finish(out, at)
 }

@@ -41,11 +41,12 @@ func (p *pair) receive(raw []byte) error {
 		return nil // the other side learns of that
 	}
 	switch e.Opcode {
-	case message.EntrySend, message.EntryImmediate:
-		if e.Flags&message.FlagClaimed == 0 && e.Request != 0 {
-			p.order = append(p.order, request{number: e.Request}) // as a card acknowledges it
+	case message.EntrySend, message.EntryImmediate, message.EntryMore:
+		p.arrive(e)
+	case message.EntryReply:
+		if e.Status != 0 || uint64(e.Bytes) >= e.Total {
+			p.answered++
 		}
-	case message.EntryMore, message.EntryReply:
 	case message.EntryWrite:
 		done, err := p.write(e, payload)
 		if err != nil || done {
@@ -67,6 +68,21 @@ func (p *pair) receive(raw []byte) error {
 	}
 	p.wake()
 	return nil
+}
+
+// arrive counts a message once all of it is there, as a card acknowledges it.
+func (p *pair) arrive(e message.Entry) {
+	switch e.Opcode {
+	case message.EntrySend:
+		p.arriving = e.Total - min(e.Total, uint64(e.Bytes))
+	case message.EntryImmediate:
+		p.arriving = 0
+	default:
+		p.arriving -= min(p.arriving, uint64(e.Bytes))
+	}
+	if p.arriving == 0 && e.Request != 0 {
+		p.order = append(p.order, request{number: e.Request})
+	}
 }
 
 // write carries out a part of a WRITE; false: the owner of the memory does.

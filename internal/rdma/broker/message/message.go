@@ -12,7 +12,7 @@ import (
 
 // Sizes and limits.
 const (
-	Protocol = 3
+	Protocol = 4
 	Packet   = 4096
 	Build    = 32
 	Slots    = 65536
@@ -216,7 +216,7 @@ type Connect struct{ Handle, _ uint32 }
 type ConnectReply struct {
 	Present, Process, Slot uint32
 	TX, RX                 uint8
-	_                      uint16
+	Far                    uint16
 }
 
 // FailQP moves a queue pair to error, and perhaps its peer.

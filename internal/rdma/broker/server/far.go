@@ -54,6 +54,13 @@ func (s *Server) Linked(rank int) bool {
 	return s.far.Linked(rank)
 }
 
+// Doubt ends the connection with the broker of a node, which claims to have none.
+func (s *Server) Doubt(rank int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.far.Doubt(rank)
+}
+
 // Close ends the links with other machines. Ports end by their own Close.
 func (s *Server) Close() {
 	s.mu.Lock()

@@ -221,6 +221,9 @@ func (p *process) connect(m *message.Connect) ([]int, []any, error) {
 	}
 	descriptors := []int{descriptorOf(c.Rings)}
 	reply := message.ConnectReply{TX: c.TX, RX: c.RX}
+	if c.Far {
+		reply.Far = 1
+	}
 	if c.Peer != nil {
 		descriptors = append(descriptors, descriptorsOf(c.Peer)...)
 		reply.Present, reply.Process, reply.Slot = 1, c.PeerNumber, c.PeerSlot
