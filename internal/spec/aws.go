@@ -81,18 +81,40 @@ func (s Site) OnDemand() Site {
 
 // AWSNetwork is where rented machines are.
 type AWSNetwork struct {
+	// VPC is the id of the network; "": that of Subnets, or the default network.
+	VPC     string   `yaml:"vpc" json:",omitempty"`
 	Subnets []string `yaml:"subnets"`
+	// Public is whether the machines have public addresses, by which they are then reached; "": PublicAuto.
+	Public Public `yaml:"public" json:",omitempty"`
 	// Bastion is the host, [user@]host, through which the machines are reached, which then have no public addresses.
 	Bastion string `yaml:"bastion" json:",omitempty"`
 	// SSHFrom are the ranges of addresses that ssh is let in from; none: this machine's.
 	SSHFrom []string `yaml:"ssh_from"`
 }
 
+// Public is a word of AWSNetwork.Public.
+type Public string
+
+// Words of AWSNetwork.Public.
+const (
+	PublicAuto Public = "auto" // they have some, unless there is a bastion
+	PublicYes  Public = "true"
+	PublicNo   Public = "false"
+)
+
+// publicWords are all words of it.
+func publicWords() []string { return []string{string(PublicAuto), string(PublicYes), string(PublicNo)} }
+
+// Pattern returns the form of such a word: true and false are of YAML as well.
+func (Public) Pattern() string { return "^(" + strings.Join(publicWords(), "|") + ")$" }
+
 // Forms of texts that EC2 takes.
 const (
-	imageName = `^(debian-[0-9]+|ubuntu-[0-9]+\.[0-9]+|al2023|ami-[A-Za-z0-9-]+)$`
-	tagName   = `^[A-Za-z0-9 +=._:/@-]{1,128}$`
-	ownTag    = "bee:"
+	vpcName    = `^vpc-[A-Za-z0-9-]+$`
+	subnetName = `^subnet-[A-Za-z0-9-]+$`
+	imageName  = `^(debian-[0-9]+|ubuntu-[0-9]+\.[0-9]+|al2023|ami-[A-Za-z0-9-]+)$`
+	tagName    = `^[A-Za-z0-9 +=._:/@-]{1,128}$`
+	ownTag     = "bee:"
 )
 
 // aws finds what cannot be at a site of provider aws.
@@ -108,6 +130,7 @@ func (sc *siteCheck) aws() {
 	}
 	sc.rented(&rented{a.Types, a.Image, a.Network.Bastion, a.Network.SSHFrom, a.Boot, a.Keep, a.Placement})
 	at += ".aws"
+	sc.awsNetwork(at+".network", a.Network)
 	for i, word := range a.Market {
 		switch {
 		case !fits("sites[].aws.market", word):
@@ -130,5 +153,28 @@ func (sc *siteCheck) aws() {
 		if !fits("sites[].aws.tags", key) || strings.HasPrefix(key, ownTag) || strings.HasPrefix(key, "aws:") {
 			sc.report.atKey(at+".tags", "", "%s.tags: %q cannot be the name of a tag", at, key)
 		}
+	}
+}
+
+// awsNetwork finds what cannot be the network of rented machines.
+func (sc *siteCheck) awsNetwork(at string, n AWSNetwork) {
+	if n.VPC != "" && !fits("sites[].aws.network.vpc", n.VPC) {
+		sc.report.at(at+".vpc", "such as vpc-0a1b2c", "%s.vpc: %q is no id of a network", at, n.VPC)
+	}
+	for i, id := range n.Subnets {
+		switch {
+		case !fits("sites[].aws.network.subnets", id):
+			sc.report.at(fmt.Sprintf("%s.subnets[%d]", at, i), "such as subnet-0a1b2c", "%s.subnets: %q is no id of a subnet", at, id)
+		case slices.Contains(n.Subnets[:i], id):
+			sc.report.at(fmt.Sprintf("%s.subnets[%d]", at, i), "", "%s.subnets: %s is given twice", at, id)
+		}
+	}
+	sc.report.oneOf(at+".public", string(n.Public))
+	switch {
+	case n.Public == PublicYes && n.Bastion != "":
+		sc.report.atKey(at+".public", "leave one of both out", "%s.public: a `bastion` reaches the machines by their private addresses", at)
+	case n.Public == PublicNo && n.Bastion == "" && len(n.SSHFrom) == 0 && sc.report.wasRead(at+".ssh_from"):
+		sc.report.atKey(at+".public", "such as `ssh_from: [10.0.0.0/16]`, with the address that this machine has there; or a `bastion`",
+			"%s.public: machines without public addresses are reached from within their network, and `ssh_from` does not say from where", at)
 	}
 }

@@ -18,6 +18,18 @@ type rented struct {
 	placement  Placement
 }
 
+// Account names the account of the cloud that a site rents from, as far as the sites file does: all sites of one list the same
+// things.
+func (s Site) Account() string {
+	switch {
+	case s.AWS != nil:
+		return fmt.Sprintf("aws %q %q", s.AWS.Profile, s.AWS.Region)
+	case s.OpenStack != nil:
+		return fmt.Sprintf("openstack %q %q", s.OpenStack.Cloud, s.OpenStack.Region)
+	}
+	return ""
+}
+
 // bastionName is the form of a host to log in to, perhaps with a user.
 const bastionName = `^([A-Za-z0-9_][A-Za-z0-9_.+-]*@)?[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`
 
@@ -62,7 +74,7 @@ func (sc *siteCheck) rented(r *rented) {
 
 // later are keys of rented machines that this bee does not know yet.
 var later = []string{
-	"reservation", "shared", "efa", "keep_data", "guard_role", "vpc", "public",
+	"reservation", "shared", "efa", "keep_data", "guard_role",
 	"infiniband", "disk",
 }
 
@@ -72,6 +84,14 @@ func laterHint(into reflect.Type, key string) string {
 	case reflect.TypeFor[AWS](), reflect.TypeFor[OpenStack]():
 		if key == "max_cost" {
 			return "write it at the site, beside `price`"
+		}
+	}
+	if into == reflect.TypeFor[OpenStackNetwork]() {
+		switch key {
+		case "vpc", "subnets":
+			return "write the network's name or id as `name`"
+		case "public":
+			return "write which machines have addresses of the `pool` as `floating: head`, all or none"
 		}
 	}
 	if !slices.Contains(later, key) {

@@ -79,6 +79,9 @@ func TestSites(t *testing.T) {
 		"price of no spot":      "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, max_price: 0.1}}]",
 		"hosts that are there":  "sites: [{name: a, provider: aws, slot: 1h, hosts: [n], wait: 1h, runs: 2, aws: {types: [t], image: al2023}}]",
 		"ssh from nowhere":      "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {ssh_from: [me]}, tags: {'bee:run': x}}}]",
+		"network of no form":    "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {vpc: mine, subnets: [a, subnet-1, subnet-1], public: maybe}}}]",
+		"public bastion":        "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {bastion: gate, public: true}}}]",
+		"private from nowhere":  "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {vpc: vpc-1, public: false}}}]",
 		"aws by ssh":            "sites: [{name: a, provider: ssh, hosts: [n], aws: {types: [t], image: al2023}}]",
 		"no openstack":          "sites: [{name: a, provider: openstack}]",
 		"openstack of nothing":  "sites: [{name: a, provider: openstack, slot: 1h, openstack: {cloud: c, boot: 0s}}]",
@@ -107,6 +110,16 @@ func TestSites(t *testing.T) {
 		refused.Add(name+":\n"+bad[name], err)
 	}
 	refused.Compare(t, "sites")
+}
+
+// TestPublic: true and false of YAML are words of it, as the same with quotes.
+func TestPublic(t *testing.T) {
+	for text, want := range map[string]Public{"true": PublicYes, "'true'": PublicYes, "false": PublicNo, "auto": PublicAuto} {
+		f, err := ParseSites("s", []byte("sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {vpc: vpc-1, subnets: [subnet-1], public: "+text+", ssh_from: [10.0.0.0/16]}}}]"))
+		if err != nil || f[0].AWS.Network.Public != want || f[0].AWS.Network.VPC != "vpc-1" {
+			t.Errorf("%s: got %+v, %v", text, f, err)
+		}
+	}
 }
 
 func TestSelectSites(t *testing.T) {
