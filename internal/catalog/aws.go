@@ -21,7 +21,10 @@ func awsSite(s spec.Site, o Options) (driver.Provider, error) {
 	rented.Priced, rented.Capped = a.AskPrice, a.AskPrice && s.MaxCost > 0
 	return aws.New(aws.Settings{
 		Market: a.Market, MaxPrice: a.MaxPrice, Profile: a.Profile, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,
-		Subnets: a.Network.Subnets, SSHFrom: a.Network.SSHFrom, Disk: int64(a.Disk), Tags: a.Tags,
+		VPC: a.Network.VPC, Subnets: a.Network.Subnets, Public: aws.Public(a.Network.Public), SSHFrom: a.Network.SSHFrom, Disk: int64(a.Disk), Tags: a.Tags,
 		Cloud: rented,
 	})
 }
+
+// Policy returns the least policy of AWS for sites of provider aws, which is written as JSON.
+func Policy() any { return aws.LeastPolicy() }

@@ -10,6 +10,7 @@ import (
 	"os"
 
 	"github.com/bee-hpc/bee/internal/cli/benchcmd"
+	"github.com/bee-hpc/bee/internal/cli/cloudcmd"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/imagecmd"
 	"github.com/bee-hpc/bee/internal/cli/nodecmd"
@@ -111,7 +112,7 @@ A Beefile describes the job, a sites file your machines:
 	group("runs", running.RunCommand(), running.RetryCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.CompareCommand(), records.WebCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),
 		stopping.StopCommand(), records.WaitCommand(), records.EventsCommand(), resuming.CheckpointCommand(), resuming.MoveCommand(), running.PlanCommand(), resuming.ResumeCommand(), stopping.SuperviseCommand(), stopping.RmCommand(), stopping.SweepCommand())
 	group("files", setup.InitCommand(), running.CheckCommand(), setup.ConvertCommand(), setup.SchemaCommand(), benchcmd.New(a.Workspace).Command(), volumes.BurstCommand(), images.Command(), volumes.DataCommand(), volumes.VolumeCommand())
-	group("machine", setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.RDMACommand(), nodes.EmulateCommand())
+	group("machine", cloudcmd.New(a.Workspace).Command(), setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.RDMACommand(), nodes.EmulateCommand())
 	root.AddCommand(stopping.DriveCommand(), setup.VersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
 	root.SetHelpCommand(usage.NewHelpCommand(root))

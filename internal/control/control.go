@@ -55,6 +55,17 @@ type (
 	Leaving  = gc.Leaving
 	Sweeping = gc.Sweeping
 	Swept    = gc.Swept
+	Rented   = gc.Rented
+	EndedBy  = gc.EndedBy
+)
+
+// What ends things that are rented.
+const (
+	EndedByRun     = gc.EndedByRun
+	EndedByRelease = gc.EndedByRelease
+	EndedByItself  = gc.EndedByItself
+	EndedByMachine = gc.EndedByMachine
+	EndedByNobody  = gc.EndedByNobody
 )
 
 // Checkpoint is one of a run, for people.

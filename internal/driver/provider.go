@@ -124,6 +124,8 @@ type Provider interface {
 	HostLocks() HostLocks
 	// BurstBuffers returns what finds burst buffers that attempts have left on the site; nil: its hosts keep none.
 	BurstBuffers() BurstBuffers
+	// Inventory returns what lists the things that the site's cloud has; nil: nothing is rented there.
+	Inventory() Inventory
 }
 
 // ErrNoHosts is what Echo of a site returns that has nothing before hosts are rented for a run.

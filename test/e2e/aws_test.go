@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/state/event"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/ec2server"
@@ -125,8 +126,32 @@ func wantNoSecret(t *testing.T, b *testkit.Bee, s rentable, secret string) {
 	}
 }
 
+// listed is something that a cloud has, as bee prints it.
+type listed struct {
+	Kind, ID, Run, Type string
+	Live                bool
+	Price               *struct {
+		Amount   float64
+		Currency string
+	} `json:"price_per_hour"`
+	EndedBy string `json:"ended_by"`
+	Ends    time.Time
+}
+
+// listRented returns what bee's clouds have, by kind.
+func listRented(t *testing.T, b *testkit.Bee) map[string][]listed {
+	t.Helper()
+	var things []listed
+	b.JSON(&things, "cloud", "ls", "--json")
+	all := map[string][]listed{}
+	for _, x := range things {
+		all[x.Kind] = append(all[x.Kind], x)
+	}
+	return all
+}
+
 // TestKilledWhileItRents kills bee while machines boot: the next command ends them, by the record or, where
-// the run was forgotten, by a sweep.
+// the run was forgotten, once their user agrees. Until then they are listed.
 func TestKilledWhileItRents(t *testing.T) {
 	t.Parallel()
 	b, job := busyboxJob(t, "nodes: 2", "run: echo it runs")
@@ -147,6 +172,21 @@ func TestKilledWhileItRents(t *testing.T) {
 		return strings.Fields(b.Must("ps", "-aq"))[0]
 	}
 	id := begin()
+	got := listRented(t, b)
+	if len(got["machine"]) != 2 || len(got["disk"]) != 4 || len(got["group"]) != 1 {
+		t.Fatalf("listed are %+v", got)
+	}
+	for _, m := range got["machine"] {
+		if m.Run != id || !m.Live || m.Type != ec2server.Small || m.Price == nil || m.Price.Amount != ec2server.ListPrice(2) || m.Price.Currency != "USD" || m.EndedBy != "run" || time.Until(m.Ends) < time.Hour {
+			t.Errorf("a machine is %+v", m)
+		}
+	}
+	if out := b.Must("cloud", "rm", "--yes"); out != "" || len(listRented(t, b)["machine"]) != 2 {
+		t.Errorf("of a live run, ended were %q", out)
+	}
+	if f := b.Fail("cloud", "ls", "--site", "nosuch"); f.Code != console.ExitInvalid || !strings.Contains(f.Remedy, "ec2") {
+		t.Errorf("of a site that there is not: %+v", f)
+	}
 	b.Must("supervise")
 	if v := b.Await(id, 60*time.Second); v.State != "succeeded" {
 		t.Errorf("the run has %s: %+v", v.State, v.Error)
@@ -160,11 +200,29 @@ func TestKilledWhileItRents(t *testing.T) {
 	if len(s.Left()) == 0 {
 		t.Error("a stranger has ended the machines")
 	}
+	if f := b.Fail("cloud", "ls"); f.Code != console.ExitUnsupported {
+		t.Errorf("without an answer of the cloud: %+v", f)
+	}
 	b.Env = env
-	if out := b.Must("sweep"); !strings.Contains(out, id) {
-		t.Errorf("the sweep printed %q", out)
+	for _, m := range listRented(t, b)["machine"] {
+		if m.Run != id || m.Live || m.EndedBy != "itself" {
+			t.Errorf("once it is forgotten, a machine is %+v", m)
+		}
+		if text := b.Must("cloud", "ls"); !strings.Contains(text, m.ID) {
+			t.Errorf("listed is\n%s", text)
+		}
+	}
+	if f := b.Fail("cloud", "rm"); f.Code != console.ExitInvalid || !strings.Contains(f.Remedy, "--yes") || len(s.Left()) == 0 {
+		t.Errorf("nobody has agreed: %+v, left are %v", f, s.Left())
+	}
+	var ended []struct{ Site, Owner string }
+	if b.JSON(&ended, "cloud", "rm", "--yes", "--json"); len(ended) != 1 || ended[0].Site != "ec2" || !strings.Contains(ended[0].Owner, id) {
+		t.Errorf("ended are %+v", ended)
 	}
 	wantNothingRented(t, s)
+	if out := b.Must("sweep"); out != "" || len(listRented(t, b)) > 0 {
+		t.Errorf("after it, the sweep printed %q", out)
+	}
 	if left, err := filepath.Glob(filepath.Join(b.Dir, "state", "cloud", "*", "leases", "*")); err != nil || len(left) > 0 {
 		t.Errorf("records left: %v, %v", left, err)
 	}

@@ -1,9 +1,12 @@
 package console
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"os"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -13,6 +16,14 @@ import (
 // OnTerminal reports whether someone can be asked.
 func OnTerminal() bool {
 	return term.IsTerminal(int(os.Stdin.Fd())) && term.IsTerminal(int(os.Stderr.Fd()))
+}
+
+// Agrees asks a question on the terminal, and reports whether the answer is yes.
+func (a *Console) Agrees(question string) bool {
+	fmt.Fprint(a.Stderr, question+" [y/N] ")
+	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	answer = strings.ToLower(strings.TrimSpace(answer))
+	return err == nil && (answer == "y" || answer == "yes")
 }
 
 // CheckTerminal refuses to lend a terminal where there is none.

@@ -1,10 +1,7 @@
 package console
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
@@ -49,12 +46,7 @@ func (a *Console) Allow(what, strange string, reaches []spec.Reach, t Trust, qui
 		Kind: core.Invalid, Op: "trust", Object: what, Err: errors.New("it leaves its own directory, and nobody has agreed"),
 		Remedy: "Read it. If that is what you want, give --trust, or answer yes on a terminal.",
 	}
-	if !OnTerminal() {
-		return refused
-	}
-	fmt.Fprint(a.Stderr, "Shall it? [y/N] ")
-	answer, err := bufio.NewReader(os.Stdin).ReadString('\n')
-	if answer = strings.ToLower(strings.TrimSpace(answer)); err == nil && (answer == "y" || answer == "yes") {
+	if OnTerminal() && a.Agrees("Shall it?") {
 		return nil
 	}
 	return refused

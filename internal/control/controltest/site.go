@@ -55,6 +55,8 @@ type Site struct {
 	Late      string
 	// Forecasts, if set, is in place of both.
 	Forecasts func() driver.Waiting
+	// Things, if set, are what its cloud has.
+	Things func() ([]driver.Rented, error)
 	// Staged and launched are what it was given last.
 	Staged   driver.Transfer
 	Launched driver.NodeCommand
@@ -286,6 +288,23 @@ func (f *Site) List(_ context.Context, q core.Owner) ([]core.Handle, error) {
 	}
 	return found, nil
 }
+
+// Inventory implements driver.Provider.
+func (f *Site) Inventory() driver.Inventory {
+	if f.Things == nil {
+		return nil
+	}
+	return things(f.Things)
+}
+
+// things are what a cloud has.
+type things func() ([]driver.Rented, error)
+
+// Rented implements driver.Inventory.
+func (t things) Rented(context.Context, core.Owner) ([]driver.Rented, error) { return t() }
+
+// Types implements driver.Inventory: there are none.
+func (things) Types(context.Context, []string) ([]driver.MachineType, error) { return nil, nil }
 
 type Lease struct {
 	drivertest.BareLease

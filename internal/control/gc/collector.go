@@ -18,6 +18,8 @@ type Collector struct {
 	// StoreOf returns the store of a run, and the run's name there. "", "": the run has none,
 	// or its submission cannot be read.
 	StoreOf func(run state.Run) (store, name string)
+	// SiteOf returns a site as a run was submitted with it; nil: the run has no such site, or cannot be read.
+	SiteOf func(run state.Run, name string) *spec.Site
 	// Needed returns a run that waits for the end of another one, or "".
 	Needed func(ctx context.Context, run string) (string, error)
 	// Release releases what a run that is over has left on its sites.

@@ -71,37 +71,51 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 		if err != nil {
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 		}
-		for _, h := range handles {
-			if c.live(ctx, h.Owner) {
-				continue
-			}
-			s := Swept{Site: site.Name, Owner: h.Owner.String()}
-			known, err := c.explained(ctx, h.Owner.Run)
-			elsewhere := false
-			if err == nil && (known || how.Force) {
-				elsewhere, err = c.adoptedElsewhere(ctx, p, h)
-			}
-			switch {
-			case err != nil:
-				errs = append(errs, err)
-				continue
-			case elsewhere:
-				s.Kept = keptTicket
-			case !known && !how.Force:
-				s.Kept = keptUnknown
-			case !how.Dry:
-				if _, err := driver.ReleaseHandle(ctx, p, h, c.State.User()); err != nil {
-					s.Error = err.Error()
-					errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
-				}
-			}
-			found = append(found, s)
+		some, err := c.sweepHandles(ctx, site.Name, p, handles, how)
+		if err != nil {
+			errs = append(errs, err)
 		}
+		found = append(found, some...)
 		left, err := c.sweepBuffers(ctx, site, p, how)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 		}
 		found = append(found, left...)
+	}
+	return found, errors.Join(errs...)
+}
+
+// sweepHandles removes of what a site has listed that which belongs to no live run.
+func (c *Collector) sweepHandles(ctx context.Context, site string, p driver.Provider, handles []core.Handle, how Sweeping) ([]Swept, error) {
+	var (
+		found []Swept
+		errs  []error
+	)
+	for _, h := range handles {
+		if c.live(ctx, h.Owner) {
+			continue
+		}
+		s := Swept{Site: site, Owner: h.Owner.String()}
+		known, err := c.explained(ctx, h.Owner.Run)
+		elsewhere := false
+		if err == nil && (known || how.Force) {
+			elsewhere, err = c.adoptedElsewhere(ctx, p, h)
+		}
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+			continue
+		case elsewhere:
+			s.Kept = keptTicket
+		case !known && !how.Force:
+			s.Kept = keptUnknown
+		case !how.Dry:
+			if _, err := driver.ReleaseHandle(ctx, p, h, c.State.User()); err != nil {
+				s.Error = err.Error()
+				errs = append(errs, fmt.Errorf("site %s: %w", site, err))
+			}
+		}
+		found = append(found, s)
 	}
 	return found, errors.Join(errs...)
 }

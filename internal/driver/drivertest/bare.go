@@ -37,6 +37,9 @@ func (BareProvider) HostLocks() driver.HostLocks { return nil }
 // BurstBuffers implements driver.Provider: there are none.
 func (BareProvider) BurstBuffers() driver.BurstBuffers { return nil }
 
+// Inventory implements driver.Provider: nothing is rented.
+func (BareProvider) Inventory() driver.Inventory { return nil }
+
 // BareLease is the same of a lease: one without capabilities, whose hosts have every image.
 type BareLease struct{}
 

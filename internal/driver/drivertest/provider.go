@@ -49,6 +49,7 @@ func (s ProviderSuite) Run(t *testing.T) {
 	t.Run("Recover", s.recover)
 	t.Run("Yield", s.yield)
 	t.Run("Release", s.release)
+	t.Run("Inventory", s.inventory)
 	t.Run("Cancel", s.cancel)
 	t.Run("Unattended", s.unattended)
 }

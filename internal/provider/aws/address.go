@@ -2,6 +2,7 @@ package aws
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +26,12 @@ func (o origin) from(ctx context.Context) ([]string, error) {
 	a := o.a
 	if len(a.s.SSHFrom) > 0 {
 		return a.s.SSHFrom, nil
+	}
+	if a.private() && a.s.Cloud.Bastion == "" {
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "find this machine's address in the network of site", Object: a.s.Cloud.Name, Err: errors.New("the machines have no public addresses"),
+			Remedy: "Write `network: {ssh_from: [10.0.0.0/16]}` at the site, with the address that this machine has there.",
+		}
 	}
 	if a.private() {
 		return cloud.FromBastion(ctx, a.s.Cloud.Bastion, o.inside)

@@ -39,8 +39,11 @@ type Settings struct {
 	// Image is a name such as debian-12, or an id. User is its login user; "": that of
 	// the name.
 	Image, User string
-	// Subnets are those to use; none: those of the default network.
+	// VPC is the network to use, and Subnets are those of it; neither: the default network.
+	VPC     string
 	Subnets []string
+	// Public is whether the machines have public addresses; "": PublicAuto.
+	Public Public
 	// SSHFrom are the ranges of addresses that ssh is let in from; none: this machine's address.
 	SSHFrom []string
 	// Disk is the size of the first disk in bytes; 0: the image's.
@@ -51,10 +54,21 @@ type Settings struct {
 	Cloud cloud.Settings
 }
 
+// Public is whether machines have public addresses.
+type Public string
+
+// Values of Public.
+const (
+	PublicAuto Public = "auto" // they have some, unless there is a bastion
+	PublicYes  Public = "true"
+	PublicNo   Public = "false"
+)
+
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
 	c := s.Cloud.WithDefaults()
 	c.Driver, c.Summary, c.Untried, c.LeastBilled, c.Notice = Driver, "EC2", "AWS itself", leastBilled, noticeScript
+	c.StopsFree = true
 	if slices.Contains(s.Market, spot) {
 		c.NoticeTime = noticeTime
 	}
@@ -74,7 +88,7 @@ type account struct {
 }
 
 // private reports whether the machines have no public address.
-func (a *account) private() bool { return a.s.Cloud.Bastion != "" }
+func (a *account) private() bool { return a.s.Cloud.Bastion != "" || a.s.Public == PublicNo }
 
 // Tags of what belongs to a run.
 const (
@@ -159,6 +173,24 @@ func ownerOf(tags []tag) (o core.Owner) {
 	return o
 }
 
+// valueOf returns the value of a tag, or "".
+func valueOf(tags []tag, key string) string {
+	at := slices.IndexFunc(tags, func(t tag) bool { return t.Key == key })
+	if at < 0 {
+		return ""
+	}
+	return tags[at].Value
+}
+
+// timeOf returns a time in an answer; zero: it is none.
+func timeOf(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}
+
 // instance is a machine in an answer.
 type instance struct {
 	ID      string `xml:"instanceId"`
@@ -168,6 +200,10 @@ type instance struct {
 	Reason  string `xml:"stateReason>message"`
 	Public  string `xml:"ipAddress"`
 	Private string `xml:"privateIpAddress"`
+	Type    string `xml:"instanceType"`
+	Zone    string `xml:"placement>availabilityZone"`
+	Market  string `xml:"instanceLifecycle"` // spot or nothing
+	Made    string `xml:"launchTime"`
 	Tags    []tag  `xml:"tagSet>item"`
 }
 
@@ -187,7 +223,10 @@ func endOf(code string) core.HostsEnd {
 // machine translates a machine, which is reached by its private address or by its public one. That is checked, as it
 // becomes part of a command line.
 func (i instance) machine(private bool) cloud.Machine {
-	m := cloud.Machine{ID: i.ID, Index: i.Index, Reason: i.Reason, End: endOf(i.Code), Owner: ownerOf(i.Tags)}
+	m := cloud.Machine{
+		ID: i.ID, Index: i.Index, Reason: i.Reason, End: endOf(i.Code), Owner: ownerOf(i.Tags),
+		Type: i.Type, Zone: i.Zone, Spot: i.Market == spot, Made: timeOf(i.Made), Expires: timeOf(valueOf(i.Tags, tagExpires)),
+	}
 	switch i.State {
 	case "pending":
 		m.State = cloud.Pending
@@ -218,7 +257,11 @@ const pages = 1000
 // list returns what all pages of an answer have. read returns what a page has, and the token of the next; "": it
 // is the last.
 func list[Page, Item any](ctx context.Context, a *account, action string, filters []filter, read func(Page) (items []Item, next string)) ([]Item, error) {
-	params := filtered(url.Values{"MaxResults": {"1000"}}, filters...)
+	return listBy(ctx, a, action, filtered(url.Values{"MaxResults": {"1000"}}, filters...), read)
+}
+
+// listBy is list with the parameters of the call.
+func listBy[Page, Item any](ctx context.Context, a *account, action string, params url.Values, read func(Page) (items []Item, next string)) ([]Item, error) {
 	var all []Item
 	for range pages {
 		var page Page

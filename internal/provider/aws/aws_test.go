@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -355,14 +356,22 @@ func TestWhatIsRefused(t *testing.T) {
 		deny   string
 		words  []string
 	}{
-		"unknown type":       {func(c *aws.Settings) { c.Types = []string{"t9.smal"} }, "", []string{ec2server.Small, ec2server.Large}},
-		"unknown zone":       {func(c *aws.Settings) { c.Zones = []string{"us-test-1z"} }, "", []string{"us-test-1z"}},
-		"unknown image":      {func(c *aws.Settings) { c.Image = "ami-none" }, "", []string{"ami-none"}},
-		"other architecture": {func(c *aws.Settings) { c.Image = ec2server.ImageArm }, "", []string{"arm64"}},
-		"image for arm64":    {func(c *aws.Settings) { c.Types, c.Image = []string{ec2server.Arm}, "debian-12" }, "", []string{"debian-12", "arm64"}},
-		"unknown subnet":     {func(c *aws.Settings) { c.Subnets = []string{"subnet-none"} }, "", []string{"subnet-none"}},
-		"other region":       {func(c *aws.Settings) { c.Region = "us-test-2" }, "", []string{"region"}},
-		"no right":           {nil, "RunInstances", []string{"ec2:RunInstances"}},
+		"unknown type":        {func(c *aws.Settings) { c.Types = []string{"t9.smal"} }, "", []string{ec2server.Small, ec2server.Large}},
+		"unknown zone":        {func(c *aws.Settings) { c.Zones = []string{"us-test-1z"} }, "", []string{"us-test-1z", ec2server.ZoneA, ec2server.ZoneB}},
+		"type in no zone":     {func(c *aws.Settings) { c.Types, c.Zones = []string{ec2server.ZoneBound}, []string{ec2server.ZoneB} }, "", []string{ec2server.ZoneBound, ec2server.ZoneA}},
+		"unknown network":     {func(c *aws.Settings) { c.VPC = "vpc-none" }, "", []string{"vpc-none", ec2server.OtherVPC, ec2server.PrivateVPC}},
+		"unknown subnet of":   {func(c *aws.Settings) { c.VPC, c.Subnets = ec2server.OtherVPC, []string{"subnet-none"} }, "", []string{"subnet-none", ec2server.OtherPublic, ec2server.OtherPrivate}},
+		"another's subnet":    {func(c *aws.Settings) { c.VPC, c.Subnets = ec2server.PrivateVPC, []string{ec2server.OtherPublic} }, "", []string{ec2server.OtherPublic, ec2server.OtherVPC, ec2server.PrivateVPC}},
+		"subnet elsewhere":    {func(c *aws.Settings) { c.Zones, c.Subnets = []string{ec2server.ZoneB}, []string{ec2server.OtherPublic} }, "", []string{ec2server.ZoneA}},
+		"no public subnet":    {func(c *aws.Settings) { c.VPC = ec2server.PrivateVPC }, "", []string{"subnet-3", "public: true", "bastion"}},
+		"private, from where": {func(c *aws.Settings) { c.Public, c.SSHFrom = aws.PublicNo, nil }, "", []string{"ssh_from"}},
+		"unknown image":       {func(c *aws.Settings) { c.Image = "ami-none" }, "", []string{"ami-none"}},
+		"unknown release":     {func(c *aws.Settings) { c.Image = "debian-99" }, "", []string{"debian-99", `"debian-12"`}},
+		"other architecture":  {func(c *aws.Settings) { c.Image = ec2server.ImageArm }, "", []string{"arm64"}},
+		"image for arm64":     {func(c *aws.Settings) { c.Types, c.Image = []string{ec2server.Arm}, "debian-12" }, "", []string{"debian-12", "arm64"}},
+		"unknown subnet":      {func(c *aws.Settings) { c.Subnets = []string{"subnet-none"} }, "", []string{"subnet-none", "subnet-own"}},
+		"other region":        {func(c *aws.Settings) { c.Region = "us-test-2" }, "", []string{"region"}},
+		"no right":            {nil, "RunInstances", []string{"ec2:RunInstances"}},
 	} {
 		if c.deny != "" {
 			s.Deny(c.deny)
@@ -488,11 +497,15 @@ func TestCommandsOfTheHowTo(t *testing.T) {
 			name, values, _ := strings.Cut(strings.TrimPrefix(word, "Name="), ",Values=")
 			filters = append(filters, append([]string{name}, strings.Split(values, ",")...))
 		}
-		if n, err := s.Count(action, filters...); err != nil || n != 1 || words[3] != "--filters" {
+		wanted := 1
+		if action == "DescribeVolumes" { // of the image
+			wanted = 2
+		}
+		if n, err := s.Count(action, filters...); err != nil || n != wanted || words[3] != "--filters" {
 			t.Errorf("%q finds %d, %v", line, n, err)
 		}
 	}
-	if shown != 2 {
+	if shown != 3 {
 		t.Errorf("%d commands show what is rented", shown)
 	}
 	if err := l.Release(t.Context()); err != nil {
@@ -500,7 +513,7 @@ func TestCommandsOfTheHowTo(t *testing.T) {
 	}
 }
 
-// TestLeastPolicy holds the policy of the how-to against what the server knows: all that bee calls, and the
+// TestLeastPolicy holds the policy of the how-to against that of bee, and this against what the server knows: all that bee calls, and the
 // right to set tags, which goes with calls that make something.
 func TestLeastPolicy(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join(testkit.Root(t), "docs", "how-to", "aws.md"))
@@ -509,9 +522,9 @@ func TestLeastPolicy(t *testing.T) {
 	}
 	_, text, _ := strings.Cut(string(page), "```json\n")
 	text, _, _ = strings.Cut(text, "```")
-	var policy struct{ Statement []struct{ Action []string } }
-	if err := json.Unmarshal([]byte(text), &policy); err != nil || len(policy.Statement) != 1 {
-		t.Fatalf("%v in %q", err, text)
+	var policy aws.Policy
+	if err := json.Unmarshal([]byte(text), &policy); err != nil || !reflect.DeepEqual(policy, aws.LeastPolicy()) {
+		t.Fatalf("the policy is not that of `bee cloud policy`: %v, %+v", err, policy)
 	}
 	want := []string{"ec2:CreateTags", "pricing:GetProducts"}
 	for _, action := range ec2server.Actions() {
@@ -521,4 +534,59 @@ func TestLeastPolicy(t *testing.T) {
 	if got := slices.Sorted(slices.Values(policy.Statement[0].Action)); !slices.Equal(got, want) {
 		t.Errorf("the policy allows %q, expected %q", got, want)
 	}
+}
+
+// TestDisksThatOutliveTheirMachines are listed with the machines until these are gone, and are ended with the lease's other
+// things. Without the right to list them, machines end nevertheless.
+func TestDisksThatOutliveTheirMachines(t *testing.T) {
+	s := ec2server.Start(t)
+	s.Use(t)
+	p := site(t, s, t.TempDir(), func(c *aws.Settings) { c.Cloud.Priced = true })
+	listed := func() (disks, machines int) {
+		t.Helper()
+		list, err := p.Inventory().Rented(t.Context(), core.Owner{User: "u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range list {
+			switch {
+			case r.Kind == driver.RentedDisk:
+				disks++
+				if r.With == "" || !strings.Contains(r.Type, "GiB") {
+					t.Errorf("a disk is %+v", r)
+				}
+			case r.Kind == driver.RentedMachine:
+				machines++
+				if r.Price == nil || r.Price.Amount != ec2server.ListPrice(2) || r.Type != ec2server.Small || r.Zone == "" {
+					t.Errorf("a machine is %+v", r)
+				}
+			}
+		}
+		return disks, machines
+	}
+	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("disks"), Nodes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if disks, machines := listed(); disks != 2 || machines != 1 {
+		t.Errorf("listed are %d disks and %d machines", disks, machines)
+	}
+	if n := s.Orphan(); n != 2 {
+		t.Fatalf("%d disks are to outlive their machine", n)
+	}
+	s.Deny("DescribeVolumes")
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := p.Inventory().Rented(t.Context(), core.Owner{User: "u"}); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "ec2:DescribeVolumes") {
+		t.Errorf("without the right: %v", err)
+	}
+	s.Allow("DescribeVolumes")
+	if left := s.Left(); len(left) != 2 || !strings.HasPrefix(left[0], "vol-") {
+		t.Errorf("left are %v", left)
+	}
+	if err := driver.ReleaseOwned(t.Context(), p, core.Owner{User: "u"}, "u"); err != nil {
+		t.Error(err)
+	}
+	wantNothingLeft(t, s)
 }

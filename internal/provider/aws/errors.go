@@ -64,7 +64,7 @@ func explain(of, action string, err error) error {
 		e.Kind, e.Remedy = core.Transient, "Log in again, such as by `aws sso login`."
 	case "RequestExpired", "RequestTimeTooSkewed":
 		e.Kind, e.Remedy = core.Transient, "Is the clock of this machine right?"
-	case "DependencyViolation", "InvalidGroup.InUse", "InvalidPlacementGroup.InUse":
+	case "DependencyViolation", "VolumeInUse", "InvalidGroup.InUse", "InvalidPlacementGroup.InUse":
 		e.Kind = core.Busy
 	case "InvalidInstanceType", "InvalidAMIID.NotFound", "InvalidAMIID.Malformed", "InvalidAMIID.Unavailable", "InvalidSubnetID.NotFound", "InvalidParameterValue", "InvalidParameterCombination", "InvalidParameter", "InvalidBlockDeviceMapping":
 		e.Kind, e.Remedy = core.Unsupported, "Check the keys of `aws:` at the site."

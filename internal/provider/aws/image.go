@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -15,6 +16,7 @@ type image struct {
 	Arch  string `xml:"architecture"`
 	Disk  string `xml:"rootDeviceName"`
 	State string `xml:"imageState"`
+	Name  string `xml:"name"`
 	Made  string `xml:"creationDate"`
 	Disks []struct {
 		Name   string    `xml:"deviceName"`
@@ -62,6 +64,41 @@ func published(name, arch string) (owner, pattern, user string) {
 	return "", "", ""
 }
 
+// releases are the names of a distribution's images: their beginning, the account that publishes them, the pattern of all of
+// them, and the form of their names, with the release.
+var releases = []struct{ begins, owner, pattern, form string }{
+	{"debian-", ofDebian, "debian-*-@ARCH@-*", `^debian-([0-9]+)-@ARCH@-[0-9]`},
+	{"ubuntu-", ofUbuntu, "ubuntu/images/hvm-ssd*/ubuntu-*-@ARCH@-server-*", `/ubuntu-[a-z]+-([0-9]+\.[0-9]+)-@ARCH@-server-`},
+}
+
+// noImage is the error of an image that is not there. It lists the releases of its distribution that are.
+func noImage(ctx context.Context, a *account, arch string) error {
+	for _, r := range releases {
+		if !strings.HasPrefix(a.s.Image, r.begins) {
+			continue
+		}
+		form, err := regexp.Compile(strings.ReplaceAll(r.form, "@ARCH@", arch))
+		if err != nil {
+			return err
+		}
+		var answer struct {
+			Images []image `xml:"imagesSet>item"`
+		}
+		params := filtered(url.Values{"Owner.1": {r.owner}}, filter{"name", []string{strings.ReplaceAll(r.pattern, "@ARCH@", arch)}}, filter{"state", []string{"available"}})
+		if err := a.call(ctx, "DescribeImages", params, &answer); err != nil {
+			return err
+		}
+		var names []string
+		for _, i := range answer.Images {
+			if found := form.FindStringSubmatch(i.Name); found != nil {
+				names = append(names, r.begins+found[1])
+			}
+		}
+		return a.unknown("image", a.s.Image, "image for "+arch, names)
+	}
+	return a.invalid("image", a.s.Image, fmt.Errorf("the region has no such image for %s", arch))
+}
+
 // image finds the image of the site for an architecture: of a name, the newest.
 func (a *account) image(ctx context.Context, arch string) (image, error) {
 	ec2 := archName(arch)
@@ -86,7 +123,7 @@ func (a *account) image(ctx context.Context, arch string) (image, error) {
 		return image{}, err
 	}
 	if len(answer.Images) == 0 {
-		return image{}, a.invalid("image", a.s.Image, fmt.Errorf("the region has no such image for %s", arch))
+		return image{}, noImage(ctx, a, arch)
 	}
 	newest := slices.MaxFunc(answer.Images, func(x, y image) int { return strings.Compare(x.Made, y.Made) })
 	if newest.Arch != ec2 {

@@ -21,6 +21,7 @@ type machineType struct {
 	GPUs   []struct {
 		Count int `xml:"count"`
 	} `xml:"gpuInfo>gpus>item"`
+	Markets    []string `xml:"supportedUsageClasses>item"`
 	Strategies []string `xml:"placementGroupInfo>supportedStrategies>item"`
 }
 
@@ -50,11 +51,11 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 	if err != nil {
 		return nil, err
 	}
-	zones, err := a.zonesOf(ctx)
+	zones, err := a.zonesOf(ctx, a.s.Types)
 	if err != nil {
 		return nil, err
 	}
-	subnets, err := a.subnets(ctx)
+	subnets, err := networks{a}.subnets(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +82,23 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 			})
 		}
 	}
+	if len(offers) == 0 {
+		return nil, notOffered(a, zones)
+	}
 	return a.inMarkets(offers), nil
+}
+
+// notOffered is the error of types that no zone of the site offers, with the zones that do.
+func notOffered(a *account, zones map[string][]string) error {
+	var offered []string
+	for _, t := range a.s.Types {
+		in := "no zone"
+		if len(zones[t]) > 0 {
+			in = strings.Join(cloud.Nearest("", zones[t]), ", ")
+		}
+		offered = append(offered, fmt.Sprintf("%s in %s", t, in))
+	}
+	return a.invalid("zones", strings.Join(a.s.Zones, ", "), fmt.Errorf("no type of the site is offered where it has a subnet; the region offers %s", strings.Join(offered, "; ")))
 }
 
 // inMarkets returns the offers of each market of the site, in its order; of none, they are on demand.
@@ -102,6 +119,14 @@ func (a *account) inMarkets(offers []cloud.Offer) []cloud.Offer {
 // invalid is the error of a setting that EC2 does not know.
 func (a *account) invalid(key, value string, err error) error {
 	return &core.Error{Kind: core.Unsupported, Op: "use", Object: fmt.Sprintf("%s %q of site %s", key, value, a.s.Cloud.Name), Err: err, Remedy: "Check `aws: {" + key + ": …}` at the site."}
+}
+
+// unknown is the error of a name that EC2 does not know; it lists the nearest that it has.
+func (a *account) unknown(key, value, kind string, names []string) error {
+	if len(names) == 0 {
+		return a.invalid(key, value, errors.New("the region has no "+kind))
+	}
+	return a.invalid(key, value, fmt.Errorf("the region has no such %s; it has %s", kind, strings.Join(cloud.Nearest(value, names), ", ")))
 }
 
 // types returns the types of the site, in its order.
@@ -139,76 +164,58 @@ func (a *account) like(ctx context.Context, name string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("the region has no type of the family %q", core.Printable(family, 40))
 	}
-	slices.Sort(names)
-	return fmt.Errorf("the region has no such type; it has %s", strings.Join(names[:min(len(names), 20)], ", "))
+	return fmt.Errorf("the region has no such type; it has %s", strings.Join(cloud.Nearest(name, names), ", "))
 }
 
-// zonesOf returns the zones that offer each type of the site.
-func (a *account) zonesOf(ctx context.Context) (map[string][]string, error) {
-	var answer struct {
-		Offered []struct {
-			Type string `xml:"instanceType"`
-			Zone string `xml:"location"`
-		} `xml:"instanceTypeOfferingSet>item"`
+// zonesOf returns the zones that offer each type whose name matches patterns.
+func (a *account) zonesOf(ctx context.Context, patterns []string) (map[string][]string, error) {
+	type offered struct {
+		Type string `xml:"instanceType"`
+		Zone string `xml:"location"`
 	}
-	if err := a.call(ctx, "DescribeInstanceTypeOfferings", filtered(url.Values{"LocationType": {"availability-zone"}}, filter{"instance-type", a.s.Types}), &answer); err != nil {
-		return nil, err
+	type page struct {
+		Offered []offered `xml:"instanceTypeOfferingSet>item"`
+		Next    string    `xml:"nextToken"`
 	}
+	params := filtered(url.Values{"LocationType": {"availability-zone"}}, filter{"instance-type", patterns})
+	all, err := listBy(ctx, a, "DescribeInstanceTypeOfferings", params, func(p page) ([]offered, string) { return p.Offered, p.Next })
 	zones := map[string][]string{}
-	for _, o := range answer.Offered {
+	for _, o := range all {
 		zones[o.Type] = append(zones[o.Type], o.Zone)
 	}
-	return zones, nil
+	return zones, err
 }
 
-// subnet is a subnet in an answer.
-type subnet struct {
-	ID   string `xml:"subnetId"`
-	VPC  string `xml:"vpcId"`
-	Zone string `xml:"availabilityZone"`
-}
-
-// subnets returns those to use, in the order of the site's zones.
-func (a *account) subnets(ctx context.Context) ([]subnet, error) {
-	chosen := filter{"default-for-az", []string{"true"}}
-	if len(a.s.Subnets) > 0 {
-		chosen = filter{"subnet-id", a.s.Subnets}
+// Types implements cloud.API.
+func (a *account) Types(ctx context.Context, patterns []string) ([]cloud.Offer, error) {
+	if len(patterns) == 0 {
+		patterns = a.s.Types
 	}
-	var answer struct {
-		Subnets []subnet `xml:"subnetSet>item"`
+	type page struct {
+		Types []machineType `xml:"instanceTypeSet>item"`
+		Next  string        `xml:"nextToken"`
 	}
-	if err := a.call(ctx, "DescribeSubnets", filtered(url.Values{}, chosen, filter{"availability-zone", a.s.Zones}), &answer); err != nil {
+	types, err := listBy(ctx, a, "DescribeInstanceTypes", filtered(url.Values{}, filter{"instance-type", patterns}), func(p page) ([]machineType, string) { return p.Types, p.Next })
+	if err != nil {
 		return nil, err
 	}
-	if len(answer.Subnets) == 0 && len(a.s.Subnets) == 0 && len(a.s.Zones) == 0 {
-		return nil, a.invalid("network", "", errors.New("the account has no default network in the region; name `subnets`"))
+	zones, err := a.zonesOf(ctx, patterns)
+	if err != nil {
+		return nil, err
 	}
-	for _, id := range a.s.Subnets {
-		if !slices.ContainsFunc(answer.Subnets, func(s subnet) bool { return s.ID == id }) {
-			return nil, a.invalid("network", id, errors.New("the region has no such subnet in the site's zones"))
+	var offers []cloud.Offer
+	for _, t := range types {
+		if t.arch() == "" {
+			continue
+		}
+		for _, zone := range slices.Sorted(slices.Values(zones[t.Name])) {
+			o := cloud.Offer{Type: t.Name, Zone: zone, Arch: t.arch(), Cores: t.Cores, Memory: t.Memory << 20, GPUs: t.gpus()}
+			offers = append(offers, o)
+			if slices.Contains(t.Markets, spot) {
+				o.Spot = true
+				offers = append(offers, o)
+			}
 		}
 	}
-	slices.SortStableFunc(answer.Subnets, func(x, y subnet) int {
-		if d := rank(a.s.Zones, x.Zone) - rank(a.s.Zones, y.Zone); d != 0 {
-			return d
-		}
-		if d := rank(a.s.Subnets, x.ID) - rank(a.s.Subnets, y.ID); d != 0 {
-			return d
-		}
-		return strings.Compare(x.Zone, y.Zone)
-	})
-	for _, zone := range a.s.Zones {
-		if !slices.ContainsFunc(answer.Subnets, func(s subnet) bool { return s.Zone == zone }) {
-			return nil, a.invalid("zones", zone, errors.New("the account has no subnet there"))
-		}
-	}
-	return answer.Subnets, nil
-}
-
-// rank returns the place of a word in a list; of one that is not there, the place behind it.
-func rank(list []string, word string) int {
-	if i := slices.Index(list, word); i >= 0 {
-		return i
-	}
-	return len(list)
+	return offers, nil
 }

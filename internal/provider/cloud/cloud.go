@@ -24,6 +24,9 @@ type API interface {
 	Check(ctx context.Context, o Offer) error
 	// Offers returns the machines that the site's settings name, in order of preference.
 	Offers(ctx context.Context) ([]Offer, error)
+	// Types returns an offer for each zone of the types whose names match patterns, as far as the cloud describes them: without
+	// an image and a network. Where a type may be rented as a spot machine, there is an offer of that, too.
+	Types(ctx context.Context, patterns []string) ([]Offer, error)
 	// Prices asks the cloud for the prices of offers, and returns those that are known, by the offer's String; nil: the
 	// cloud has no price list. An error may come with some of them.
 	Prices(ctx context.Context, offers []Offer) (map[string]driver.Price, error)
@@ -58,6 +61,11 @@ type API interface {
 	// EndGroup removes a group, and before it what was made with it: what places its machines, and a reservation. One that
 	// is gone is no error. Busy: machines still use it.
 	EndGroup(ctx context.Context, g Group) error
+	// Others returns everything else with an owner's tags that costs. Of a query for a whole installation, that is also
+	// what bee has made for an owner that is not known any more: it has none. Unsupported: these credentials may not list it.
+	Others(ctx context.Context, q core.Owner) ([]driver.Rented, error)
+	// EndOther ends one of Others. One that is gone, or ends with a machine, is no error. Busy: something uses it.
+	EndOther(ctx context.Context, o driver.Rented) error
 	// Reservations returns what grants the site's machines from a start to an end; nil: they are rented at once.
 	Reservations() Reservations
 }
@@ -161,6 +169,8 @@ type Group struct {
 	// Placement is how its machines are placed, and PlacementGroup is the id of what does that, or "".
 	Placement      Placement
 	PlacementGroup string
+	// Made is when it was made; zero: not known.
+	Made time.Time
 }
 
 // Machine is a rented machine as its cloud describes it.
@@ -177,6 +187,10 @@ type Machine struct {
 	// Jump is where ssh reaches the first machine, through which it reaches Address; "": directly.
 	Jump  string
 	Owner core.Owner
+	// Type and Zone are as in Offer, Made is when it was rented, and Expires when it ends itself, as far as they are known.
+	Type, Zone    string
+	Spot          bool
+	Made, Expires time.Time
 }
 
 // State is how a machine stands.
@@ -260,6 +274,9 @@ type Settings struct {
 	// Priced reports that the cloud is asked for prices. Capped reports that the cost of a run is limited by them: then
 	// offers whose price is not known are no offers.
 	Priced, Capped bool
+	// PowersOff means that a machine which has powered itself off costs until a call ends it, and StopsFree that one which
+	// has stopped costs nothing.
+	PowersOff, StopsFree bool
 	// LeastBilled is how long a machine costs at least.
 	LeastBilled time.Duration
 	// Late bounds how long after their launch the cloud may list machines late; 0: half an hour.

@@ -48,6 +48,9 @@ type account struct {
 	// ends are why machines have ended, by their ids, and endsError is the answer to that question.
 	ends      map[string]core.HostsEnd
 	endsError error
+	// others are what there is besides, and othersError is the answer to that question.
+	others      []driver.Rented
+	othersError error
 	// prolonged are the addresses of machines that were asked to live longer.
 	prolonged []string
 }
@@ -76,6 +79,14 @@ func (a *account) Offers(context.Context) ([]Offer, error) {
 	return append(a.larger[:len(a.larger):len(a.larger)], Offer{Type: "small", Zone: "z", Image: "i", User: "ann", Arch: "amd64", Cores: 2, Memory: 4 << 30, Network: "n", Together: 5, Apart: 2}), nil
 }
 
+// Types has a type in two zones, and one of spot machines.
+func (a *account) Types(context.Context, []string) ([]Offer, error) {
+	small := Offer{Type: "small", Arch: "amd64", Cores: 2, Memory: 4 << 30}
+	inA, inB, spot := small, small, small
+	inA.Zone, inB.Zone, spot.Zone, spot.Spot = "a", "b", "b", true
+	return []Offer{inA, inB, spot, {Type: "large", Zone: "a", Cores: 4}}, nil
+}
+
 // Prices has the price of each offer, while the list answers.
 func (a *account) Prices(_ context.Context, offers []Offer) (map[string]driver.Price, error) {
 	a.listed++
@@ -101,7 +112,7 @@ func (a *account) Launch(_ context.Context, o Order) (machines []Machine, err er
 		if a.tokens[o.Token] == nil {
 			for i := range o.Nodes {
 				a.serial++
-				m := &Machine{ID: fmt.Sprint("m", a.serial), Index: i, State: Running, Address: fmt.Sprint("192.0.2.", a.serial), Owner: o.Owner}
+				m := &Machine{ID: fmt.Sprint("m", a.serial), Index: i, State: Running, Address: fmt.Sprint("192.0.2.", a.serial), Owner: o.Owner, Type: o.Offer.Type, Zone: o.Offer.Zone, Expires: o.Expires}
 				a.machines, a.tokens[o.Token] = append(a.machines, m), append(a.tokens[o.Token], m)
 			}
 		}
@@ -218,6 +229,20 @@ func (a *account) EndGroup(_ context.Context, g Group) (err error) {
 		delete(a.groups, g.ID)
 	})
 	return err
+}
+
+func (a *account) Others(_ context.Context, q core.Owner) (found []driver.Rented, err error) {
+	for _, o := range a.others {
+		if o.Owner.Matches(q) || o.Owner == (core.Owner{}) {
+			found = append(found, o)
+		}
+	}
+	return found, a.othersError
+}
+
+func (a *account) EndOther(_ context.Context, o driver.Rented) error {
+	a.call(func() { a.others = slices.DeleteFunc(a.others, func(x driver.Rented) bool { return x.ID == o.ID }) })
+	return nil
 }
 
 // live is how many machines cost money, and how many groups of either kind there are.

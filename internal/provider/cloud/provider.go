@@ -155,6 +155,9 @@ func (p *provider) HostLocks() driver.HostLocks { return nil }
 // BurstBuffers implements driver.Provider: what machines have goes with them.
 func (p *provider) BurstBuffers() driver.BurstBuffers { return nil }
 
+// Inventory implements driver.Provider.
+func (p *provider) Inventory() driver.Inventory { return inventory{p} }
+
 // fitting returns the offers that serve a request; an error has the reason of each that does not.
 func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, error) {
 	offers, err := p.api.Offers(ctx)
@@ -225,6 +228,11 @@ func (p *provider) List(ctx context.Context, q core.Owner) ([]core.Handle, error
 	for _, g := range groups {
 		add(g.Owner)
 	}
+	others, err := inventory{p}.others(ctx, q)
+	errs = append(errs, err)
+	for _, o := range others {
+		add(o.Owner)
+	}
 	return handles, errors.Join(errs...)
 }
 
@@ -255,6 +263,10 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if err != nil {
 		return nil, err
 	}
+	others, err := inventory{p}.others(ctx, h.Owner)
+	if err != nil {
+		return nil, err
+	}
 	gone := &core.GoneError{Err: errors.New("its machines are gone")}
 	last, is := firstEnd(machines)
 	if !is && len(l.r.Machines) > 0 {
@@ -264,7 +276,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 		why := p.why(ctx, l.r, last)
 		gone.End, gone.Err = why.End, errors.New(why.Reason)
 	}
-	if known || len(groups) > 0 {
+	if known || len(groups) > 0 || len(others) > 0 {
 		if err := l.Release(ctx); err != nil {
 			return nil, err
 		}

@@ -37,6 +37,9 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 			return err
 		}
 		err := p.endGroups(ctx, owner, r)
+		if err == nil {
+			err = inventory{p}.endOthers(ctx, owner)
+		}
 		if !core.IsKind(err, core.Busy) {
 			return err
 		}
@@ -44,7 +47,7 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 			return err
 		}
 		if werr := pause.Wait(ctx); werr != nil {
-			return waiting(errors.Join(werr, err), "their security group is not in use any more", owner)
+			return waiting(errors.Join(werr, err), "their security group and disks are not in use any more", owner)
 		}
 	}
 }

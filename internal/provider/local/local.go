@@ -161,6 +161,9 @@ func (p *provider) BurstBuffers() driver.BurstBuffers {
 	return p.s.BurstBuffers(p.base)
 }
 
+// Inventory implements driver.Provider: nothing is rented.
+func (p *provider) Inventory() driver.Inventory { return nil }
+
 // hosts is the number that one lease may have.
 func (p *provider) hosts() int { return max(1, p.s.EmulatedHosts) }
 

@@ -27,6 +27,7 @@ type blazarLease struct {
 	ID           string
 	Name         string
 	Status       string
+	Project      string `json:"project_id"`
 	Start        string `json:"start_date"`
 	End          string `json:"end_date"`
 	Reservations []blazarReservation
@@ -312,7 +313,7 @@ func (r reservations) endLease(ctx context.Context, name string) error {
 		return nil
 	}
 	there, err := r.leases(ctx, name)
-	if err != nil && r.a.s.Lease == nil && (errors.Is(err, errNoService) || statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound) {
+	if r.absent(err) {
 		return nil
 	}
 	if err != nil {
@@ -324,4 +325,9 @@ func (r reservations) endLease(ctx context.Context, name string) error {
 		}
 	}
 	return nil
+}
+
+// absent reports whether an error is that a cloud has no Blazar, or not for these credentials, where the site needs none.
+func (r reservations) absent(err error) bool {
+	return err != nil && r.a.s.Lease == nil && (errors.Is(err, errNoService) || statusOf(err) == http.StatusForbidden || statusOf(err) == http.StatusNotFound)
 }

@@ -62,7 +62,7 @@ func (a *account) choose(ctx context.Context, key, name, kind string, usable fun
 	case len(found) == 0:
 		return net{}, a.unknown(key, name, kind, names)
 	case name == "":
-		return net{}, a.invalid(key, name, fmt.Errorf("the project has more than one %s: name one of %s", kind, strings.Join(nearest("", names), ", ")))
+		return net{}, a.invalid(key, name, fmt.Errorf("the project has more than one %s: name one of %s", kind, strings.Join(cloud.Nearest("", names), ", ")))
 	}
 	return net{}, a.invalid(key, name, fmt.Errorf("%d networks have that name: use the id of one", len(found)))
 }
@@ -93,6 +93,7 @@ type securityGroup struct {
 	ID          string `json:"id"`
 	Name        string `json:"name"`
 	Description string `json:"description"`
+	Created     string `json:"created_at"`
 }
 
 // securityGroups are the groups that shield machines.
@@ -111,7 +112,7 @@ func (s securityGroups) list(ctx context.Context, query url.Values) ([]securityG
 		Groups []securityGroup `json:"security_groups"`
 		Links  []link          `json:"security_groups_links"`
 	}
-	query["fields"] = []string{"id", "name", "description"}
+	query["fields"] = []string{"id", "name", "description", "created_at"}
 	return list(ctx, s.a.client, network, "security-groups", query, func(p page) ([]securityGroup, bool) { return p.Groups, hasNext(p.Links) }, func(g securityGroup) string { return g.ID })
 }
 
@@ -121,7 +122,7 @@ func (a *account) Groups(ctx context.Context, q core.Owner) ([]cloud.Group, erro
 	var owned []cloud.Group
 	for _, g := range all {
 		if o, is := ownerOf(g.Description); is && o.Matches(q) && isID(g.ID) {
-			owned = append(owned, cloud.Group{ID: g.ID, Name: g.Name, Owner: o})
+			owned = append(owned, cloud.Group{ID: g.ID, Name: g.Name, Owner: o, Made: timeOf(g.Created)})
 		}
 	}
 	return owned, err
@@ -262,6 +263,8 @@ type floatingAddress struct {
 	Fixed       string `json:"fixed_ip_address"`
 	Port        string `json:"port_id"`
 	Description string `json:"description"`
+	Status      string `json:"status"`
+	Created     string `json:"created_at"`
 }
 
 // ofGroup returns the description of the floating addresses of a group.

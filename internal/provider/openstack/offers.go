@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"path"
 	"slices"
 	"strings"
 
@@ -74,37 +75,40 @@ func (a *account) unknown(key, value, kind string, names []string) error {
 	if len(names) == 0 {
 		return a.invalid(key, value, errors.New("the project has no "+kind))
 	}
-	return a.invalid(key, value, fmt.Errorf("the project has no such %s; it has %s", kind, strings.Join(nearest(value, names), ", ")))
+	return a.invalid(key, value, fmt.Errorf("the project has no such %s; it has %s", kind, strings.Join(cloud.Nearest(value, names), ", ")))
 }
 
-// mostNames is how many names an error lists.
-const mostNames = 20
-
-// nearest returns those names that begin as a word does first, quoted.
-func nearest(word string, names []string) []string {
-	common := func(name string) (n int) {
-		for n < min(len(name), len(word)) && name[n] == word[n] {
-			n++
-		}
-		return n
-	}
-	slices.Sort(names)
-	names = slices.Compact(names)
-	slices.SortStableFunc(names, func(x, y string) int { return common(y) - common(x) })
-	quoted := make([]string, min(len(names), mostNames))
-	for i := range quoted {
-		quoted[i] = fmt.Sprintf("%q", core.Printable(names[i], 80))
-	}
-	return quoted
-}
-
-// flavors returns those of the site, in its order.
-func (a *account) flavors(ctx context.Context) ([]flavor, error) {
+// allFlavors returns those that the project may use.
+func (a *account) allFlavors(ctx context.Context) ([]flavor, error) {
 	type page struct {
 		Flavors []flavor
 		Links   []link `json:"flavors_links"`
 	}
-	all, err := list(ctx, a.client, compute, "flavors/detail", nil, func(p page) ([]flavor, bool) { return p.Flavors, hasNext(p.Links) }, func(f flavor) string { return f.ID })
+	return list(ctx, a.client, compute, "flavors/detail", nil, func(p page) ([]flavor, bool) { return p.Flavors, hasNext(p.Links) }, func(f flavor) string { return f.ID })
+}
+
+// Types implements cloud.API: flavors are in all zones. Nova does not describe their architecture and GPUs.
+func (a *account) Types(ctx context.Context, patterns []string) ([]cloud.Offer, error) {
+	if len(patterns) == 0 {
+		patterns = a.s.Types
+	}
+	all, err := a.allFlavors(ctx)
+	var offers []cloud.Offer
+	for _, f := range all {
+		matches := slices.ContainsFunc(patterns, func(p string) bool {
+			is, err := path.Match(strings.NewReplacer("[", `\[`, `\`, `\\`).Replace(p), f.Name)
+			return is && err == nil || p == f.ID
+		})
+		if matches && !f.Disabled && !strings.Contains(f.Name, "/") {
+			offers = append(offers, cloud.Offer{Type: f.Name, Flavor: f.ID, Cores: f.Cores, Memory: f.Memory << 20, Storage: f.Disk})
+		}
+	}
+	return offers, err
+}
+
+// flavors returns those of the site, in its order.
+func (a *account) flavors(ctx context.Context) ([]flavor, error) {
+	all, err := a.allFlavors(ctx)
 	if err != nil {
 		return nil, err
 	}

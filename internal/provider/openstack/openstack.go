@@ -75,7 +75,7 @@ func New(s Settings) (driver.Provider, error) {
 	if s.Name != "" {
 		c.Summary += " " + s.Name
 	}
-	c.Late = listedLate
+	c.Late, c.PowersOff = listedLate, true
 	s.Cloud = c
 	a := &account{client: newClient(s.Name, s.Region), s: s}
 	c.From = origin{a}.from

@@ -26,6 +26,7 @@ const (
 	keyAttempt      = "bee:attempt"
 	keyToken        = "bee:token"
 	keyExpires      = "bee:expires"
+	keyType         = "bee:type" // the flavor's name: Nova lists its id
 )
 
 // listedLate is how long after their launch machines may not be listed: Nova lists them at once.
@@ -39,6 +40,8 @@ type server struct {
 	Task      string `json:"OS-EXT-STS:task_state"`
 	Power     int    `json:"OS-EXT-STS:power_state"`
 	Metadata  map[string]string
+	Created   string
+	Zone      string `json:"OS-EXT-AZ:availability_zone"`
 	Addresses map[string][]struct {
 		Address string `json:"addr"`
 		Kind    string `json:"OS-EXT-IPS:type"`
@@ -98,6 +101,7 @@ func (s server) fixed() string {
 // machine translates a machine.
 func (s server) machine() cloud.Machine {
 	m := cloud.Machine{ID: s.ID, State: s.state(), Address: s.fixed(), Owner: core.Owner{User: s.Metadata[keyInstallation], Run: s.Metadata[keyRun]}}
+	m.Type, m.Zone, m.Made, m.Expires = s.Metadata[keyType], s.Zone, timeOf(s.Created), timeOf(s.Metadata[keyExpires])
 	m.Owner.Attempt, _ = strconv.Atoi(s.Metadata[keyAttempt]) // 0, which no attempt has, of anything else
 	if at := strings.LastIndex(s.Name, "-"); at >= 0 {        // Nova counts the machines of one request from 1
 		if n, err := strconv.Atoi(s.Name[at+1:]); err == nil && n > 0 {
@@ -109,6 +113,15 @@ func (s server) machine() cloud.Machine {
 		m.Reason = "its status is " + core.Printable(s.Status, 40)
 	}
 	return m
+}
+
+// timeOf returns a time in an answer; zero: it is none.
+func timeOf(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
 }
 
 // nameOf returns the name of what a request makes. It is the name of the request's group, too.
@@ -185,6 +198,7 @@ func (b building) create(ctx context.Context, o cloud.Order) error {
 	maps.Copy(metadata, a.s.Tags)
 	maps.Copy(metadata, map[string]string{
 		keyInstallation: o.Owner.User, keyRun: o.Owner.Run, keyAttempt: strconv.Itoa(o.Owner.Attempt), keyToken: o.Token, keyExpires: o.Expires.UTC().Format(time.RFC3339),
+		keyType: o.Offer.Type,
 	})
 	body := map[string]any{
 		"name": nameOf(o.Token), "imageRef": o.Offer.Image, "flavorRef": o.Offer.Flavor, "min_count": o.Nodes, "max_count": o.Nodes, "metadata": metadata,

@@ -186,6 +186,9 @@ func (p *provider) BurstBuffers() driver.BurstBuffers {
 	return p.s.BurstBuffers(p.base)
 }
 
+// Inventory implements driver.Provider: nothing is rented.
+func (p *provider) Inventory() driver.Inventory { return nil }
+
 // Echo implements driver.Provider, as far as the login node sees.
 func (p *provider) Echo(_ context.Context, data []byte) ([]byte, error) {
 	return leasedir.Echo(data, p.base, filepath.Join(p.base, cacheDir, "tmp")) // where images arrive

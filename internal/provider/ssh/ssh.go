@@ -177,6 +177,9 @@ func (p *provider) Foreign() driver.ForeignLeases { return foreignLeases{p} }
 // HostLocks implements driver.Provider.
 func (p *provider) HostLocks() driver.HostLocks { return hostLocks{p} }
 
+// Inventory implements driver.Provider: nothing is rented.
+func (p *provider) Inventory() driver.Inventory { return nil }
+
 // Forecast implements driver.SiteQueue.
 func (p *provider) Forecast(ctx context.Context, r driver.Request) (w driver.Waiting, err error) {
 	if p.info == nil {

@@ -74,6 +74,9 @@ func (p *provider) HostLocks() driver.HostLocks { return p.s.Locks }
 // BurstBuffers implements driver.Provider: what guests have goes with them.
 func (p *provider) BurstBuffers() driver.BurstBuffers { return nil }
 
+// Inventory implements driver.Provider: nothing is rented.
+func (p *provider) Inventory() driver.Inventory { return nil }
+
 // fits refuses what no guest of the site has.
 func (p *provider) fits(b *base, r driver.Request) error {
 	cpus, memory := p.size(b)

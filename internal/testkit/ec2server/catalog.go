@@ -24,25 +24,35 @@ const (
 const (
 	Image    = "ami-0000000000000amd6"
 	ImageArm = "ami-0000000000000arm6"
-	vpc      = "vpc-1"
+)
+
+// Networks: the default one, whose subnets give public addresses by themselves, OtherVPC with one that does, OtherPublic, and
+// one that does not, OtherPrivate, and PrivateVPC, where none does.
+const (
+	vpc          = "vpc-1"
+	OtherVPC     = "vpc-2"
+	OtherPublic  = "subnet-2-public"
+	OtherPrivate = "subnet-2-private"
+	PrivateVPC   = "vpc-3"
 )
 
 type typeItem struct {
-	Name   string   `xml:"instanceType"`
-	Cores  int      `xml:"vCpuInfo>defaultVCpus"`
-	Memory int      `xml:"memoryInfo>sizeInMiB"`
-	Arch   []string `xml:"processorInfo>supportedArchitectures>item"`
+	Name    string   `xml:"instanceType"`
+	Cores   int      `xml:"vCpuInfo>defaultVCpus"`
+	Memory  int      `xml:"memoryInfo>sizeInMiB"`
+	Arch    []string `xml:"processorInfo>supportedArchitectures>item"`
+	Markets []string `xml:"supportedUsageClasses>item"`
 	// Strategies are those of placement groups.
 	Strategies []string `xml:"placementGroupInfo>supportedStrategies>item"`
 }
 
 func types() []typeItem {
-	all := []string{cluster, "partition", spread}
+	all, markets := []string{cluster, "partition", spread}, []string{"on-demand", "spot"}
 	return []typeItem{
-		{Small, 2, 4096, []string{"i386", "x86_64"}, all},
-		{Large, 4, 8192, []string{"x86_64"}, all},
-		{ZoneBound, 4, 8192, []string{"x86_64"}, all},
-		{Arm, 2, 4096, []string{"arm64"}, all[1:]},
+		{Small, 2, 4096, []string{"i386", "x86_64"}, markets, all},
+		{Large, 4, 8192, []string{"x86_64"}, markets, all},
+		{ZoneBound, 4, 8192, []string{"x86_64"}, markets[:1], all},
+		{Arm, 2, 4096, []string{"arm64"}, markets, all[1:]},
 	}
 }
 
@@ -149,10 +159,18 @@ type subnetItem struct {
 	VPC     string `xml:"vpcId"`
 	Zone    string `xml:"availabilityZone"`
 	Default bool   `xml:"defaultForAz"`
+	Public  bool   `xml:"mapPublicIpOnLaunch"`
 }
 
 func subnets() []subnetItem {
-	return []subnetItem{{"subnet-b", vpc, ZoneB, true}, {"subnet-a", vpc, ZoneA, true}, {"subnet-own", vpc, ZoneA, false}}
+	return []subnetItem{
+		{"subnet-b", vpc, ZoneB, true, true},
+		{"subnet-a", vpc, ZoneA, true, true},
+		{"subnet-own", vpc, ZoneA, false, false},
+		{OtherPrivate, OtherVPC, ZoneA, false, false},
+		{OtherPublic, OtherVPC, ZoneA, false, true},
+		{"subnet-3", PrivateVPC, ZoneB, false, false},
+	}
 }
 
 func (s *Server) describeSubnets(params url.Values) (any, error) {
@@ -162,7 +180,7 @@ func (s *Server) describeSubnets(params url.Values) (any, error) {
 		if n.Default {
 			byDefault = "true"
 		}
-		is, err := passes(params, map[string]string{"subnet-id": n.ID, "availability-zone": n.Zone, "default-for-az": byDefault}, nil)
+		is, err := passes(params, map[string]string{"subnet-id": n.ID, "vpc-id": n.VPC, "default-for-az": byDefault}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -12,18 +12,18 @@ type groups struct{ s *Server }
 
 func (c groups) create(params url.Values) (any, error) {
 	s := c.s
-	if params.Get("VpcId") != vpc {
+	if !slices.ContainsFunc(subnets(), func(n subnetItem) bool { return n.VPC == params.Get("VpcId") }) {
 		return nil, fail("InvalidVpcID.NotFound", "The vpc ID '%s' does not exist", params.Get("VpcId"))
 	}
 	for _, g := range s.groups {
-		if g.name == params.Get("GroupName") {
+		if g.name == params.Get("GroupName") && g.vpc == params.Get("VpcId") {
 			return nil, fail("InvalidGroup.Duplicate", "The security group '%s' already exists", g.name)
 		}
 	}
 	if err := dryRun(params); err != nil {
 		return nil, err
 	}
-	g := &group{id: s.id("sg"), name: params.Get("GroupName"), vpc: vpc, tags: tagsFor(params, "security-group"), made: time.Now()}
+	g := &group{id: s.id("sg"), name: params.Get("GroupName"), vpc: params.Get("VpcId"), tags: tagsFor(params, "security-group"), made: time.Now()}
 	s.groups[g.id] = g
 	return struct {
 		bare

@@ -99,6 +99,8 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	switch {
 	case s.groups[group] == nil:
 		return nil, fail("InvalidGroup.NotFound", "The security group '%s' does not exist", group)
+	case s.groups[group].vpc != subnets()[at].VPC:
+		return nil, fail("InvalidParameter", "Security group %s and subnet %s belong to different networks.", group, subnets()[at].ID)
 	case live+count > s.quota:
 		return nil, fail("VcpuLimitExceeded", "You have requested more vCPU capacity than your current vCPU limit of %d allows.", s.quota)
 	case placed != nil && s.full[placed.strategy+" "+kind+" "+zone]:
@@ -116,9 +118,7 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 			tags: tagsFor(params, "instance"), made: time.Now(), launch: l,
 		}
 		for _, d := range images()[imageAt].Disks {
-			if !endsWithMachine(params, d.Name) {
-				s.volumes = append(s.volumes, s.id("vol")+" "+d.Name+" of "+m.id)
-			}
+			s.volumes = append(s.volumes, &volume{id: s.id("vol"), disk: d.Name, size: d.Size, of: m, ends: endsWithMachine(params, d.Name), tags: tagsFor(params, "volume")})
 		}
 		address := s.newAddress()
 		if params.Get("NetworkInterface.1.AssociatePublicIpAddress") == "true" {
@@ -205,7 +205,12 @@ func (s *Server) events(l *launch) machines.Events {
 	return machines.Events{
 		Running: func(n int) {
 			s.locked(func() {
-				if i := l.machines[n]; i.state == pending && (i.address == "" || l.batch.Route(i.address, n) == nil) {
+				i := l.machines[n]
+				reached := i.address
+				if reached == "" && s.bastion == "" { // from within the network
+					reached = l.batch.Address(n)
+				}
+				if i.state == pending && (reached == "" || l.batch.Route(reached, n) == nil) {
 					i.state = running
 				}
 			})
@@ -245,12 +250,18 @@ type instanceItem struct {
 	Type    string    `xml:"instanceType"`
 	Address string    `xml:"ipAddress,omitempty"`
 	Private string    `xml:"privateIpAddress,omitempty"`
+	Zone    string    `xml:"placement>availabilityZone"`
+	Market  string    `xml:"instanceLifecycle,omitempty"`
+	Made    string    `xml:"launchTime"`
 	Tags    []tagItem `xml:"tagSet>item"`
 }
 
 func (i *instance) item() instanceItem {
 	code, _, _ := strings.Cut(i.reason, ":")
-	item := instanceItem{ID: i.id, State: i.state, Code: code, Reason: i.reason, Index: i.index, Type: i.kind, Tags: tagItems(i.tags)}
+	item := instanceItem{ID: i.id, State: i.state, Code: code, Reason: i.reason, Index: i.index, Type: i.kind, Zone: i.zone, Made: i.made.UTC().Format("2006-01-02T15:04:05.000Z"), Tags: tagItems(i.tags)}
+	if i.spot {
+		item.Market = "spot"
+	}
 	if i.state == running {
 		item.Address, item.Private = i.address, i.launch.batch.Address(i.index)
 	}

@@ -46,7 +46,7 @@ type Server struct {
 	instances []*instance
 	groups    map[string]*group
 	places    map[string]*place
-	volumes   []string // that outlive their machine
+	volumes   []*volume
 	launches  map[string]*launch
 	denied    map[string]bool
 	faults    map[string][]fault
@@ -191,7 +191,7 @@ func (s *Server) Count(action string, filters ...[]string) (int, error) {
 	params.Set("Version", apiVersion)
 	reply, err := s.do(action, params)
 	raw, merr := xml.Marshal(reply)
-	return strings.Count(string(raw), "<groupName>") + strings.Count(string(raw), "<instanceState>"), errors.Join(err, merr)
+	return strings.Count(string(raw), "<groupName>") + strings.Count(string(raw), "<volumeId>") + strings.Count(string(raw), "<instanceState>"), errors.Join(err, merr)
 }
 
 // Left lists what costs money or is in the way: machines that have not ended, groups, placement groups, and volumes that
@@ -209,7 +209,11 @@ func (s *Server) Left() (left []string) {
 		for name, p := range s.places {
 			left = append(left, "placement "+p.strategy+" "+name)
 		}
-		left = append(left, s.volumes...)
+		for _, v := range s.volumes {
+			if !v.gone() && !v.ends {
+				left = append(left, v.id+" "+v.disk+" of "+v.of.id)
+			}
+		}
 	})
 	slices.Sort(left)
 	return left
@@ -279,6 +283,7 @@ func (s *Server) actions() map[string]func(url.Values) (any, error) {
 		"RunInstances": s.runInstances, "DescribeInstances": s.describeInstances, "TerminateInstances": s.terminateInstances, "StopInstances": s.stopInstances,
 		"GetConsoleOutput": s.consoleOutput, "DescribeInstanceTypes": s.describeTypes, "DescribeInstanceTypeOfferings": s.describeOfferings,
 		"DescribeImages": s.describeImages, "DescribeSubnets": s.describeSubnets, "DescribeSpotPriceHistory": prices{s}.spot,
+		"DescribeVolumes": volumes{s}.describe, "DeleteVolume": volumes{s}.delete,
 		"CreateSecurityGroup": groups{s}.create, "AuthorizeSecurityGroupIngress": groups{s}.authorize,
 		"DescribeSecurityGroups": groups{s}.describe, "DeleteSecurityGroup": groups{s}.delete,
 		"CreatePlacementGroup": places{s}.create, "DeletePlacementGroup": places{s}.delete,

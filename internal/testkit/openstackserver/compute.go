@@ -274,7 +274,8 @@ func (c nova) listServers(r *http.Request, _ map[string]any) (int, any, error) {
 func (nova) item(m *server) map[string]any {
 	item := map[string]any{
 		"id": m.id, "name": m.name, "status": m.status, "metadata": m.metadata, "OS-EXT-STS:task_state": nil, "OS-EXT-STS:power_state": 0, "addresses": map[string]any{},
-		"created": m.created.UTC().Format(time.RFC3339), "user_id": "u", "tenant_id": projectID,
+		"OS-EXT-AZ:availability_zone": Zone,
+		"created":                     m.created.UTC().Format(time.RFC3339), "user_id": "u", "tenant_id": projectID,
 	}
 	if m.status == "ACTIVE" {
 		item["OS-EXT-STS:power_state"] = 1
@@ -300,11 +301,26 @@ func (s *Server) find(id string) *server {
 	return nil
 }
 
+// RemoveMachines ends all machines, as their user does.
+func (s *Server) RemoveMachines() {
+	s.locked(func() {
+		for _, m := range slices.Clone(s.servers) {
+			nova{s}.end(m)
+		}
+	})
+}
+
 func (c nova) endServer(r *http.Request, _ map[string]any) (int, any, error) {
 	m := c.s.find(r.PathValue("id"))
 	if m == nil {
 		return 0, nil, fail(http.StatusNotFound, "Instance %s could not be found.", r.PathValue("id"))
 	}
+	c.end(m)
+	return http.StatusNoContent, nil, nil
+}
+
+// end begins the end of a machine.
+func (c nova) end(m *server) {
 	c.s.acted(m.id, "delete", projectID)
 	switch {
 	case m.removed:
@@ -314,7 +330,6 @@ func (c nova) endServer(r *http.Request, _ map[string]any) (int, any, error) {
 		m.removed, m.task = true, "deleting"
 		m.batch.End(m.at)
 	}
-	return http.StatusNoContent, nil, nil
 }
 
 func (c nova) action(r *http.Request, body map[string]any) (int, any, error) {

@@ -27,6 +27,9 @@ type group struct {
 	rules                 []string
 }
 
+// made is when Neutron has made everything.
+const made = "2026-11-27T18:00:00Z"
+
 // address is a floating address.
 type address struct{ id, address, fixed, port, description string }
 
@@ -49,7 +52,7 @@ func (n neutron) listPorts(r *http.Request, _ map[string]any) (int, any, error) 
 }
 
 func (g *group) item() map[string]any {
-	return map[string]any{"id": g.id, "name": g.name, "description": g.description, "project_id": projectID}
+	return map[string]any{"id": g.id, "name": g.name, "description": g.description, "project_id": projectID, "created_at": made}
 }
 
 func (n neutron) listGroups(r *http.Request, _ map[string]any) (int, any, error) {
@@ -137,7 +140,7 @@ func (s *Server) Rules() (rules []string) {
 }
 
 func (a *address) item() map[string]any {
-	item := map[string]any{"id": a.id, "floating_ip_address": a.address, "fixed_ip_address": nil, "port_id": nil, "description": a.description, "status": "DOWN"}
+	item := map[string]any{"id": a.id, "floating_ip_address": a.address, "fixed_ip_address": nil, "port_id": nil, "description": a.description, "status": "DOWN", "created_at": made}
 	if a.port != "" {
 		item["port_id"], item["fixed_ip_address"], item["status"] = a.port, a.fixed, "ACTIVE"
 	}
@@ -201,4 +204,9 @@ func (n neutron) endFloating(r *http.Request, _ map[string]any) (int, any, error
 		}
 	}
 	return 0, nil, refuse(http.StatusNotFound, "FloatingIPNotFound", "Floating IP %s could not be found", r.PathValue("id"))
+}
+
+// RemoveGroups has all groups gone, and what places machines, as after their user's own calls.
+func (s *Server) RemoveGroups() {
+	s.locked(func() { s.groups, s.places = nil, nil })
 }
