@@ -31,7 +31,7 @@ mkdir -p "$work/all/completions" "$work/all/examples" "$work/man"
 "$own" completion zsh > "$work/all/completions/_bee"
 "$own" completion fish > "$work/all/completions/bee.fish"
 go run ./hack/manpages "$VERSION" "$(date -d "@$SOURCE_DATE_EPOCH" +%F)" "$work/man"
-for section in 1 5; do
+for section in 1 5 7; do
   mkdir -p "$work/all/man/man$section"
   mv "$work/man/"*".$section" "$work/all/man/man$section/"
 done

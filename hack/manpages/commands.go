@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bee-hpc/bee/docs"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
@@ -44,7 +45,9 @@ func commandPage(c *cobra.Command) page {
 	if c.HasParent() {
 		p.also = append([]string{pageName(c.Parent()) + "(1)"}, p.also...)
 	} else {
-		p.also = append(p.also, "beefile(5)", "bee-sites(5)")
+		for _, t := range docs.Topics() {
+			p.also = append(p.also, t.Man+"("+t.Section+")")
+		}
 	}
 	return p
 }

@@ -1,5 +1,5 @@
 // Command manpages writes the manual pages of a release: one for each command, made of
-// its help, and beefile(5), bee-sites(5) and bee-study(5), made of the tables of keys.
+// its help, and one for each topic of `bee help`, made of its page of the documentation.
 //
 //	manpages VERSION DATE DIRECTORY
 //
@@ -12,8 +12,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/bee-hpc/bee/docs"
 	"github.com/bee-hpc/bee/internal/cli"
-	"github.com/bee-hpc/bee/internal/spec"
 )
 
 func main() {
@@ -31,16 +31,16 @@ func run(args []string) error {
 	if _, err := time.Parse(time.DateOnly, date); err != nil {
 		return err
 	}
-	tables, err := spec.KeyTables()
-	if err != nil {
-		return err
-	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
 	pages := commandPages(cli.Commands())
-	for _, p := range filePages {
-		pages = append(pages, p.page(tables))
+	for _, t := range docs.Topics() {
+		p, err := topicPage(t)
+		if err != nil {
+			return err
+		}
+		pages = append(pages, p)
 	}
 	for _, p := range pages {
 		if err := os.WriteFile(filepath.Join(dir, p.name+"."+p.section), []byte(p.roff(version, date)), 0o644); err != nil {

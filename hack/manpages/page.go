@@ -11,10 +11,14 @@ type page struct {
 	name, section, title string
 	body                 string
 	also                 []string // as name(section)
+	tables               bool     // it has tables of tbl(1)
 }
 
 func (p page) roff(version, date string) string {
 	var b strings.Builder
+	if p.tables {
+		b.WriteString("'\\\" t\n") // which preprocessors it needs (man(1))
+	}
 	fmt.Fprintf(&b, ".TH %s %s %s %q BEE\n", strings.ToUpper(p.name), p.section, date, "bee "+version)
 	fmt.Fprintf(&b, ".SH NAME\n%s \\- %s\n%s", p.name, escape(p.title), p.body)
 	fmt.Fprintf(&b, ".SH SEE ALSO\n%s\n", strings.Join(p.also, ",\n"))

@@ -27,7 +27,7 @@ func TestWrongArgumentsAreInvalid(t *testing.T) {
 		{"sh", "`bee --help`"},
 		{"kill pi", " stop?"},
 		{"sbatch job.yaml", " run?"},
-		{"help nosuch", "`bee --help`"},
+		{"help nosuch", "`bee help`"},
 		{"help image nosuch", "`bee image --help`"},
 		{"image nosuch", "`bee image --help`"},
 		{"vm image nosuch", "`bee vm image --help`"},

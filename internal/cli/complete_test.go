@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/testkit"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -28,6 +29,10 @@ func TestCompletion(t *testing.T) {
 		"plan --site ":   "lab rack",
 		"resume --site ": "lab rack",
 
+		"help image l": "ls",
+		"help beef":    "beefile",
+		"help tro":     "troubleshooting",
+
 		"ps --state failed,s": "failed,stopped failed,succeeded failed,suspended",
 	} {
 		words := strings.Split("__complete "+line, " ")
@@ -44,6 +49,23 @@ func TestCompletion(t *testing.T) {
 		slices.Sort(got)
 		if strings.Join(got, " ") != want {
 			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
+	}
+}
+
+// TestHelpAboutTopics: a topic is a page, in the width of a terminal and elsewhere.
+func TestHelpAboutTopics(t *testing.T) {
+	t.Setenv("TERM", "xterm")
+	d := newDesk(t)
+	if err := d.bee("help", "exit-codes"); err != nil || !strings.Contains(d.out.String(), "`bee help json`") || strings.Contains(d.out.String(), "\x1b") {
+		t.Errorf("%v: %q", err, d.out.String())
+	}
+	if text := d.onPTY(40, "help", "exit-codes"); !strings.Contains(text, "\x1b[1mbee help json\x1b[0m") || strings.Contains(text, strings.Repeat("-", 41)) {
+		t.Errorf("on a terminal: %q", text)
+	}
+	for _, words := range [][]string{{"help", "exit-codes", "x"}, {"help", "no-topic"}} {
+		if err := d.bee(words...); !core.IsKind(err, core.Invalid) {
+			t.Errorf("%q: %v", words, err)
 		}
 	}
 }

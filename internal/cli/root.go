@@ -115,7 +115,7 @@ A Beefile describes the job, a sites file your machines:
 	group("machine", cloudcmd.New(a.Workspace).Command(), setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.RDMACommand(), nodes.EmulateCommand())
 	root.AddCommand(stopping.DriveCommand(), setup.VersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
-	root.SetHelpCommand(usage.NewHelpCommand(root))
+	root.SetHelpCommand(setup.HelpCommand(root))
 	usage.RefuseWrongArguments(root)
 	addExamples(root)
 	return root

@@ -159,7 +159,7 @@ var parsed = sync.OnceValues(func() (map[string]*ast.File, error) {
 		return nil, err
 	}
 	files := map[string]*ast.File{}
-	for _, top := range []string{"cmd", "hack", "internal", "test"} {
+	for _, top := range []string{"cmd", "docs", "hack", "internal", "test"} {
 		err := filepath.WalkDir(filepath.Join(root, top), func(path string, e fs.DirEntry, err error) error {
 			if err != nil {
 				return err

@@ -23,6 +23,7 @@ func checkPages(t *testing.T, dir string) {
 	for page, want := range map[string]string{
 		"man1/bee.1": "beefile(5)", "man1/bee-run.1": "bee run job.yaml", "man1/bee-image-build.1": "--tag",
 		"man5/beefile.5": "ranks_per_node", "man5/bee-sites.5": "scratch", "man5/bee-study.5": "contrasts",
+		"man7/bee-troubleshooting.7": "bee doctor", "man7/bee-environment.7": "BEE_STATE",
 	} {
 		text := must(t, exec.CommandContext(t.Context(), "sh", "-c", `zcat "$1" | mandoc -Tascii | col -b`, "sh", filepath.Join(dir, page+".gz")))
 		if !strings.Contains(text, want) {

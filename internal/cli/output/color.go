@@ -60,7 +60,15 @@ const (
 	Busy  Style = "36"
 	Wait  Style = "33"
 	Faint Style = "2"
+	// Strong is for headings, and for what is typed as it is written.
+	Strong Style = "1"
 )
+
+// Colors reports whether the stream shows styles.
+func (s *Screen) Colors() bool { return s.color }
+
+// Styled returns a text in a style, as the stream can show both.
+func (s *Screen) Styled(text string, style Style) string { return s.paint(s.text(text), style) }
 
 func (s *Screen) paint(text string, style Style) string {
 	if !s.color || style == Plain || text == "" {

@@ -74,6 +74,21 @@ func (s *Screen) To(w io.Writer) *Screen {
 	return &other
 }
 
+// Columns returns the width of the terminal. Elsewhere it is the usual one.
+func (s *Screen) Columns() int {
+	if s.columns > 0 {
+		return s.columns
+	}
+	return usualWidth
+}
+
+// Within returns a screen that shows the same as this one, in a width.
+func (s *Screen) Within(columns int) *Screen {
+	other := *s
+	other.columns = columns
+	return &other
+}
+
 // Rows returns the height of the terminal.
 func (s *Screen) Rows() int {
 	if f, is := s.Writer.(*os.File); is {

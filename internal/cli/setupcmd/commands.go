@@ -1,5 +1,5 @@
 // Package setupcmd is the commands about an installation and its files, before any run:
-// doctor, init, convert, schema, info and version. They start no run.
+// doctor, init, convert, schema, info, help and version. They start no run.
 package setupcmd
 
 import "github.com/bee-hpc/bee/internal/cli/workspace"

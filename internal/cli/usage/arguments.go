@@ -119,22 +119,6 @@ func nearCommands(c *cobra.Command, word string) string {
 	return ""
 }
 
-// NewHelpCommand is cobra's own, but for the words about commands that there are
-// not, and its exit code.
-func NewHelpCommand(root *cobra.Command) *cobra.Command {
-	return &cobra.Command{
-		Use: "help [COMMAND]", Short: "Help about any command", ValidArgsFunction: completeCommands,
-		RunE: func(_ *cobra.Command, args []string) error {
-			c, rest, err := root.Find(args)
-			if err != nil || len(rest) > 0 {
-				return WrongArguments(c, rest)
-			}
-			c.InitDefaultHelpFlag()
-			return c.Help()
-		},
-	}
-}
-
 // WrongArguments returns the error for arguments that a command does not take.
 func WrongArguments(c *cobra.Command, args []string) error {
 	path := c.CommandPath()
@@ -155,19 +139,4 @@ func WrongArguments(c *cobra.Command, args []string) error {
 		e.Err = fmt.Errorf("it takes %s, and was given %s", takes, strings.Join(args, " "))
 	}
 	return e
-}
-
-// completeCommands completes the path of a command, for its help.
-func completeCommands(help *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	c, _, err := help.Root().Find(args)
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	var words []string
-	for _, sub := range c.Commands() {
-		if sub.IsAvailableCommand() {
-			words = append(words, sub.Name()+"\t"+sub.Short)
-		}
-	}
-	return words, cobra.ShellCompDirectiveNoFileComp
 }

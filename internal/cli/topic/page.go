@@ -1,0 +1,208 @@
+// Package topic shows pages of the documentation on a terminal. It knows their Markdown and what
+// a screen can show, and no command.
+package topic
+
+import (
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bee-hpc/bee/docs"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extensions "github.com/yuin/goldmark/extension/ast"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+)
+
+// Page is a page as its blocks, one after the other.
+type Page struct {
+	Title  string
+	Blocks []Block
+	// Also are the topics that the page has links to, in the order of all topics.
+	Also []docs.Topic
+}
+
+// Block is a heading, a paragraph, lines of code or a table.
+type Block struct {
+	Heading int // its level: 2 and more; 0: it is no heading
+	// Depth is how many lists the block stands in, and Item what it begins with: a bullet or a
+	// number. A further block of an item has none.
+	Depth int
+	Item  string
+	Text  Text
+	Code  []string
+	Rows  [][]Text // of a table; the first is its head
+}
+
+// Text is a text in its parts.
+type Text []Span
+
+// Span is a part of a text that looks the same.
+type Span struct {
+	Text   string
+	Code   bool
+	Strong bool
+}
+
+// Read returns the page of a topic.
+func Read(t docs.Topic) (Page, error) {
+	source, err := t.Markdown()
+	if err != nil {
+		return Page{}, err
+	}
+	return parse(source, t.File), nil
+}
+
+// parse reads Markdown: that of CommonMark, with tables.
+func parse(source []byte, file string) Page {
+	p := parser.NewParser(
+		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
+		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
+		parser.WithParagraphTransformers(append(parser.DefaultParagraphTransformers(), util.Prioritized(extension.NewTableParagraphTransformer(), 200))...), // as extension.Table
+		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
+	)
+	r := reader{source: source, dir: path.Dir(file)}
+	r.blocks(p.Parse(text.NewReader(source)), 0)
+	for _, t := range docs.Topics() {
+		if t.File != file && slices.Contains(r.linked, t.File) {
+			r.page.Also = append(r.page.Also, t)
+		}
+	}
+	return r.page
+}
+
+// reader makes a page of a tree of Markdown.
+type reader struct {
+	source []byte
+	dir    string // of the page
+	linked []string
+	page   Page
+}
+
+// blocks adds the blocks below a node, which are in lists of that depth.
+func (r *reader) blocks(parent ast.Node, depth int) {
+	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Heading:
+			if n.Level == 1 && r.page.Title == "" {
+				r.page.Title = r.text(n).String()
+			} else {
+				r.add(Block{Heading: n.Level, Text: r.text(n)})
+			}
+		case *ast.List:
+			r.list(n, depth+1)
+		case *ast.CodeBlock, *ast.FencedCodeBlock:
+			r.add(Block{Code: r.lines(n), Depth: depth})
+		case *extensions.Table:
+			r.add(Block{Rows: r.rows(n), Depth: depth})
+		case *ast.HTMLBlock, *ast.ThematicBreak: // comments
+		case *ast.Paragraph, *ast.TextBlock:
+			r.add(Block{Text: r.text(n), Depth: depth})
+		default:
+			r.blocks(n, depth)
+		}
+	}
+}
+
+func (r *reader) add(b Block) { r.page.Blocks = append(r.page.Blocks, b) }
+
+func (r *reader) list(l *ast.List, depth int) {
+	number := l.Start
+	for item := l.FirstChild(); item != nil; item = item.NextSibling() {
+		first := len(r.page.Blocks)
+		r.blocks(item, depth)
+		if len(r.page.Blocks) == first {
+			continue
+		}
+		b := &r.page.Blocks[first]
+		b.Item = "*"
+		if l.IsOrdered() {
+			b.Item = strconv.Itoa(number) + "."
+			number++
+		}
+	}
+}
+
+func (r *reader) lines(n ast.Node) (all []string) {
+	for i := range n.Lines().Len() {
+		line := n.Lines().At(i)
+		all = append(all, strings.TrimRight(string(line.Value(r.source)), "\n"))
+	}
+	return all
+}
+
+func (r *reader) rows(table ast.Node) (all [][]Text) {
+	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
+		var cells []Text
+		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+			cells = append(cells, r.text(cell))
+		}
+		all = append(all, cells)
+	}
+	return all
+}
+
+// text returns what stands in a node. Of links to other pages, it has the words.
+func (r *reader) text(n ast.Node) Text {
+	var t Text
+	r.spans(n, Span{}, &t)
+	return t
+}
+
+func (r *reader) spans(parent ast.Node, as Span, t *Text) {
+	put := func(text string) {
+		as.Text = text
+		*t = append(*t, as)
+	}
+	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Text:
+			value := n.Value(r.source)
+			if !as.Code && !n.IsRaw() {
+				value = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(value)))
+			}
+			put(string(value))
+			if n.SoftLineBreak() || n.HardLineBreak() {
+				put(" ")
+			}
+		case *ast.String:
+			put(string(n.Value))
+		case *ast.CodeSpan:
+			var code Text
+			r.spans(n, Span{Code: true}, &code)
+			*t = append(*t, Span{Text: strings.ReplaceAll(code.String(), "\n", " "), Code: true})
+		case *ast.Emphasis:
+			r.spans(n, Span{Strong: true}, t)
+		case *ast.AutoLink:
+			put(string(n.Label(r.source)))
+		case *ast.Link:
+			r.spans(n, as, t)
+			r.link(string(n.Destination), put)
+		case *ast.RawHTML: // a comment
+		default:
+			r.spans(n, as, t)
+		}
+	}
+}
+
+// link notes a link to another page, and shows an address.
+func (r *reader) link(target string, put func(string)) {
+	switch page, _, _ := strings.Cut(target, "#"); {
+	case strings.Contains(page, "://"):
+		put(" (" + target + ")")
+	case page != "":
+		r.linked = append(r.linked, path.Join(r.dir, page))
+	}
+}
+
+// String returns a text without its styles.
+func (t Text) String() string {
+	var b strings.Builder
+	for _, s := range t {
+		b.WriteString(s.Text)
+	}
+	return b.String()
+}
