@@ -81,7 +81,7 @@ A Beefile describes the job, a sites file your machines:
 	flags.StringVar(&a.CacheDir, "cache", "", "`directory` of the image cache (default $BEE_CACHE, else $XDG_CACHE_HOME/bee)")
 	flags.StringVar(&a.Sites, "sites", "", "sites `file` (default $BEE_SITES, else $XDG_CONFIG_HOME/bee/sites.yaml)")
 	flags.BoolVar(&a.Verbose, "verbose", false, "write a debug log to standard error")
-	flags.Var(&a.Color, "color", "`when` to use colours: auto (on a terminal, unless NO_COLOR is set), always or never")
+	flags.Var(&a.Color, "color", "`mode` of colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	flags.BoolVar(&a.JSONErrors, "json-errors", false, "write errors on standard error as JSON, one a line")
 	a.FormerStateFlag(flags)
 	root.SetFlagErrorFunc(usage.WrongFlags)

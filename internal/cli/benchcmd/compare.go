@@ -28,7 +28,7 @@ the same, unless --allow-different is given.`,
 		RunE: func(_ *cobra.Command, args []string) error {
 			for _, word := range failOn {
 				if word != "slower" {
-					return &core.Error{Kind: core.Invalid, Op: "read", Object: "--fail-on " + word, Err: errors.New("it is not slower")}
+					return &core.Error{Kind: core.Invalid, Op: "read", Object: "--fail-on " + word, Err: errors.New("it is not slower"), Remedy: "Write `--fail-on slower`."}
 				}
 			}
 			var all []evaluate.Series
@@ -58,7 +58,7 @@ the same, unless --allow-different is given.`,
 	}
 	f := c.Flags()
 	f.BoolVar(&different, "allow-different", false, "compare results of different studies or images, too")
-	f.StringSliceVar(&failOn, "fail-on", nil, "end with code 208 for slower, and with 209 if undecided")
+	f.StringSliceVar(&failOn, "fail-on", nil, "`results` that count as failures: end with code 208 for slower, and with 209 if undecided")
 	f.BoolVar(&undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	return c

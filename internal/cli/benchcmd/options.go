@@ -61,18 +61,18 @@ func (o *benchOptions) choice(f *pflag.FlagSet) {
 	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
 	f.StringToStringVar(&o.mapped, "map", nil, "site in place of one that the study names, as `NAME=SITE`; the report says so")
 	f.StringToStringVar(&o.source, "source", nil, sourceHelp)
-	f.StringVar(&o.size, "size", "", "values of variables: paper, here or smoke")
-	f.StringVar(&o.method, "method", "", "robust, beserra2016 or published, instead of the study's")
-	f.StringVar(&o.margin, "margin", "", "difference that does not matter, such as 5%, instead of the study's")
-	f.StringVar(&o.blocks, "blocks", "", "number of blocks, such as 20 or 10..32, instead of the study's")
+	f.StringVar(&o.size, "size", "", "`size` of values of variables: paper, here or smoke")
+	f.StringVar(&o.method, "method", "", "`method`: robust, beserra2016 or published, instead of the study's")
+	f.StringVar(&o.margin, "margin", "", "`difference` that does not matter, such as 5%, instead of the study's")
+	f.StringVar(&o.blocks, "blocks", "", "`number` of blocks, such as 20 or 10..32, instead of the study's")
 	f.DurationVar(&o.budget, "budget", 0, "most time to measure, instead of the study's")
 	f.StringArrayVar(&o.metric, "metric", nil, "with --job: a figure as `NAME=regex:PATTERN`, instead of the time")
-	f.StringVar(&o.better, "better", "lower", "with --metric: whether lower or higher is better")
+	f.StringVar(&o.better, "better", "lower", "with --metric: the better `direction`, lower or higher")
 }
 
 // series are the flags of a series of measurements, whether new or continued.
 func (o *benchOptions) series(f *pflag.FlagSet) {
-	f.StringSliceVar(&o.failOn, "fail-on", nil, "end with code 208 for slower, with 200 for failed, and with 209 if undecided")
+	f.StringSliceVar(&o.failOn, "fail-on", nil, "`results` that count as failures: end with code 208 for slower, with 200 for failed, and with 209 if undecided")
 	f.BoolVar(&o.undecided, "allow-undecided", false, "with --fail-on: end with 0 if undecided")
 	f.BoolVar(&o.asJSON, "json", false, "write the report as JSON")
 	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")

@@ -114,7 +114,7 @@ directory. --method evaluates the same measurements by another method.`,
 	f.BoolVar(&markdown, "markdown", false, "write Markdown")
 	f.BoolVar(&asCSV, "csv", false, "write CSV, a line for each contrast")
 	f.BoolVar(&asJSON, "json", false, "write JSON")
-	f.StringVar(&method, "method", "", "robust, beserra2016 or published, instead of that of the results")
+	f.StringVar(&method, "method", "", "`method`: robust, beserra2016 or published, instead of that of the results")
 	f.BoolVar(&redact, "redact", false, "leave out names of hosts, users and paths")
 	c.MarkFlagsMutuallyExclusive("html", "markdown", "csv", "json")
 	return c

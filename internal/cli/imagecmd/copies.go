@@ -10,13 +10,13 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 )
 
-// parseCopies reads flags of the form FROM:TO.
+// parseCopies reads flags of the form SOURCE:TARGET.
 func parseCopies(flags []string) ([]spec.Copy, error) {
 	var copies []spec.Copy
 	for _, f := range flags {
 		i := strings.LastIndexByte(f, ':')
 		if i <= 0 || !filepath.IsAbs(f[i+1:]) {
-			return nil, &core.Error{Kind: core.Invalid, Op: "read --copy", Object: f, Err: errors.New("it is not FROM:TO with an absolute path TO")}
+			return nil, &core.Error{Kind: core.Invalid, Op: "read --copy", Object: f, Err: errors.New("it is not SOURCE:TARGET with an absolute path TARGET"), Remedy: "Write it such as `--copy ./app:/opt/app`."}
 		}
 		from, err := present("--copy", f[:i])
 		if err != nil {

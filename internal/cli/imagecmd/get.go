@@ -41,7 +41,7 @@ func (a *Commands) PullCommand(g Group) *cobra.Command {
 const platformName = "platform"
 
 func platformFlag(c *cobra.Command, o *image.PullOptions) {
-	c.Flags().StringVar(&o.Platform, platformName, "", "such as linux/arm64 (default this machine's)")
+	c.Flags().StringVar(&o.Platform, platformName, "", "`platform`, such as linux/arm64 (default this machine's)")
 }
 
 func insecureFlag(c *cobra.Command, o *image.PullOptions) {

@@ -88,9 +88,9 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&o.Arch, "arch", runtime.GOARCH, "amd64 or arm64; another than this host's needs qemu-user")
+	f.StringVar(&o.Arch, "arch", runtime.GOARCH, "`architecture`: amd64 or arm64; another than this host's needs qemu-user")
 	f.StringVar(&o.Suite, "suite", "bookworm", "Debian `suite`")
-	f.StringVar(&o.Snapshot, "snapshot", "", "date such as 20250520T000000Z, for the same image bit by bit")
+	f.StringVar(&o.Snapshot, "snapshot", "", "`date` such as 20250520T000000Z, for the same image bit by bit")
 	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own, or with --snapshot snapshot.debian.org)")
 	f.StringArrayVar(&o.Packages, "package", nil, "further Debian `package`")
 	f.StringArrayVar(&o.Run, "run", nil, "shell `command` to run in it, as its root")
@@ -100,7 +100,7 @@ Use this to build ahead, or for your own images. A Beefile names such an image
 	f.StringVar(&o.NoProxy, "no-proxy", "", "`HOSTS`, with commas, that they reach without it")
 	f.StringArrayVar(&o.DockerPackages, "docker-deb", nil, "`FILE` of a package of Docker's own, in place of Debian's")
 	f.StringVar(&repository, "docker-repository", "", "`LINE` of apt's sources.list, 'deb [signed-by=KEY-FILE] URL SUITE COMPONENT': its docker-ce in place of Debian's docker")
-	f.StringArrayVar(&copies, "copy", nil, "`FROM:TO`, a file or directory to put into it")
+	f.StringArrayVar(&copies, "copy", nil, "`SOURCE:TARGET`, a file or directory to put into it")
 	n.Flag(c)
 	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
 	f.BoolVar(&asJSON, "json", false, console.JSONHelp)

@@ -49,7 +49,7 @@ read docker-archive; oci-archive is an archive of an OCI layout.`,
 		},
 	}
 	c.Flags().StringVarP(&file, "output", "o", "", "`FILE` to write; - is standard output")
-	c.Flags().StringVar(&format, "format", image.DockerArchive, image.DockerArchive+" or "+image.OCIArchive)
+	c.Flags().StringVar(&format, "format", image.DockerArchive, "`format`: "+image.DockerArchive+" or "+image.OCIArchive)
 	return c
 }
 

@@ -37,7 +37,7 @@ func (c *Color) String() string {
 }
 
 // Type implements pflag.Value.
-func (c *Color) Type() string { return "when" }
+func (c *Color) Type() string { return "mode" }
 
 func (c Color) on(smart bool) bool {
 	switch c {

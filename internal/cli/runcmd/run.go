@@ -123,7 +123,7 @@ XML has one test for the run, or for each case of an array. With -d, bee wait wr
 	o.results.Flags(f)
 	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
-	f.StringVar(&o.pull, "pull", "missing", "when to ask the registry: missing, always or never")
+	f.StringVar(&o.pull, "pull", "missing", "`rule` for asking the registry: missing, always or never")
 	return c
 }
 

@@ -15,7 +15,7 @@ import (
 func (a *Commands) ConvertCommand() *cobra.Command {
 	var out, sites string
 	c := &cobra.Command{
-		Use: "convert OLD.json", Short: "Convert a Beefile of the original BEE launcher", Args: cobra.ExactArgs(1),
+		Use: "convert FILE", Short: "Convert a Beefile of the original BEE launcher", Args: cobra.ExactArgs(1),
 		Long: `Convert the JSON Beefile of the original BEE launcher into a Beefile, and its
 machines into a sites file. Its scripts are expected beside the new Beefile. Parts
 that cannot be converted are listed, with the reason, on standard error.`,

@@ -49,7 +49,7 @@ func (a *Commands) newBurstSimulateCommand() *cobra.Command {
 	f := c.Flags()
 	f.StringVar(&o.model, "model", o.model, "`model` to compute")
 	f.StringArrayVar(&o.set, "set", nil, "`NAME=VALUES`: values of a setting, such as nodes=1..20 or hit=0%,50%; again for others")
-	f.Int64Var(&o.seed, "seed", 1, "number from which the model events draws all that is random")
+	f.Int64Var(&o.seed, "seed", 1, "`number` from which the model events draws all that is random")
 	f.StringVar(&o.figures, "figures", "", "`directory` to draw the study's four figures in, as SVG, PNG, CSV and JSON")
 	f.BoolVar(&o.asCSV, "csv", false, "write comma-separated values")
 	f.BoolVar(&o.json, "json", false, "write JSON")

@@ -168,7 +168,7 @@ Root mounts by itself. Other users need fusermount3, of the package fuse3.`,
 	c.Flags().StringVar(&rate, "rate", "", "most `rate` to and from the remote, such as 400mbit")
 	c.Flags().BoolVar(&protect, "protect", false, "neither change nor remove what is on the remote already (EROFS)")
 	c.Flags().StringArrayVar(&local, "local", nil, "`directory` in DIR, such as tmp, that the remote never gets; again for others")
-	c.Flags().StringVar(&credentials, "credentials", credentialsSite, "`where` credentials for a bucket come from: site, which is this host")
+	c.Flags().StringVar(&credentials, "credentials", credentialsSite, "`source` of credentials for a bucket: site, which is this host")
 	if err := c.RegisterFlagCompletionFunc("credentials", func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return []string{credentialsSite}, cobra.ShellCompDirectiveNoFileComp
 	}); err != nil {

@@ -14,7 +14,7 @@ type Seen struct{ number *int }
 
 // Flag adds --attempt to the flags of a command.
 func (v *Seen) Flag(f *pflag.FlagSet) {
-	f.Var(v, "attempt", "do nothing unless attempt `N` is the run's last one (0: it has had none)")
+	f.Var(v, "attempt", "do nothing unless the attempt with this `number` is the run's last one (0: it has had none)")
 }
 
 // Given reports whether the flag was.
