@@ -224,7 +224,7 @@ func Runtime(ctx context.Context, name string) (driver.Runtime, string, error) {
 			return rt, "the job or the site asks for it", nil
 		}
 	}
-	return nil, "", &core.Error{Kind: core.Invalid, Op: "find runtime", Object: name, Err: errors.New("there is none of that name")}
+	return nil, "", &core.Error{Kind: core.Invalid, Op: "find runtime", Object: name, Err: errors.New("there is none of that name"), Remedy: "Name one that `bee doctor` lists, or `auto`."}
 }
 
 // NodeOptions are what `bee node` is built with.

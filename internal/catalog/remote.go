@@ -53,7 +53,7 @@ func (Remote) Arrived(d driver.Download, got driver.Downloaded, to string) error
 	case d.SHA256 != "": // which the site has compared
 		return nil
 	case d.Tag != "" && got.Tag != d.Tag:
-		return &core.Error{Kind: core.Invalid, Op: "fetch", Object: d.Name, Err: fmt.Errorf("the site has fetched version %q, expected %q", core.Printable(got.Tag, 80), d.Tag)}
+		return &core.Error{Kind: core.Invalid, Op: "fetch", Object: d.Name, Err: fmt.Errorf("the site has fetched version %q, expected %q", core.Printable(got.Tag, 80), d.Tag), Remedy: "The file has changed meanwhile: run the job again."}
 	}
 	return remote.Want(to, got.Tag)
 }

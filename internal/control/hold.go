@@ -72,7 +72,7 @@ func (o Holds) Acquire(ctx context.Context, site spec.Site, r driver.Request, re
 // Recover returns hosts that another process has held, and which has ended. NotFound: the
 // site has them no more.
 func (o Holds) Recover(ctx context.Context, site spec.Site, id string) (*Held, error) {
-	gone := &core.Error{Kind: core.NotFound, Op: "find hosts of site", Object: site.Name, Err: errors.New("they were released")}
+	gone := &core.Error{Kind: core.NotFound, Op: "find hosts of site", Object: site.Name, Err: errors.New("they were released"), Remedy: "Give the command again: it acquires others."}
 	if !state.IsID(id) {
 		return nil, gone
 	}
@@ -194,7 +194,7 @@ func (h *Held) Deadline() time.Time { return h.lease.Deadline() }
 func (h *Held) Live(ctx context.Context) error {
 	st, err := h.lease.Status(ctx)
 	if err == nil && !st.Live {
-		err = &core.Error{Kind: core.Lost, Op: "use hosts of site", Object: h.Site.Name, Err: errors.New(st.Reason)}
+		err = &core.Error{Kind: core.Lost, Op: "use hosts of site", Object: h.Site.Name, Err: errors.New(st.Reason), Remedy: core.RemedyAgain}
 	}
 	return err
 }

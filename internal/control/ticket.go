@@ -66,7 +66,7 @@ func (c *Controller) Seal(ctx context.Context, id, key string) ([]byte, error) {
 		return nil, err
 	}
 	if len(attempts) == 0 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "make a ticket of run", Object: id, Err: errors.New("it has no attempt")}
+		return nil, &core.Error{Kind: core.Invalid, Op: "make a ticket of run", Object: id, Err: errors.New("it has no attempt"), Remedy: "Submit it by `bee run -d --ticket FILE`."}
 	}
 	t := retention.Ticket{Installation: c.Store.User(), Machine: c.Adopter().Machine, Dir: sub.Origin.Dir, Attempts: attempts, Key: attempts[len(attempts)-1].Key}
 	if sub.Origin.Beefile != "" {
@@ -101,7 +101,7 @@ func (c *Controller) recordTicket(ctx context.Context, sub *submission.Submissio
 		return err
 	}
 	if open.Lease == nil || provider.Foreign() == nil {
-		return &core.Error{Kind: core.Unsupported, Op: "make a ticket of run", Object: open.Run, Err: fmt.Errorf("no other machine can continue it on site %s", site.Name)}
+		return &core.Error{Kind: core.Unsupported, Op: "make a ticket of run", Object: open.Run, Err: fmt.Errorf("no other machine can continue it on site %s", site.Name), Remedy: "Use a site of ssh or Slurm."}
 	}
 	lease, err := provider.Recover(ctx, *open.Lease)
 	if err != nil {
@@ -362,7 +362,7 @@ func (c *Controller) adoptKnown(ctx context.Context, run state.Run, t retention.
 func (c *Controller) adoptable(ctx context.Context, run string, t retention.Ticket, lease driver.Lease, machineLost bool) (instead string, err error) {
 	as := lease.Adopters()
 	if as == nil {
-		return "", &core.Error{Kind: core.Unsupported, Op: opAdopt, Object: run, Err: errors.New("its site records for no machine that it controls the run")}
+		return "", &core.Error{Kind: core.Unsupported, Op: opAdopt, Object: run, Err: errors.New("its site records for no machine that it controls the run"), Remedy: "Continue it on the machine that has submitted it."}
 	}
 	by, err := as.Adopt(ctx, driver.Adopter{}, "")
 	switch {

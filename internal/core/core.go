@@ -141,7 +141,7 @@ type Exit struct {
 func (e Exit) Check() error {
 	const lastCode, lastSignal = 255, 64
 	if e.Code < 0 || e.Code > lastCode || e.Signal < 0 || e.Signal > lastSignal || e.UserTime < 0 || e.SystemTime < 0 || e.MaxRSS < 0 {
-		return &Error{Kind: Invalid, Op: "check how a process ended", Err: fmt.Errorf("no process ends like this: %+v", e)}
+		return &Error{Kind: Invalid, Op: "check how a process ended", Err: fmt.Errorf("no process ends like this: %+v", e), Remedy: RemedyVersions}
 	}
 	return nil
 }

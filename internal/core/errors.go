@@ -54,6 +54,20 @@ type Error struct {
 	Err    error
 }
 
+// Remedies of errors that have no better one, such as those of calls between processes of BEE.
+const (
+	// RemedyVersions is for what no process of this version sends.
+	RemedyVersions = "Use the same version of bee on all machines."
+	// RemedyFault is for what neither a user nor a site can cause.
+	RemedyFault = "This is a fault of bee: report it with what `bee logs --controller RUN` prints."
+	// RemedyAgain is for what is over by itself.
+	RemedyAgain = "Try again in a minute."
+	// RemedyConnection is for a connection that broke.
+	RemedyConnection = "`bee doctor` checks the connections to all sites."
+	// RemedyShow is for what a run deals with by itself.
+	RemedyShow = "`bee show RUN` prints what the run does next."
+)
+
 // Error gives "op object: cause", without the remedy: see Remedy.
 func (e *Error) Error() string {
 	var parts []string
@@ -86,13 +100,27 @@ func Interrupted(err error) bool {
 }
 
 // Remedy is the first remedy in err's chain, or "".
-func Remedy(err error) string {
+func Remedy(err error) string { return firstRemedy(err, func(string) bool { return true }) }
+
+// OwnRemedy is the first remedy in err's chain that is not one of those above, or "": the one that
+// knows more than its caller.
+func OwnRemedy(err error) string {
+	return firstRemedy(err, func(remedy string) bool {
+		switch remedy {
+		case RemedyVersions, RemedyFault, RemedyAgain, RemedyConnection, RemedyShow:
+			return false
+		}
+		return true
+	})
+}
+
+func firstRemedy(err error, wanted func(remedy string) bool) string {
 	for err != nil {
 		e, ok := errors.AsType[*Error](err)
 		if !ok {
 			return ""
 		}
-		if e.Remedy != "" {
+		if e.Remedy != "" && wanted(e.Remedy) {
 			return e.Remedy
 		}
 		err = e.Err

@@ -38,10 +38,10 @@ func IsMoment(t time.Time) bool { return t.IsZero() || t.Year() >= 1970 && t.Yea
 // site named earlier, which stay.
 func CheckHosts(hosts []Host, asked int, before []Host) error {
 	fail := func(i int, what, got, expected string) error {
-		return &Error{Kind: Lost, Op: "check", Object: fmt.Sprintf("host %d", i), Err: fmt.Errorf("%s is %q, expected %s", what, Printable(got, 80), expected)}
+		return &Error{Kind: Lost, Op: "check", Object: fmt.Sprintf("host %d", i), Err: fmt.Errorf("%s is %q, expected %s", what, Printable(got, 80), expected), Remedy: RemedyVersions}
 	}
 	if len(hosts) != 0 && len(hosts) != asked || len(hosts) < len(before) {
-		return &Error{Kind: Lost, Op: "check", Object: "hosts of the site", Err: fmt.Errorf("number is %d, expected %d", len(hosts), asked)}
+		return &Error{Kind: Lost, Op: "check", Object: "hosts of the site", Err: fmt.Errorf("number is %d, expected %d", len(hosts), asked), Remedy: RemedyVersions}
 	}
 	names := map[string]bool{}
 	for i, h := range hosts {
@@ -86,9 +86,9 @@ func CheckHosts(hosts []Host, asked int, before []Host) error {
 func CheckDeadline(t, before time.Time) error {
 	switch {
 	case !IsMoment(t):
-		return &Error{Kind: Lost, Op: "check", Object: "deadline of the site", Err: errors.New("it is " + t.Format(time.RFC3339) + ", expected a time between 1970 and 2200")}
+		return &Error{Kind: Lost, Op: "check", Object: "deadline of the site", Err: errors.New("it is " + t.Format(time.RFC3339) + ", expected a time between 1970 and 2200"), Remedy: RemedyVersions}
 	case !before.IsZero() && !t.Equal(before):
-		return &Error{Kind: Lost, Op: "check", Object: "deadline of the site", Err: fmt.Errorf("it is %s, and was %s", t.Format(time.RFC3339), before.Format(time.RFC3339))}
+		return &Error{Kind: Lost, Op: "check", Object: "deadline of the site", Err: fmt.Errorf("it is %s, and was %s", t.Format(time.RFC3339), before.Format(time.RFC3339)), Remedy: RemedyVersions}
 	}
 	return nil
 }

@@ -49,11 +49,11 @@ var useMost = [Uses]float64{UseCores: 1 << 20, UseMemory: 1 << 60, UseRead: 1 <<
 // Check refuses numbers that no node of ours has measured.
 func (u Use) Check() error {
 	if len(u) != UseGPUs && len(u) != Uses {
-		return &Error{Kind: Invalid, Op: "check", Object: "what a node uses", Err: fmt.Errorf("there are %d numbers, expected %d or %d", len(u), UseGPUs, Uses)}
+		return &Error{Kind: Invalid, Op: "check", Object: "what a node uses", Err: fmt.Errorf("there are %d numbers, expected %d or %d", len(u), UseGPUs, Uses), Remedy: RemedyVersions}
 	}
 	for i, n := range u {
 		if math.IsNaN(n) || n < 0 || n > useMost[i] {
-			return &Error{Kind: Invalid, Op: "check", Object: "what a node uses", Err: fmt.Errorf("number %d is %v, expected 0 to %v", i+1, n, useMost[i])}
+			return &Error{Kind: Invalid, Op: "check", Object: "what a node uses", Err: fmt.Errorf("number %d is %v, expected 0 to %v", i+1, n, useMost[i]), Remedy: RemedyVersions}
 		}
 	}
 	return nil

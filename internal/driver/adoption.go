@@ -57,7 +57,7 @@ const longestAdopter = 256
 // Check refuses an adopter that no bee has recorded.
 func (a Adopter) Check() error {
 	if len(a.Installation) > longestAdopter || len(a.Machine) > longestAdopter || len(a.Ticket) > longestAdopter || !core.IsMoment(a.Since) {
-		return &core.Error{Kind: core.Invalid, Op: "check", Object: "the installation that controls a run", Err: fmt.Errorf("no bee has recorded %q", core.Printable(a.Installation+" "+a.Machine, 80))}
+		return &core.Error{Kind: core.Invalid, Op: "check", Object: "the installation that controls a run", Err: fmt.Errorf("no bee has recorded %q", core.Printable(a.Installation+" "+a.Machine, 80)), Remedy: core.RemedyVersions}
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ type Client struct {
 func Open(ctx context.Context, dir string) (*Client, error) {
 	id, err := record(dir)
 	if err != nil || !id.Alive() {
-		return nil, &core.Error{Kind: core.NotFound, Op: "find emulated hosts", Object: dir, Err: errors.New("they do not run")}
+		return nil, &core.Error{Kind: core.NotFound, Op: "find emulated hosts", Object: dir, Err: errors.New("they do not run"), Remedy: "They run as long as their run: `bee ps` lists those that compute."}
 	}
 	c := &Client{dir: dir, id: id}
 	r, files, err := c.call(ctx, request{Op: opHosts})
@@ -163,7 +163,7 @@ func (c *Client) call(ctx context.Context, q request, files ...*os.File) (reply,
 	conn, err := dialUnix(ctx, filepath.Join(c.dir, socketName))
 	if err != nil {
 		if !c.id.Alive() {
-			return r, nil, &core.Error{Kind: core.Lost, Op: op, Object: c.dir, Err: errors.New("the hosts are gone")}
+			return r, nil, &core.Error{Kind: core.Lost, Op: op, Object: c.dir, Err: errors.New("the hosts are gone"), Remedy: "They run as long as their run: `bee ps` lists those that compute."}
 		}
 		return r, nil, &core.Error{Kind: core.Transient, Op: op, Object: c.dir, Err: err}
 	}

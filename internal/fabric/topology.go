@@ -27,13 +27,13 @@ const (
 // Check refuses what cannot be a fabric of so many guests.
 func Check(kind string, size int) error {
 	if size > MaxRanks {
-		return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Err: fmt.Errorf("it has room for %d guests", MaxRanks)}
+		return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Err: fmt.Errorf("it has room for %d guests", MaxRanks), Remedy: "Ask for fewer `nodes`."}
 	}
 	switch kind {
 	case "", None, Switch, Star, Tree, Multicast:
 		return nil
 	}
-	return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Object: kind, Err: errors.New("there is none of that kind")}
+	return &core.Error{Kind: core.Invalid, Op: "make the network between guests", Object: kind, Err: errors.New("there is none of that kind"), Remedy: "Use switch, star, tree or multicast."}
 }
 
 // parent of a host in the tree.

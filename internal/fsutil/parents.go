@@ -63,7 +63,7 @@ func OpenOwn(dir string) (*Root, error) {
 
 func checkPath(path string, own bool) error {
 	if !filepath.IsAbs(path) {
-		return &core.Error{Kind: core.Invalid, Op: "use", Object: path, Err: errors.New("it is not an absolute path")}
+		return &core.Error{Kind: core.Invalid, Op: "use", Object: path, Err: errors.New("it is not an absolute path"), Remedy: "Give a path that begins with /."}
 	}
 	var accounts accounts
 	at, rest := "/", split(path)

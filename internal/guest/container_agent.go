@@ -86,7 +86,7 @@ func (h *containerAgent) wait(ctx context.Context, _ rpc.Caller, _ rpc.None) (co
 
 func (h *containerAgent) hello(ctx context.Context, _ rpc.Caller, _ rpc.None) (api.Hello, error) {
 	if failed := os.Getenv(errorVariable); failed != "" {
-		return api.Hello{}, &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed)}
+		return api.Hello{}, &core.Error{Kind: core.Permanent, Op: "set up the guest", Err: errors.New(failed), Remedy: "`bee logs --node NUMBER RUN` has the end of its console."}
 	}
 	if err := awaitDocker(ctx, h.engine); err != nil {
 		return api.Hello{}, err
@@ -110,7 +110,7 @@ func (h *containerAgent) container() (driver.Container, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.box == nil {
-		return nil, &core.Error{Kind: core.NotFound, Op: "use the guest's container", Err: errors.New("it does not run (yet, or any more)")}
+		return nil, &core.Error{Kind: core.NotFound, Op: "use the guest's container", Err: errors.New("it does not run (yet, or any more)"), Remedy: core.RemedyAgain}
 	}
 	return h.box, nil
 }

@@ -90,7 +90,7 @@ func (p *peers) server() *rpc.Server {
 // exec runs a command here, or passes the call on to the guest that it means.
 func (p *peers) exec(ctx context.Context, _ rpc.Caller, r nodecall.ExecRequest, s rpc.Answer[rpc.None]) error {
 	if r.Guest {
-		return &core.Error{Kind: core.Invalid, Op: "start in the guest", Err: errors.New("a launch agent starts commands in containers only")}
+		return &core.Error{Kind: core.Invalid, Op: "start in the guest", Err: errors.New("a launch agent starts commands in containers only"), Remedy: core.RemedyVersions}
 	}
 	rank, err := p.target(r)
 	if err != nil {
@@ -128,7 +128,7 @@ func (p *peers) target(r nodecall.ExecRequest) (int, error) {
 // pass joins a launch agent with the guest that it means.
 func (p *peers) pass(ctx context.Context, s rpc.Answer[rpc.None], r nodecall.ExecRequest, rank int) error {
 	if rank < 0 || rank >= len(p.o.Members) {
-		return &core.Error{Kind: core.NotFound, Op: "start on node", Object: strconv.Itoa(rank), Err: errors.New("the run has no such node")}
+		return &core.Error{Kind: core.NotFound, Op: "start on node", Object: strconv.Itoa(rank), Err: errors.New("the run has no such node"), Remedy: "Nodes are numbered from 0; `BEE_NUM_NODES` is how many there are."}
 	}
 	m := p.o.Members[rank]
 	c, err := (&tls.Dialer{Config: p.identity.Client(m.Identity)}).DialContext(ctx, "tcp", net.JoinHostPort(m.IP, strconv.Itoa(api.PeerPort)))

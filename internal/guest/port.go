@@ -72,5 +72,5 @@ func findPort(name string) (string, error) {
 			return "/dev/" + filepath.Base(filepath.Dir(f)), nil
 		}
 	}
-	return "", &core.Error{Kind: core.NotFound, Op: "find port", Object: name, Err: errors.New("the hypervisor gave none")}
+	return "", &core.Error{Kind: core.NotFound, Op: "find port", Object: name, Err: errors.New("the hypervisor gave none"), Remedy: core.RemedyFault}
 }

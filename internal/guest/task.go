@@ -148,7 +148,7 @@ func (h *containerAgent) theTask() (*task, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.task == nil {
-		return nil, &core.Error{Kind: core.NotFound, Op: "attend the job's command", Err: errors.New("the guest was given none")}
+		return nil, &core.Error{Kind: core.NotFound, Op: "attend the job's command", Err: errors.New("the guest was given none"), Remedy: core.RemedyFault}
 	}
 	return h.task, nil
 }

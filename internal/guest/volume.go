@@ -164,7 +164,7 @@ const (
 // set freezes or thaws the file system of the disk.
 func (v *volume) set(frozen bool, request uint) error {
 	if v.dir == nil {
-		return &core.Error{Kind: core.NotFound, Op: "freeze volume", Err: errors.New("its disk is not this guest's")}
+		return &core.Error{Kind: core.NotFound, Op: "freeze volume", Err: errors.New("its disk is not this guest's"), Remedy: core.RemedyFault}
 	}
 	if v.frozen == frozen {
 		return nil

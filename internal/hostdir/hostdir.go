@@ -120,7 +120,7 @@ func Real(dir *os.File) (string, error) {
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(path, &st); err != nil || (ID{st.Dev, st.Ino}) != id {
-		return "", &core.Error{Kind: core.NotFound, Op: "mount", Object: dir.Name(), Err: errors.New("it was renamed or removed meanwhile")}
+		return "", &core.Error{Kind: core.NotFound, Op: "mount", Object: dir.Name(), Err: errors.New("it was renamed or removed meanwhile"), Remedy: core.RemedyAgain}
 	}
 	return path, nil
 }
@@ -135,7 +135,7 @@ func Reopen(path string, id ID) (*os.File, error) {
 	f := os.NewFile(uintptr(fd), path)
 	is, err := IDOf(f)
 	if err == nil && is != id {
-		err = &core.Error{Kind: core.Unsupported, Op: "mount", Object: path, Err: errors.New("another directory has taken its place meanwhile")}
+		err = &core.Error{Kind: core.Unsupported, Op: "mount", Object: path, Err: errors.New("another directory has taken its place meanwhile"), Remedy: core.RemedyAgain}
 	}
 	if err != nil {
 		f.Close()

@@ -60,7 +60,7 @@ func (b *build) inGuest(ctx context.Context, g GuestBuild) error {
 		}
 		return e
 	case code != 0:
-		return &core.Error{Kind: core.Permanent, Op: "build in a virtual machine", Object: g.Dockerfile, Err: fmt.Errorf("docker ended with code %d\n%s", code, out)}
+		return &core.Error{Kind: core.Permanent, Op: "build in a virtual machine", Object: g.Dockerfile, Err: fmt.Errorf("docker ended with code %d\n%s", code, out), Remedy: "Correct the Dockerfile: the lines above are what docker printed."}
 	}
 	return nil
 }

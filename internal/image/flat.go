@@ -103,7 +103,7 @@ func (s *Store) receive(ctx context.Context, r record, z io.Reader) (core.Image,
 		return core.Image{}, fmt.Errorf("receive image %s: %w", r.Ref, err)
 	}
 	if want := "sha256:" + hex.EncodeToString(pieces.want); want != got {
-		return core.Image{}, &core.Error{Kind: core.Transient, Op: "receive image", Object: r.Ref, Err: errors.New("the stream was damaged on its way")}
+		return core.Image{}, &core.Error{Kind: core.Transient, Op: "receive image", Object: r.Ref, Err: errors.New("the stream was damaged on its way"), Remedy: core.RemedyAgain}
 	}
 	if n, err := io.Copy(io.Discard, io.LimitReader(z, 1)); n > 0 || err != nil {
 		return core.Image{}, &core.Error{Kind: core.Invalid, Op: "receive image", Object: r.Ref, Err: errors.Join(errors.New("it does not end behind its digest"), err)}
@@ -122,7 +122,7 @@ func readRecord(z io.Reader) (record, error) {
 		return r, fmt.Errorf("read image: %w", err)
 	}
 	invalid := func(why string) (record, error) {
-		return record{}, &core.Error{Kind: core.Invalid, Op: "read image", Object: core.Printable(r.ID, maxRef), Err: errors.New(why)}
+		return record{}, &core.Error{Kind: core.Invalid, Op: "read image", Object: core.Printable(r.ID, maxRef), Err: errors.New(why), Remedy: core.RemedyVersions}
 	}
 	switch {
 	case !validID(r.ID):

@@ -70,7 +70,7 @@ func Error(stderr []byte) error {
 	if err == nil && f.Err() != nil {
 		return f.Err()
 	}
-	return &core.Error{Kind: core.Permanent, Op: "run bee in the container", Err: fmt.Errorf("it wrote %.200q", stderr)}
+	return &core.Error{Kind: core.Permanent, Op: "run bee in the container", Err: fmt.Errorf("it wrote %.200q", stderr), Remedy: core.RemedyFault}
 }
 
 func run(ctx context.Context, args []string) error {
@@ -92,7 +92,7 @@ func run(ctx context.Context, args []string) error {
 	case len(args) > 1 && args[0] == ColdCommand:
 		return writeCold(os.Stdout, args[1:])
 	}
-	return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: errors.New("they are for bee itself")}
+	return &core.Error{Kind: core.Invalid, Op: "read arguments", Err: errors.New("they are for bee itself"), Remedy: core.RemedyFault}
 }
 
 // dialTimeout bounds a connection within one host.

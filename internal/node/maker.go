@@ -363,7 +363,7 @@ func (k *maker) peers() *driver.Peers {
 func (k *maker) restore(ctx context.Context, rt driver.Runtime, s driver.ContainerSpec) (driver.Container, error) {
 	mover := rt.VM()
 	if mover == nil {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machine on", Object: k.config.Host.Name, Err: errors.New("its runtime knows no saved ones")}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "bring up virtual machine on", Object: k.config.Host.Name, Err: errors.New("its runtime knows no saved ones"), Remedy: core.RemedyVersions}
 	}
 	part := plan.SavedPart(plan.RestoreDir(k.config.Host.Dir), k.config.Rank)
 	if k.group != 0 { // it is on the head's host

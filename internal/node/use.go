@@ -118,9 +118,9 @@ func (u *useMeter) Use(ctx context.Context) (core.Use, error) {
 	case len(samples) == 0 && failed != nil:
 		return nil, failed
 	case u.at.IsZero(), len(counted) == 0:
-		return nil, &core.Error{Kind: core.Transient, Op: "measure the container", Err: errors.New("it does not run (yet, or any more)")}
+		return nil, &core.Error{Kind: core.Transient, Op: "measure the container", Err: errors.New("it does not run (yet, or any more)"), Remedy: core.RemedyAgain}
 	case seconds < leastUse:
-		return nil, &core.Error{Kind: core.Transient, Op: "measure the container", Err: errors.New("it was measured just before")}
+		return nil, &core.Error{Kind: core.Transient, Op: "measure the container", Err: errors.New("it was measured just before"), Remedy: core.RemedyAgain}
 	}
 	for b, s := range samples {
 		if b == u.current.Get() || u.cases[b] { // else it has ended meanwhile

@@ -176,7 +176,7 @@ func (v *verbs) farLinks() *verbsLinks {
 }
 
 func errNoVerbs() error {
-	return &core.Error{Kind: core.NotFound, Op: "link with", Object: "bee_0", Err: errors.New("this node runs no broker of such a device (yet)")}
+	return &core.Error{Kind: core.NotFound, Op: "link with", Object: "bee_0", Err: errors.New("this node runs no broker of such a device (yet)"), Remedy: core.RemedyAgain}
 }
 
 // linkTo has the broker connect with those of other machines, where there are some.

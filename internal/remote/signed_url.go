@@ -47,7 +47,7 @@ func Away(ctx context.Context, file File) (File, error) {
 		return file, err
 	}
 	if ip, err := netip.ParseAddr(u.Hostname()); err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(u.Hostname(), "localhost") {
-		return file, &core.Error{Kind: core.Unsupported, Op: "fetch", Object: name, Err: errors.New("its server is on this machine")}
+		return file, &core.Error{Kind: core.Unsupported, Op: "fetch", Object: name, Err: errors.New("its server is on this machine"), Remedy: "Give an address that the hosts of the site can reach."}
 	}
 	return file, nil
 }

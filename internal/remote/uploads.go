@@ -133,7 +133,7 @@ func Abort(ctx context.Context, dir string) error {
 			return err
 		}
 		if err := n.Abort(ctx, client); err != nil {
-			return &core.Error{Kind: core.KindOf(err), Op: "abort the upload of", Object: n.String(), Err: err, Remedy: cmp.Or(core.Remedy(err), "`bee sweep` tries again.")}
+			return &core.Error{Kind: core.KindOf(err), Op: "abort the upload of", Object: n.String(), Err: err, Remedy: cmp.Or(core.OwnRemedy(err), "`bee sweep` tries again.")}
 		}
 		n.Remove()
 		return nil

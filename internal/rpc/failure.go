@@ -46,7 +46,7 @@ func (f Failure) Check() error {
 	default:
 		return nil
 	}
-	return &core.Error{Kind: core.Invalid, Op: "check", Object: "an error of another process", Err: errors.New(why)}
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: "an error of another process", Err: errors.New(why), Remedy: core.RemedyVersions}
 }
 
 // Err gives the error, with texts that are safe to show, or nil.

@@ -27,7 +27,7 @@ func encode(v any, limit int) ([]byte, error) {
 }
 
 func tooLong(n uint64, limit int) error {
-	return &core.Error{Kind: core.Invalid, Op: "send or read a message", Err: fmt.Errorf("it has %d bytes, more than the %d of its kind", n, limit)}
+	return &core.Error{Kind: core.Invalid, Op: "send or read a message", Err: fmt.Errorf("it has %d bytes, more than the %d of its kind", n, limit), Remedy: core.RemedyVersions}
 }
 
 // decode reads one value of JSON, and checks it. Fields that the type does not have

@@ -117,7 +117,7 @@ func (p *Peer) Serve(ctx context.Context, s *Server, from Caller) error {
 			go func() {
 				defer st.Close()
 				st.Stream.SetDeadline(time.Now().Add(farewell))
-				st.refuse(&core.Error{Kind: core.Busy, Op: "call", Err: fmt.Errorf("%d calls of this connection are being answered", maxStreams)})
+				st.refuse(&core.Error{Kind: core.Busy, Op: "call", Err: fmt.Errorf("%d calls of this connection are being answered", maxStreams), Remedy: core.RemedyAgain})
 			}()
 			continue
 		}
@@ -179,10 +179,10 @@ func (s *Server) dispatch(ctx context.Context, from Caller, st *Stream) (err err
 	st.method = name
 	e, known := s.calls[name]
 	if !known {
-		return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: core.Printable(name, maxName), Err: errors.New("there is no such call here")}
+		return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: core.Printable(name, maxName), Err: errors.New("there is no such call here"), Remedy: core.RemedyVersions}
 	}
 	if e.by&from.Role == 0 {
-		return &core.Error{Kind: core.Invalid, Op: "answer call", Object: name, Err: fmt.Errorf("a %v may not make it, only a %v", from.Role, e.by)}
+		return &core.Error{Kind: core.Invalid, Op: "answer call", Object: name, Err: fmt.Errorf("a %v may not make it, only a %v", from.Role, e.by), Remedy: core.RemedyVersions}
 	}
 	raw, err := readFrame(st.r, e.request)
 	if err != nil {
@@ -209,7 +209,7 @@ func readName(r io.ByteReader) (string, error) {
 		return "", err
 	}
 	if n == 0 || n > maxName {
-		return "", &core.Error{Kind: core.Invalid, Op: "read call", Err: fmt.Errorf("a name of %d bytes", n)}
+		return "", &core.Error{Kind: core.Invalid, Op: "read call", Err: fmt.Errorf("a name of %d bytes", n), Remedy: core.RemedyVersions}
 	}
 	name := make([]byte, n)
 	for i := range name {

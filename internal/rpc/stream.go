@@ -139,7 +139,7 @@ func (s *Stream) readAnswer() ([]byte, error) {
 		s.await.failure = true
 		return nil, f.Err()
 	}
-	return nil, &core.Error{Kind: core.Invalid, Op: "read the answer of", Object: s.peer.Name(), Err: fmt.Errorf("it begins with %#x", kind)}
+	return nil, &core.Error{Kind: core.Invalid, Op: "read the answer of", Object: s.peer.Name(), Err: fmt.Errorf("it begins with %#x", kind), Remedy: core.RemedyVersions}
 }
 
 // settle reads the answer if that was not done.

@@ -32,7 +32,7 @@ const (
 
 // Invalid returns the error of a value that no agent or controller of bee sends.
 func Invalid(what string, value any) error {
-	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value)), Remedy: core.RemedyVersions}
 }
 
 // CheckTexts refuses texts of a message that are longer than one can be, or contain NUL.

@@ -85,7 +85,7 @@ func (m *RendezvousTable) Route(s *rpc.Stream, via string) (*Route, error) {
 	defer m.mu.Unlock()
 	c := m.made[via]
 	if c == nil {
-		return nil, &core.Error{Kind: core.Transient, Op: "use the way to the other host", Err: errors.New("it is not there any more")}
+		return nil, &core.Error{Kind: core.Transient, Op: "use the way to the other host", Err: errors.New("it is not there any more"), Remedy: core.RemedyConnection}
 	}
 	return &Route{ReadWriter: losing{c}, call: s, conn: c}, nil
 }
@@ -160,5 +160,5 @@ func lost(err error) error {
 		return err
 	}
 	// In words only: a file system's errors have the same numbers.
-	return &core.Error{Kind: core.Lost, Op: "talk to the other host", Err: errors.New(err.Error())}
+	return &core.Error{Kind: core.Lost, Op: "talk to the other host", Err: errors.New(err.Error()), Remedy: core.RemedyConnection}
 }

@@ -102,7 +102,7 @@ func unkept(path string, err error) error {
 // or is not what it was.
 func (b Binaries) Find(digest string) (Binary, error) {
 	if !digestForm.MatchString(digest) {
-		return Binary{}, &core.Error{Kind: core.NotFound, Op: "find the bee", Object: digest, Err: errors.New("that is no digest")}
+		return Binary{}, &core.Error{Kind: core.NotFound, Op: "find the bee", Object: digest, Err: errors.New("that is no digest"), Remedy: core.RemedyFault}
 	}
 	found := Binary{Digest: digest, Path: b.Path(digest)}
 	is, err := "", fsutil.CheckParents(found.Path)

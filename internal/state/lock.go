@@ -88,13 +88,13 @@ func take(path, op, object, held string) (*Lock, error) {
 	if err := flock(f); err != nil {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held)}
+			return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held), Remedy: "Wait until that has ended."}
 		}
 		return fail(err)
 	}
 	if now, err := os.Lstat(path); err != nil || !os.SameFile(info, now) { // its last holder has removed it
 		f.Close()
-		return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held)}
+		return nil, &core.Error{Kind: core.Busy, Op: op, Object: object, Err: errors.New(held), Remedy: "Wait until that has ended."}
 	}
 	return &Lock{f}, nil
 }

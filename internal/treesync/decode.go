@@ -148,7 +148,7 @@ func (d *decoder) record(kind byte, b []byte) error {
 		d.depth--
 		return d.t.leave()
 	case recError:
-		return &core.Error{Kind: core.Permanent, Op: "sender", Err: errors.New(string(b))}
+		return &core.Error{Kind: core.Permanent, Op: "sender", Err: errors.New(string(b)), Remedy: "Check the file on the other machine."}
 	case recTrailer:
 		if len(b) != 8 || d.depth != 0 || (!d.many && len(d.t.parts) != 1) || binary.LittleEndian.Uint64(b) != d.count-1 {
 			return errRecord

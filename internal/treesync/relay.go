@@ -99,7 +99,7 @@ func Deliver(to Receiver, send func(w io.Writer) error) error {
 		to.Close() // else it would wait for the rest
 	}
 	err := <-outcome
-	if err != nil && sent != nil && (core.IsKind(err, core.Lost) || core.IsKind(err, core.Transient) && core.Remedy(err) == "") {
+	if err != nil && sent != nil && (core.IsKind(err, core.Lost) || core.IsKind(err, core.Transient) && core.OwnRemedy(err) == "") {
 		return sent // which says what broke the way, unless the receiver did: with a full disk, for one
 	}
 	return err // without one, all has arrived, whatever the end of the way looked like

@@ -157,7 +157,7 @@ func (s *shelver) record(kind byte, b []byte) error {
 		}
 		s.dirs = s.dirs[:len(s.dirs)-1]
 	case recError:
-		return &core.Error{Kind: core.Permanent, Op: "sender", Err: errors.New(string(b))}
+		return &core.Error{Kind: core.Permanent, Op: "sender", Err: errors.New(string(b)), Remedy: "Check the file on the other machine."}
 	case recTrailer:
 		if len(b) != 8 || len(s.dirs) > 0 || binary.LittleEndian.Uint64(b) != s.count-1 {
 			return errRecord

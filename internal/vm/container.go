@@ -47,7 +47,7 @@ func (c *container) lost(err error) error {
 	}
 	select {
 	case <-c.machine.Done():
-		return &core.Error{Kind: core.Lost, Op: "use virtual machine", Object: c.spec.Name, Err: errors.New(c.Ended())}
+		return &core.Error{Kind: core.Lost, Op: "use virtual machine", Object: c.spec.Name, Err: errors.New(c.Ended()), Remedy: "`bee logs --node NUMBER RUN` has the end of its console."}
 	default:
 		return err
 	}
@@ -69,7 +69,7 @@ func (c *container) Guest() driver.Guest { return c }
 // Use implements driver.Container. A halted guest does not answer.
 func (c *container) Use(ctx context.Context) (core.Sample, error) {
 	if c.halts.Load()%2 != 0 {
-		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Object: c.spec.Name, Err: errors.New("its virtual machine is halted")}
+		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Object: c.spec.Name, Err: errors.New("its virtual machine is halted"), Remedy: core.RemedyAgain}
 	}
 	return call(ctx, c, api.CallUse, rpc.None{})
 }

@@ -155,7 +155,7 @@ func (m *movable) Use(ctx context.Context) (core.Sample, error) {
 	case <-m.met:
 		return m.container.Use(ctx)
 	default:
-		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Object: m.spec.Name, Err: errors.New("its virtual machine is being brought up")}
+		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Object: m.spec.Name, Err: errors.New("its virtual machine is being brought up"), Remedy: core.RemedyAgain}
 	}
 }
 
@@ -265,7 +265,7 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 	halted := m.halted
 	m.mu.Unlock()
 	if halted { // for ever, perhaps: another machine of its run could not be brought up
-		return &core.Error{Kind: core.NotFound, Op: "take files out of the virtual machine", Object: m.spec.Name, Err: errors.New("it is halted")}
+		return &core.Error{Kind: core.NotFound, Op: "take files out of the virtual machine", Object: m.spec.Name, Err: errors.New("it is halted"), Remedy: core.RemedyAgain}
 	}
 	inner, err := m.mount(target)
 	if err != nil {
@@ -288,5 +288,5 @@ func (m *movable) mount(target string) (driver.Mount, error) {
 			return inner, nil
 		}
 	}
-	return driver.Mount{}, &core.Error{Kind: core.NotFound, Op: "use mount", Object: target, Err: errors.New("the container has none there")}
+	return driver.Mount{}, &core.Error{Kind: core.NotFound, Op: "use mount", Object: target, Err: errors.New("the container has none there"), Remedy: "Name a directory of `mounts:`."}
 }

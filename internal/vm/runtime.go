@@ -189,7 +189,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 		defer r.o.Fabric.Socket.Close()
 	}
 	if s.StateDir == "" || s.RunDir == "" || s.Binary == "" || s.Image.FileSystem == "" {
-		return nil, &core.Error{Kind: core.Invalid, Op: "start virtual machine", Object: s.Name, Err: errors.New("a container needs StateDir, RunDir, Binary and a file system of its image")}
+		return nil, &core.Error{Kind: core.Invalid, Op: "start virtual machine", Object: s.Name, Err: errors.New("a container needs StateDir, RunDir, Binary and a file system of its image"), Remedy: core.RemedyFault}
 	}
 	if s.GPUs != 0 {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest cannot use the host's GPUs"), Remedy: "Run it in a container without `vm:`."}

@@ -101,7 +101,7 @@ func (vm *machine) awaitReady(ctx context.Context) error {
 		}
 		select {
 		case <-vm.Done():
-			return &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: fmt.Errorf("it ended (%s)", vm.State())}
+			return &core.Error{Kind: core.Permanent, Op: "boot virtual machine", Err: fmt.Errorf("it ended (%s)", vm.State()), Remedy: "`bee doctor` boots a guest, and prints the end of its console."}
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-time.After(20 * time.Millisecond): // nothing reports when its console has a new line

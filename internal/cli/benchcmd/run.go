@@ -283,7 +283,7 @@ func (b *bench) measure(ctx context.Context, j *record.Journal) error {
 
 // explained adds to the error of lost hosts how to continue.
 func explained(err error, dir string) error {
-	if e, is := errors.AsType[*core.Error](err); is && e.Kind == core.Lost && e.Remedy == "" {
+	if e, is := errors.AsType[*core.Error](err); is && e.Kind == core.Lost && core.OwnRemedy(e) == "" {
 		e.Remedy = "What was measured is kept. `bee bench resume " + dir + "` continues on other hosts."
 	}
 	return err

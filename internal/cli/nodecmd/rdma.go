@@ -85,7 +85,7 @@ func gatherPorts(nodes int, read func(rank int) ([]nodecall.VerbsPort, error)) (
 		}
 		for _, p := range ports {
 			if p.Rank >= nodes || known[p.Rank] {
-				return nil, &core.Error{Kind: core.Invalid, Op: "read statistics of", Object: "bee_0", Err: fmt.Errorf("node %d reports on node %d, which is not on its machine", rank, p.Rank)}
+				return nil, &core.Error{Kind: core.Invalid, Op: "read statistics of", Object: "bee_0", Err: fmt.Errorf("node %d reports on node %d, which is not on its machine", rank, p.Rank), Remedy: core.RemedyVersions}
 			}
 			known[p.Rank] = true
 		}

@@ -177,7 +177,7 @@ func saver(ctx context.Context, s *workspace.Session, run state.Run, attempt int
 			}
 			defer now.Close()
 			if n != attempt {
-				return &core.Error{Kind: core.NotFound, Op: "ask for a checkpoint of run", Object: run.ID, Err: fmt.Errorf("attempt %d is over", attempt)}
+				return &core.Error{Kind: core.NotFound, Op: "ask for a checkpoint of run", Object: run.ID, Err: fmt.Errorf("attempt %d is over", attempt), Remedy: "`bee show " + run.ID + "` prints which attempt is the last one."}
 			}
 			head = now
 		}

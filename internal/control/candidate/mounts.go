@@ -31,7 +31,7 @@ func (s *Site) Mounts(ctx context.Context) ([]protocol.Mount, error) {
 		return nil, &core.Error{Kind: core.KindOf(err), Op: "use site", Object: s.Spec.Name, Err: err, Remedy: core.Remedy(err)}
 	}
 	if len(paths) != len(mounts) {
-		return nil, &core.Error{Kind: core.Lost, Op: "use site", Object: s.Spec.Name, Err: fmt.Errorf("it reports %d directories, expected %d", len(paths), len(mounts))}
+		return nil, &core.Error{Kind: core.Lost, Op: "use site", Object: s.Spec.Name, Err: fmt.Errorf("it reports %d directories, expected %d", len(paths), len(mounts)), Remedy: core.RemedyVersions}
 	}
 	for i := range mounts {
 		mounts[i].From = paths[i]

@@ -108,7 +108,7 @@ func (c *Checkpoints) Enter(ctx context.Context) error {
 
 // Explain adds the remedy for an error of the store, where it has none.
 func (c *Checkpoints) Explain(err error) error {
-	if core.Remedy(err) != "" {
+	if core.OwnRemedy(err) != "" {
 		return err
 	}
 	return store.Explain(c.place(), err)

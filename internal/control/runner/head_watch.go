@@ -150,7 +150,7 @@ func (w *headWatch) unconnected(ctx context.Context, why error, after *int64) (*
 	status, err := w.at.lease.Status(ctx)
 	w.reach.hostsSilent(err == nil && (status.Reason == "" || !status.Live)) // else they are suspended
 	if err == nil && !status.Live {
-		lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: w.at.site.Name, Err: errors.New(status.Reason)}
+		lost := &core.Error{Kind: core.Lost, Op: "watch site", Object: w.at.site.Name, Err: errors.New(status.Reason), Remedy: core.RemedyShow}
 		if result, err := w.lastResult(ctx, lost, after); result != nil || err != nil { // files may outlive their hosts
 			if result == nil {
 				w.rec.HostsEnd = status.End

@@ -179,7 +179,7 @@ func (h *hostQueue) wait(ctx context.Context, q driver.LeaseQueue, w driver.Wait
 		if time.Since(asked) >= h.rec.of.c.lookForRequests() {
 			asked = time.Now()
 			if h.maker.sentElsewhere(ctx) {
-				return w, endsBy{&core.Error{Kind: core.Busy, Op: "use site", Object: h.at.site.Name, Err: errors.New("its user has sent the run elsewhere")}, machinery.Leave}
+				return w, endsBy{&core.Error{Kind: core.Busy, Op: "use site", Object: h.at.site.Name, Err: errors.New("its user has sent the run elsewhere"), Remedy: core.RemedyShow}, machinery.Leave}
 			}
 		}
 		look.Longest = longestLook(begun)
@@ -194,7 +194,7 @@ func (h *hostQueue) wait(ctx context.Context, q driver.LeaseQueue, w driver.Wait
 		if w, err = h.look(ctx, q); core.IsKind(err, core.Transient) {
 			w, known = driver.Waiting{Reason: "the site does not answer: " + err.Error()}, false
 			if h.rec.declaredLost(ctx) {
-				return w, endsBy{&core.Error{Kind: core.Lost, Op: "use site", Object: h.at.site.Name, Err: errors.New("it was declared lost by the run's user")}, machinery.SiteLost}
+				return w, endsBy{&core.Error{Kind: core.Lost, Op: "use site", Object: h.at.site.Name, Err: errors.New("it was declared lost by the run's user"), Remedy: core.RemedyShow}, machinery.SiteLost}
 			}
 		} else if core.IsKind(err, core.Lost) && !candidate.Missed(err) {
 			return w, endsBy{err, machinery.Dropped}

@@ -116,12 +116,12 @@ func (a *attempt) withoutSiteFrom(ctx context.Context, why string) (outcome, err
 	}
 	switch {
 	case !is && a.rec.lost == nil: // as dispensable holds: never
-		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to continue from")}
+		return outcome{}, &core.Error{Kind: core.Transient, Op: "give up site", Object: a.rec.Site, Err: errors.New("there is no checkpoint to continue from"), Remedy: "Wait until the site answers, or `bee stop --site-lost RUN` ends the run."}
 	case !is:
 		out = outcome{moved: true}
 	}
 	if out.moved {
-		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run %s", why, next)}
+		out.err = &core.Error{Kind: core.Lost, Op: "use site", Object: a.rec.Site, Err: fmt.Errorf("it %s; the run %s", why, next), Remedy: core.RemedyShow}
 	}
 	return out, nil
 }

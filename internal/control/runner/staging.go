@@ -131,7 +131,7 @@ func (st *staging) attend(ctx context.Context, u driver.Autostart) error {
 func (st *staging) stage(ctx context.Context) error {
 	hosts := st.at.lease.Hosts()
 	if len(hosts) == 0 {
-		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: st.at.site.Name, Err: fmt.Errorf("there are none, expected %d", st.rec.of.sub.Job.Hosts())}
+		return &core.Error{Kind: core.Lost, Op: "use the hosts of site", Object: st.at.site.Name, Err: fmt.Errorf("there are none, expected %d", st.rec.of.sub.Job.Hosts()), Remedy: core.RemedyShow}
 	}
 	st.image = st.maker.jobImage()
 	if want := launch.WantArch(hosts); st.image.Arch != "" && st.image.Arch != want && st.rec.of.sub.Job.Platform == "" {

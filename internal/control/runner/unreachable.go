@@ -171,7 +171,7 @@ func (r *reachability) checkLocalCopy(ctx context.Context) error {
 	}
 	home := r.rec.of.c.Kept().OpenDir(r.rec.of.c.Kept().Dir(r.rec.of.run.ID))
 	if err == nil && !slices.ContainsFunc(list, func(k driver.Checkpoint) bool { return home.Check(ctx, k) == nil }) {
-		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: r.at.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there")}
+		err = &core.Error{Kind: core.Transient, Op: "continue without site", Object: r.at.site.Name, Err: errors.New("the checkpoint on the submitting machine is damaged, and the only good copy is there"), Remedy: "Wait until the site answers, or `bee stop --site-lost RUN` ends the run without it."}
 	}
 	return err
 }

@@ -63,7 +63,7 @@ func (s *Submission) Site(name string) (spec.Site, error) {
 	}
 	return spec.Site{}, &core.Error{
 		Kind: core.NotFound, Op: "find site", Object: name,
-		Err: errors.New("the run was submitted without it"),
+		Err: errors.New("the run was submitted without it"), Remedy: "Name a site that `bee show RUN` lists.",
 	}
 }
 

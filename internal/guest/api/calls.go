@@ -60,7 +60,7 @@ const (
 )
 
 func invalid(what string, value any) error {
-	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value)), Remedy: core.RemedyVersions}
 }
 
 // Check implements the check of package rpc.

@@ -51,7 +51,7 @@ func choose(ctx context.Context, raw []byte, want v1.Platform, tag string, get f
 	case c.other != nil:
 		return nil, c.other
 	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want)}
+	return nil, &core.Error{Kind: core.NotFound, Op: "find image", Err: fmt.Errorf("there is none for %s", want), Remedy: "Build it for that platform, or set `platform:`."}
 }
 
 // index adds the candidates of an index. above is the platform of the index itself, for

@@ -142,7 +142,7 @@ func document(ctx context.Context, d v1.Descriptor, get fetch) ([]byte, error) {
 		}
 	}
 	if got := digest(raw); got != d.Digest.String() {
-		return nil, &core.Error{Kind: core.Transient, Op: "read", Object: d.Digest.String(), Err: fmt.Errorf("its content has the digest %s", got)}
+		return nil, &core.Error{Kind: core.Transient, Op: "read", Object: d.Digest.String(), Err: fmt.Errorf("its content has the digest %s", got), Remedy: "Try again. If that does not help, the registry has a damaged image: push it again."}
 	}
 	return raw, nil
 }

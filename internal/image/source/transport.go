@@ -103,7 +103,7 @@ func addCerts(c *tls.Config, dir string) error {
 				}
 			}
 			if !c.RootCAs.AppendCertsFromPEM(pem) {
-				return &core.Error{Kind: core.Invalid, Op: "read certificate", Object: file, Err: errors.New("it holds none")}
+				return &core.Error{Kind: core.Invalid, Op: "read certificate", Object: file, Err: errors.New("it holds none"), Remedy: "Replace it by a file with certificates in PEM form."}
 			}
 		case ".cert":
 			pair, err := tls.LoadX509KeyPair(file, strings.TrimSuffix(file, ".cert")+".key")

@@ -85,7 +85,7 @@ func (c *Current) Movable() (driver.Snapshot, error) {
 			return g.Snapshot(), nil
 		}
 	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "save virtual machine of", Object: c.host, Err: errors.New("there is none that can be saved (yet, or any more)")}
+	return nil, &core.Error{Kind: core.NotFound, Op: "save virtual machine of", Object: c.host, Err: errors.New("there is none that can be saved (yet, or any more)"), Remedy: core.RemedyAgain}
 }
 
 // RunOwn runs one of bee's own commands in this node's container.

@@ -85,7 +85,7 @@ func (o *Machine) TakePart(ctx context.Context, from int, r peercall.PartRequest
 // the head what it has saved.
 func (o *Machine) SendPart(ctx context.Context, c rpc.Caller, r peercall.PartRequest, s rpc.Answer[rpc.None]) error {
 	if c.Rank != 0 && c.Rank != r.Rank {
-		return &core.Error{Kind: core.Invalid, Op: "give saved machine", Object: peercall.RankName(r.Rank), Err: errors.New("it is another node's")}
+		return &core.Error{Kind: core.Invalid, Op: "give saved machine", Object: peercall.RankName(r.Rank), Err: errors.New("it is another node's"), Remedy: core.RemedyVersions}
 	}
 	dir := plan.RestoreDir(o.config.Host.Dir)
 	if r.Number > 0 {

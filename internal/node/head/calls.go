@@ -63,7 +63,7 @@ func (h *Head) Register(s *rpc.Server) {
 func (h *Head) hear(s *rpc.Server) {
 	rpc.HandleStream(s, peercall.CallJoin, func(_ context.Context, c rpc.Caller, r peercall.JoinRequest, a rpc.Answer[rpc.None]) error {
 		if r.Rank != c.Rank || r.Rank < 1 {
-			return &core.Error{Kind: core.Invalid, Op: "join", Err: fmt.Errorf("%s says that it is rank %d", c.Peer.Name(), r.Rank)}
+			return &core.Error{Kind: core.Invalid, Op: "join", Err: fmt.Errorf("%s says that it is rank %d", c.Peer.Name(), r.Rank), Remedy: core.RemedyVersions}
 		}
 		if err := a.Reply(rpc.None{}); err != nil {
 			return err

@@ -117,7 +117,7 @@ func (d *imageVolume) server() (driver.Guest, error) {
 			return g, nil
 		}
 	}
-	return nil, &core.Error{Kind: core.NotFound, Op: "reach the volume", Err: errors.New("its virtual machine does not run (yet, or any more)")}
+	return nil, &core.Error{Kind: core.NotFound, Op: "reach the volume", Err: errors.New("its virtual machine does not run (yet, or any more)"), Remedy: core.RemedyAgain}
 }
 
 // change runs a command of the guest's own on a file of the volume.

@@ -44,7 +44,7 @@ var (
 const MaxEvent = 16 << 20
 
 func invalid(what string, value any) error {
-	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value)), Remedy: core.RemedyVersions}
 }
 
 // WatchRequest asks for the events after a sequence number.
@@ -203,7 +203,7 @@ func (r ExecRequest) Check() error {
 		return invalid("name of a host", r.Host)
 	}
 	if len(r.Args) == 0 || r.Args[0] == "" {
-		return &core.Error{Kind: core.Invalid, Op: "check", Object: "command", Err: errors.New("there is none")}
+		return &core.Error{Kind: core.Invalid, Op: "check", Object: "command", Err: errors.New("there is none"), Remedy: core.RemedyVersions}
 	}
 	for _, text := range slices.Concat(r.Args, r.Env, []string{r.Dir, r.Host}) {
 		if strings.ContainsRune(text, 0) {

@@ -20,7 +20,7 @@ const (
 
 // Invalid is the error of a value that no node sends.
 func Invalid(what string, value any) error {
-	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value)), Remedy: core.RemedyVersions}
 }
 
 func checkRank(rank int) error {

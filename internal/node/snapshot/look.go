@@ -72,7 +72,7 @@ func (t Trees) Look(volume string, globs []string) (Look, error) {
 // Check implements the check of package rpc.
 func (l Look) Check() error {
 	if l.Files < 0 || l.Files > maxFiles || len(l.Digest) > 2*sha256.Size {
-		return &core.Error{Kind: core.Invalid, Op: "check", Object: "look at files", Err: fmt.Errorf("%d files and the digest %.100q are no valid value", l.Files, l.Digest)}
+		return &core.Error{Kind: core.Invalid, Op: "check", Object: "look at files", Err: fmt.Errorf("%d files and the digest %.100q are no valid value", l.Files, l.Digest), Remedy: core.RemedyVersions}
 	}
 	return nil
 }

@@ -43,7 +43,7 @@ type Thing struct {
 // Check implements the check of package rpc.
 func (t Thing) Check() error {
 	if !slices.Contains(all(), t.What) {
-		return &core.Error{Kind: core.Invalid, Op: "check", Object: "thing to spread", Err: fmt.Errorf("%.200q is no valid value", t.What)}
+		return &core.Error{Kind: core.Invalid, Op: "check", Object: "thing to spread", Err: fmt.Errorf("%.200q is no valid value", t.What), Remedy: core.RemedyVersions}
 	}
 	return nil
 }

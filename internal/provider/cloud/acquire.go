@@ -18,7 +18,7 @@ import (
 // Acquire implements driver.Provider. An earlier call that was killed is continued from its record.
 func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
 	if r.Nodes < 1 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", r.Nodes)}
+		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", r.Nodes), Remedy: "Correct `nodes:`."}
 	}
 	dir := p.kind.Dir(p.s.Dir, r.Owner)
 	rec, err := read(dir, r.Owner)
@@ -178,7 +178,7 @@ func (p *provider) launch(ctx context.Context, dir string, rec *record) error {
 		return errors.Join(err, rec.write(dir))
 	}
 	if len(machines) != rec.Nodes {
-		return &core.Error{Kind: core.Lost, Op: "rent machines for site", Object: p.s.Name, Err: fmt.Errorf("number is %d, expected %d", len(machines), rec.Nodes)}
+		return &core.Error{Kind: core.Lost, Op: "rent machines for site", Object: p.s.Name, Err: fmt.Errorf("number is %d, expected %d", len(machines), rec.Nodes), Remedy: core.RemedyShow}
 	}
 	rec.Launched, rec.Machines = time.Now(), make([]string, len(machines))
 	for i, m := range byIndex(machines) {

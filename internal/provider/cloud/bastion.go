@@ -37,7 +37,7 @@ func FromBastion(ctx context.Context, bastion string, inside func(ctx context.Co
 		for _, text := range append([]string{outer.String()}, more...) {
 			ip, err := netip.ParseAddr(text)
 			if err != nil || ip.Zone() != "" {
-				return nil, &core.Error{Kind: core.Permanent, Op: "find the address of the bastion", Object: host, Err: fmt.Errorf("%q is no address", core.Printable(text, 80))}
+				return nil, &core.Error{Kind: core.Permanent, Op: "find the address of the bastion", Object: host, Err: fmt.Errorf("%q is no address", core.Printable(text, 80)), Remedy: "Name the bastion by its address."}
 			}
 			if own := netip.PrefixFrom(ip, ip.BitLen()).String(); !slices.Contains(all, own) {
 				all = append(all, own)

@@ -32,7 +32,7 @@ type lease struct {
 // reach returns the lease behind ssh.
 func (l *lease) reach(ctx context.Context) (driver.Lease, error) {
 	if !l.r.ready() {
-		return nil, &core.Error{Kind: core.Lost, Op: "reach machines of", Object: l.owner.String(), Err: errors.New("they have never answered")}
+		return nil, &core.Error{Kind: core.Lost, Op: "reach machines of", Object: l.owner.String(), Err: errors.New("they have never answered"), Remedy: "Check the image, the key and the security group of the machines."}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -263,7 +263,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	}
 	id := l.r.Machines[t.Host]
 	gone := func(state string) error {
-		return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: fmt.Errorf("machine %s is %s", id, state)}
+		return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: fmt.Errorf("machine %s is %s", id, state), Remedy: core.RemedyShow}
 	}
 	for _, m := range machines {
 		if m.ID == id && m.State >= Ending {

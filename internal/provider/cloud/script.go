@@ -30,7 +30,7 @@ var keyForm = regexp.MustCompile(`^(ssh-ed25519|ecdsa-sha2-nistp256) [A-Za-z0-9+
 func publicKey(text string) (string, error) {
 	words := strings.Fields(text)
 	if len(words) < 2 || !keyForm.MatchString(words[0]+" "+words[1]) {
-		return "", &core.Error{Kind: core.Invalid, Op: "read the key", Object: core.Printable(strings.TrimSpace(text), 80), Err: errors.New("it is no public key of OpenSSH")}
+		return "", &core.Error{Kind: core.Invalid, Op: "read the key", Object: core.Printable(strings.TrimSpace(text), 80), Err: errors.New("it is no public key of OpenSSH"), Remedy: core.RemedyFault}
 	}
 	return words[0] + " " + words[1], nil
 }

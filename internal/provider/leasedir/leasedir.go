@@ -132,7 +132,7 @@ func (k Kind) Handle(dir string, o core.Owner) core.Handle {
 // when it is gone; Transient where it is another machine's: nothing is known of it here.
 func (k Kind) Find(h core.Handle) (dir, base string, err error) {
 	invalid := func(format string, a ...any) error {
-		return &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf(format, a...)}
+		return &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf(format, a...), Remedy: "Use the bee that made the lease, or remove what is left by `bee sweep`."}
 	}
 	var data handleData
 	if err := json.Unmarshal(h.Data, &data); err != nil || h.Driver != k.Driver || h.Version != k.Version {

@@ -64,7 +64,7 @@ func (l *lease) fail(op string, host int, err error) error {
 
 func (l *lease) checkHost(op string, host int) error {
 	if host < 0 || host >= len(l.details.Hosts) {
-		return &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(l.details.Hosts))}
+		return &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(l.details.Hosts)), Remedy: core.RemedyFault}
 	}
 	return nil
 }

@@ -88,7 +88,7 @@ type provider struct {
 // New gives the provider of a site. Invalid where a setting is impossible.
 func New(s Settings) (driver.Provider, error) {
 	invalid := func(format string, a ...any) error {
-		return &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf(format, a...)}
+		return &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf(format, a...), Remedy: "Correct the site in the sites file."}
 	}
 	if s.Name == "" {
 		s.Name = "local"
@@ -190,7 +190,7 @@ func (p *provider) fits(r driver.Request) error {
 		return &core.Error{Kind: core.Unsupported, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf(format, a...), Remedy: remedy}
 	}
 	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
-		return &core.Error{Kind: core.Invalid, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
+		return &core.Error{Kind: core.Invalid, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner), Remedy: "Correct `nodes:`."}
 	}
 	if r.Nodes > p.hosts() {
 		if p.s.EmulatedHosts == 0 {

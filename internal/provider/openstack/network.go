@@ -163,7 +163,7 @@ func (s securityGroups) make(ctx context.Context, g cloud.Group) (string, error)
 		}
 	}
 	if !isID(id) {
-		return "", &core.Error{Kind: core.Permanent, Op: "make security group", Object: g.Name, Err: fmt.Errorf("its id is %q", core.Printable(id, 80))}
+		return "", &core.Error{Kind: core.Permanent, Op: "make security group", Object: g.Name, Err: fmt.Errorf("its id is %q", core.Printable(id, 80)), Remedy: "The cloud answers with ids of another form: report that to its operators."}
 	}
 	for _, family := range []string{"IPv4", "IPv6"} {
 		if err := s.admit(ctx, id, map[string]any{"ethertype": family, "remote_group_id": id}); err != nil {
@@ -340,7 +340,7 @@ func (a *account) attach(ctx context.Context, o cloud.Order, machines []cloud.Ma
 			return err
 		}
 		if len(answer.Ports) == 0 || !isID(answer.Ports[0].ID) {
-			return &core.Error{Kind: core.Transient, Op: "find the port of machine", Object: m.ID, Err: errors.New("none is listed")}
+			return &core.Error{Kind: core.Transient, Op: "find the port of machine", Object: m.ID, Err: errors.New("none is listed"), Remedy: core.RemedyAgain}
 		}
 		port := answer.Ports[0].ID
 		if slices.ContainsFunc(addresses, func(f floatingAddress) bool { return f.Port == port }) {
@@ -348,7 +348,7 @@ func (a *account) attach(ctx context.Context, o cloud.Order, machines []cloud.Ma
 		}
 		free := slices.IndexFunc(addresses, func(f floatingAddress) bool { return f.Port == "" })
 		if free < 0 {
-			return &core.Error{Kind: core.Transient, Op: "attach an address to machine", Object: m.ID, Err: errors.New("none of its run is free")}
+			return &core.Error{Kind: core.Transient, Op: "attach an address to machine", Object: m.ID, Err: errors.New("none of its run is free"), Remedy: core.RemedyAgain}
 		}
 		body := map[string]any{"floatingip": map[string]any{"port_id": port}}
 		if err := a.call(ctx, network, put, "floatingips/"+addresses[free].ID, body, nil); err != nil {

@@ -67,7 +67,7 @@ func (s serverGroups) make(ctx context.Context, g cloud.Group) (id string, err e
 	}
 	switch {
 	case err == nil && !isID(there[0].ID):
-		return "", &core.Error{Kind: core.Permanent, Op: "make server group", Object: g.Name, Err: fmt.Errorf("its id is %q", core.Printable(there[0].ID, 80))}
+		return "", &core.Error{Kind: core.Permanent, Op: "make server group", Object: g.Name, Err: fmt.Errorf("its id is %q", core.Printable(there[0].ID, 80)), Remedy: "Set `placement: none` at the site."}
 	case err == nil:
 		return there[0].ID, nil
 	case isForbidden(err), statusOf(err) == http.StatusBadRequest, statusOf(err) == http.StatusNotAcceptable: // of older versions

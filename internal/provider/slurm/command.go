@@ -244,7 +244,7 @@ func restarts(ctx context.Context, id string) (string, error) {
 	}
 	count, found := restartsIn(out, id)
 	if !found {
-		return "", &core.Error{Kind: core.NotFound, Op: "find", Object: "Slurm job " + id, Err: errors.New("it is not in the queue")}
+		return "", &core.Error{Kind: core.NotFound, Op: "find", Object: "Slurm job " + id, Err: errors.New("it is not in the queue"), Remedy: "It has ended: `sacct --jobs " + id + "` prints how."}
 	}
 	return count, nil
 }

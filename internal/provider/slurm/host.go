@@ -286,7 +286,7 @@ func (a *agent) launch(r launchRequest) error {
 		return nil // by a controller that did not notice it
 	}
 	if a.tired {
-		return &core.Error{Kind: core.Lost, Op: "start node on", Object: a.self.Name, Err: errors.New("it is being given back")}
+		return &core.Error{Kind: core.Lost, Op: "start node on", Object: a.self.Name, Err: errors.New("it is being given back"), Remedy: core.RemedyShow}
 	}
 	if a.rank == 0 {
 		if err := a.mark(); err != nil && !core.IsKind(err, core.Busy) {

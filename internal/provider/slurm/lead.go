@@ -181,7 +181,7 @@ func (a *agent) launchSpec(ctx context.Context) (raw []byte, err error) {
 func (a *agent) mark() error {
 	f, err := os.OpenFile(filepath.Join(a.dir, startedName), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return &core.Error{Kind: core.Busy, Op: "start nodes of", Object: a.dir, Err: errors.New("they were started before")}
+		return &core.Error{Kind: core.Busy, Op: "start nodes of", Object: a.dir, Err: errors.New("they were started before"), Remedy: core.RemedyShow}
 	}
 	if err != nil {
 		return err

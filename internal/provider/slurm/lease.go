@@ -204,10 +204,10 @@ func (l *lease) away() error {
 func (l *lease) check(op string, host int) (*terms, error) {
 	t := l.granted()
 	if t == nil {
-		return nil, &core.Error{Kind: core.Transient, Op: op, Object: l.p.s.Name, Err: errors.New("Slurm has not granted the nodes yet")} //nolint:staticcheck // a name
+		return nil, &core.Error{Kind: core.Transient, Op: op, Object: l.p.s.Name, Err: errors.New("Slurm has not granted the nodes yet"), Remedy: "Wait: `bee show RUN` prints the state of the job in the queue."} //nolint:staticcheck // a name
 	}
 	if host < 0 || host >= len(t.Hosts) {
-		return nil, &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(t.Hosts))}
+		return nil, &core.Error{Kind: core.Invalid, Op: op, Object: fmt.Sprintf("host %d", host), Err: fmt.Errorf("the lease has %d hosts", len(t.Hosts)), Remedy: core.RemedyFault}
 	}
 	return t, nil
 }

@@ -60,7 +60,7 @@ func checkPath(path string) error {
 }
 
 func invalid(what string, value any) error {
-	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value))}
+	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value)), Remedy: core.RemedyVersions}
 }
 
 // connectTimeout is how long one address of an agent is tried.

@@ -105,7 +105,7 @@ func (q leaseQueue) lost(why string) error {
 	if printed := lastOf(filepath.Join(q.l.dir, logName)); printed != "" && !q.judged() {
 		words += "; it printed: " + printed
 	}
-	return &core.Error{Kind: core.Lost, Op: "use site", Object: q.l.p.s.Name, Err: errors.New(words)}
+	return &core.Error{Kind: core.Lost, Op: "use site", Object: q.l.p.s.Name, Err: errors.New(words), Remedy: core.RemedyShow}
 }
 
 // How much is read of what a job or its agents wrote, in bytes.

@@ -68,7 +68,7 @@ type provider struct {
 // New gives the provider of a site. Invalid where a setting is impossible.
 func New(s Settings) (driver.Provider, error) {
 	invalid := func(format string, a ...any) error {
-		return &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf(format, a...)}
+		return &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf(format, a...), Remedy: "Correct the site in the sites file."}
 	}
 	if s.Scratch == "" {
 		home, err := os.UserHomeDir()
@@ -217,7 +217,7 @@ func (p *provider) survey(ctx context.Context, age time.Duration, f *driver.Fact
 // fits checks what a run asks for against what the partitions have.
 func (p *provider) fits(ctx context.Context, r driver.Request) error {
 	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
-		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner)}
+		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner), Remedy: "Correct `nodes:`."}
 	}
 	rooms, err := p.rooms(ctx, recent)
 	if err == nil {

@@ -56,7 +56,7 @@ func (b burstBuffers) Left(ctx context.Context, installation string) ([]driver.B
 func (b burstBuffers) End(ctx context.Context, of driver.BurstBuffer, reported bool) (driver.BurstBuffer, error) {
 	p := b.p
 	if !slices.Contains(p.s.Hosts, of.Via) {
-		return of, &core.Error{Kind: core.Invalid, Op: "end burst buffer", Object: of.Dir, Err: fmt.Errorf("%q is no host of the site", of.Via)}
+		return of, &core.Error{Kind: core.Invalid, Op: "end burst buffer", Object: of.Dir, Err: fmt.Errorf("%q is no host of the site", of.Via), Remedy: core.RemedyVersions}
 	}
 	k, err := p.ssh.Connect(ctx, of.Via)
 	if err != nil {
@@ -67,7 +67,7 @@ func (b burstBuffers) End(ctx context.Context, of driver.BurstBuffer, reported b
 	c.Buffer, c.Reported = of, reported
 	got, err := rpc.Call(ctx, k.Peer, hostcall.CallEndBuffer, c)
 	if err == nil && (len(got) != 1 || got[0].Owner != of.Owner || got[0].Dir != of.Dir) {
-		err = &core.Error{Kind: core.Lost, Op: "end burst buffer", Object: of.Dir, Err: errors.New("the host has replied with another one")}
+		err = &core.Error{Kind: core.Lost, Op: "end burst buffer", Object: of.Dir, Err: errors.New("the host has replied with another one"), Remedy: core.RemedyVersions}
 	}
 	if err != nil {
 		return of, sshlink.Transient(err)

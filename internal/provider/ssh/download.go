@@ -27,7 +27,7 @@ func (f downloads) Download(ctx context.Context, d driver.Download) (driver.Down
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	watch := time.AfterFunc(downloadStalled, func() {
-		cancel(driver.DownloadError{Err: &core.Error{Kind: core.Transient, Op: "fetch", Object: d.Name, Err: fmt.Errorf("no more has come for %s", downloadStalled)}})
+		cancel(driver.DownloadError{Err: &core.Error{Kind: core.Transient, Op: "fetch", Object: d.Name, Err: fmt.Errorf("no more has come for %s", downloadStalled), Remedy: core.RemedyAgain}})
 	})
 	defer watch.Stop()
 	s, err := f.l.open(ctx, ctx, 0, hostcall.CallDownload, func(c *hostcall.Call) { c.Download = &d })

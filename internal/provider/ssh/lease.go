@@ -38,7 +38,7 @@ type lease struct {
 // lease of the agent there: behind a login node, one agent has all hosts.
 func (l *lease) far(i int) (link, host int, err error) {
 	if i < 0 || i >= len(l.hosts) {
-		return 0, 0, &core.Error{Kind: core.Invalid, Op: "reach host", Object: fmt.Sprint(i), Err: fmt.Errorf("the lease has %d hosts", len(l.hosts))}
+		return 0, 0, &core.Error{Kind: core.Invalid, Op: "reach host", Object: fmt.Sprint(i), Err: fmt.Errorf("the lease has %d hosts", len(l.hosts)), Remedy: core.RemedyFault}
 	}
 	if l.p.info != nil {
 		return 0, i, nil
@@ -304,7 +304,7 @@ func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, er
 // Stage implements driver.Lease.
 func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
 	if _, err := os.Lstat(t.Local); errors.Is(err, os.ErrNotExist) {
-		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there")}
+		return &core.Error{Kind: core.NotFound, Op: "copy", Object: t.Local, Err: errors.New("it is not there"), Remedy: "Check the path: the file was removed meanwhile."}
 	}
 	in, err := directTransfer{l}.Incoming(ctx, t)
 	if err != nil {

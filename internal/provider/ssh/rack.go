@@ -139,7 +139,7 @@ func (p *provider) takeHost(ctx context.Context, host string, k *sshlink.Link, r
 		return hostcall.Granted{}, err
 	}
 	if g.Handle.Driver == "" {
-		return hostcall.Granted{}, &core.Error{Kind: core.Lost, Op: "use host", Object: host, Err: errors.New("the handle of its lease names no driver")}
+		return hostcall.Granted{}, &core.Error{Kind: core.Lost, Op: "use host", Object: host, Err: errors.New("the handle of its lease names no driver"), Remedy: core.RemedyVersions}
 	}
 	g.Waiting.Ready = true
 	return g, g.Matches(r.Owner, 1, nil, time.Time{})

@@ -60,7 +60,7 @@ func (s Settings) link() sshlink.Settings {
 // New returns the provider of a site.
 func New(s Settings) (driver.Provider, error) {
 	if len(s.Hosts) == 0 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: errors.New("it has no hosts")}
+		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: errors.New("it has no hosts"), Remedy: "Add `hosts:` to the site."}
 	}
 	return &provider{s: s, ssh: sshlink.New(s.link())}, nil
 }
@@ -69,7 +69,7 @@ func New(s Settings) (driver.Provider, error) {
 // login node, where the agent's provider is what inside says.
 func NewLogin(s Settings, inside driver.Info) (driver.Provider, error) {
 	if len(s.Hosts) != 1 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf("it has %d login nodes, not one", len(s.Hosts))}
+		return nil, &core.Error{Kind: core.Invalid, Op: "site", Object: s.Name, Err: fmt.Errorf("it has %d login nodes, not one", len(s.Hosts)), Remedy: "Name one of them."}
 	}
 	p, err := New(s)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *provider) Directories(ctx context.Context, wanted []driver.Directory) (
 		return nil, sshlink.Transient(err)
 	}
 	if len(found) != len(wanted) {
-		return nil, &core.Error{Kind: core.Lost, Op: "check", Object: "directories of " + sshlink.NameOf(p.s.Hosts[0]), Err: fmt.Errorf("their number is %d, expected %d", len(found), len(wanted))}
+		return nil, &core.Error{Kind: core.Lost, Op: "check", Object: "directories of " + sshlink.NameOf(p.s.Hosts[0]), Err: fmt.Errorf("their number is %d, expected %d", len(found), len(wanted)), Remedy: core.RemedyVersions}
 	}
 	return found, nil
 }
@@ -207,7 +207,7 @@ func Moved(h core.Handle, hosts []string) (core.Handle, error) {
 		return h, err
 	}
 	if len(hosts) != len(own.Hosts) {
-		return h, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("it has %d hosts, expected %d", len(own.Hosts), len(hosts))}
+		return h, &core.Error{Kind: core.Invalid, Op: "recover lease", Object: h.Owner.String(), Err: fmt.Errorf("it has %d hosts, expected %d", len(own.Hosts), len(hosts)), Remedy: "Restore `hosts:` of the site as they were, or remove what is left by `bee sweep`."}
 	}
 	own.Hosts = hosts
 	data, err := json.Marshal(own)
@@ -218,7 +218,7 @@ func Moved(h core.Handle, hosts []string) (core.Handle, error) {
 // Acquire implements driver.Provider: the first hosts that answer are taken.
 func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease, error) {
 	if r.Nodes < 1 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", r.Nodes)}
+		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", r.Nodes), Remedy: "Correct `nodes:`."}
 	}
 	if p.info != nil {
 		return p.acquireBehind(ctx, r)
@@ -347,13 +347,13 @@ func (p *provider) each(n int, f func(i int)) {
 func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, error) {
 	l := &lease{p: p, owner: h.Owner}
 	if h.Version != handleVersion {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has version %d", h.Version)}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has version %d", h.Version), Remedy: "Use the bee that made the lease, or remove what is left by `bee sweep`."}
 	}
 	if err := json.Unmarshal(h.Data, &l.h); err != nil {
 		return nil, err
 	}
 	if len(l.h.Hosts) == 0 || len(l.h.Leases) != len(l.h.Hosts) {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has %d hosts and %d leases", len(l.h.Hosts), len(l.h.Leases))}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "recover lease", Object: p.s.Name, Err: fmt.Errorf("its handle has %d hosts and %d leases", len(l.h.Hosts), len(l.h.Leases)), Remedy: "Use the bee that made the lease, or remove what is left by `bee sweep`."}
 	}
 	l.links, l.hosts = make([]*sshlink.Link, len(l.h.Hosts)), l.h.Known
 	if p.info != nil {
@@ -373,7 +373,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	}
 	if !status.Live {
 		l.Disconnect()
-		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New(status.Reason)}
+		return nil, &core.Error{Kind: core.NotFound, Op: "recover lease on", Object: p.s.Name, Err: errors.New(status.Reason), Remedy: core.RemedyShow}
 	}
 	return l, nil
 }

@@ -20,7 +20,7 @@ func (v volumeReuse) LendVolume(ctx context.Context) error {
 	l.p.each(n, func(i int) { left[i], errs[i] = ask(ctx, l, i, hostcall.CallLendVolume, l.call(i, 0)) })
 	err := errors.Join(errs...)
 	if err == nil && len(left[0].Hosts) == 0 {
-		err = &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("the lease is not whole")}
+		err = &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("the lease is not whole"), Remedy: core.RemedyShow}
 	}
 	if err != nil {
 		return err
@@ -28,7 +28,7 @@ func (v volumeReuse) LendVolume(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.hosts) == 0 {
-		return &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("its hosts are not known")}
+		return &core.Error{Kind: core.NotFound, Op: "put aside the files of", Object: l.owner.String(), Err: errors.New("its hosts are not known"), Remedy: core.RemedyShow}
 	}
 	moved := slices.Clone(l.hosts)
 	moved[0].Dir = left[0].Hosts[0].Dir

@@ -26,7 +26,7 @@ type lease struct {
 // reach returns the lease behind ssh.
 func (l *lease) reach(ctx context.Context) (driver.Lease, error) {
 	if !l.r.ready() {
-		return nil, &core.Error{Kind: core.Lost, Op: "reach guest", Object: l.r.Guest.Name, Err: errors.New("it has never answered")}
+		return nil, &core.Error{Kind: core.Lost, Op: "reach guest", Object: l.r.Guest.Name, Err: errors.New("it has never answered"), Remedy: "Check the network and the sshd of the machine that is cloned."}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -136,7 +136,7 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 		return err
 	}
 	if s, serr := l.Status(ctx); serr == nil && !s.Live {
-		return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: errors.New(s.Reason)}
+		return &core.Error{Kind: core.NotFound, Op: "fetch", Object: t.Remote, Err: errors.New(s.Reason), Remedy: core.RemedyShow}
 	}
 	return err
 }

@@ -101,7 +101,7 @@ func (p *provider) fits(b *base, r driver.Request) error {
 // Acquire implements driver.Provider. What a call has left that was killed is deleted, and made again.
 func (p *provider) Acquire(ctx context.Context, q driver.Request) (driver.Lease, error) {
 	if q.Nodes < 1 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", q.Nodes)}
+		return nil, &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes cannot be had", q.Nodes), Remedy: "Correct `nodes:`."}
 	}
 	dir := p.kind.Dir(p.s.Dir, q.Owner)
 	r, err := read(dir, q.Owner)
@@ -132,7 +132,7 @@ func (p *provider) Acquire(ctx context.Context, q driver.Request) (driver.Lease,
 	case r.ready():
 		return &lease{p: p, owner: q.Owner, dir: dir, r: r}, nil
 	case b == nil: // it was released meanwhile
-		return nil, &core.Error{Kind: core.Transient, Op: "use site", Object: p.s.Name, Err: errors.New("the lease was released while it was asked for")}
+		return nil, &core.Error{Kind: core.Transient, Op: "use site", Object: p.s.Name, Err: errors.New("the lease was released while it was asked for"), Remedy: core.RemedyShow}
 	}
 	l, err := p.acquire(ctx, dir, q, b)
 	if err == nil {

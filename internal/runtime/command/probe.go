@@ -35,7 +35,7 @@ func Probe(ctx context.Context, r driver.Runtime, binary string, image func(ctx 
 	case errors.Is(err, exec.ErrNotFound):
 		return driver.Facts{Reason: "it is not installed here", Remedy: core.Remedy(err)}, nil
 	case err != nil:
-		remedy := cmp.Or(core.Remedy(err), remedyOf(err.Error()), "Without `runtime: "+r.Info().Name+"`, one that works here is taken.")
+		remedy := cmp.Or(core.OwnRemedy(err), remedyOf(err.Error()), "Without `runtime: "+r.Info().Name+"`, one that works here is taken.")
 		return driver.Facts{Reason: "it starts no containers here: " + lastCause(err), Remedy: remedy}, nil
 	}
 	return driver.Facts{Usable: true}, nil

@@ -76,7 +76,7 @@ func (e *Engine) ask(ctx context.Context, method, path string, body io.Reader, h
 	if err := json.NewDecoder(answer.Body).Decode(&printed); err != nil || printed.Message == "" {
 		printed.Message = answer.Status
 	}
-	return nil, &core.Error{Kind: core.Permanent, Op: "use docker", Err: errors.New(printed.Message)}
+	return nil, &core.Error{Kind: core.Permanent, Op: "use docker", Err: errors.New(printed.Message), Remedy: "`docker info` prints whether the daemon works."}
 }
 
 // call makes a request with in, if not nil, and decodes its answer into out, if

@@ -74,7 +74,7 @@ func (d *InitListener) Await(ctx context.Context, ended <-chan struct{}) (*Clien
 	case c := <-d.arrived:
 		return Hold(ctx, c)
 	case <-ended:
-		return nil, &core.Error{Kind: core.Permanent, Op: "start container", Err: errors.New("it ended before its init came up")}
+		return nil, &core.Error{Kind: core.Permanent, Op: "start container", Err: errors.New("it ended before its init came up"), Remedy: "The architecture of the image may not be that of the host: set `platform:`."}
 	case <-ctx.Done():
 		return nil, fmt.Errorf("wait for the container's init: %w", context.Cause(ctx))
 	}
@@ -258,7 +258,7 @@ func (p *process) wait(in *reader) {
 	defer p.c.Close()
 	var r report
 	if err := in.receive(&r); err != nil || r.Exit == nil {
-		p.err = &core.Error{Kind: core.Lost, Op: "wait for process in container", Err: errors.New("the container has gone")}
+		p.err = &core.Error{Kind: core.Lost, Op: "wait for process in container", Err: errors.New("the container has gone"), Remedy: core.RemedyShow}
 		return
 	}
 	p.exit = *r.Exit

@@ -87,7 +87,7 @@ func (c *Client) Use(ctx context.Context) (core.Sample, error) {
 	case err != nil:
 		return core.Sample{}, &core.Error{Kind: core.Lost, Op: "measure the container", Err: err}
 	case answer.Sample == nil:
-		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Err: errors.New(answer.Error)}
+		return core.Sample{}, &core.Error{Kind: core.Transient, Op: "measure the container", Err: errors.New(answer.Error), Remedy: core.RemedyAgain}
 	}
 	return *answer.Sample, answer.Sample.Check()
 }

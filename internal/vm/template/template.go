@@ -254,5 +254,5 @@ func (i Info) Check(t Template, name string, fill *os.File) error {
 
 // Damaged returns the error of a file that differs from its record.
 func Damaged(file string) error {
-	return &core.Error{Kind: core.Permanent, Op: "use template", Object: file, Err: errors.New("it is damaged")}
+	return &core.Error{Kind: core.Permanent, Op: "use template", Object: file, Err: errors.New("it is damaged"), Remedy: "Remove the file: the next guest makes it again."}
 }

@@ -58,11 +58,11 @@ func (v *Volume) Checkpoint(also []string, quiet bool) (int, error) {
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	if v.drainer.generations == nil {
-		return 0, &core.Error{Kind: core.Unsupported, Op: "take a checkpoint of volume", Object: v.o.ID, Err: errors.New("it is not that of a run with `checkpoint:`")}
+		return 0, &core.Error{Kind: core.Unsupported, Op: "take a checkpoint of volume", Object: v.o.ID, Err: errors.New("it is not that of a run with `checkpoint:`"), Remedy: "Add `checkpoint:` to the Beefile."}
 	}
 	if quiet {
 		if name := v.restless(also); name != "" {
-			return 0, &core.Error{Kind: core.Busy, Op: "take a checkpoint of volume", Object: v.o.ID, Err: fmt.Errorf("%q was just changed", name)}
+			return 0, &core.Error{Kind: core.Busy, Op: "take a checkpoint of volume", Object: v.o.ID, Err: fmt.Errorf("%q was just changed", name), Remedy: core.RemedyAgain}
 		}
 	}
 	if err := v.journal.putAll(func(*meta.Node) bool { return true }); err != nil {

@@ -109,13 +109,13 @@ func (s *sessions) begin(ctx context.Context, hello calls.Hello, cancel context.
 	before := s.all[hello.Client]
 	switch {
 	case hello.Client == 0:
-		return nil, &core.Error{Kind: core.Invalid, Op: "use volume", Err: errors.New("the client has no number")}
+		return nil, &core.Error{Kind: core.Invalid, Op: "use volume", Err: errors.New("the client has no number"), Remedy: core.RemedyVersions}
 	case hello.Afar && !s.shared:
 		return nil, &core.Error{Kind: core.Busy, Op: "use volume", Err: errors.New("a volume of one host is still being drained"), Remedy: "Wait until that has ended: `bee volume drain`."}
 	case before == nil && len(s.all) > 0 && !s.shared:
-		return nil, &core.Error{Kind: core.Busy, Op: "use volume", Err: errors.New("another client has it mounted")}
+		return nil, &core.Error{Kind: core.Busy, Op: "use volume", Err: errors.New("another client has it mounted"), Remedy: "Unmount it there by `bee volume umount`."}
 	case before == nil && len(s.all) >= mostClients:
-		return nil, &core.Error{Kind: core.Busy, Op: "use volume", Err: errors.New("too many clients have it mounted")}
+		return nil, &core.Error{Kind: core.Busy, Op: "use volume", Err: errors.New("too many clients have it mounted"), Remedy: "Unmount it on hosts that do not need it."}
 	case s.over[hello.Client], before == nil && hello.Again && s.over[anyClient], before == nil && hello.Again && hello.Afar && time.Since(s.v.begun) > knownFor:
 		return nil, nil // it is over, and that is no failure of this process
 	}

@@ -66,7 +66,7 @@ func (t Tools) Make(ctx context.Context, file, dir string, size int64) error {
 	case code != 0 && full(printed):
 		return misfit
 	case code != 0:
-		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(printed)}
+		return &core.Error{Kind: core.Permanent, Op: "make data image", Object: file, Err: errors.New(printed), Remedy: "Check the size, and the free space of the directory."}
 	}
 	if err := f.Sync(); err != nil {
 		return fileError("make data image", file, err)

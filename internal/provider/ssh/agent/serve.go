@@ -131,7 +131,7 @@ func (a Agent) onSite(s *rpc.Server) {
 		}
 		buffers := p.BurstBuffers()
 		if buffers == nil {
-			return nil, &core.Error{Kind: core.Unsupported, Op: "end burst buffer", Object: c.Buffer.Dir, Err: errors.New("this site has none")}
+			return nil, &core.Error{Kind: core.Unsupported, Op: "end burst buffer", Object: c.Buffer.Dir, Err: errors.New("this site has none"), Remedy: core.RemedyVersions}
 		}
 		b, err := buffers.End(ctx, c.Buffer, c.Reported)
 		return hostcall.Buffers{b}, err
@@ -191,7 +191,7 @@ func (a Agent) onLease(s *rpc.Server) {
 		return func(ctx context.Context, l driver.Lease, c hostcall.Call) (rpc.None, error) {
 			as := l.Autostart()
 			if as == nil {
-				return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "stage a launch spec", Err: errors.New("this site starts nothing by itself")}
+				return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "stage a launch spec", Err: errors.New("this site starts nothing by itself"), Remedy: core.RemedyVersions}
 			}
 			return done(do(ctx, as, c))
 		}
@@ -204,7 +204,7 @@ func (a Agent) onLease(s *rpc.Server) {
 	handleLease(a, s, hostcall.CallLendVolume, func(ctx context.Context, l driver.Lease, c hostcall.Call) (hostcall.Granted, error) {
 		reuse := l.VolumeReuse()
 		if reuse == nil {
-			return hostcall.Granted{}, &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them")}
+			return hostcall.Granted{}, &core.Error{Kind: core.Unsupported, Op: "give back the hosts of", Object: c.Owner.String(), Err: errors.New("this site keeps nothing without them"), Remedy: core.RemedyVersions}
 		}
 		err := reuse.LendVolume(ctx)
 		return hostcall.Granted{Handle: l.Handle(), Hosts: l.Hosts()}, err
@@ -212,14 +212,14 @@ func (a Agent) onLease(s *rpc.Server) {
 	handleLease(a, s, hostcall.CallReuseVolume, func(ctx context.Context, l driver.Lease, c hostcall.Call) (rpc.None, error) {
 		reuse := l.VolumeReuse()
 		if reuse == nil {
-			return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot")}
+			return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot"), Remedy: core.RemedyVersions}
 		}
 		return done(reuse.ReuseVolume(ctx, c.From, c.Path))
 	})
 	handleLease(a, s, hostcall.CallAdopt, func(ctx context.Context, l driver.Lease, c hostcall.Call) (hostcall.Adopter, error) {
 		as := l.Adopters()
 		if as == nil {
-			return hostcall.Adopter{}, &core.Error{Kind: core.Unsupported, Op: "record who controls the run of", Object: c.Handle.Owner.String(), Err: errors.New("this site records it for no other machine")}
+			return hostcall.Adopter{}, &core.Error{Kind: core.Unsupported, Op: "record who controls the run of", Object: c.Handle.Owner.String(), Err: errors.New("this site records it for no other machine"), Remedy: core.RemedyVersions}
 		}
 		found, err := as.Adopt(ctx, c.Adopter, c.Instead)
 		return hostcall.Adopter(found), err
@@ -304,7 +304,7 @@ func (a Agent) onDownloads(s *rpc.Server) {
 			return err
 		}
 		if c.Download == nil || a.Download == nil {
-			return &core.Error{Kind: core.Unsupported, Op: "download", Object: c.Owner.String(), Err: errors.New("this site fetches nothing by itself")}
+			return &core.Error{Kind: core.Unsupported, Op: "download", Object: c.Owner.String(), Err: errors.New("this site fetches nothing by itself"), Remedy: core.RemedyVersions}
 		}
 		if err := to.Reply(rpc.None{}); err != nil {
 			return err

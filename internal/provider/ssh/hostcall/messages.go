@@ -57,11 +57,11 @@ type Granted struct {
 func (g *Granted) Matches(o core.Owner, asked int, before []core.Host, deadline time.Time) error {
 	switch {
 	case g.Handle.Owner != o:
-		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: fmt.Errorf("its owner is %q", core.Printable(g.Handle.Owner.String(), 80))}
+		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: fmt.Errorf("its owner is %q", core.Printable(g.Handle.Owner.String(), 80)), Remedy: core.RemedyVersions}
 	case g.Waiting.Ready && len(g.Hosts) != asked:
-		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: fmt.Errorf("number of hosts is %d, expected %d", len(g.Hosts), asked)}
+		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: fmt.Errorf("number of hosts is %d, expected %d", len(g.Hosts), asked), Remedy: core.RemedyVersions}
 	case !core.IsMoment(g.Waiting.Expected) || !core.IsMoment(g.Waiting.Since):
-		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: errors.New("its times are none of today's")}
+		return &core.Error{Kind: core.Lost, Op: "check", Object: "lease of " + o.String(), Err: errors.New("its times are none of today's"), Remedy: "Set the clock of the host."}
 	}
 	if err := core.CheckHosts(g.Hosts, asked, before); err != nil {
 		return err

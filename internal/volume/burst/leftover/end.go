@@ -28,7 +28,7 @@ func (s Site) End(ctx context.Context, b driver.BurstBuffer, reported bool) (dri
 		return b, nil
 	}
 	if b.Owner != of {
-		return b, &core.Error{Kind: core.Busy, Op: "end burst buffer", Object: b.Dir, Err: fmt.Errorf("attempt %s has it now", b.Owner)}
+		return b, &core.Error{Kind: core.Busy, Op: "end burst buffer", Object: b.Dir, Err: fmt.Errorf("attempt %s has it now", b.Owner), Remedy: core.RemedyShow}
 	}
 	switch b.State {
 	case driver.BufferRecord:
@@ -44,7 +44,7 @@ func (s Site) check(dir string) error {
 	rel, err := filepath.Rel(s.Dir, dir)
 	parts := strings.Split(rel, "/")
 	if err != nil || !filepath.IsLocal(rel) || len(parts) != 3 || parts[1] != volumesDir && parts[1] != clientsDir {
-		return &core.Error{Kind: core.Invalid, Op: "end burst buffer", Object: dir, Err: errors.New("no burst buffer of this site is there")}
+		return &core.Error{Kind: core.Invalid, Op: "end burst buffer", Object: dir, Err: errors.New("no burst buffer of this site is there"), Remedy: core.RemedyVersions}
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func Open(p Place, o Options) (Remote, error) {
 		s.bucket.keys = o.Keys
 		return s, nil
 	case p.Host != "":
-		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("this process has no way to hosts behind ssh")}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("this process has no way to hosts behind ssh"), Remedy: core.RemedyFault}
 	}
 	t, err := OpenTree(p.Dir, o.Volume, rate)
 	if err != nil || !o.Fence {
