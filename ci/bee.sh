@@ -18,7 +18,7 @@ bee | */*) ;; # in PATH, or a path
 esac
 BEE_TICKET_KEY=$(printenv "$BEE_CI_KEY_VARIABLE" || true)
 export BEE_TICKET_KEY
-set -- --junit "$BEE_CI_RESULTS/junit.xml" --summary "$BEE_CI_RESULTS/summary.md"
+set -- --junit "$BEE_CI_RESULTS/junit.xml" --summary "$BEE_CI_RESULTS/summary.md" --dotenv "$BEE_CI_RESULTS/run.env"
 case $BEE_CI_MODE in
 wait)
   if [ ! -s "$BEE_CI_TICKET" ] && [ -s "$BEE_CI_RESULTS/junit.xml" ]; then

@@ -123,6 +123,9 @@ func checkResults(t *testing.T, b *testkit.Bee, printed string) {
 	if got := b.Read("results/out.dat"); got != "result\n" {
 		t.Errorf("the output is %q", got)
 	}
+	if got := b.Read("results/run.env"); !regexp.MustCompile(`^BEE_CI_RUN=[0-9a-z]+\nBEE_CI_STATE=failed\nBEE_CI_REPORT=results/summary\.md\n$`).MatchString(got) {
+		t.Errorf("the variables are %q", got)
+	}
 	failures := 0
 	for d := xml.NewDecoder(strings.NewReader(b.Read("results/junit.xml"))); ; {
 		token, err := d.Token()

@@ -33,8 +33,9 @@ type step struct {
 
 // action is what tests read of a composite action.
 type action struct {
-	Inputs map[string]struct{ Default string }
-	Runs   struct{ Steps []step }
+	Inputs  map[string]struct{ Default string }
+	Outputs map[string]struct{ Value string }
+	Runs    struct{ Steps []step }
 }
 
 const (
@@ -164,6 +165,11 @@ func (h *hosted) runAction(with map[string]string) int {
 		}
 		inputs[name] = h.filled(value, nil)
 	}
+	for name, o := range a.Outputs {
+		if o.Value != "${{ steps.outputs.outputs."+name+" }}" {
+			h.t.Errorf("the output %s is %q", name, o.Value)
+		}
+	}
 	for _, s := range a.Runs.Steps {
 		if s.Shell != "bash" || strings.Contains(s.Run, "${{") {
 			h.t.Errorf("a step has the shell %q, or a value in its script:\n%s", s.Shell, s.Run)
@@ -213,6 +219,9 @@ func TestGitHub(t *testing.T) {
 				if ended != 0 {
 					t.Fatalf("job %s ended with %d", name, ended)
 				}
+				if got := b.Read(".output"); !regexp.MustCompile(`^run=[0-9a-z]+\nstate=suspended\nreport=\n$`).MatchString(got) {
+					t.Errorf("the outputs after submit are %q", got)
+				}
 				continue
 			}
 			if ended != code {
@@ -221,6 +230,9 @@ func TestGitHub(t *testing.T) {
 			checkResults(t, b, h.printed)
 			if b.Read(".summary") != b.Read("results/summary.md") {
 				t.Errorf("the summary of the job is\n%s", b.Read(".summary"))
+			}
+			if got := b.Read(".output"); !regexp.MustCompile(`^run=[0-9a-z]+\nstate=failed\nreport=results/summary\.md\n$`).MatchString(got) {
+				t.Errorf("the outputs are %q", got)
 			}
 			if stop, output := strings.Index(h.printed, "::stop-commands::"), strings.Index(h.printed, "::error::steps"); stop < 0 || output < stop {
 				t.Errorf("the job can give commands to the runner:\n%s", h.printed)

@@ -142,9 +142,9 @@ func TestStep(t *testing.T) {
 		set  []string
 		want string
 	}{
-		{[]string{"BEE_CI_IMAGE=oci:./dir"}, " --sites sites.yaml run --image oci:./dir --junit results/junit.xml --summary results/summary.md job.yaml\n"},
-		{[]string{"BEE_CI_MODE=submit", "BEE_CI_JOB=a b.yaml"}, " --sites sites.yaml run -d --ticket run.ticket --junit results/junit.xml --summary results/summary.md a b.yaml\n"},
-		{[]string{"BEE_CI_MODE=wait"}, " --sites sites.yaml wait -f --ticket run.ticket --junit results/junit.xml --summary results/summary.md\n"},
+		{[]string{"BEE_CI_IMAGE=oci:./dir"}, " --sites sites.yaml run --image oci:./dir --junit results/junit.xml --summary results/summary.md --dotenv results/run.env job.yaml\n"},
+		{[]string{"BEE_CI_MODE=submit", "BEE_CI_JOB=a b.yaml"}, " --sites sites.yaml run -d --ticket run.ticket --junit results/junit.xml --summary results/summary.md --dotenv results/run.env a b.yaml\n"},
+		{[]string{"BEE_CI_MODE=wait"}, " --sites sites.yaml wait -f --ticket run.ticket --junit results/junit.xml --summary results/summary.md --dotenv results/run.env\n"},
 	} {
 		if ended, printed := runStep(t, b, append(slices.Clone(version), one.set...)...); ended != 7 || printed != key+one.want {
 			t.Errorf("%q: it ended with %d, and printed %q", one.set, ended, printed)

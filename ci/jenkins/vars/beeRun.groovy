@@ -11,7 +11,7 @@ def call(Map given = [:]) {
   withEnv(["BEE_CI_MODE=${o.mode}", "BEE_CI_JOB=${o.job}", "BEE_CI_SITES=${o.sites}", "BEE_CI_IMAGE=${o.image}",
            "BEE_CI_TICKET=${o.ticket}", "BEE_CI_KEY_VARIABLE=${o.keyVariable}", "BEE_CI_RESULTS=${o.results}", "BEE_CI_BEE=${o.bee}"]) {
     if (o.mode == 'wait') {
-      sh 'rm -f -- "$BEE_CI_TICKET" "$BEE_CI_RESULTS/junit.xml" "$BEE_CI_RESULTS/summary.md"' // of an earlier build
+      sh 'rm -f -- "$BEE_CI_TICKET" "$BEE_CI_RESULTS/junit.xml" "$BEE_CI_RESULTS/summary.md" "$BEE_CI_RESULTS/run.env"' // of an earlier build
       unstash "bee ${o.ticket}"
     }
     code = sh(script: libraryResource('bee.sh'), returnStatus: true)

@@ -329,7 +329,7 @@ func (o runOptions) refuseResults() error {
 		return nil
 	}
 	return &core.Error{
-		Kind: core.Invalid, Op: "read", Object: "--junit and --summary", Err: errors.New("with -d the command ends before the run"),
+		Kind: core.Invalid, Op: "read", Object: "--junit, --summary and --dotenv", Err: errors.New("with -d the command ends before the run"),
 		Remedy: "Leave out -d, or give them to `bee wait`.",
 	}
 }

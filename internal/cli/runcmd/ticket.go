@@ -103,10 +103,12 @@ func (a *Commands) sealTicket(ctx context.Context, s *workspace.Session, run sta
 		s.LeaveBehind(ctx, run.ID, lock)
 		return &core.Error{Kind: core.KindOf(err), Op: "make the ticket", Object: o.ticket, Err: err, Remedy: "The run continues in the background of this machine: `bee wait " + run.ID + "` waits for its end."}
 	}
+	err = o.results.WriteLeft(run.ID, string(run.State))
 	if o.asJSON {
-		return a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State), "ticket": o.ticket})
+		return errors.Join(err, a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State), "ticket": o.ticket}))
 	}
-	_, err = fmt.Fprintln(a.Stdout, run.ID)
+	_, perr := fmt.Fprintln(a.Stdout, run.ID)
+	err = errors.Join(err, perr)
 	if !o.quiet {
 		a.Say("it needs this machine no more; `bee wait --ticket %s` fetches it on any machine that has the key and site access", o.ticket)
 	}

@@ -17,21 +17,22 @@ import (
 )
 
 // ResultFiles are where a command writes what became of runs, for CI services.
-type ResultFiles struct{ junit, summary string }
+type ResultFiles struct{ junit, summary, dotenv string }
 
 // Flags adds the flags of the files to those of a command.
 func (r *ResultFiles) Flags(f *pflag.FlagSet) {
 	f.StringVar(&r.junit, "junit", "", "write to this `file` what became of each run, as JUnit's XML")
 	f.StringVar(&r.summary, "summary", "", "write a report in Markdown to this `file`")
+	f.StringVar(&r.dotenv, "dotenv", "", "write id and state of the run, and the file of --summary, to this `file` as variables")
 }
 
 // Wanted reports whether there are any.
-func (r ResultFiles) Wanted() bool { return r.junit+r.summary != "" }
+func (r ResultFiles) Wanted() bool { return r.junit+r.summary+r.dotenv != "" }
 
 // Prepare makes the directories of the files, and removes those of an earlier command, which
 // must not be taken for this one's.
 func (r ResultFiles) Prepare() error {
-	for _, file := range []string{r.junit, r.summary} {
+	for _, file := range []string{r.junit, r.summary, r.dotenv} {
 		if file == "" {
 			continue
 		}
@@ -59,18 +60,32 @@ func (r ResultFiles) Write(results *page.Results) error {
 	for _, one := range []struct {
 		file  string
 		write func(io.Writer) error
-	}{{r.junit, results.JUnit}, {r.summary, results.Summary}} {
-		if one.file == "" {
-			continue
+	}{{r.junit, results.JUnit}, {r.summary, results.Summary}, {r.dotenv, func(w io.Writer) error { return results.Dotenv(w, r.summary) }}} {
+		if err := writeResult(one.file, one.write); err != nil {
+			return err
 		}
-		var b bytes.Buffer
-		err := one.write(&b)
-		if err == nil {
-			err = fsutil.WriteFile(one.file, b.Bytes(), 0o600)
-		}
-		if err != nil {
-			return unwritten(one.file, err)
-		}
+	}
+	return nil
+}
+
+// WriteLeft writes what is known of a run that this command leaves to a ticket: no report.
+func (r ResultFiles) WriteLeft(id, state string) error {
+	left := page.Results{Cases: []page.Result{{ID: id, State: state, Outcome: page.Errored}}}
+	return writeResult(r.dotenv, func(w io.Writer) error { return left.Dotenv(w, "") })
+}
+
+// writeResult writes a file, if one is named.
+func writeResult(file string, write func(io.Writer) error) error {
+	if file == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	err := write(&b)
+	if err == nil {
+		err = fsutil.WriteFile(file, b.Bytes(), 0o600)
+	}
+	if err != nil {
+		return unwritten(file, err)
 	}
 	return nil
 }
