@@ -57,7 +57,7 @@ for arch in ${ARCHES:-amd64 arm64}; do
   done
   cyclonedx-gomod bin -json -noserial -notimestamp -version "v$VERSION" -output "$dist/$name.cdx.json" "$work/$name/bee" 2>/dev/null
   go run ./hack/wheel "$VERSION" "$arch" "$work/$name/bee" "$dist/$name.cdx.json" "$work/all/LICENSES-OF-PARTS.txt" "$dist"
-  go run ./hack/image "$VERSION" "$arch" "$dist/$name.image.tar" /usr/bin/bee="$work/$name/bee" \
+  go run ./hack/image "$VERSION" "$arch" "$dist/$name" /usr/bin/bee="$work/$name/bee" \
     /usr/share/doc/bee/LICENSE=LICENSE /usr/share/doc/bee/LICENSES-OF-PARTS.txt="$work/all/LICENSES-OF-PARTS.txt" /usr/share/doc/bee/bee.cdx.json="$dist/$name.cdx.json"
 done
 hack/recipes.sh "$dist"

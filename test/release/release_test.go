@@ -97,9 +97,10 @@ func TestRelease(t *testing.T) {
 // testImage runs the image of bee itself by bee.
 func testImage(t *testing.T, dist string) {
 	bee := testkit.NewBee(t)
-	image := one(t, dist, "*.image.tar")
-	if out := bee.Must("run", "-q", "docker-archive:"+image, "version"); !strings.Contains(out, version) {
-		t.Errorf("bee of the image prints %q", out)
+	for form, pattern := range map[string]string{"docker-archive": "*.image.tar", "oci-archive": "*.oci.tar"} {
+		if out := bee.Must("run", "-q", form+":"+one(t, dist, pattern), "version"); !strings.Contains(out, version) {
+			t.Errorf("bee of the image as %s prints %q", form, out)
+		}
 	}
 }
 
