@@ -250,7 +250,7 @@ var subjects = []struct{ title, rooms string }{
 	{"Runs, arrays and tickets", `control|state|supervisor|plan|measure|report`},
 	{"Sites of ssh", `provider/ssh|sshlink`},
 	{"Sites of Slurm", `provider/slurm`},
-	{"Rented machines", `provider/(aws|openstack|cloud)|catalog/(aws|openstack)`},
+	{"Rented machines", `provider/(aws|openstack|cloud)|catalog/(aws|openstack)|cli/cloudcmd`},
 	{"This machine and emulated hosts", `provider/local|emulate|provider/leasedir|reservation|cgroup`},
 	{"Guests of VirtualBox", `provider/virtualbox|catalog/virtualbox`},
 	{"Containers", `runtime|hostdir|mountns|inside|devices|catalog`},

@@ -70,8 +70,10 @@ func secretNowhere(t *testing.T, farm *sshfarm.Farm, dirs ...string) {
 func TestVolumeInABucketOnASite(t *testing.T) {
 	testkit.RequireUser(t)
 	testkit.RequireFUSE(t)
-	lines := []string{"volume: {kind: burst, remote: 's3://checkpoints/run7', credentials: send, disk: 64M}", "workdir: /work",
-		"run: 'cat there > out; touch begun; until [ -e go ]; do sleep 0.1; done; mv there moved; mkdir d; echo deep > d/f'"}
+	lines := []string{
+		"volume: {kind: burst, remote: 's3://checkpoints/run7', credentials: send, disk: 64M}", "workdir: /work",
+		"run: 'cat there > out; touch begun; until [ -e go ]; do sleep 0.1; done; mv there moved; mkdir d; echo deep > d/f'",
+	}
 	for _, site := range []string{"ssh", "slurm"} {
 		t.Run(site, func(t *testing.T) {
 			var (

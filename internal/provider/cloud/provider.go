@@ -104,7 +104,7 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 // that of the first, which the user prefers.
 func (p *provider) usable(ctx context.Context, offers []Offer) (Offer, error) {
 	if len(offers) == 0 {
-		return Offer{}, p.none()
+		return Offer{}, noneAt(p.s.Name)
 	}
 	var refused error
 	for _, o := range offers {
@@ -120,8 +120,9 @@ func (p *provider) usable(ctx context.Context, offers []Offer) (Offer, error) {
 	return Offer{}, refused
 }
 
-func (p *provider) none() error {
-	return &core.Error{Kind: core.Unsupported, Op: "rent machines for site", Object: p.s.Name, Err: errors.New("the cloud has none of its types in its zones"), Remedy: "Check `types:` and `zones:` at the site."}
+// noneAt is the error of a site whose cloud offers none of its machines.
+func noneAt(site string) error {
+	return &core.Error{Kind: core.Unsupported, Op: "rent machines for site", Object: site, Err: errors.New("the cloud has none of its types in its zones"), Remedy: "Check `types:` and `zones:` at the site."}
 }
 
 // Echo implements driver.Provider: there is no file system before machines are rented.
@@ -192,7 +193,7 @@ func (p *provider) fitting(ctx context.Context, r driver.Request) ([]Offer, erro
 	})
 	switch {
 	case len(fit) == 0 && len(reasons) == 0:
-		return nil, p.none()
+		return nil, noneAt(p.s.Name)
 	case len(fit) == 0:
 		return nil, &core.Error{
 			Kind: core.Unsupported, Op: "rent machines for site", Object: p.s.Name, Err: errors.New(strings.Join(reasons, "; ")),
