@@ -41,7 +41,7 @@ func (p *provider) Acquire(ctx context.Context, r driver.Request) (driver.Lease,
 		return nil, err
 	}
 	if rec.ready() {
-		return &lease{p: p, owner: r.Owner, dir: dir, r: rec}, nil
+		return newLease(p, r.Owner, dir, rec, nil), nil
 	}
 	l, err := p.acquire(ctx, dir, rec, r, offers)
 	if err == nil {
@@ -66,7 +66,7 @@ func (p *provider) acquire(ctx context.Context, dir string, rec *record, r drive
 		}
 	}
 	if rec.Reservation != "" { // its start is waited for as for a queue
-		return &lease{p: p, owner: rec.Owner, dir: dir, r: rec}, nil
+		return newLease(p, rec.Owner, dir, rec, nil), nil
 	}
 	return p.launchAndBoot(ctx, dir, rec, r)
 }
@@ -227,7 +227,7 @@ func (p *provider) boot(ctx context.Context, dir string, rec *record, r driver.R
 		inner.Disconnect()
 		return nil, err
 	}
-	return &lease{p: p, owner: rec.Owner, dir: dir, r: rec, inner: inner}, nil
+	return newLease(p, rec.Owner, dir, rec, inner), nil
 }
 
 // answered is what a machine reports once its start script is through: its own host key, and its name.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 // lease is a number of rented machines. Their hosts are reached through another lease, of the
 // provider for ssh; ending them needs none.
 type lease struct {
+	driver.InnerLease
 	p     *provider
 	owner core.Owner
 	dir   string
@@ -27,6 +27,13 @@ type lease struct {
 	// admitted is when this machine's address was last looked for, and barred when it last could not be admitted.
 	admitting        sync.Mutex
 	admitted, barred time.Time
+}
+
+// newLease returns a lease; inner is that behind ssh, or nil as long as nothing is connected.
+func newLease(p *provider, owner core.Owner, dir string, r *record, inner driver.Lease) *lease {
+	l := &lease{p: p, owner: owner, dir: dir, r: r, inner: inner}
+	l.Reach = l.reach
+	return l
 }
 
 // reach returns the lease behind ssh.
@@ -87,17 +94,6 @@ func (l *lease) readdress(ctx context.Context, machines []Machine) error {
 		l.inner = nil
 	}
 	return nil
-}
-
-// reached returns the lease behind ssh for its capabilities, or nil where its machines do not answer.
-func (l *lease) reached() driver.Lease {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-	defer cancel()
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return nil
-	}
-	return inner
 }
 
 // Handle implements driver.Lease.
@@ -218,33 +214,6 @@ func (l *lease) Disconnect() {
 	}
 }
 
-// Launch implements driver.Lease.
-func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return err
-	}
-	return inner.Launch(ctx, c)
-}
-
-// Dial implements driver.Lease.
-func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return inner.Dial(ctx, host, socket)
-}
-
-// Stage implements driver.Lease.
-func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return err
-	}
-	return inner.Stage(ctx, t)
-}
-
 // Fetch implements driver.Lease. What was on a machine that has ended is not there any more: the
 // cloud knows, where ssh only finds that nobody answers.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
@@ -311,42 +280,6 @@ func (l *lease) prolong(ctx context.Context, host int) (end func()) {
 	return cancel
 }
 
-// NodeAlive implements driver.Lease.
-func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return false, err
-	}
-	return inner.NodeAlive(ctx, host)
-}
-
-// HasImage implements driver.Lease.
-func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return false, err
-	}
-	return inner.HasImage(ctx, host, id)
-}
-
-// TryRuntime implements driver.Lease.
-func (l *lease) TryRuntime(ctx context.Context, name string) (runtime, host string, err error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	return inner.TryRuntime(ctx, name)
-}
-
-// Matches implements driver.Lease.
-func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return false, err
-	}
-	return inner.Matches(ctx, tree, m)
-}
-
 // KeepsFiles implements driver.Lease: disks go with their machines.
 func (l *lease) KeepsFiles() bool { return false }
 
@@ -364,14 +297,6 @@ func (l *lease) Autostart() driver.Autostart { return nil }
 // VolumeReuse implements driver.Lease: no file outlives the machines.
 func (l *lease) VolumeReuse() driver.VolumeReuse { return nil }
 
-// DirectTransfer implements driver.Lease.
-func (l *lease) DirectTransfer() driver.DirectTransfer {
-	if inner := l.reached(); inner != nil {
-		return inner.DirectTransfer()
-	}
-	return nil
-}
-
 // StoreAccess implements driver.Lease: a directory that a machine sees may be on its own disk, and go with it.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
 
@@ -383,11 +308,3 @@ func (l *lease) Price() *driver.Price { return l.r.Offer.Price }
 
 // Adopters implements driver.Lease: its machines have the key of one installation.
 func (l *lease) Adopters() driver.Adopters { return nil }
-
-// Downloads implements driver.Lease.
-func (l *lease) Downloads() driver.Downloader {
-	if inner := l.reached(); inner != nil {
-		return inner.Downloads()
-	}
-	return nil
-}

@@ -251,7 +251,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 			return nil, err
 		}
 	}
-	l := &lease{p: p, owner: h.Owner, dir: dir, r: cmp.Or(r, &record{Owner: h.Owner})}
+	l := newLease(p, h.Owner, dir, cmp.Or(r, &record{Owner: h.Owner}), nil)
 	machines, err := p.machines(ctx, h.Owner, r)
 	if err != nil {
 		return nil, err

@@ -205,7 +205,7 @@ func (p *provider) boot(ctx context.Context, dir string, r *record, q driver.Req
 		inner.Disconnect()
 		return nil, err
 	}
-	return &lease{p: p, owner: r.Owner, dir: dir, r: r, inner: inner}, nil
+	return newLease(p, r.Owner, dir, r, inner), nil
 }
 
 // hostName is that of every guest of the site: figures of one and the next are of the same host.

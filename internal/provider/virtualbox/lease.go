@@ -3,7 +3,6 @@ package virtualbox
 import (
 	"context"
 	"errors"
-	"net"
 	"sync"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 // lease is one guest. It is reached through another lease, of the provider for ssh; deleting it needs none.
 type lease struct {
+	driver.InnerLease
 	p     *provider
 	owner core.Owner
 	dir   string
@@ -21,6 +21,13 @@ type lease struct {
 
 	mu    sync.Mutex
 	inner driver.Lease
+}
+
+// newLease returns a lease; inner is that behind ssh, or nil as long as nothing is connected.
+func newLease(p *provider, owner core.Owner, dir string, r *record, inner driver.Lease) *lease {
+	l := &lease{p: p, owner: owner, dir: dir, r: r, inner: inner}
+	l.Reach = l.reach
+	return l
 }
 
 // reach returns the lease behind ssh.
@@ -43,20 +50,6 @@ func (l *lease) reach(ctx context.Context) (driver.Lease, error) {
 	}
 	l.inner = inner
 	return inner, nil
-}
-
-// answerTime bounds the connection that asks for capabilities.
-const answerTime = 20 * time.Second
-
-// reached returns the lease behind ssh for its capabilities, or nil where the guest does not answer.
-func (l *lease) reached() driver.Lease {
-	ctx, cancel := context.WithTimeout(context.Background(), answerTime)
-	defer cancel()
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return nil
-	}
-	return inner
 }
 
 // Handle implements driver.Lease.
@@ -98,33 +91,6 @@ func (l *lease) Disconnect() {
 	}
 }
 
-// Launch implements driver.Lease.
-func (l *lease) Launch(ctx context.Context, c driver.NodeCommand) error {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return err
-	}
-	return inner.Launch(ctx, c)
-}
-
-// Dial implements driver.Lease.
-func (l *lease) Dial(ctx context.Context, host int, socket string) (net.Conn, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return inner.Dial(ctx, host, socket)
-}
-
-// Stage implements driver.Lease.
-func (l *lease) Stage(ctx context.Context, t driver.Transfer) error {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return err
-	}
-	return inner.Stage(ctx, t)
-}
-
 // Fetch implements driver.Lease. What was on a guest that does not run is not there any more: VirtualBox knows, where ssh
 // only finds that nobody answers.
 func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
@@ -141,42 +107,6 @@ func (l *lease) Fetch(ctx context.Context, t driver.Transfer) error {
 	return err
 }
 
-// NodeAlive implements driver.Lease.
-func (l *lease) NodeAlive(ctx context.Context, host int) (bool, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return false, err
-	}
-	return inner.NodeAlive(ctx, host)
-}
-
-// HasImage implements driver.Lease.
-func (l *lease) HasImage(ctx context.Context, host int, id string) (bool, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return false, err
-	}
-	return inner.HasImage(ctx, host, id)
-}
-
-// TryRuntime implements driver.Lease.
-func (l *lease) TryRuntime(ctx context.Context, name string) (runtime, host string, err error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return "", "", err
-	}
-	return inner.TryRuntime(ctx, name)
-}
-
-// Matches implements driver.Lease.
-func (l *lease) Matches(ctx context.Context, tree string, m driver.Manifest) (bool, error) {
-	inner, err := l.reach(ctx)
-	if err != nil {
-		return false, err
-	}
-	return inner.Matches(ctx, tree, m)
-}
-
 // KeepsFiles implements driver.Lease: the disk goes with the guest.
 func (l *lease) KeepsFiles() bool { return false }
 
@@ -191,22 +121,6 @@ func (l *lease) VolumeReuse() driver.VolumeReuse { return nil }
 
 // StoreAccess implements driver.Lease: a directory that the guest sees may be on its own disk.
 func (l *lease) StoreAccess() driver.StoreAccess { return nil }
-
-// DirectTransfer implements driver.Lease.
-func (l *lease) DirectTransfer() driver.DirectTransfer {
-	if inner := l.reached(); inner != nil {
-		return inner.DirectTransfer()
-	}
-	return nil
-}
-
-// Downloads implements driver.Lease.
-func (l *lease) Downloads() driver.Downloader {
-	if inner := l.reached(); inner != nil {
-		return inner.Downloads()
-	}
-	return nil
-}
 
 // Fencer implements driver.Lease.
 func (l *lease) Fencer() driver.Fencer { return nil }

@@ -130,7 +130,7 @@ func (p *provider) Acquire(ctx context.Context, q driver.Request) (driver.Lease,
 	}
 	switch {
 	case r.ready():
-		return &lease{p: p, owner: q.Owner, dir: dir, r: r}, nil
+		return newLease(p, q.Owner, dir, r, nil), nil
 	case b == nil: // it was released meanwhile
 		return nil, &core.Error{Kind: core.Transient, Op: "use site", Object: p.s.Name, Err: errors.New("the lease was released while it was asked for"), Remedy: core.RemedyShow}
 	}
@@ -178,7 +178,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	if err != nil {
 		return nil, err
 	}
-	l := &lease{p: p, owner: h.Owner, dir: dir, r: r}
+	l := newLease(p, h.Owner, dir, r, nil)
 	if r == nil { // a call that was killed at once
 		l.r = &record{Owner: h.Owner}
 	}
