@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 	"github.com/bee-hpc/bee/internal/rdma/broker/ring"
 )
@@ -115,6 +116,13 @@ func write(out []byte, parts ...any) []byte {
 		}
 	}
 	return out
+}
+
+// state reads that of a queue pair.
+func (b *body) state() broker.State {
+	s := broker.State(b.u8())
+	b.failed = b.failed || s > broker.Failed
+	return s
 }
 
 // name reads the numbers of a connection, as this side has them.

@@ -245,6 +245,20 @@ func TestLinkThatBreaks(t *testing.T) {
 	}
 }
 
+// TestStatesThatAreNone: a queue pair is in none of them, whether it is connected or comes early.
+func TestStatesThatAreNone(t *testing.T) {
+	a, _ := newMachines(t)
+	waits := name{own: 999, other: 200}
+	a.link.early[waits] = early{kind: broker.Reliable}
+	for _, n := range []name{a.pair.name, waits} {
+		out, at := about(nil, frameState, name{own: n.other, other: n.own})
+		out = finish(append(out, byte(broker.Failed)+1), at)
+		if err := a.link.take(frameState, &body{raw: out[5:]}); !errors.Is(err, errFrame) {
+			t.Errorf("of queue pair %d: got %v", n.own, err)
+		}
+	}
+}
+
 // FuzzFrames: nothing that another broker sends is believed.
 func FuzzFrames(f *testing.F) {
 	for k := frameHello; k <= frameStep; k++ {

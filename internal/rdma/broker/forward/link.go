@@ -319,14 +319,14 @@ func (l *link) take(k kind, b *body) error {
 	}
 	if p == nil || !p.connected { // it has left meanwhile
 		if e, is := l.early[n]; is {
-			l.later(k, n, e, b)
+			return l.later(k, n, e, b)
 		}
 		return nil
 	}
 	switch k {
 	case frameState:
-		s := b.u8()
-		if b.failed || s > uint8(broker.Failed) {
+		s := b.state()
+		if b.failed {
 			return errFrame
 		}
 		l.far.o.Peer.SetQP(p.slot, n.other, uint32(s)+1)
@@ -355,22 +355,25 @@ func (l *link) take(k kind, b *body) error {
 }
 
 // later notes what becomes of a queue pair that waits for one here.
-func (l *link) later(k kind, n name, e early, b *body) {
+func (l *link) later(k kind, n name, e early, b *body) error {
 	switch k {
 	case frameState:
-		e.state = broker.State(b.u8())
+		if e.state = b.state(); b.failed {
+			return errFrame
+		}
 		l.early[n] = e
 	case frameGone:
 		delete(l.early, n)
 	}
+	return nil
 }
 
 // connect takes that the other side has connected.
 func (l *link) connect(b *body) error {
 	n := b.name()
 	e := early{from: b.u16(), to: b.u16()}
-	e.kind, e.state = broker.Type(b.u8()), broker.State(b.u8())
-	if b.failed || e.state > broker.Failed {
+	e.kind, e.state = broker.Type(b.u8()), b.state()
+	if b.failed {
 		return errFrame
 	}
 	if p := l.pairs[n]; p != nil && !p.connected && !p.left && !p.closed {
