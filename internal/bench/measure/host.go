@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,7 +18,7 @@ func HostHere(m record.Machine) record.Host {
 func hostOf(m record.Machine, sys, proc string) record.Host {
 	h := record.Host{
 		Name: m.Host, Kernel: m.Kernel, CPU: m.CPU, Cores: m.Cores, Boot: word(proc + "/sys/kernel/random/boot_id"),
-		SMT: word(sys + "/devices/system/cpu/smt/control"), NUMA: word(sys + "/devices/system/node/online"), Turbo: turbo(sys),
+		SMT: word(sys + "/devices/system/cpu/smt/control"), NUMA: word(sys + "/devices/system/node/online"), Turbo: turbo(sys), Isolated: isolated(sys),
 		HugePages: chosen(word(sys + "/kernel/mm/transparent_hugepage/enabled")), Cgroup: word(proc + "/self/cgroup"),
 	}
 	governors, _ := filepath.Glob(sys + "/devices/system/cpu/cpu[0-9]*/cpufreq/scaling_governor") //nolint:forbidigo // the kernel's; the pattern is a good one
@@ -54,6 +55,15 @@ func turbo(sys string) string {
 	return map[string]string{"1": "off", "0": "on"}[word(sys+"/devices/system/cpu/intel_pstate/no_turbo")]
 }
 
+// isolated names the cores that the kernel gives no other processes; "none": there are none.
+func isolated(sys string) string {
+	file := sys + "/devices/system/cpu/isolated"
+	if _, err := os.Stat(file); err != nil { //nolint:forbidigo // a file of the kernel; "" is not known
+		return ""
+	}
+	return cmp.Or(word(file), "none")
+}
+
 // chosen is the word in brackets, as of [always] madvise never.
 func chosen(text string) string {
 	_, rest, _ := strings.Cut(text, "[")
@@ -75,6 +85,12 @@ func Hints(h record.Host) []string {
 	}
 	if h.Turbo == "on" {
 		all = append(all, "processors may exceed their frequency: without turbo, figures vary less")
+	}
+	if h.SMT == "on" {
+		all = append(all, "two threads of a core share its caches: without SMT (`nosmt`), figures vary less")
+	}
+	if h.Isolated == "none" {
+		all = append(all, "no core is kept from other processes: with `isolcpus`, figures vary less")
 	}
 	return all
 }

@@ -18,6 +18,7 @@ func TestHostOf(t *testing.T) {
 		"sys/devices/system/cpu/intel_pstate/no_turbo":         "0\n",
 		"sys/devices/system/cpu/smt/control":                   "on\n",
 		"sys/devices/system/cpu/vulnerabilities/meltdown":      "Mitigation: PTI\n",
+		"sys/devices/system/cpu/isolated":                      "\n",
 		"sys/devices/system/node/online":                       "0-1\n",
 		"sys/kernel/mm/transparent_hugepage/enabled":           "always [madvise] never\n",
 		"proc/cpuinfo":                   "processor : 0\nmicrocode\t: 0x2b\ncpu MHz\t\t: 2000.5\n\nprocessor : 1\ncpu MHz\t\t: 3000.5\n",
@@ -53,8 +54,11 @@ func TestHostOf(t *testing.T) {
 	if waits, cached, mhz := conditions(dir); waits != 0 || cached != 0 || mhz != 0 {
 		t.Errorf("nothing is known, and got %v, %v, %v", waits, cached, mhz)
 	}
-	if hints := strings.Join(Hints(h), "; "); !strings.Contains(hints, "powersave") || !strings.Contains(hints, "turbo") {
-		t.Errorf("hints: %s", hints)
+	hints := strings.Join(Hints(h), "; ")
+	for _, about := range []string{"powersave", "turbo", "nosmt", "isolcpus"} {
+		if !strings.Contains(hints, about) {
+			t.Errorf("no hint about %s: %s", about, hints)
+		}
 	}
 	if none := hostOf(record.Machine{}, dir, dir); len(Hints(none)) > 0 || none.Turbo != "" {
 		t.Errorf("nothing is known, and got %+v", none)

@@ -42,6 +42,8 @@ type Host struct {
 	Governors []string `json:"governors,omitempty"`
 	Turbo     string   `json:"turbo,omitempty"`
 	SMT       string   `json:"smt,omitempty"`
+	// Isolated are the cores that the kernel gives no other processes, or "none".
+	Isolated string `json:"isolated,omitempty"`
 	// NUMA are the nodes of memory, such as 0-1.
 	NUMA      string `json:"numa,omitempty"`
 	HugePages string `json:"huge_pages,omitempty"`

@@ -51,6 +51,7 @@ func (r *Report) hostTexts() []string {
 		{"governor", strings.Join(h.Governors, ", ")},
 		{"turbo", h.Turbo},
 		{"simultaneous multithreading", h.SMT},
+		{"isolated cores", h.Isolated},
 		{"NUMA nodes", h.NUMA},
 		{"transparent huge pages", h.HugePages},
 		{"boot", h.Boot},
