@@ -26,10 +26,11 @@ func ReleaseOwned(ctx context.Context, p Provider, q core.Owner, own string) err
 }
 
 // Owned lists what on a site carries an owner's tag. A site that names anything else is not
-// believed: releasing that would end another run's attempt.
+// believed: releasing that would end another run's attempt, and that of an owner without a run those
+// of all.
 func Owned(ctx context.Context, p Provider, q core.Owner) ([]core.Handle, error) {
 	handles, err := p.List(ctx, q)
-	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || h.Owner.Attempt < 1 }), err
+	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || h.Owner.Run == "" || h.Owner.Attempt < 1 }), err
 }
 
 // ReleaseHandle releases what a handle names, unless another installation than own controls its

@@ -53,6 +53,7 @@ func (c *Collector) Clouds(ctx context.Context, sites []spec.Site) ([]spec.Site,
 		return nil, err
 	}
 	all := slices.Clone(sites)
+	var errs []error
 	for _, a := range held {
 		run, err := c.State.Run(ctx, a.Run)
 		if err != nil {
@@ -62,12 +63,14 @@ func (c *Collector) Clouds(ctx context.Context, sites []spec.Site) ([]spec.Site,
 			return nil, err
 		}
 		s := c.SiteOf(run, a.Site)
+		if s == nil && !slices.ContainsFunc(sites, func(o spec.Site) bool { return o.Name == a.Site }) {
+			errs = append(errs, unknownSite(a))
+		}
 		if s != nil && !slices.ContainsFunc(all, func(o spec.Site) bool { return o.Name == s.Name && o.Account() == s.Account() }) {
 			all = append(all, *s)
 		}
 	}
 	var clouds []spec.Site
-	var errs []error
 	for _, s := range all {
 		switch p, err := c.Provider(s); {
 		case err != nil:
@@ -77,6 +80,14 @@ func (c *Collector) Clouds(ctx context.Context, sites []spec.Site) ([]spec.Site,
 		}
 	}
 	return clouds, errors.Join(errs...)
+}
+
+// unknownSite is the error of an attempt that has not released all at a site of which nothing is known.
+func unknownSite(a state.Attempt) error {
+	return &core.Error{
+		Kind: core.Permanent, Op: "ask site", Object: a.Site, Err: fmt.Errorf("run %s has something there, and the site in its record cannot be read", a.Run),
+		Remedy: "Name the site in your sites file as it was, or use the version of bee that has started the run.",
+	}
 }
 
 // Rented lists what the clouds of sites have for this installation, once where several sites are of one account. An error
@@ -139,7 +150,7 @@ func (c *Collector) inventory(ctx context.Context, site spec.Site) ([]driver.Ren
 	var own []driver.Rented
 	for _, r := range list {
 		switch o := r.Owner; {
-		case o.User == "" || o.User == c.State.User() && o.Attempt > 0:
+		case o.User == "" || o.User == c.State.User() && o.Run != "" && o.Attempt > 0:
 		case o.User == c.State.User(): // a tag that was damaged
 			r.Owner = core.Owner{}
 		default: // a cloud that names anything else is not believed
@@ -195,7 +206,7 @@ func (c *Collector) attempt(ctx context.Context, o core.Owner) (*state.Attempt, 
 func (c *Collector) explain(ctx context.Context, r *Rented) error {
 	if r.Owner == (core.Owner{}) {
 		r.EndedBy, r.Kept = EndedByNobody, keptOwner
-		if !r.Ends.IsZero() {
+		if r.Ends.After(time.Now()) {
 			r.EndedBy = EndedByItself
 		}
 		return nil
@@ -219,7 +230,7 @@ func (c *Collector) explain(ctx context.Context, r *Rented) error {
 		r.EndedBy = EndedByRelease
 	case r.With != "":
 		r.EndedBy = EndedByMachine
-	case !r.Ends.IsZero() && !r.PowersOff:
+	case r.Ends.After(time.Now()) && !r.PowersOff: // else it has not ended as it should have
 		r.EndedBy = EndedByItself
 	default:
 		r.EndedBy = EndedByNobody

@@ -32,6 +32,8 @@ func TestRented(t *testing.T) {
 		{Kind: driver.RentedGroup, ID: "g", Owner: owner(gone), Free: true},
 		{Kind: driver.RentedMachine, ID: "m-unknown", Owner: unknown},
 		{Kind: driver.RentedReservation, ID: "r", Hosts: 2, Ends: end},
+		{Kind: driver.RentedMachine, ID: "m-late", Owner: owner(gone), Ends: time.Now().Add(-time.Hour)},
+		{Kind: driver.RentedMachine, ID: "m-damaged", Owner: owner(""), Ends: time.Now().Add(-time.Hour)}, // its tag is lost
 	}
 	stranger := driver.Rented{Kind: driver.RentedMachine, ID: "m-stranger", Owner: core.Owner{User: "stranger", Run: gone, Attempt: 1}}
 	things := func() ([]driver.Rented, error) { return append(list[:len(list):len(list)], stranger), nil }
@@ -52,6 +54,7 @@ func TestRented(t *testing.T) {
 	}{
 		"m-live": {gc.EndedByRun, false, 2}, "m-gone": {gc.EndedByItself, false, 2}, "m-off": {gc.EndedByNobody, false, 2}, "d": {gc.EndedByMachine, false, 0},
 		"g": {gc.EndedByNobody, false, 0}, "m-unknown": {gc.EndedByNobody, true, 2}, "r": {gc.EndedByItself, true, 4},
+		"m-late": {gc.EndedByNobody, false, 2}, "m-damaged": {gc.EndedByNobody, true, 2},
 	}
 	for _, r := range got {
 		x, price := want[r.ID], 0.0
@@ -66,14 +69,14 @@ func TestRented(t *testing.T) {
 	if got, err := w.Garbage().Rented(t.Context(), clouds); err == nil || len(got) != len(list) {
 		t.Errorf("with a cloud that does not answer: %d things, %v", len(got), err)
 	}
-	held := map[core.Owner]bool{owner(live.ID): true, owner(gone): true, unknown: true}
+	held := map[core.Owner]bool{owner(live.ID): true, owner(gone): true, unknown: true, owner(""): true}
 	w.sites["a"].Held = held
 	for _, c := range []struct {
 		owners []core.Owner
 		force  bool
 		ended  int
 		held   int
-	}{{nil, true, 0, 3}, {[]core.Owner{owner(live.ID)}, true, 0, 3}, {[]core.Owner{unknown}, false, 1, 3}, {[]core.Owner{owner(gone)}, false, 1, 2}, {[]core.Owner{unknown}, true, 1, 1}} {
+	}{{nil, true, 0, 4}, {[]core.Owner{owner(live.ID), owner("")}, true, 0, 4}, {[]core.Owner{unknown}, false, 1, 4}, {[]core.Owner{owner(gone)}, false, 1, 3}, {[]core.Owner{unknown}, true, 1, 2}} {
 		ended, err := w.Garbage().EndRented(t.Context(), clouds[0], c.owners, c.force)
 		if err != nil || len(ended) != c.ended || len(held) != c.held {
 			t.Errorf("%+v: ended %+v, %v; left are %v", c, ended, err, held)
@@ -91,6 +94,11 @@ func TestCloudOfASiteThatWasRemoved(t *testing.T) {
 	w.drive(t, run, nil)
 	if clouds, err := w.Garbage().Clouds(t.Context(), nil); err != nil || len(clouds) != 1 || clouds[0].Name != "a" {
 		t.Errorf("with a run that is not released: %+v, %v", clouds, err)
+	}
+	unread := w.Garbage()
+	unread.SiteOf = func(state.Run, string) *spec.Site { return nil }
+	if _, err := unread.Clouds(t.Context(), nil); !core.IsKind(err, core.Permanent) || core.Remedy(err) == "" {
+		t.Errorf("with a run whose site cannot be read: %v", err)
 	}
 	elsewhere := []spec.Site{{Name: "a", Provider: "fake", AWS: &spec.AWS{Region: "another"}}}
 	if clouds, err := w.Garbage().Clouds(t.Context(), elsewhere); err != nil || len(clouds) != 2 || clouds[1].AWS != nil {

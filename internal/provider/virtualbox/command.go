@@ -106,6 +106,7 @@ func diskLines(uuid string, d disk, kind string) []line {
 func startLine(uuid string) line    { return line{"startvm", uuid, "--type", "headless"} }
 func powerOffLine(uuid string) line { return line{"controlvm", uuid, "poweroff"} }
 func deleteLine(uuid string) line   { return line{"unregistervm", uuid, "--delete"} }
+func forgetLine(uuid string) line   { return line{"unregistervm", uuid} }
 
 // verb is the command of a line, for messages.
 func (l line) verb() string {

@@ -127,6 +127,13 @@ func (p *provider) create(ctx context.Context, dir string, r *record, b *base) e
 	if err != nil {
 		return err
 	}
+	if len(clone.shared) > 0 { // the machine has none, and its snapshot may
+		return &core.Error{
+			Kind: core.Unsupported, Op: "clone the VirtualBox machine", Object: core.Printable(b.name, 80),
+			Err:    fmt.Errorf("its snapshot shares the directory %q with this machine, whose files jobs could change", core.Printable(clone.shared[0], 80)),
+			Remedy: "Remove its shared directories, and take another snapshot.",
+		}
+	}
 	if len(clone.disks) != 1 {
 		return &core.Error{
 			Kind: core.Unsupported, Op: "clone the VirtualBox machine", Object: core.Printable(b.name, 80), Err: fmt.Errorf("the clone has %d hard disks, expected one", len(clone.disks)),
@@ -270,6 +277,12 @@ func (p *provider) end(ctx context.Context, dir string, owner core.Owner) error 
 		switch {
 		case at < 0:
 			return p.unlisted(dir, r, all)
+		case all[at].name == inaccessible: // its files are gone, and nothing is left to delete
+			_, tried = p.vbox.call(ctx, changeTime, forgetLine(r.Guest.UUID))
+			if err := pause.Wait(ctx); err != nil {
+				return left(r, errors.Join(tried, err))
+			}
+			continue
 		case all[at].name != r.Guest.Name: // it was renamed, by a user who keeps it
 			e := left(r, fmt.Errorf("it is called %q now", core.Printable(all[at].name, 80)))
 			e.Remedy = "To keep it, export it by `VBoxManage export`. Then give it its name back, so that it is deleted: `VBoxManage modifyvm " + r.Guest.UUID + " --name " + r.Guest.Name + "`."

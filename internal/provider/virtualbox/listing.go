@@ -92,6 +92,9 @@ type disk struct {
 	alone        bool   // nothing else is on its controller
 }
 
+// inaccessible is what VBoxManage lists as the name of a machine whose files it cannot read.
+const inaccessible = "<inaccessible>"
+
 // mostMemoryMiB bounds what is read of a machine.
 const mostMemoryMiB = mostMemory >> 20
 
@@ -144,7 +147,7 @@ func parseInfo(text string) (*info, error) {
 			if name, _, _ := strings.Cut(value, ","); nic == "1" {
 				v.forwardings = append(v.forwardings, name)
 			}
-		case strings.HasPrefix(key, "SharedFolderNameMachineMapping"):
+		case strings.HasPrefix(key, "SharedFolderName"):
 			v.shared = append(v.shared, value)
 		case strings.HasPrefix(key, "SnapshotName"):
 			snapshotNames[strings.TrimPrefix(key, "SnapshotName")] = value

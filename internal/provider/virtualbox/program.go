@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -38,7 +39,11 @@ func (p program) call(ctx context.Context, limit time.Duration, l line) (string,
 	defer cancel()
 	c := exec.CommandContext(context.WithoutCancel(ctx), p.path, l...)
 	c.Env = append(os.Environ(), "LC_ALL=C")
-	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a terminal's Ctrl-C is bee's
+	// A terminal's Ctrl-C is bee's. A program that outlives bee would make a guest that nobody knows of; the signal is tied
+	// to the thread that starts it.
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	c.WaitDelay = time.Second                           // its service may hold its output
 	var out, words bytes.Buffer
 	stdout := &core.Limited{W: &out, Left: mostOutput}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"runtime"
@@ -38,6 +40,11 @@ func TestMain(m *testing.M) {
 	}
 	if len(os.Args) > 1 {
 		switch os.Args[1] {
+		case callArg:
+			if _, err := (program{os.Args[2]}).call(context.Background(), cloneTime, versionLine()); err != nil {
+				os.Exit(1)
+			}
+			os.Exit(0)
 		case drivertest.NodeArg:
 			os.Exit(drivertest.StandInNode())
 		case sshlink.RemoteArg:
@@ -55,6 +62,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// callArg has the test binary call a VBoxManage.
+const callArg = "call-virtualbox"
 
 const testKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGs3mXn0cVhQKpVq2rO1Lk4Yy9xqf3u2v0c5mQ7aZ1aB"
 
@@ -387,6 +397,66 @@ func TestHangs(t *testing.T) {
 	}
 	if took := time.Since(begun); took < cancelTime {
 		t.Errorf("it was killed after %v, and not asked to end before", took)
+	}
+}
+
+// TestKilledWhileItCalls: VBoxManage ends with the process that has called it, else it would make a guest that nobody
+// knows of.
+func TestKilledWhileItCalls(t *testing.T) {
+	f := virtualboxfake.New(t, nil)
+	f.Fault(t, "--version", "hang")
+	from, to, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	c := exec.Command(os.Args[0], callArg, f.Program)
+	c.ExtraFiles = []*os.File{to} // VBoxManage has it, too
+	err = c.Start()
+	to.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Eventually(t, "it is called", func(s *virtualboxfake.State) bool { return len(s.Calls) > 0 })
+	c.Process.Kill()
+	c.Wait()
+	from.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := from.Read(make([]byte, 1)); err != io.EOF { //nolint:errorlint // the very value
+		t.Errorf("it lives on: %v", err)
+	}
+}
+
+// TestSnapshotThatShares: a machine shares no directory any more, and its snapshot does.
+func TestSnapshotThatShares(t *testing.T) {
+	f := virtualboxfake.New(t, func(s *virtualboxfake.State) { s.Machines[0].SnapshotShared = []string{"home"} })
+	s := settings(t, f, t.TempDir())
+	s.Snapshot = "clean"
+	if _, err := newSite(t, s).Acquire(t.Context(), request("shares")); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+		t.Errorf("got %v", err)
+	}
+	if slices.Contains(f.Verbs(t), "startvm") {
+		t.Error("its guest was started")
+	}
+	f.WantNothingLeft(t, s.Dir)
+}
+
+// TestReleaseOfAGuestWithoutFiles: VirtualBox forgets it.
+func TestReleaseOfAGuestWithoutFiles(t *testing.T) {
+	f := virtualboxfake.New(t, nil)
+	s := settings(t, f, t.TempDir())
+	l, err := newSite(t, s).Acquire(t.Context(), request("lost"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	state := f.Read(t)
+	state.Machines[1].Name, state.Machines[1].State, state.Machines[1].PID = inaccessible, "poweroff", 0
+	f.Write(t, state)
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+	state = f.Read(t)
+	if last := state.Calls[len(state.Calls)-2]; len(state.Machines) != 1 || last[0] != "unregistervm" || slices.Contains(last, "--delete") {
+		t.Errorf("%d machines are left, after %v", len(state.Machines), last)
 	}
 }
 

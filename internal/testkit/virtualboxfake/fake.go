@@ -56,6 +56,7 @@ type Machine struct {
 	Disks             []Disk
 	Snapshots         [][2]string
 	Shared            []string
+	SnapshotShared    []string // what its snapshots share
 	Folder            string
 	PID               int // of its network
 	// Locked counts the calls for which a machine that was powered off cannot be deleted yet.
@@ -375,6 +376,9 @@ func (s *State) clone(m *Machine, one func(string) string) error {
 	c := *m
 	c.Name, c.UUID, c.Folder, c.Snapshots, c.State, c.PID = one("--name"), one("--uuid"), one("--basefolder"), nil, "poweroff", 0
 	c.Disks = slices.Clone(m.Disks)
+	if one("--snapshot") != "" {
+		c.Shared = m.SnapshotShared
+	}
 	for i := range c.Disks {
 		c.Disks[i].UUID = fmt.Sprintf("bbbbbbbb-2222-4333-8444-%012d", len(s.Calls)*10+i)
 	}
