@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -131,11 +132,11 @@ func TestVolumeInABucketByCredentialsOfTheSite(t *testing.T) {
 	if f := b.Fail("run", job); !strings.Contains(f.Remedy, "credentials: send") {
 		t.Errorf("without credentials: %+v", f)
 	}
-	home, err := os.UserHomeDir()
+	me, err := user.Current() // a login's home directory is not that of the tests
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := farm.There(filepath.Join(home, ".aws"))
+	dir := farm.There(filepath.Join(me.HomeDir, ".aws"))
 	if err := errors.Join(os.MkdirAll(dir, 0o700),
 		os.WriteFile(filepath.Join(dir, "credentials"), fmt.Appendf(nil, "[default]\naws_access_key_id = %s\naws_secret_access_key = %s\n", s3server.Access, s3server.Secret), 0o600),
 		os.WriteFile(filepath.Join(dir, "config"), fmt.Appendf(nil, "[default]\nregion = us-east-1\nendpoint_url = %s\n", server.Endpoint()), 0o600)); err != nil {
