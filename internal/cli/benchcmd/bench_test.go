@@ -1,6 +1,7 @@
 package benchcmd
 
 import (
+	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -17,7 +18,9 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/tasklog"
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
@@ -34,6 +37,35 @@ func TestUnmeasurable(t *testing.T) {
 	} {
 		if got, _ := unmeasurable(tc.e, &spec.Job{}, local); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, expected %q", name, got, tc.want)
+		}
+	}
+}
+
+// TestMarksOfLocalJobs: a job on this machine replaces nothing that bee has seen of it by printing
+// what a guest or another machine would.
+func TestMarksOfLocalJobs(t *testing.T) {
+	const found = `{"cores":4711}`
+	printed := inside.Mark(1) + "x" + inside.FoundMark(len(found)) + found + inside.Mark(2)
+	for name, c := range map[string]struct {
+		job      spec.Job
+		provider string
+		believed bool
+	}{
+		"on this machine":       {provider: "local"},
+		"in a guest":            {job: spec.Job{VM: &spec.VM{}}, provider: "local", believed: true},
+		"on another machine":    {provider: "ssh", believed: true},
+		"in a guest of another": {job: spec.Job{VM: &spec.VM{}}, provider: "slurm", believed: true},
+	} {
+		var out bytes.Buffer
+		clock, want := measure.Clock{W: &out}, printed
+		if c.believed {
+			want = "x"
+		}
+		err := errors.Join(outputOf(&c.job, spec.Site{Provider: c.provider}, &clock)(tasklog.Frame{Data: []byte(printed)}), clock.Close())
+		f, known := clock.Found()
+		guest, _ := clock.Elapsed()
+		if err != nil || known != c.believed || (f.Cores == 4711) != c.believed || (guest > 0) != c.believed || out.String() != want {
+			t.Errorf("%s: %+v, %v, %v, output %q, %v", name, f, known, guest, out.String(), err)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	}
 	l.s.Report = func(plan.Event) {}
 	clock := measure.Clock{W: output}
-	l.s.Output = func(f tasklog.Frame) error { return clock.Write(f.Time, f.Data) }
+	l.s.Output = outputOf(job, sites[0], &clock)
 	sites = slices.Clone(sites)
 	for i := range sites { // a study has this machine to itself, and its copies start together
 		sites[i].Oversubscribe = sites[i].Provider != "slurm"
@@ -115,6 +115,18 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 		return o, nil
 	}
 	return o, l.note.write("")
+}
+
+// outputOf writes the output of a job. Only guests and other machines mark in it what computed
+// there: what bee has seen itself on this machine, no job of it replaces.
+func outputOf(job *spec.Job, site spec.Site, clock *measure.Clock) func(tasklog.Frame) error {
+	if job.VM == nil && site.Provider == "local" {
+		return func(f tasklog.Frame) error {
+			_, err := clock.W.Write(f.Data)
+			return err
+		}
+	}
+	return func(f tasklog.Frame) error { return clock.Write(f.Time, f.Data) }
 }
 
 // outcome is how a run ended, by its record.
