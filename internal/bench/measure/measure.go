@@ -275,14 +275,18 @@ func (t *Taker) log(row *record.Row, m runner.Measurement, output []byte, failed
 func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job) (row record.Row, outcome Outcome, printed []byte, err error) {
 	own := t.Study.Environments[m.Environment].Bee == ""
 	guest := job.VM != nil && own
-	within := guest || own && t.Far != nil && t.Far(job) // what computes is seen from within alone
+	far := t.Far != nil && t.Far(job)
+	within := guest || own && far // what computes is seen from within alone
 	if within {
 		timed(job, t.contents.detail(measured{m.Environment, m.Point.ID}))
 	}
-	row = record.Row{Begin: time.Now(), Load: load()}
-	took, others := yardstick()
-	row.YardstickSeconds, row.Others = took.Seconds(), others
-	row.Pressure, row.CachedBytes, row.MHz = conditions("/proc")
+	row = record.Row{Begin: time.Now()}
+	if !far { // what this machine does says nothing of another
+		row.Load = load()
+		took, others := yardstick()
+		row.YardstickSeconds, row.Others = took.Seconds(), others
+		row.Pressure, row.CachedBytes, row.MHz = conditions("/proc")
+	}
 	before := processorTimes()
 	var output bytes.Buffer
 	begin := time.Now()
@@ -290,7 +294,9 @@ func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job)
 	if err != nil {
 		return row, outcome, nil, err
 	}
-	row.Seconds, row.Steal = time.Since(begin).Seconds(), stolen(before, processorTimes())
+	if row.Seconds = time.Since(begin).Seconds(); !far {
+		row.Steal = stolen(before, processorTimes())
+	}
 	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
 	at := measured{m.Environment, m.Point.ID}
 	if within {

@@ -89,6 +89,29 @@ func TestSitesOfTheirOwn(t *testing.T) {
 	}
 }
 
+// TestConditionsOfThisMachine: what this machine did before says nothing of a measurement on another one.
+func TestConditionsOfThisMachine(t *testing.T) {
+	for name, c := range map[string]struct {
+		far bool
+		bee string
+	}{
+		"here": {}, "by another bee": {bee: "/bee"}, "on another machine": {far: true}, "by another bee on another machine": {far: true, bee: "/bee"},
+	} {
+		k := taker(t, result("out.txt", "speed 7.5\n", "read=99\n"))
+		k.Far = func(*spec.Job) bool { return c.far }
+		e := k.Study.Environments["box"]
+		e.Bee = c.bee
+		k.Study.Environments["box"] = e
+		row, err := k.Measure(t.Context(), runner.Measurement{Point: record.Point{Values: map[string]string{"n": "4"}}, Environment: "box"})
+		if err != nil || (row.YardstickSeconds > 0) == c.far || (row.CachedBytes > 0) == c.far {
+			t.Errorf("%s: %+v, %v", name, row, err)
+		}
+		if c.far && (row.Others != 0 || row.Load != 0 || row.Pressure != 0 || row.MHz != 0 || row.Steal != 0) {
+			t.Errorf("%s: conditions of this machine are recorded: %+v", name, row)
+		}
+	}
+}
+
 // TestEachTryHasItsLog, so that the failure before is kept.
 func TestEachTryHasItsLog(t *testing.T) {
 	k := taker(t, result("out.txt", "speed 7.5\n", "read=99\n"))

@@ -260,7 +260,8 @@ type Row struct {
 	GuestSeconds float64             `json:"guest_seconds,omitempty"`
 	HostSeconds  float64             `json:"host_seconds,omitempty"`
 	Metrics      map[string][]Figure `json:"metrics,omitempty"`
-	// YardstickSeconds is the time of a fixed piece of arithmetic just before.
+	// YardstickSeconds is the time of a fixed piece of arithmetic just before. It and what follows
+	// to Steal are of this machine, and 0 where another one computed.
 	YardstickSeconds float64 `json:"yardstick_seconds,omitempty"`
 	// Load is the load average of the host just before; Steal the share of processor time
 	// that a hypervisor withheld during the measurement.
