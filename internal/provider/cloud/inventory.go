@@ -65,10 +65,23 @@ func (s Settings) rented(m Machine, price *driver.Price, others []driver.Rented)
 // without that right, and the inventory reports it.
 func (i inventory) others(ctx context.Context, q core.Owner) ([]driver.Rented, error) {
 	all, err := i.p.api.Others(ctx, q)
-	if core.IsKind(err, core.Unsupported) {
-		err = nil
+	return slices.DeleteFunc(all, func(o driver.Rented) bool { return !o.Owner.Matches(q) }), supported(err)
+}
+
+// supported returns what is left of an error without the parts of it that are Unsupported: beside a missing right, there may
+// be a question without an answer.
+func supported(err error) error {
+	if joined, is := err.(interface{ Unwrap() []error }); is {
+		var left []error
+		for _, e := range joined.Unwrap() {
+			left = append(left, supported(e))
+		}
+		return errors.Join(left...)
 	}
-	return slices.DeleteFunc(all, func(o driver.Rented) bool { return !o.Owner.Matches(q) }), err
+	if core.IsKind(err, core.Unsupported) {
+		return nil
+	}
+	return err
 }
 
 // mostPriced is of how many offers the prices are asked for at once: the price list has a call for each type.

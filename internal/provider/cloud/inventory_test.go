@@ -48,6 +48,22 @@ func TestInventoryWithoutARight(t *testing.T) {
 	}
 }
 
+// TestReleaseWithoutARightAndAnAnswer: a right that lacks hides no other question without an answer.
+func TestReleaseWithoutARightAndAnAnswer(t *testing.T) {
+	a := newAccount()
+	_, l := acquired(t, a, t.TempDir())
+	forbidden := &core.Error{Kind: core.Unsupported, Op: "list addresses", Err: errors.New("not allowed")}
+	silent := &core.Error{Kind: core.Transient, Op: "list leases", Err: errors.New("no answer")}
+	a.othersError = errors.Join(forbidden, errors.Join(nil, forbidden, silent))
+	if err := l.Release(t.Context()); !core.IsKind(err, core.Transient) || errors.Is(err, forbidden) {
+		t.Errorf("released with %v", err)
+	}
+	a.othersError = errors.Join(forbidden, errors.Join(forbidden))
+	if err := l.Release(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRentedMachine: what ends a machine, and what it costs, depends on its state, its cloud and its reservation.
 func TestRentedMachine(t *testing.T) {
 	end, granted := time.Now().Add(time.Hour), time.Now().Add(time.Minute)
