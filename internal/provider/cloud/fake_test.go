@@ -51,6 +51,8 @@ type account struct {
 	// others are what there is besides, and othersError is the answer to that question.
 	others      []driver.Rented
 	othersError error
+	// endOtherError is the answer to an end of one of others.
+	endOtherError error
 	// prolonged are the addresses of machines that were asked to live longer.
 	prolonged []string
 }
@@ -241,6 +243,9 @@ func (a *account) Others(_ context.Context, q core.Owner) (found []driver.Rented
 }
 
 func (a *account) EndOther(_ context.Context, o driver.Rented) error {
+	if a.endOtherError != nil {
+		return a.endOtherError
+	}
 	a.call(func() { a.others = slices.DeleteFunc(a.others, func(x driver.Rented) bool { return x.ID == o.ID }) })
 	return nil
 }

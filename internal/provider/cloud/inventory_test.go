@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -25,6 +26,26 @@ func TestLeftBehind(t *testing.T) {
 	if len(a.others) != 2 || a.others[0].ID != "d2" || a.others[1].ID != "r1" {
 		t.Errorf("left are %+v", a.others)
 	}
+}
+
+// TestDiskInUse: a release waits a short time for a disk that another machine uses, and then names what to do with it.
+func TestDiskInUse(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		a := newAccount()
+		mine := core.Owner{User: "u", Run: "r", Attempt: 1}
+		a.others = []driver.Rented{{Kind: driver.RentedDisk, ID: "d1", Owner: mine}}
+		a.endOtherError = &core.Error{Kind: core.Busy, Op: "delete volume", Err: errors.New("it is on a machine"), Remedy: "Detach it."}
+		p, begin := newProvider(t, a, dir, time.Minute).(*provider), time.Now()
+		err := p.end(t.Context(), mine, dir)
+		if took := time.Since(begin); !core.IsKind(err, core.Transient) || core.Remedy(err) != "Detach it." || took < othersTime || took > 2*othersTime {
+			t.Errorf("after %s: %v (%q)", took, err, core.Remedy(err))
+		}
+		a.endOtherError = nil
+		if err := p.end(t.Context(), mine, dir); err != nil || len(a.others) > 0 {
+			t.Errorf("left are %+v, %v", a.others, err)
+		}
+	})
 }
 
 // TestInventoryWithoutARight: machines are listed and released where disks may not be listed, and that is reported.

@@ -1,6 +1,7 @@
 package cloud
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,8 +11,12 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// endTime bounds how long the end of machines is waited for.
-const endTime = 10 * time.Minute
+// endTime bounds how long the end of machines is waited for. othersTime bounds how long something is that is still in use
+// once their group is gone: a machine that is none of the lease's has it.
+const (
+	endTime    = 10 * time.Minute
+	othersTime = time.Minute
+)
 
 // end ends all machines of a lease, waits until they are gone, and removes what they had in use. The caller
 // holds the lease's lock.
@@ -29,6 +34,7 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 		r.Gone = is
 		return r.write(dir)
 	}
+	var alone time.Time // since then, nothing but others is left
 	for pause := looks(); ; {
 		if err := p.endMachines(ctx, owner, r); err != nil {
 			return err
@@ -37,7 +43,13 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 			return err
 		}
 		err := p.endGroups(ctx, owner, r)
-		if err == nil {
+		switch {
+		case err != nil:
+			alone = time.Time{}
+		case alone.IsZero():
+			alone = time.Now()
+			fallthrough
+		default:
 			err = inventory{p}.endOthers(ctx, owner)
 		}
 		if !core.IsKind(err, core.Busy) {
@@ -46,8 +58,12 @@ func (p *provider) end(ctx context.Context, owner core.Owner, dir string) error 
 		if err := gone(false); err != nil { // machines that are listed late are in the group
 			return err
 		}
+		const unused = "their security group and disks are not in use any more"
+		if !alone.IsZero() && time.Since(alone) > othersTime {
+			return waiting(err, unused, owner)
+		}
 		if werr := pause.Wait(ctx); werr != nil {
-			return waiting(errors.Join(werr, err), "their security group and disks are not in use any more", owner)
+			return waiting(errors.Join(werr, err), unused, owner)
 		}
 	}
 }
@@ -123,6 +139,6 @@ func (p *provider) endGroups(ctx context.Context, owner core.Owner, r *record) e
 func waiting(err error, what string, owner core.Owner) error {
 	return &core.Error{
 		Kind: core.Transient, Op: "wait until the " + what + " of", Object: owner.String(), Err: fmt.Errorf("it takes longer: %w", err),
-		Remedy: "A later `bee` command continues.",
+		Remedy: cmp.Or(core.OwnRemedy(err), "A later `bee` command continues."),
 	}
 }
