@@ -1,12 +1,18 @@
 package cloudcmd
 
 import (
+	"bytes"
+	"os"
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/creack/pty"
 )
 
 // TestSum adds no two currencies, and prints of how many things the price is not known.
@@ -23,6 +29,35 @@ func TestSum(t *testing.T) {
 		"all of it":          {{}, priced(1, "USD"), priced(0.001, "EUR")},
 	} {
 		testkit.Wording(t, name, sum(things))
+	}
+}
+
+// TestJSONAsksNothing: with --json nothing is shown on a terminal, and so nobody is asked.
+func TestJSONAsksNothing(t *testing.T) {
+	keyboard, terminal, err := pty.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer keyboard.Close()
+	defer terminal.Close()
+	stdin, stderr := os.Stdin, os.Stderr
+	defer func() { os.Stdin, os.Stderr = stdin, stderr }()
+	os.Stdin, os.Stderr = terminal, terminal
+	for name, c := range map[string]struct {
+		o      rmOptions
+		agrees bool
+	}{
+		"asked": {agrees: true}, "with --json": {o: rmOptions{asJSON: true}}, "with --json and --yes": {o: rmOptions{asJSON: true, yes: true}, agrees: true},
+	} {
+		if _, err := keyboard.WriteString("y\n"); err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		a := New(&workspace.Workspace{Console: &console.Console{Stdout: &out, Stderr: &out}})
+		err := a.agreed([]thing{{Kind: "machine", ID: "m"}}, c.o)
+		if asked := out.Len() > 0; (err == nil) != c.agrees || err != nil && !core.IsKind(err, core.Invalid) || asked == (c.o.asJSON || c.o.yes) {
+			t.Errorf("%s: %v, printed %q", name, err, out.String())
+		}
 	}
 }
 

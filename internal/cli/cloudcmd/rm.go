@@ -26,7 +26,8 @@ func (a *Commands) rmCommand() *cobra.Command {
 		Use: "rm", Short: "End what is rented at clouds and no live run owns", Args: cobra.NoArgs,
 		Long: `End everything that bee cloud ls lists and no live run owns. It is listed first, and
 ended if you agree. Files on these machines are lost. What no record explains is
-kept, unless --force is given. A thing whose owner is not known is always kept.`,
+kept, unless --force is given. A thing whose owner is not known is always kept.
+With --json nothing is asked, and it needs --yes.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.rm(c, o) },
 	}
 	a.siteFlag(c, &o.sites)
@@ -111,7 +112,8 @@ func lineOf(d control.Swept) string {
 	return line
 }
 
-// agreed shows what is about to end, and returns an error unless the user agrees.
+// agreed shows what is about to end, and returns an error unless the user agrees. With JSON nothing is shown, and so
+// nobody is asked.
 func (a *Commands) agreed(ending []thing, o rmOptions) error {
 	if o.yes {
 		return nil
@@ -121,11 +123,11 @@ func (a *Commands) agreed(ending []thing, o rmOptions) error {
 			return err
 		}
 	}
-	if console.OnTerminal() && a.Agrees(fmt.Sprintf("End %s, with all files there?", console.CountText(len(ending), "thing"))) {
+	if !o.asJSON && console.OnTerminal() && a.Agrees(fmt.Sprintf("End %s, with all files there?", console.CountText(len(ending), "thing"))) {
 		return nil
 	}
 	return &core.Error{
 		Kind: core.Invalid, Op: "end what is rented", Err: errors.New("nobody has agreed, and nothing was ended"),
-		Remedy: "Answer yes on a terminal, or give --yes.",
+		Remedy: "Answer yes on a terminal, without --json, or give --yes.",
 	}
 }
