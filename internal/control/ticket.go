@@ -101,7 +101,7 @@ func (c *Controller) recordTicket(ctx context.Context, sub *submission.Submissio
 		return err
 	}
 	if open.Lease == nil || provider.Foreign() == nil {
-		return &core.Error{Kind: core.Unsupported, Op: "make a ticket of run", Object: open.Run, Err: fmt.Errorf("no other machine can continue it on site %s", site.Name), Remedy: "Use a site of ssh or Slurm."}
+		return &core.Error{Kind: core.Unsupported, Op: "make a ticket of run", Object: open.Run, Err: fmt.Errorf("no other machine can continue it on site %s", site.Name), Remedy: "Name a site of provider ssh, or of provider slurm with `login`."}
 	}
 	lease, err := provider.Recover(ctx, *open.Lease)
 	if err != nil {

@@ -35,7 +35,7 @@ const unmountTime = 15 * time.Second
 func (n *node) mountAfar(ctx context.Context, id string) error {
 	job := n.known.job()
 	if n.BurstAfar == nil || job.Burst == nil {
-		return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: n.config.Owner.Run, Err: errors.New("this host has no burst buffers"), Remedy: "Use a site whose hosts can have burst buffers: `bee doctor` lists them."}
+		return &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: n.config.Owner.Run, Err: errors.New("this host has no burst buffers"), Remedy: core.RemedyVersions}
 	}
 	n.afar.mu.Lock()
 	defer n.afar.mu.Unlock()

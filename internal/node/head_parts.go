@@ -41,7 +41,7 @@ func (n *node) Tree(ctx context.Context, id string) (path string, release func()
 // MountBurst mounts a burst buffer, which containers have as the run's volume from then on.
 func (n *node) MountBurst(ctx context.Context, b plan.Burst) (head.Burst, error) {
 	if n.Burst == nil {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: b.Remote, Err: errors.New("this host has no burst buffers"), Remedy: "Use a site whose hosts can have burst buffers: `bee doctor` lists them."}
+		return nil, &core.Error{Kind: core.Unsupported, Op: "mount the volume of", Object: b.Remote, Err: errors.New("this host has no burst buffers"), Remedy: core.RemedyVersions}
 	}
 	if err := seesRemote(b); err != nil {
 		return nil, err

@@ -51,7 +51,7 @@ func Receive(ctx context.Context, r io.Reader, t Target, progress func(done int6
 		}
 	}
 	if in.tree == nil {
-		return &core.Error{Kind: core.Invalid, Op: "copy to", Object: t.Path, Err: errors.New("the stream is empty"), Remedy: core.RemedyAgain}
+		return &core.Error{Kind: core.Invalid, Op: "copy to", Object: t.Path, Err: errors.New("the stream is empty"), Remedy: "Give an archive on standard input."}
 	}
 	for _, d := range in.closed { // those before are above
 		if err := in.tree.Chmod(d.name, d.mode); err != nil {
@@ -127,7 +127,7 @@ func (in *receiver) entry(h *tar.Header) error {
 }
 
 func invalid(format string, args ...any) error {
-	return &core.Error{Kind: core.Invalid, Op: "read archive", Err: fmt.Errorf(format, args...), Remedy: core.RemedyAgain}
+	return &core.Error{Kind: core.Invalid, Op: "read archive", Err: fmt.Errorf(format, args...), Remedy: "Copy files, directories and links alone; `tar -t` lists an archive."}
 }
 
 // begin opens the tree, by the rules of `docker cp`.

@@ -120,6 +120,8 @@ func TestWhatIsReceivedStaysBelow(t *testing.T) {
 			}
 			if err := Receive(t.Context(), &stream, Target{Path: filepath.Join(top, "d"), Name: "s"}, nil); err == nil {
 				t.Error("it is taken without an error")
+			} else if core.Remedy(err) == core.RemedyAgain {
+				t.Errorf("the same archive is to be given again: %v", err)
 			}
 			var out []string
 			for _, at := range []string{"out", "d/out"} {

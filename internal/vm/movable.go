@@ -265,7 +265,7 @@ func (m *movable) Get(ctx context.Context, target string, patterns []string, int
 	halted := m.halted
 	m.mu.Unlock()
 	if halted { // for ever, perhaps: another machine of its run could not be brought up
-		return &core.Error{Kind: core.NotFound, Op: "take files out of the virtual machine", Object: m.spec.Name, Err: errors.New("it is halted"), Remedy: core.RemedyAgain}
+		return &core.Error{Kind: core.NotFound, Op: "take files out of the virtual machine", Object: m.spec.Name, Err: errors.New("it is halted"), Remedy: core.RemedyShow}
 	}
 	inner, err := m.mount(target)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // never continues, as another machine of its run could not be.
 func TestNothingComesFromAHaltedGuest(t *testing.T) {
 	m := &movable{container: &container{}, halted: true, met: make(chan struct{})}
-	if err := m.Get(t.Context(), "/data", []string{"*"}, t.TempDir()); !core.IsKind(err, core.NotFound) {
+	if err := m.Get(t.Context(), "/data", []string{"*"}, t.TempDir()); !core.IsKind(err, core.NotFound) || core.Remedy(err) != core.RemedyShow {
 		t.Errorf("it says %v", err)
 	}
 }

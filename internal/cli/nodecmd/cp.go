@@ -61,7 +61,7 @@ Links that lead out of what is copied are left out, and are an error at the end.
 			defer done()
 			err := a.cp(ctx, args[0], args[1], quiet)
 			if err != nil && ctx.Err() != nil {
-				err = &core.Error{Kind: core.Stopped, Op: "copy", Object: args[0], Err: errors.New("interrupted; what is not there yet was not copied"), Remedy: "Give the command again for the rest."}
+				err = &core.Error{Kind: core.Stopped, Op: "copy", Object: args[0], Err: errors.New("interrupted; what is not there yet was not copied"), Remedy: "What was copied is still there: remove it, and give the command again. `SOURCE/.` copies into a directory that is there."}
 			}
 			return err
 		},

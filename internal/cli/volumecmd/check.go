@@ -64,7 +64,7 @@ func (a *Commands) volumeCheck(ctx context.Context, v burst.Config, asJSON bool)
 	})
 	line.Clear()
 	if ctx.Err() != nil {
-		err = &core.Error{Kind: core.Stopped, Op: "check", Object: v.Remote, Err: errors.New("interrupted"), Remedy: "Give the command again to check the rest."}
+		err = &core.Error{Kind: core.Stopped, Op: "check", Object: v.Remote, Err: errors.New("interrupted"), Remedy: "Give the command again."}
 	}
 	if err != nil {
 		return err

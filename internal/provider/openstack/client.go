@@ -166,7 +166,7 @@ func checkID(op, id string) error {
 	if isID(id) {
 		return nil
 	}
-	return &core.Error{Kind: core.Invalid, Op: op, Object: core.Printable(id, 80), Err: errors.New("it is no id"), Remedy: core.RemedyVersions}
+	return &core.Error{Kind: core.Invalid, Op: op, Object: core.Printable(id, 80), Err: errors.New("it is no id"), Remedy: "The cloud answers with ids of another form: report that to its operators."}
 }
 
 // pages is how many pages of an answer are read at most.
