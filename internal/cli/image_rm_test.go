@@ -3,6 +3,8 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,34 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
+
+// TestPruneNamesWhatItRemoves: an image is printed with all of its names, and not the one that it came by first alone.
+func TestPruneNamesWhatItRemoves(t *testing.T) {
+	d := newDesk(t)
+	names := []string{testkit.Busybox(t, v1.Config{}), filepath.Join(t.TempDir(), "again.tar")}
+	if err := os.Link(names[0], names[1]); err != nil {
+		t.Fatal(err)
+	}
+	for _, asJSON := range []bool{false, true} {
+		for _, name := range names {
+			if err := d.bee("image", "pull", "docker-archive:"+name); err != nil {
+				t.Fatal(err)
+			}
+		}
+		line := []string{"image", "prune"}
+		if asJSON {
+			line = append(line, "--json")
+		}
+		if err := d.bee(line...); err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if !strings.Contains(d.out.String(), name) {
+				t.Errorf("%v: %s is not named: %s", line, name, d.out.String())
+			}
+		}
+	}
+}
 
 // TestImagesOfRunsThatGoOnAreKept, the job's and the guest's, until the run has ended.
 func TestImagesOfRunsThatGoOnAreKept(t *testing.T) {

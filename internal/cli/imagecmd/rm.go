@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/image"
 	"github.com/bee-hpc/bee/internal/state"
@@ -85,24 +87,30 @@ func (a *Commands) newImagePruneCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "prune", Short: "Remove every image that no run uses or continues with, and unfinished ones", Args: cobra.NoArgs,
+		Long: `Remove every image that no run uses or continues with, and unfinished ones. Also images
+that were imported or tagged are removed, without a question. Each one is printed with
+all of its names.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			r, err := a.openRemover(c.Context())
 			if err != nil {
 				return err
 			}
+			names, nerr := r.Cache.Names()     // an image has none any more once it is removed
 			freed, err := r.Prune(c.Context()) // what is removed is reported in any case
-			if asJSON {
-				views := []View{}
-				for _, i := range freed {
-					views = append(views, newImageView(i, nil))
-				}
-				if jerr := a.WriteJSON(views); jerr != nil {
-					return jerr
-				}
-				return err
+			err = errors.Join(nerr, err)
+			views := make([]View, len(freed))
+			for n, i := range freed {
+				views[n] = newImageView(i, names[i.ID])
 			}
-			for _, i := range freed {
-				if _, werr := fmt.Fprintf(a.Stdout, "%s\t%s\n", i.ID, i.Ref); werr != nil {
+			if asJSON {
+				return errors.Join(err, a.WriteJSON(views))
+			}
+			for _, v := range views {
+				called := v.Refs
+				if len(called) == 0 {
+					called = []string{v.Ref}
+				}
+				if _, werr := fmt.Fprintf(a.Stdout, "%s\t%s\n", v.ID, output.Printable(strings.Join(called, ", "))); werr != nil {
 					return errors.Join(err, werr)
 				}
 			}
