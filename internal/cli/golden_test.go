@@ -69,7 +69,7 @@ func goldenLines() map[string][]string {
 	return map[string][]string{
 		"bee": {
 			"nosuch", "stpo", "status", "top", "sh", "kill pi", "sbatch job.yaml", "compose", "sites", "login", "restart", "watch", "./job.yaml", "--nosuch", "--color blue ps",
-			"--json-errors nosuch", "--sites none.yaml plan job.yaml", "help nosuch", "help beefle", "help image nosuch", "help image ls", "help help", "help",
+			"--json-errors nosuch", "--sites none.yaml plan job.yaml", "--sites job.yaml plan job.yaml", "help nosuch", "help beefle", "help image nosuch", "help image ls", "help help", "help",
 		},
 		"bee ps": {
 			"ps", "ps -a", "ps -q", "ps --limit 1", "ps -a --state failed", "ps -a --json --limit 1", "ps -a --format {{.id}}/{{.state}}/{{.why}}", "ps --format {{.id", "ps --state nosuch", "ps pi", "ps nosuch",
@@ -99,11 +99,11 @@ func goldenLines() map[string][]string {
 		"bee resume":            {"resume done", "resume pi", "resume two", "resume nosuch", "resume --site nope md", "resume --ticket run.ticket", "resume"},
 		"bee retry":             {"retry nosuch", "retry done", "retry"},
 		"bee run": {
-			"run -n job.yaml", "run --wait 5 job.yaml", "run nosuch.yaml", "run broken.yaml", "run --json broken.yaml", "run .", "run -n 0 job.yaml", "run --memory lots job.yaml", "run -e =x -e A-B=c job.yaml",
+			"run -n job.yaml", "run --wait 5 job.yaml", "run nosuch.yaml", "run broken.yaml", "run --json broken.yaml", "run .", "run -n 0 job.yaml", "run --memory lots job.yaml", "run docker-archive:nosuch.tar ls", "run -e =x -e A-B=c job.yaml",
 			"run --site nope job.yaml", "run --pull no job.yaml", "run --time 30 job.yaml", "run job.yaml echo hello", "run --again nosuch", "run --again done job.yaml", "run --ticket run.ticket job.yaml", "run -d --ticket run.ticket job.yaml", "run",
 		},
 		"bee plan":            {"plan job.yaml", "plan --json job.yaml", "plan nosuch.yaml", "plan broken.yaml", "plan"},
-		"bee check":           {"check job.yaml", "check forgetful.yaml", "check broken.yaml", "check --json broken.yaml", "check sites.yaml", "check nosuch.yaml", "check .", "check"},
+		"bee check":           {"check job.yaml", "check forgetful.yaml", "check broken.yaml", "check --json broken.yaml", "check sites.yaml", "check nosuch.yaml", "check .", "check ''", "check"},
 		"bee convert":         {"convert nosuch.json", "convert .", "convert broken.yaml", "convert"},
 		"bee schema":          {"schema nosuch", "schema"},
 		"bee init":            {"init", "init", "init --from run.sbatch -o sbatch.yaml", "init --from nosuch -o other.yaml", "init --sites", "init x"},
@@ -118,8 +118,9 @@ func goldenLines() map[string][]string {
 		"bee bench check":     {"bench check bench/good.yaml", "bench check bench/broken.yaml", "bench check --json bench/broken.yaml", "bench check nosuch.yaml", "bench check"},
 		"bee bench ls":        {"bench ls", "bench ls x"},
 		"bee bench show":      {"bench show bench/good.yaml", "bench show --yaml bench/good.yaml", "bench show nosuch", "bench show"},
-		"bee bench plan":      {"bench plan bench/broken.yaml", "bench plan nosuch"},
-		"bee bench run":       {"bench run bench/broken.yaml", "bench run nosuch"},
+		"bee bench plan":      {"bench plan bench/broken.yaml", "bench plan nosuch", "bench plan"},
+		"bee bench run":       {"bench run bench/broken.yaml", "bench run nosuch", "bench run"},
+		"bee bench calibrate": {"bench calibrate nosuch", "bench calibrate"},
 		"bee bench resume":    {"bench resume nosuch", "bench resume"},
 		"bee bench report":    {"bench report nosuch", "bench report"},
 		"bee bench compare":   {"bench compare nosuch neither", "bench compare x"},

@@ -36,11 +36,17 @@ type Draft struct {
 // ReadDraft reads a Beefile. Its error says that there is none to be read; what
 // is wrong in it is reported by Finish.
 func ReadDraft(file string) (*Draft, error) {
+	if file == "" {
+		return nil, &core.Error{Kind: core.Invalid, Op: "read Beefile", Err: errors.New("its name is empty"), Remedy: "Name a Beefile; - is standard input."}
+	}
 	abs, err := filepath.Abs(file)
 	if err != nil {
 		return nil, err
 	}
 	f, err := os.Open(abs) // it may be a pipe of the user's shell
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, &core.Error{Kind: core.NotFound, Op: "read Beefile", Object: file, Err: errors.Unwrap(err), Remedy: "Name a Beefile that you can read; `bee init` writes one."}
+	}
 	if err != nil {
 		return nil, FileError("Beefile", file, err)
 	}

@@ -74,8 +74,12 @@ func (t *Draft) here(at, path string) bool {
 		return true
 	}
 	hint := ""
-	if errors.Is(err, os.ErrNotExist) && t.report.flags[at] == "" {
+	switch {
+	case !errors.Is(err, os.ErrNotExist):
+	case t.report.flags[at] == "":
 		hint = "relative paths start at the Beefile's directory"
+	default:
+		hint = "check the path: a relative one starts in the directory in which you are"
 	}
 	t.report.at(at, hint, "%s: %s: %v", at, path, err)
 	return false

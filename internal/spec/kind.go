@@ -36,20 +36,7 @@ func KindOf(file string, data []byte) Kind {
 	if kind := kindOfText(file, data); kind != "" {
 		return kind
 	}
-	d := newDecoder(file, data)
-	root := d.root(data)
-	if root == nil || len(d.report.problems) > 0 {
-		return KindBeefile
-	}
-	var keys []string
-	sites := false
-	for _, f := range d.fields(root, "") {
-		key := f.Key.GetToken().Value
-		keys = append(keys, key)
-		if list, is := f.Value.(*ast.SequenceNode); is && key == "sites" && len(list.Values) > 0 {
-			_, sites = list.Values[0].(ast.MapNode)
-		}
-	}
+	keys, sites := topKeys(file, data)
 	has := func(some ...string) bool {
 		return slices.ContainsFunc(some, func(k string) bool { return slices.Contains(keys, k) })
 	}
@@ -66,6 +53,29 @@ func KindOf(file string, data []byte) Kind {
 		return KindSkyPilot
 	}
 	return KindBeefile
+}
+
+// isJob reports whether a file has keys of a Beefile that no sites file has.
+func isJob(file string, data []byte) bool {
+	keys, sites := topKeys(file, data)
+	return !sites && slices.ContainsFunc(keys, func(k string) bool { return k == "image" || k == "build" || k == "run" })
+}
+
+// topKeys returns the keys at the top of a text, and whether one of them is a list of sites. What cannot be parsed has none.
+func topKeys(file string, data []byte) (keys []string, sites bool) {
+	d := newDecoder(file, data)
+	root := d.root(data)
+	if root == nil || len(d.report.problems) > 0 {
+		return nil, false
+	}
+	for _, f := range d.fields(root, "") {
+		key := f.Key.GetToken().Value
+		keys = append(keys, key)
+		if list, is := f.Value.(*ast.SequenceNode); is && key == "sites" && len(list.Values) > 0 {
+			_, sites = list.Values[0].(ast.MapNode)
+		}
+	}
+	return keys, sites
 }
 
 // isArchive reports whether a file is a tar archive, by its contents, or compressed and

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/shell"
 )
 
 // LoadJob reads a Beefile.
@@ -144,6 +145,12 @@ func LoadSites(file string) (SitesFile, error) {
 		return SitesFile{}, err
 	}
 	f, err := parseSites(file, data)
+	if err != nil && isJob(file, data) {
+		return SitesFile{}, &core.Error{
+			Kind: core.Invalid, Op: "read sites file", Object: file, Err: fmt.Errorf("it is a %s", KindBeefile),
+			Remedy: "`bee run " + shell.Word(file) + "` runs it, and `bee init --sites` writes a sites file.",
+		}
+	}
 	f.Path = file
 	absolute := func(p string) string {
 		if abs, err := filepath.Abs(file); err == nil {

@@ -131,6 +131,9 @@ func shownText(e ast.Expr, constants map[string]string) string {
 		if called(e) == "fmt.Sprintf" && len(e.Args) > 0 {
 			return withoutVerbs(shownText(e.Args[0], constants))
 		}
+		if called(e) == "cmp.Or" && len(e.Args) > 0 { // the text where nobody knows a better one
+			return shownText(e.Args[len(e.Args)-1], constants)
+		}
 	}
 	return "…"
 }

@@ -14,16 +14,13 @@ import (
 )
 
 func (a *Commands) newBenchCalibrateCommand() *cobra.Command {
-	o := benchOptions{calibrate: true}
+	o := benchOptions{verb: "calibrate", calibrate: true}
 	c := &cobra.Command{
-		Use: "calibrate [STUDY|FILE]", Short: "Find out what this machine can resolve, and in what time", Args: cobra.MaximumNArgs(1),
+		Use: "calibrate STUDY|FILE", Short: "Find out what this machine can resolve, and in what time", Args: cobra.MaximumNArgs(1),
 		Long: `Measure one environment against itself, and say which differences this machine can
-resolve, and in what time. The study is layers unless another is named.`,
-		Example: "  bee bench calibrate --env rootless --size smoke",
+resolve, and in what time.`,
+		Example: "  bee bench calibrate layers --env rootless --size smoke",
 		RunE: func(c *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				args = []string{"layers"}
-			}
 			s, text, err := o.study(args)
 			if err != nil {
 				return err

@@ -37,6 +37,8 @@ type benchOptions struct {
 	asJSON    bool
 	// calibrate measures one environment against itself.
 	calibrate bool
+	// verb is the command of bench.
+	verb string
 	// quiet is how long to wait for a quiet host.
 	quiet time.Duration
 	// source has directories and archives of sources, by their names in the study.
@@ -101,13 +103,16 @@ func (o *benchOptions) named(args []string) (*study.Study, string, error) {
 		}
 		return loadStudy(args[0])
 	}
-	return nil, "", &core.Error{Kind: core.Invalid, Op: "bench run", Err: errors.New("it takes a study or --job"), Remedy: "Try `bee bench run layers`, or `bee bench run --job job.yaml`."}
+	if o.calibrate { // which has no --job
+		return nil, "", &core.Error{Kind: core.Invalid, Op: "bench " + o.verb, Err: errors.New("it takes a study"), Remedy: "Try `bee bench " + o.verb + " layers`."}
+	}
+	return nil, "", &core.Error{Kind: core.Invalid, Op: "bench " + o.verb, Err: errors.New("it takes a study or --job"), Remedy: "Try `bee bench " + o.verb + " layers`, or give --job job.yaml."}
 }
 
 // change puts the flags that were given into a study.
 func (o *benchOptions) change(s *study.Study) error {
 	refuse := func(flag string, err error) error {
-		return &core.Error{Kind: core.Invalid, Op: "read", Object: flag, Err: err, Remedy: "`bee bench run --help` shows the form."}
+		return &core.Error{Kind: core.Invalid, Op: "read", Object: flag, Err: err, Remedy: "`bee bench " + o.verb + " --help` shows the form."}
 	}
 	if o.margin != "" {
 		err := s.Method.Margin.UnmarshalText([]byte(o.margin))

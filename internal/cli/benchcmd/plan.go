@@ -15,7 +15,7 @@ import (
 )
 
 func (a *Commands) newBenchPlanCommand() *cobra.Command {
-	var o benchOptions
+	o := benchOptions{verb: "plan"}
 	c := &cobra.Command{
 		Use: "plan [STUDY|FILE]", Short: "Show what a study would measure here, and what does not work", Args: cobra.MaximumNArgs(1),
 		Long: `Show what a study would measure on this machine: its environments with the reason for

@@ -28,7 +28,7 @@ import (
 )
 
 func (a *Commands) newBenchRunCommand() *cobra.Command {
-	var o benchOptions
+	o := benchOptions{verb: "run"}
 	c := &cobra.Command{
 		Use: "run [STUDY|FILE]", Short: "Measure a study, or a job of yours, in several environments alternately", Args: cobra.MaximumNArgs(1),
 		Long: `Measure a study in each of its environments alternately, in random order, and end with

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/usage"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -20,17 +21,17 @@ func (a *Commands) CheckCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "check FILE", Short: "Check a Beefile, the sites and the local files that it names, or a sites file, without running it", Args: cobra.ExactArgs(1),
+		Long: `Check a Beefile, the sites and the local files that it names, or a sites file, without
+running it. FILE may be -, for a Beefile on standard input.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			if spec.FileKind(args[0]) == spec.KindSites {
+			if args[0] != workspace.StandardInput && spec.FileKind(args[0]) == spec.KindSites {
 				return a.checkSites(args[0], asJSON)
 			}
-			if err := usage.NoBeefile(args[0]); err != nil {
-				return err
-			}
-			draft, err := spec.ReadDraft(args[0])
+			source, err := a.checked(args[0])
 			if err != nil {
 				return err
 			}
+			draft := source.draft
 			draft.CheckHere()
 			if f, err := a.FindSites(); err == nil { // else finish reports it
 				draft.CheckHosts(f)
@@ -50,7 +51,7 @@ func (a *Commands) CheckCommand() *cobra.Command {
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, console.StrangerOfDraft(draft))), launch)
+					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, source.strange)), launch)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
@@ -65,22 +66,37 @@ func (a *Commands) CheckCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			a.warn(c.Context(), job, sites, ownDir(job, console.StrangerOfDraft(draft)))
+			a.warn(c.Context(), job, sites, ownDir(job, source.strange))
 			a.warnOf(launch)
 			if !named {
 				job.Store = "" // that of the sites file
 			}
-			core.BestEffort(a.Allow(args[0], "", console.ReachesOf(job, console.StrangerOfDraft(draft)), console.Trust{}, false)) // nothing is done here, so nothing is refused
+			core.BestEffort(a.Allow(source.what, "", console.ReachesOf(job, source.strange), console.Trust{}, false)) // nothing is done here, so nothing is refused
 			cases := ""
 			if n := len(draft.Cases()); n > 0 {
 				cases = console.CountText(n, "case") + ", the first with "
 			}
-			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s%s on %s\n", args[0], job.Name, cases, console.CountText(job.Nodes, "node"), siteNames(sites))
+			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s%s on %s\n", source.what, job.Name, cases, console.CountText(job.Nodes, "node"), siteNames(sites))
 			return err
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
 	return c
+}
+
+// checked reads the Beefile that is to be checked; - is standard input.
+func (a *Commands) checked(file string) (jobSource, error) {
+	if file == workspace.StandardInput {
+		return a.jobOfInput()
+	}
+	if err := usage.NoBeefile(file); err != nil {
+		return jobSource{}, err
+	}
+	draft, err := spec.ReadDraft(file)
+	if err != nil {
+		return jobSource{}, err
+	}
+	return jobSource{draft: draft, what: file, strange: console.StrangerOfDraft(draft)}, nil
 }
 
 // checkSites checks a sites file, which names what runs there and is therefore nobody else's.

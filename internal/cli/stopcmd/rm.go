@@ -101,7 +101,7 @@ func (a *Commands) rm(ctx context.Context, words []string, o rmOptions) error {
 		run := append(live, packed...)[0]
 		return &core.Error{
 			Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("it is %s", run.State),
-			Remedy: "`bee stop " + run.ID + "` ends it first, or give --force: nothing was removed.",
+			Remedy: "Nothing was removed. `bee stop " + run.ID + "` ends it first; --force does both.",
 		}
 	}
 	for _, run := range runs {

@@ -155,7 +155,7 @@ func StartError(s Launch, err error) error {
 func Failed(op, object string, err error) error {
 	e := &core.Error{Kind: core.Permanent, Op: op, Object: object, Err: err}
 	if missing, is := errors.AsType[*exec.Error](err); is {
-		e.Kind, e.Remedy = core.Unsupported, "Install "+missing.Name+" on that host, or choose another `runtime:`; `bee doctor` tells what there is."
+		e.Kind, e.Remedy = core.Unsupported, "Install "+missing.Name+" on that host, or choose another `runtime:`."
 	}
 	return e
 }

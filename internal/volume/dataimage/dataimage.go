@@ -84,15 +84,18 @@ func remedyFor(err error) string {
 }
 
 func fileError(op, object string, err error) error {
-	kind := core.Permanent
-	if errors.Is(err, fs.ErrNotExist) {
-		kind = core.NotFound
+	kind, remedy := core.Permanent, ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		kind, remedy = core.NotFound, "Check the path."
+	case errors.Is(err, fs.ErrPermission):
+		remedy = "Name one that you may read and write."
 	}
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		err = path.Err
 	}
-	return &core.Error{Kind: kind, Op: op, Object: object, Err: err}
+	return &core.Error{Kind: kind, Op: op, Object: object, Err: err, Remedy: remedy}
 }
 
 // Close closes the image's file.
