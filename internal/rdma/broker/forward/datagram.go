@@ -55,7 +55,7 @@ func (f *Far) Attach(r *message.Attach) (broker.Inbox, error) {
 		if b, err = f.newBox(to, rank); err != nil {
 			return broker.Inbox{}, err
 		}
-		if f.links[rank] == nil {
+		if !f.Linked(rank) {
 			f.o.Want(rank)
 		}
 	}
@@ -80,6 +80,18 @@ func (f *Far) newBox(to target, rank int) (*outbox, error) {
 func (f *Far) drop(b *outbox) {
 	delete(f.boxes, b.to)
 	f.unshare(b.share)
+}
+
+// mail reports whether programs have sent datagrams that wait for the link.
+func (l *link) mail() bool {
+	for _, b := range l.far.boxes {
+		if l.far.links[b.rank] == l {
+			if _, _, is := b.inbox.Next(b.next); is {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // datagrams appends those that programs have sent.

@@ -94,7 +94,7 @@ func (f *Far) listen() {
 			l.kick()
 		}
 		for _, b := range f.boxes {
-			if _, _, is := b.inbox.Next(b.next); is && f.links[b.rank] == nil {
+			if _, _, is := b.inbox.Next(b.next); is && !f.Linked(b.rank) {
 				f.o.Want(b.rank)
 			}
 		}

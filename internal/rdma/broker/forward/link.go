@@ -96,6 +96,9 @@ func (l *link) lost() {
 	for _, b := range f.boxes {
 		if slices.Contains(l.ranks, b.rank) {
 			b.under = 0 // they are lost
+			if !f.ended {
+				f.o.Want(b.rank) // nobody looks for further ones while there is no link
+			}
 		}
 	}
 }
