@@ -59,6 +59,9 @@ func (e End) Kind() Type { return e.q.kind }
 // State is its state.
 func (e End) State() State { return e.q.state }
 
+// Receives reports whether its state is one in which requests of the other side are carried out.
+func (e End) Receives() bool { return e.q.state.connected() }
+
 // Address is that of its own port.
 func (e End) Address() Address { return e.q.session.node.Address }
 

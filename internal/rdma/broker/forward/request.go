@@ -37,7 +37,7 @@ func (p *pair) receive(raw []byte) error {
 		return errFrame
 	}
 	p.received += ring.Whole(e.Bytes)
-	if p.broken || p.refusing && e.Opcode != message.EntryReply {
+	if p.broken || (p.refusing || !p.end.Receives()) && e.Opcode != message.EntryReply {
 		return nil // the other side learns of that
 	}
 	switch e.Opcode {
@@ -200,6 +200,9 @@ func (p *pair) atomic(e message.Entry, pieces []broker.Piece) (before [8]byte, s
 
 // answer sends answers, as far as the other side has room.
 func (p *pair) answer(out []byte, most int) ([]byte, error) {
+	if !p.end.Receives() { // its memory is not the other side's any more
+		p.answers = nil
+	}
 	for len(p.answers) > 0 && len(out) < most {
 		a := &p.answers[0]
 		reply := message.Entry{Opcode: message.EntryReply, Request: a.entry.Request, Status: a.status}
