@@ -268,6 +268,9 @@ func (l *link) read(in *bufio.Reader) error {
 // hear takes a frame of a connection. Those that last are counted.
 func (l *link) hear(k kind, raw []byte) error {
 	l.heard = time.Now()
+	if len(l.out) > mostWaiting { // the other side asks, and takes no answers
+		return errFrame
+	}
 	switch k {
 	case framePing:
 		return nil
@@ -288,9 +291,6 @@ func (l *link) hear(k kind, raw []byte) error {
 	l.received++
 	if l.unreported += len(raw) + 5; l.unreported >= mostUnreported {
 		l.kick()
-	}
-	if len(l.out) > mostWaiting { // the other side asks, and takes no answers
-		return errFrame
 	}
 	return nil
 }

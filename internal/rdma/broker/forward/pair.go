@@ -37,6 +37,8 @@ type pair struct {
 	// last are frames that come after all entries, and lastBy when they come at the latest.
 	last   []byte
 	lastBy time.Time
+	stated bool // a state is the last of them
+	failed bool // the other side is told to fail
 	// sent and seen count bytes of entries that were sent, and that the other side has consumed;
 	// received counts those that came.
 	sent, seen, received uint64
@@ -113,17 +115,23 @@ func (p *pair) State(s broker.State) {
 		return
 	}
 	if s == broker.Failed || len(p.last) > 0 {
+		if p.stated { // it is not known there yet
+			p.last[len(p.last)-1] = byte(s)
+			return
+		}
 		out, at := about(p.last, frameState, p.name)
 		p.after(append(out, byte(s)), at)
+		p.stated = true
 		return
 	}
 	out, at := about(p.link.out, frameState, p.name)
 	p.link.control(append(out, byte(s)), at)
 }
 
-// Fail implements broker.FarPair.
+// Fail implements broker.FarPair. A queue pair fails once.
 func (p *pair) Fail(event int32) {
-	if p.link != nil {
+	if p.link != nil && !p.failed {
+		p.failed = true
 		out, at := about(p.last, frameFail, p.name)
 		p.after(binary.LittleEndian.AppendUint32(out, uint32(event)), at)
 	}
@@ -135,7 +143,7 @@ func (p *pair) after(out []byte, at int) {
 		p.lastBy = time.Now().Add(lastTime)
 		time.AfterFunc(lastTime, p.link.kick)
 	}
-	p.last = finish(out, at)
+	p.last, p.stated = finish(out, at), false
 	p.link.kick()
 }
 
@@ -172,7 +180,7 @@ func (p *pair) wake() {
 
 // establish notes that the other side has connected.
 func (p *pair) establish(s broker.State) {
-	p.connected = true
+	p.connected, p.failed = true, false // that before is no matter of this queue pair
 	p.far.o.Peer.SetQP(p.slot, p.name.other, uint32(s)+1)
 	p.rx.Ring.Attach()
 	p.end.Process().Wake()
@@ -204,6 +212,9 @@ func (p *pair) gone() {
 
 // fault ends a connection whose program, or other side, does what no library does.
 func (p *pair) fault(err error) {
+	if p.broken {
+		return
+	}
 	p.far.o.Warn("end a connection of queue pairs", err)
 	p.broken = true
 	p.Fail(broker.EventQPFatal)
@@ -224,7 +235,7 @@ func (p *pair) collect(out []byte, most int) []byte {
 	}
 	if len(p.last) > 0 && (ready || !time.Now().Before(p.lastBy)) {
 		out = append(out, p.last...)
-		if p.last = nil; p.closed {
+		if p.last, p.stated = nil, false; p.closed {
 			p.release()
 		}
 	}

@@ -2,6 +2,7 @@ package forward
 
 import (
 	"bytes"
+	"errors"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
@@ -61,5 +62,40 @@ func TestQueuePairThatHasFailed(t *testing.T) {
 	}
 	if state := a.far.o.Peer.(*plainProcess).states[a.pair.slot]; state != uint32(broker.Failed)+1 {
 		t.Errorf("the other side has it in state %d", state)
+	}
+}
+
+// TestFloodOfFaults: what the other side, or a program, does wrong again and again takes no memory while nothing can
+// be sent.
+func TestFloodOfFaults(t *testing.T) {
+	a, _ := newMachines(t)
+	out, at := about(nil, frameEntry, name{own: a.pair.name.other, other: a.pair.name.own})
+	short := finish(append(out, 1), at)
+	for range 10_000 {
+		hear(t, a, short)
+	}
+	if n := len(a.pair.last); !a.pair.broken || n == 0 || n > 100 {
+		t.Errorf("faults of the other side: %d bytes wait", n)
+	}
+	a, b := newMachines(t)
+	for range 1000 {
+		if err := a.session.FailQP(&message.FailQP{Handle: a.queuePair, Event: -1, Peer: 1, PeerEvent: broker.EventQPAccess}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.session.ModifyQP(&message.ModifyQP{Handle: a.queuePair, Mask: 1, State: uint32(broker.Failed)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n := len(a.pair.last); n == 0 || n > 100 {
+		t.Errorf("faults of a program: %d bytes wait", n)
+	}
+	if pass(t, a, b); len(b.process.events) != 1 {
+		t.Errorf("events %v", b.process.events)
+	}
+	a.link.out = make([]byte, mostWaiting+1)
+	for _, k := range []kind{framePing, frameReported} {
+		if err := a.link.hear(k, make([]byte, 8)); !errors.Is(err, errFrame) {
+			t.Errorf("frame %d while too much waits: %v", k, err)
+		}
 	}
 }
