@@ -128,12 +128,12 @@ func (v *verbs) closePorts() error {
 // sameMachine are the ranks of the nodes on this machine whose directories this node sees,
 // in their order, and its own among them. The others see its directory likewise.
 func sameMachine(c plan.Config, members []peercall.Member) []int {
-	own, _, _ := strings.Cut(machine(), "/")
+	own := peercall.Member{Machine: machine()}
 	var ranks []int
 	for _, m := range members {
-		if id, _, _ := strings.Cut(m.Machine, "/"); m.Rank != c.Rank {
+		if m.Rank != c.Rank {
 			info, err := os.Stat(plan.NodeDir(c.Host.Dir, m.Rank))
-			if id != own || err != nil || !info.IsDir() {
+			if !together(own, m) || err != nil || !info.IsDir() {
 				continue
 			}
 		}
@@ -143,6 +143,13 @@ func sameMachine(c plan.Config, members []peercall.Member) []int {
 		return []int{c.Rank}
 	}
 	return ranks
+}
+
+// together reports whether two nodes run on one machine; false: that is not known.
+func together(a, b peercall.Member) bool {
+	one, _, _ := strings.Cut(a.Machine, "/")
+	other, _, _ := strings.Cut(b.Machine, "/")
+	return one != "" && one == other
 }
 
 // verbsAddress is that of a node's port. LIDs of verbs begin at 1.

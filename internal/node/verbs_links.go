@@ -52,7 +52,8 @@ func (l *verbsLinks) machines(own []int) server.Machines {
 			}
 			return 0, false
 		},
-		Want: l.want,
+		Together: func(a, b int) bool { return together(l.verbs.known.member(a), l.verbs.known.member(b)) },
+		Want:     l.want,
 	}
 }
 

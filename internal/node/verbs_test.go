@@ -52,6 +52,21 @@ func TestSameMachine(t *testing.T) {
 	}
 }
 
+// TestTogether: the broker of a node may speak for those of its machine, as far as members are known.
+func TestTogether(t *testing.T) {
+	l := &verbsLinks{verbs: &verbs{config: plan.Config{Size: 9}, known: &known{}}}
+	l.verbs.known.learn(plan.Plan{}, []peercall.Member{{Machine: "a"}, {Rank: 1, Machine: "b/1"}, {Rank: 2, Machine: "b/2"}, {Rank: 3}, {Rank: 4}}, peercall.Network{})
+	together := l.machines(nil).Together
+	for _, tc := range []struct {
+		a, b int
+		want bool
+	}{{1, 2, true}, {2, 1, true}, {0, 1, false}, {3, 4, false}, {1, 5, false}, {6, 7, false}, {1, -1, false}} {
+		if got := together(tc.a, tc.b); got != tc.want {
+			t.Errorf("nodes %d and %d: %v", tc.a, tc.b, got)
+		}
+	}
+}
+
 // TestVerbsAddress: ports of a run have addresses of their own, and so have those of another.
 func TestVerbsAddress(t *testing.T) {
 	seen := map[[16]byte]bool{}

@@ -116,7 +116,7 @@ func newMachines(t *testing.T) machines {
 		c.servers[i] = s
 		h.listen(t, s, i)
 		m := server.Machines{
-			Own: []int{i}, Address: portAddress, Want: c.want,
+			Own: []int{i}, Address: portAddress, Want: c.want, Together: func(int, int) bool { return false },
 			Rank: func(lid uint16, global bool, gid [16]byte) (int, bool) {
 				rank := int(lid) - 1
 				if global {

@@ -56,6 +56,8 @@ type Options struct {
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
 	// Named returns the node that programs reach by an IP address; false: none.
 	Named func(ip netip.Addr) (int, bool)
+	// Together reports whether nodes that are known run on one machine.
+	Together func(a, b int) bool
 	// Want asks for a link with the broker of a node. It returns at once.
 	Want func(rank int)
 	// Warn logs an error that a program may repeat at will. It is called with the lock.

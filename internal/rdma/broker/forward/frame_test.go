@@ -93,8 +93,9 @@ func newApart(t *testing.T, rank int, number uint32) *machine {
 	m := &machine{process: newProcess()}
 	m.far = New(Options{
 		Host: h, Peer: newProcess(), Build: strings.Repeat("b", message.Build), Ranks: []int{rank}, Address: address, Want: func(int) {}, Warn: func(string, error) {},
-		Rank:  func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
-		Named: func(ip netip.Addr) (int, bool) { n := int(ip.As4()[3]); return n - 1, n == 1 || n == 2 },
+		Together: func(int, int) bool { return false },
+		Rank:     func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
+		Named:    func(ip netip.Addr) (int, bool) { n := int(ip.As4()[3]); return n - 1, n == 1 || n == 2 },
 	})
 	h.b.SetFar(m.far)
 	n := h.b.Node(address(rank), broker.Limits{Memory: 1 << 20, QPs: 10, MRs: 10, PDs: 10, CQs: 10, SRQs: 10, AHs: 10, IDs: 40, WR: 1000, Processes: 10})

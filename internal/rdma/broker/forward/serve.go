@@ -52,8 +52,8 @@ func (f *Far) greet(conn net.Conn, in *bufio.Reader, rank int) (own, theirs gree
 	if err == nil {
 		theirs, err = readGreeting(in, f.o.Build)
 	}
-	if err == nil && (!slices.Contains(theirs.Ranks, rank) || slices.ContainsFunc(theirs.Ranks, func(r int) bool { return slices.Contains(f.o.Ranks, r) })) {
-		err = fmt.Errorf("the broker of node %d names nodes %v as its own", rank, theirs.Ranks)
+	if err == nil && !f.mayName(rank, theirs.Ranks) {
+		err = fmt.Errorf("the broker of node %d names %d nodes as its own that it cannot have", rank, len(theirs.Ranks))
 	}
 	if err == nil {
 		err = f.confirm(conn, rank, own)
@@ -68,6 +68,19 @@ func (f *Far) greet(conn net.Conn, in *bufio.Reader, rank int) (own, theirs gree
 		err = conn.SetDeadline(time.Time{})
 	}
 	return own, theirs, err
+}
+
+// mayName reports whether the broker of a node may have such nodes: those of its machine, each once, and none of this
+// one.
+func (f *Far) mayName(rank int, ranks []int) bool {
+	seen := map[int]bool{}
+	for _, r := range ranks {
+		if seen[r] || slices.Contains(f.o.Ranks, r) || r != rank && !f.o.Together(rank, r) {
+			return false
+		}
+		seen[r] = true
+	}
+	return seen[rank]
 }
 
 // greeting is that for the broker of a node. A connection with it that is there ends first, as the other side has

@@ -22,6 +22,8 @@ type Machines struct {
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
 	// Named returns the node that programs reach by an IP address; false: none.
 	Named func(ip netip.Addr) (int, bool)
+	// Together reports whether nodes that are known run on one machine.
+	Together func(a, b int) bool
 	// Want asks for a connection with the broker of a node, by Serve. It returns at once.
 	Want func(rank int)
 }
@@ -36,7 +38,10 @@ func (s *Server) Forward(m Machines) error {
 		return err
 	}
 	s.peer = p
-	s.far = forward.New(forward.Options{Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Named: m.Named, Want: m.Want, Warn: func(text string, err error) { s.warnings.add(s.log, text, err) }})
+	s.far = forward.New(forward.Options{
+		Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Named: m.Named, Together: m.Together, Want: m.Want,
+		Warn: func(text string, err error) { s.warnings.add(s.log, text, err) },
+	})
 	s.broker.SetFar(s.far)
 	return nil
 }
