@@ -156,8 +156,8 @@ func (q *queuePair) fail(to State, event int32) {
 	q.session.process.Wake()
 }
 
-// ofQP reports whether the handle of an event is that of a queue pair; -1 is no event.
-func ofQP(event int32) bool {
+// OfQP reports whether the handle of an event is that of a queue pair; -1 is no event.
+func OfQP(event int32) bool {
 	return event == -1 || event >= EventQPFatal && event <= EventQPAccess
 }
 
@@ -168,7 +168,7 @@ func (s *Session) FailQP(r *message.FailQP) error {
 		return err
 	}
 	q := o.qp
-	if !q.state.connected() && q.state != Failed || !ofQP(r.Event) || !ofQP(r.PeerEvent) {
+	if !q.state.connected() && q.state != Failed || !OfQP(r.Event) || !OfQP(r.PeerEvent) {
 		return syscall.EINVAL
 	}
 	to := Failed

@@ -237,6 +237,19 @@ func TestSideThatEnds(t *testing.T) {
 	}
 }
 
+// TestEventsThatAreNone: the other side fails a queue pair by its own events alone. By others, the library would take
+// it for an object of another type.
+func TestEventsThatAreNone(t *testing.T) {
+	for _, event := range [][]byte{{0, 0, 0, 0}, {4, 0, 0, 0}, {8, 0, 0, 0}, {16, 0, 0, 0}, {0xfe, 0xff, 0xff, 0xff}, {1}, {}} {
+		a, _ := newMachines(t)
+		out, at := about(nil, frameFail, name{own: a.pair.name.other, other: a.pair.name.own})
+		out = finish(append(out, event...), at)
+		if err := a.link.hear(frameFail, out[5:]); !errors.Is(err, errFrame) || len(a.process.events) > 0 {
+			t.Errorf("event %v: got %v, events %v", event, err, a.process.events)
+		}
+	}
+}
+
 // TestLinkThatBreaks does the same for all its queue pairs.
 func TestLinkThatBreaks(t *testing.T) {
 	a, _ := newMachines(t)

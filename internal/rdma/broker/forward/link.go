@@ -335,7 +335,11 @@ func (l *link) take(k kind, b *body) error {
 		l.far.o.Peer.SetQP(p.slot, n.other, uint32(s)+1)
 		p.end.Process().Wake()
 	case frameFail:
-		p.end.Fail(int32(b.u32()))
+		event := int32(b.u32())
+		if b.failed || !broker.OfQP(event) { // the program would take the queue pair for something else
+			return errFrame
+		}
+		p.end.Fail(event)
 	case frameGone:
 		p.gone()
 	case frameEntry:
