@@ -25,10 +25,15 @@ type verbsLinks struct {
 	server *server.Server
 	own    map[int]bool // nodes of this machine
 
-	mu     sync.Mutex
-	wanted map[int]bool // nodes that a link is being made to
-	dialed map[int]bool // brokers that are connected, by rank
+	mu      sync.Mutex
+	wanted  map[int]bool // nodes that a link is being made to
+	dialed  map[int]bool // brokers that are connected, by rank
+	leaders map[int]int  // which nodes run the brokers of others, as far as these have answered
 }
+
+// askTime bounds the question which node runs the broker of another. In an outage, nothing answers
+// by the old connection of the nodes, and it takes minutes to break.
+const askTime = 5 * time.Second
 
 // machines are those of the run as its broker has them.
 func (l *verbsLinks) machines(own []int) server.Machines {
@@ -52,9 +57,14 @@ func (l *verbsLinks) machines(own []int) server.Machines {
 			}
 			return 0, false
 		},
-		Together: func(a, b int) bool { return together(l.verbs.known.member(a), l.verbs.known.member(b)) },
+		Together: l.together,
 		Want:     l.want,
 	}
+}
+
+// together reports whether nodes that are known run on one machine.
+func (l *verbsLinks) together(a, b int) bool {
+	return together(l.verbs.known.member(a), l.verbs.known.member(b))
 }
 
 // want makes a link to the broker of a node, unless that is under way.
@@ -90,22 +100,9 @@ func (l *verbsLinks) make(rank int) {
 
 // ask finds the broker of a node, and connects with it, or has it connect.
 func (l *verbsLinks) ask(ctx context.Context, rank int) error {
-	for range 2 { // the node, and then that which runs its broker
-		peer, err := l.verbs.pool.Peer(ctx, rank)
-		if err != nil {
-			return err
-		}
-		reply, err := rpc.Call(ctx, peer, peercall.CallBroker, rpc.None{})
-		if err != nil {
-			return err
-		}
-		if reply.Rank == rank {
-			break
-		}
-		rank = reply.Rank
-	}
-	if rank > l.verbs.config.Rank || !l.dial(rank) {
-		return nil
+	rank, err := l.leader(ctx, rank)
+	if err != nil || rank > l.verbs.config.Rank || !l.dial(rank) {
+		return err
 	}
 	conn, err := l.verbs.pool.dial(ctx, l.verbs.known.member(rank).Addr, rank, forVerbs)
 	if err != nil {
@@ -117,6 +114,41 @@ func (l *verbsLinks) ask(ctx context.Context, rank int) error {
 		l.hangUp(rank)
 	}()
 	return nil
+}
+
+// leader returns which node runs the broker of another. It is asked once, unless it is the one that has to connect.
+func (l *verbsLinks) leader(ctx context.Context, rank int) (int, error) {
+	l.mu.Lock()
+	leader, is := l.leaders[rank]
+	l.mu.Unlock()
+	if is && leader < l.verbs.config.Rank {
+		return leader, nil
+	}
+	if !is {
+		leader = rank
+	}
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	for range 2 { // the node, and then that which runs its broker
+		peer, err := l.verbs.pool.Peer(ctx, leader)
+		if err != nil {
+			return 0, err
+		}
+		reply, err := rpc.Call(ctx, peer, peercall.CallBroker, rpc.None{})
+		if err != nil {
+			return 0, err
+		}
+		if reply.Rank == leader {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.leaders[rank] = leader
+			return leader, nil
+		}
+		if leader = reply.Rank; !l.together(rank, leader) {
+			break
+		}
+	}
+	return 0, fmt.Errorf("node %d does not run the broker of node %d", leader, rank)
 }
 
 // dial notes that a broker is being connected; false: it is.
@@ -185,7 +217,7 @@ func (v *verbs) linkTo(s *server.Server, own []int) error {
 	if len(own) == v.config.Size {
 		return nil
 	}
-	l := &verbsLinks{verbs: v, server: s, own: map[int]bool{}, wanted: map[int]bool{}, dialed: map[int]bool{}}
+	l := &verbsLinks{verbs: v, server: s, own: map[int]bool{}, wanted: map[int]bool{}, dialed: map[int]bool{}, leaders: map[int]int{}}
 	for _, rank := range own {
 		l.own[rank] = true
 	}
