@@ -35,6 +35,7 @@ type call struct {
 	local  broker.FarIdentifier // what stands for the other machine's here
 	ask    broker.Step          // while there is no link
 	timer  *time.Timer          // of a request that waits for a link, or for a listener
+	since  time.Time            // of its request on the link
 	closed bool
 }
 
@@ -145,7 +146,7 @@ func (c *call) append(out []byte, s broker.Step) ([]byte, int) {
 // request sends the request of a call.
 func (l *link) request(c *call) {
 	c.stop()
-	c.link = l
+	c.link, c.since = l, time.Now()
 	l.calls[c.name] = c
 	out, at := begin(l.out, frameCall)
 	out = binary.LittleEndian.AppendUint64(out, c.name.number)

@@ -72,7 +72,7 @@ func (l *link) expire(now time.Time) {
 		}
 	}
 	if now.Sub(l.since) > callTime {
-		l.abandon(func(c *call) bool { return c.local.Requested() })
+		l.abandon(func(c *call) bool { return c.local.Requested() && now.Sub(c.since) > callTime })
 	}
 	if len(l.out) > mostWaiting { // programs do a lot meanwhile
 		l.lost()

@@ -101,6 +101,21 @@ func TestOutageOfCalls(t *testing.T) {
 	}
 }
 
+// TestRequestInLongOutage: a request that comes late in an outage waits as long as one that came before.
+func TestRequestInLongOutage(t *testing.T) {
+	a, _ := newMachines(t)
+	client := newCaller(t, a)
+	now := time.Now()
+	a.link.since = now.Add(-time.Hour)
+	id := client.request(1, 7)
+	a.link.expire(now.Add(callTime - time.Second))
+	if e := client.next(); e.Handle != 0 {
+		t.Errorf("event %d", e.Event)
+	}
+	a.link.expire(time.Now().Add(callTime + time.Second))
+	client.expect(broker.Unreachable, id, -110)
+}
+
 // TestLiesAboutFrames: who claims to have what was not sent has no link any more.
 func TestLiesAboutFrames(t *testing.T) {
 	a, _ := newMachines(t)
