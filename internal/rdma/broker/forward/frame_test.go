@@ -237,6 +237,34 @@ func TestSideThatEnds(t *testing.T) {
 	}
 }
 
+// TestQueuePairThatComesAndGoes: a queue pair of the other side that connected again, and left, while the connection
+// before it was not over here, is none that this side's next one could have.
+func TestQueuePairThatComesAndGoes(t *testing.T) {
+	a, _ := newMachines(t)
+	n := name{own: a.pair.name.other, other: a.pair.name.own}
+	frame := func(k kind, text ...byte) []byte {
+		out, at := about(nil, k, n)
+		return finish(append(out, text...), at)
+	}
+	connect := frame(frameConnect, 2, 0, 1, 0, byte(broker.Reliable), byte(broker.ReadyToReceive))
+	hear(t, a, append(frame(frameGone), connect...))
+	old := a.pair
+	if len(a.link.early) != 1 {
+		t.Fatal("the queue pair of the other side does not wait")
+	}
+	old.Close()
+	hear(t, a, frame(frameState, byte(broker.ReadyToSend)))
+	if e := a.link.early[a.pair.name]; e.state != broker.ReadyToSend {
+		t.Errorf("it waits in state %d", e.state)
+	}
+	if hear(t, a, frame(frameGone)); len(a.link.early) > 0 {
+		t.Error("it waits, and is gone")
+	}
+	if a.link.collect(nil); len(a.link.order) > 0 {
+		t.Error("the former connection has not ended")
+	}
+}
+
 // TestEventsThatAreNone: the other side fails a queue pair by its own events alone. By others, the library would take
 // it for an object of another type.
 func TestEventsThatAreNone(t *testing.T) {

@@ -315,6 +315,9 @@ func (l *link) take(k kind, b *body) error {
 		return errFrame
 	}
 	if p != nil && p.closed && k != frameSeen { // it only sends what was left
+		if e, is := l.early[n]; is { // the other side has connected again
+			return l.later(k, n, e, b)
+		}
 		if k == frameGone {
 			p.release()
 		}
