@@ -35,6 +35,8 @@ type verbsLinks struct {
 // by the old connection of the nodes, and it takes minutes to break.
 const askTime = 5 * time.Second
 
+var errLeader = errors.New("the node that is named does not run it")
+
 // machines are those of the run as its broker has them.
 func (l *verbsLinks) machines(own []int) server.Machines {
 	c := l.verbs.config
@@ -148,7 +150,7 @@ func (l *verbsLinks) leader(ctx context.Context, rank int) (int, error) {
 			break
 		}
 	}
-	return 0, fmt.Errorf("node %d does not run the broker of node %d", leader, rank)
+	return 0, fmt.Errorf("ask for the broker of node %d: %w", rank, errLeader)
 }
 
 // dial notes that a broker is being connected; false: it is.

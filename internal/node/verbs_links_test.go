@@ -2,10 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"strings"
 	"testing"
 	"time"
 
@@ -140,7 +140,7 @@ func TestAskInOutage(t *testing.T) {
 func TestBrokerOfOthers(t *testing.T) {
 	s, l := newSilentNode(t)
 	s.leader = 1
-	if err := l.ask(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "does not run") || len(l.leaders)+len(l.dialed) > 0 {
+	if err := l.ask(t.Context(), 0); !errors.Is(err, errLeader) || len(l.leaders)+len(l.dialed) > 0 {
 		t.Errorf("got %v, leaders %v, dialed %v", err, l.leaders, l.dialed)
 	}
 }
