@@ -27,7 +27,11 @@ func readOld(file string, data []byte) (oldFile, []string, error) {
 	err := json.Unmarshal(data, &old)
 	switch wrong, syntax := (*json.UnmarshalTypeError)(nil), (*json.SyntaxError)(nil); {
 	case errors.As(err, &syntax):
-		r.problem(place(data, syntax.Offset), "", "not valid JSON: %v", syntax)
+		hint := ""
+		if !bytes.HasPrefix(bytes.TrimSpace(data), []byte("{")) {
+			hint = "this is no Beefile of the original BEE; `bee init --from FILE` converts batch scripts, compose files and others"
+		}
+		r.problem(place(data, syntax.Offset), hint, "not valid JSON: %v", syntax)
 	case errors.As(err, &wrong):
 		r.problem(place(data, wrong.Offset), "", "%sa JSON object is wanted, this is a %s", prefix(wrong.Field), wrong.Value)
 	case old.Task == nil:

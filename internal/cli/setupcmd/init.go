@@ -34,7 +34,7 @@ func (a *Commands) InitCommand() *cobra.Command {
 		sites     bool
 	)
 	c := &cobra.Command{
-		Use: "init", Short: "Write a first Beefile for this directory, or from a job file of another tool, or a sites file", Args: cobra.NoArgs,
+		Use: "init", Short: "Write a first Beefile for this directory, or from a job file of another tool, or a sites file", Args: initArguments,
 		Long: `Write a Beefile with comments for the files of this directory: a Dockerfile,
 *.tpr of GROMACS, in.* of LAMMPS, or *.py that imports mpi4py. Where several are
 found, bee asks on a terminal, and otherwise takes the first.
@@ -67,6 +67,19 @@ No file is overwritten.`,
 	c.Flags().BoolVar(&sites, "sites", false, "write a sites file, at its usual place unless --output names another")
 	c.MarkFlagsMutuallyExclusive("from", "sites")
 	return c
+}
+
+// initArguments accepts none. For a file, the error names the flag that converts it.
+func initArguments(c *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	err := usage.WrongArguments(c, args)
+	e, is := errors.AsType[*core.Error](err)
+	if info, err := os.Stat(args[0]); is && len(args) == 1 && err == nil && info.Mode().IsRegular() {
+		e.Remedy = "Did you mean `bee init --from " + shell.Word(args[0]) + "`? " + e.Remedy
+	}
+	return err
 }
 
 // initDirectory writes a Beefile for the files of the working directory.

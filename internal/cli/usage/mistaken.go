@@ -31,6 +31,10 @@ func NoBeefile(file string) error {
 		remedy = "`bee run " + shell.Word("docker-archive:"+file) + "` runs an image that docker or podman saved."
 	case spec.KindDockerfile:
 		remedy = "Write a Beefile with `build: .` and `run: …` beside it, and run that."
+	case spec.KindBatch, spec.KindCompose, spec.KindSkyPilot, spec.KindDefinition:
+		remedy = "`bee init --from " + shell.Word(file) + "` makes a Beefile of it."
+	case spec.KindScript:
+		remedy = "If it has a `docker run` line, `bee init --from " + shell.Word(file) + "` converts it; else write a Beefile with `image:` and `run:`."
 	default:
 		remedy = "Write a Beefile with `image:` and `run:`, or run its image: `bee run IMAGE COMMAND`."
 	}
