@@ -64,7 +64,7 @@ func parse(source []byte, file string) Page {
 		parser.WithParagraphTransformers(append(parser.DefaultParagraphTransformers(), util.Prioritized(extension.NewTableParagraphTransformer(), 200))...), // as extension.Table
 		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
 	)
-	r := reader{source: source, dir: path.Dir(file)}
+	r := reader{source: source, file: file, dir: path.Dir(file)}
 	r.blocks(p.Parse(text.NewReader(source)), 0)
 	for _, t := range docs.Topics() {
 		if t.File != file && slices.Contains(r.linked, t.File) {
@@ -77,7 +77,8 @@ func parse(source []byte, file string) Page {
 // reader makes a page of a tree of Markdown.
 type reader struct {
 	source []byte
-	dir    string // of the page
+	file   string // of the page, and dir is its directory
+	dir    string
 	linked []string
 	page   Page
 }
@@ -180,7 +181,7 @@ func (r *reader) spans(parent ast.Node, as Span, t *Text) {
 			put(string(n.Label(r.source)))
 		case *ast.Link:
 			r.spans(n, as, t)
-			r.link(string(n.Destination), put)
+			*t = append(*t, r.link(string(n.Destination), r.text(n).String())...)
 		case *ast.RawHTML: // a comment
 		default:
 			r.spans(n, as, t)
@@ -188,14 +189,26 @@ func (r *reader) spans(parent ast.Node, as Span, t *Text) {
 	}
 }
 
-// link notes a link to another page, and shows an address.
-func (r *reader) link(target string, put func(string)) {
-	switch page, _, _ := strings.Cut(target, "#"); {
-	case strings.Contains(page, "://"):
-		put(" (" + target + ")")
-	case page != "":
-		r.linked = append(r.linked, path.Join(r.dir, page))
+// link notes a link to another page, and returns what stands behind its words: the address, the
+// topic that the page is, unless the words name it, or the path of the page.
+func (r *reader) link(target, words string) Text {
+	page, _, _ := strings.Cut(target, "#")
+	if strings.Contains(page, "://") {
+		return Text{{Text: " (" + target + ")"}}
 	}
+	file := path.Join(r.dir, page)
+	if page == "" || file == r.file {
+		return nil
+	}
+	r.linked = append(r.linked, file)
+	for _, t := range docs.Topics() {
+		if t.File == file && strings.Contains(strings.ToLower(words), t.Name) {
+			return nil
+		} else if t.File == file {
+			return Text{{Text: " ("}, {Text: "bee help " + t.Name, Code: true}, {Text: ")"}}
+		}
+	}
+	return Text{{Text: " (" + path.Join("docs", file) + ")"}}
 }
 
 // String returns a text without its styles.

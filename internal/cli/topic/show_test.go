@@ -34,10 +34,33 @@ func TestPage(t *testing.T) {
 	testkit.Golden(t, "color", strings.ReplaceAll(shown(t, p, 60, output.Always), "\x1b", "ESC"))
 }
 
+// TestCodeIsBrokenAtItsSpaces where it has no room.
+func TestCodeIsBrokenAtItsSpaces(t *testing.T) {
+	code := strings.ReplaceAll("`bee logs --failed x`", " ", noBreak)
+	for width, want := range map[int]string{10: "use|`bee logs|--failed|x` now", 13: "use|`bee logs|--failed x`|now", 9: "use|`bee logs|--failed|x` now", 30: "use `bee logs --failed x` now"} {
+		got := strings.ReplaceAll(strings.Join(wrap("use "+code+" now", width), "|"), noBreak, " ")
+		if got != want {
+			t.Errorf("%d: %q, want %q", width, got, want)
+		}
+	}
+}
+
+// TestLinksNamePages: topics by their command, other pages by their path, and neither twice.
+func TestLinksNamePages(t *testing.T) {
+	for source, want := range map[string]string{
+		"[exit codes](../reference/exit-codes.md#x)": "exit codes (bee help exit-codes)", "[keys of a beefile](../reference/beefile.md)": "keys of a beefile", "[Slurm](slurm.md)": "Slurm (docs/how-to/slurm.md)",
+		"[above](#above)": "above", "[here](x.md#above)": "here", "[one](../../examples/pi/job.yaml)": "one (examples/pi/job.yaml)",
+	} {
+		if got := parse([]byte(source), "how-to/x.md").Blocks[0].Text.String(); got != want {
+			t.Errorf("%s: %q, want %q", source, got, want)
+		}
+	}
+}
+
 // TestTopicsFit: each topic fits on screens, and has each word of its page.
 func TestTopicsFit(t *testing.T) {
 	word := regexp.MustCompile(`[\pL\pN]+`)
-	hidden := regexp.MustCompile(`(?s)<!--.*?-->|\]\([^)]*\)|&\w+;|` + "```\\w*") // comments, targets of links, kinds of code
+	hidden := regexp.MustCompile(`(?s)<!--.*?-->|\]\([^)]*\)|&\w+;|` + "```[^\n]*") // comments, targets of links, kinds and titles of code
 	for _, topic := range docs.Topics() {
 		p, err := Read(topic)
 		if err != nil {

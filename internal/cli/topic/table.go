@@ -143,8 +143,8 @@ func stacked(head []string, body [][]string, width int) (lines []string) {
 	return lines
 }
 
-// wrap breaks a text between words, and a word only where it has no room. What is strong ends on
-// each line, and continues on the next.
+// wrap breaks a text between words, and a word only where it has no room: at a no-break space if it
+// has one. What is strong ends on each line, and continues on the next.
 func wrap(text string, width int) []string {
 	width = max(width, leastColumn)
 	var lines []string
@@ -158,7 +158,11 @@ func wrap(text string, width int) []string {
 		}
 		for now = word; runewidth.StringWidth(now) > width; {
 			start := runewidth.Truncate(now, width, "")
-			lines, now = append(lines, start), now[len(start):]
+			rest := now[len(start):]
+			if at := strings.LastIndex(start, noBreak); at > 0 && !strings.HasPrefix(rest, noBreak) {
+				start, rest = start[:at], now[at:]
+			}
+			lines, now = append(lines, start), strings.TrimPrefix(rest, noBreak)
 		}
 	}
 	lines = append(lines, now)
