@@ -83,6 +83,23 @@ func TestAListFitsItsTerminal(t *testing.T) {
 	}
 }
 
+func TestKeptColumnsAreShortenedLast(t *testing.T) {
+	utf8Terminal(t)
+	for columns, want := range map[uint16]bool{40: true, 20: false} {
+		text := onPTY(t, columns, func(tty *os.File) {
+			table := On(tty, Auto).List(3).Keep(2)
+			table.Row("RUN", "NAME", "STATE", "STARTED")
+			table.Row("aaaa1111", "long-name-of-a-run", "succeeded", "2026-01-02 03:04:05")
+			if err := table.Flush(); err != nil {
+				t.Error(err)
+			}
+		})
+		if strings.Contains(text, "succeeded") != want {
+			t.Errorf("%d columns: %q", columns, text)
+		}
+	}
+}
+
 func TestProseIsWrapped(t *testing.T) {
 	utf8Terminal(t)
 	words := strings.Repeat("word ", 30) + strings.Repeat("x", 50) + " end"

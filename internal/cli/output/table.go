@@ -23,6 +23,8 @@ type Table struct {
 	// prose: the last column is wrapped on a terminal; else columns are shortened.
 	prose    bool
 	optional []int
+	// kept are columns that others are shortened before.
+	kept []int
 }
 
 type row struct {
@@ -35,6 +37,13 @@ type row struct {
 // enough, the optional columns, counted from 0, are left out in their order.
 func (s *Screen) List(optional ...int) *Table {
 	return &Table{screen: s, blocks: make([][]row, 1), optional: optional}
+}
+
+// Keep has columns, counted from 0, shortened only where a terminal is too narrow for all that can
+// be left out.
+func (t *Table) Keep(columns ...int) *Table {
+	t.kept = columns
+	return t
 }
 
 // Prose returns a table whose last column is wrapped on a terminal.
@@ -186,18 +195,19 @@ func (t *Table) fitted(block []row, widths *[]int) []row {
 	}
 	for _, out := range append([]int{-1}, t.optional...) {
 		left = slices.DeleteFunc(left, func(i int) bool { return i == out })
-		if w, fits := narrowed(*widths, left, leastUsual, t.screen.columns); fits {
+		if w, fits := narrowed(*widths, left, t.kept, leastUsual, t.screen.columns); fits {
 			*widths = w
 			return t.only(block, left, w)
 		}
 	}
-	w, _ := narrowed(*widths, left, leastEver, t.screen.columns)
+	w, _ := narrowed(*widths, left, nil, leastEver, t.screen.columns)
 	*widths = w
 	return t.only(block, left, w)
 }
 
-// narrowed returns the widths of the columns that are left, made narrower until they fit.
-func narrowed(widths, left []int, least, columns int) (w []int, fits bool) {
+// narrowed returns the widths of the columns that are left, made narrower until they fit. The first
+// one and those that are kept are not.
+func narrowed(widths, left, kept []int, least, columns int) (w []int, fits bool) {
 	total := 0
 	for _, i := range left {
 		w = append(w, widths[i])
@@ -207,7 +217,7 @@ func narrowed(widths, left []int, least, columns int) (w []int, fits bool) {
 	for total > columns {
 		widest := 0
 		for i := 1; i < len(w); i++ {
-			if widest == 0 || w[i] > w[widest] {
+			if !slices.Contains(kept, left[i]) && (widest == 0 || w[i] > w[widest]) {
 				widest = i
 			}
 		}

@@ -122,7 +122,11 @@ func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runvi
 	if o.array != "" {
 		runs, err := s.Cases(ctx, o.array, state.ToSee)
 		if err == nil && len(runs) == 0 {
-			err = &core.Error{Kind: core.NotFound, Op: "find array", Object: o.array, Err: errors.New("no run is a case of it"), Remedy: "`bee ps -a` lists all runs and arrays."}
+			e := &core.Error{Kind: core.NotFound, Op: "find array", Object: o.array, Err: errors.New("no run is a case of it"), Remedy: "`bee ps -a` lists all runs and arrays."}
+			if named, failed := s.Named(ctx, []string{o.array}, state.ToSee); failed == nil && len(named) == 1 {
+				e.Err, e.Remedy = errors.New("it is a run, and no array"), "`bee show "+named[0].ID+"` shows it."
+			}
+			err = e
 		}
 		if err != nil {
 			return nil, err
@@ -207,7 +211,7 @@ func (o psOptions) folds() bool {
 }
 
 func listRuns(screen *output.Screen, views []runview.View) error {
-	w := screen.List(5, 4, 7, 6, 8)
+	w := screen.List(5, 4, 7, 6, 8).Keep(2)
 	w.Row("RUN", "NAME", "STATE", "SITE", "NODES", "STARTED", "TOOK", "EXIT", "PROGRESS", "WHY")
 	for _, v := range views {
 		site, exit := "-", "-"
