@@ -38,7 +38,10 @@ func refused(t *testing.T, b *testkit.Bee, dir string) {
 			OK           bool
 		}
 	}
-	b.JSON(&d, "doctor", "--json")
+	doctor := b.Try("doctor", "--json")
+	if err := json.Unmarshal([]byte(doctor.Stdout), &d); err != nil || doctor.Code == 0 {
+		t.Fatalf("%v: %+v", err, doctor)
+	}
 	for _, f := range d.Findings {
 		if f.Area == "site" && (f.OK || f.Remedy == "") {
 			t.Errorf("doctor: %+v", f)

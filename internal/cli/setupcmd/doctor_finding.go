@@ -106,7 +106,7 @@ func (d *diagnosis) judge() (v verdict, sites, lacking []string) {
 		}
 	}
 	switch {
-	case len(sites) == 0 && d.Runtime == "":
+	case len(sites) == 0: // a runtime here is of no use then
 		return notReady, sites, lacking
 	case len(lacking) > 0:
 		return partly, sites, lacking
@@ -114,7 +114,7 @@ func (d *diagnosis) judge() (v verdict, sites, lacking []string) {
 	return ready, sites, lacking
 }
 
-// printDiagnosis prints a diagnosis, and fails where nothing would run.
+// printDiagnosis prints a diagnosis, and fails where no site can be used.
 func (a *Commands) printDiagnosis(d diagnosis, asJSON bool) error {
 	write := a.writeDiagnosis
 	if asJSON {
@@ -152,15 +152,15 @@ func (d *diagnosis) text() string {
 	if d.Runtime != "" {
 		text = fmt.Sprintf("runtime: auto would choose %s: %s.\n", d.Runtime, d.Why)
 	}
-	where := "no site can be used"
-	if len(sites) > 0 {
-		where = "jobs run on " + strings.Join(sites, ", ")
-	}
+	where := "jobs run on " + strings.Join(sites, ", ")
 	switch v {
 	case ready:
 		return text + "verdict: ready: " + where + ". Nothing that is needed is missing."
 	case partly:
 		return text + "verdict: partly ready: " + where + ". Missing: " + strings.Join(lacking, ", ") + "."
 	}
-	return text + "verdict: not ready: nothing would run here."
+	if text += "verdict: not ready: no site can be used."; len(lacking) > 0 {
+		text += " Missing: " + strings.Join(lacking, ", ") + "."
+	}
+	return text
 }

@@ -19,14 +19,15 @@ import (
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 )
 
-// TestADoctorWithoutARuntimeFails, also for scripts that read its JSON.
-func TestADoctorWithoutARuntimeFails(t *testing.T) {
+// TestADoctorWithoutASiteFails, also for scripts that read its JSON.
+func TestADoctorWithoutASiteFails(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
-		for runtime, want := range map[string]error{"": console.Exit(console.ExitUnsupported), "rootless": nil} {
+		for status, want := range map[standing]error{missing: console.Exit(console.ExitUnsupported), works: nil} {
 			var out bytes.Buffer
-			err := New(workspace.New(&out, nil, "")).printDiagnosis(diagnosis{Runtime: runtime, Why: "of something"}, asJSON)
+			d := diagnosis{Runtime: "rootless", Why: "of something", Findings: []finding{{Area: areaOfSite, Name: "rack", Status: status}}}
+			err := New(workspace.New(&out, nil, "")).printDiagnosis(d, asJSON)
 			if !errors.Is(err, want) || out.Len() == 0 {
-				t.Errorf("runtime %q, JSON %t: %v, %q", runtime, asJSON, err, out.String())
+				t.Errorf("site %s, JSON %t: %v, %q", status, asJSON, err, out.String())
 			}
 		}
 	}
@@ -117,6 +118,7 @@ func TestTheDoctorsVerdict(t *testing.T) {
 		{"with a drawback", "rootless", []finding{{Area: "disk", Status: risky}, {Area: "device", Status: untried}, site}, ready, "! ? ok", nil},
 		{"a site is missing", "rootless", []finding{site, {Area: areaOfSite, Name: "rack", Status: missing}}, partly, "ok no", nil},
 		{"elsewhere only", "", []finding{{Area: "runtime", Status: absent}, site}, ready, "- ok", nil},
+		{"no site", "rootless", []finding{{Area: "runtime", Status: works}, {Area: areaOfSite, Name: "rack", Status: missing}}, notReady, "ok no", console.Exit(console.ExitUnsupported)},
 		{"nothing", "", []finding{{Area: "runtime", Status: missing}, {Area: areaOfSite, Name: "lab", Status: missing}}, notReady, "no no", console.Exit(console.ExitUnsupported)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
