@@ -3,6 +3,7 @@ package spec
 import (
 	"fmt"
 	"runtime"
+	"slices"
 )
 
 // HostsKnown is how many hosts a site is known to have without asking it; 0: it has to
@@ -55,15 +56,24 @@ func (t *Draft) CheckHosts(f SitesFile) {
 		}
 	}
 	if name != "" {
-		t.report.at("nodes", fmt.Sprintf("lower it, or give a site more hosts; %s has the most, %d", name, most), "nodes: the job wants %d hosts, and none of its sites has as many", t.Job.Hosts())
+		hint := fmt.Sprintf("lower it, or give a site more hosts; %s has the most, %d", name, most)
+		if file, err := SitesPath(); f.Path == "" && err == nil {
+			hint = fmt.Sprintf("lower it, or to try it here, write `sites: [{name: lab, provider: local, hosts: %d}]` to %s", t.Job.Hosts(), file)
+		}
+		t.report.at("nodes", hint, "nodes: the job wants %d hosts, and none of its sites has as many", t.Job.Hosts())
 	}
+}
+
+// writesToMount reports whether the command begins in a mount to which it may write.
+func (j *Job) writesToMount() bool {
+	return j.Workdir != "" && slices.ContainsFunc(j.Mounts, func(m Mount) bool { return m.Write && below(j.Workdir, m.To) })
 }
 
 // Warnings are what is likely to surprise the user of a job on these sites, though it can
 // be run.
 func (j *Job) Warnings(sites []Site) []string {
 	var list []string
-	if len(j.Outputs) == 0 && j.Volume.Kind != VolumeBurst && (j.Workdir != "" || len(j.Inputs) > 0 || j.Checkpoint != nil) {
+	if len(j.Outputs) == 0 && j.Volume.Kind != VolumeBurst && !j.writesToMount() && (j.Workdir != "" || len(j.Inputs) > 0 || j.Checkpoint != nil) {
 		list = append(list, "what the job writes is gone when it ends: it has no `outputs:`, which name what to collect")
 	}
 	if c := j.Checkpoint; c != nil && !j.SavesVM() && len(c.Paths) == 0 {

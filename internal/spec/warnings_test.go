@@ -2,6 +2,7 @@ package spec
 
 import (
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -18,6 +19,9 @@ func TestWarnings(t *testing.T) {
 	}{
 		"nothing":              {Job{Nodes: 2, Outputs: outputs}, []Site{small, rack, queue}, 0},
 		"no outputs":           {Job{Nodes: 1, Workdir: "/work"}, []Site{small}, 1},
+		"below a mount":        {Job{Nodes: 1, Workdir: "/data/run", Mounts: []Mount{{From: "/p", To: "/data", Write: true}}}, []Site{small}, 0},
+		"a mount to read":      {Job{Nodes: 1, Workdir: "/data/run", Mounts: []Mount{{From: "/p", To: "/data"}}}, []Site{small}, 1},
+		"beside a mount":       {Job{Nodes: 1, Workdir: "/database", Mounts: []Mount{{From: "/p", To: "/data", Write: true}}}, []Site{small}, 1},
 		"drained anyway":       {Job{Nodes: 1, Workdir: "/work", Volume: Volume{Kind: VolumeBurst}}, []Site{small}, 0},
 		"no paths":             {Job{Nodes: 1, Outputs: outputs, Checkpoint: &Checkpoint{}}, []Site{small}, 1},
 		"paths":                {Job{Nodes: 1, Outputs: outputs, Checkpoint: &Checkpoint{Paths: []string{"/work/a"}}}, []Site{small}, 0},
@@ -58,6 +62,19 @@ func TestTooManyHostsAreFoundWithoutAsking(t *testing.T) {
 		d.CheckHosts(c.sites)
 		if _, err := d.Finish(); (err == nil) != c.valid {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+// TestTooManyHostsWithoutASitesFile: the hint has a whole file and its path.
+func TestTooManyHostsWithoutASitesFile(t *testing.T) {
+	t.Setenv("BEE_SITES", "/etc/lab.yaml")
+	for file, want := range map[string]bool{"": true, "/etc/lab.yaml": false} {
+		d := parseDraft("job.yaml", []byte("image: a\nnodes: 2\n"), "/")
+		d.CheckHosts(SitesFile{Path: file, Sites: DefaultSites()})
+		_, err := d.Finish()
+		if err == nil || strings.Contains(err.Error(), "`sites: [{name: lab, provider: local, hosts: 2}]` to /etc/lab.yaml") != want {
+			t.Errorf("%q: %v", file, err)
 		}
 	}
 }

@@ -23,7 +23,7 @@ func CheckFacts(site string, facts driver.Facts, hosts int) error {
 		return &core.Error{
 			Kind: core.Unsupported, Op: "use site", Object: site,
 			Err:    fmt.Errorf("the job wants %d hosts, the site has %d", hosts, facts.Hosts),
-			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, such as {name: lab, provider: local, hosts: %d} for emulated ones.", hosts),
+			Remedy: fmt.Sprintf("Lower `nodes:` in the Beefile, or give the site more hosts in the sites file, whose path `bee info` prints. To try it here, `sites: [{name: lab, provider: local, hosts: %d}]` in it has emulated ones.", hosts),
 		}
 	}
 	return nil
