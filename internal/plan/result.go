@@ -21,7 +21,7 @@ type Event struct {
 	// Rank of the node it concerns, -1 for none.
 	Rank    int    `json:"rank"`
 	Message string `json:"message,omitempty"`
-	// Remark means that Message belongs into the run's history.
+	// Remark means that Message belongs in the run's history.
 	Remark bool `json:"remark,omitempty"`
 	// Done and Total, in bytes or nodes, for progress; or for how long what
 	// Message reports has been waited for.

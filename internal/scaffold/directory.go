@@ -72,7 +72,7 @@ func Directory(name string, files []File, p *Program) Result {
 	var b strings.Builder
 	line := func(text string) { b.WriteString(text + "\n") }
 	line("# A job for BEE. `bee check` checks it, `bee run` runs it.")
-	line("# All keys: docs/reference/beefile.md, or man 5 beefile.")
+	line("# All keys: bee help beefile.")
 	if plainName.MatchString(name) {
 		line("name: " + quote(name))
 	}

@@ -131,7 +131,7 @@ func (d *batch) option(line string) (tasks int) {
 	case name == "signal":
 		d.note("--signal %s: a job that writes checkpoints has `checkpoint: {signal: …, grace: …}`", short(value))
 	case slices.Contains([]string{"nodelist", "exclude", "clusters", "begin", "hint", "distribution", "mem-bind", "cpu-bind", "wckey", "comment", "switches", "core-spec", "threads-per-core", "sockets-per-node", "cores-per-socket"}, name):
-		d.note("--%s %s: it belongs into the sites file, among the options of sbatch: `slurm: {options: [--%s=%s]}`", name, short(value), name, short(value))
+		d.note("--%s %s: it belongs in the sites file, among the options of sbatch: `slurm: {options: [--%s=%s]}`", name, short(value), name, short(value))
 	default:
 		d.foreign("--"+name, value)
 	}

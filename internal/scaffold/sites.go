@@ -148,7 +148,7 @@ type Tried struct {
 func Sites(host string, tried []Tried) (string, error) {
 	var b strings.Builder
 	b.WriteString("# Sites of BEE, made by bee init --sites on " + oneLine(host) + ".\n")
-	b.WriteString("# Their order is the order in which runs try them. All keys: man 5 bee-sites.\n")
+	b.WriteString("# Their order is the order in which runs try them. All keys: bee help sites.\n")
 	b.WriteString("sites:\n")
 	others := false
 	for _, t := range tried {

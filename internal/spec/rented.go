@@ -60,7 +60,7 @@ func (sc *siteCheck) rented(r *rented) {
 		sc.report.at(at, "such as debian-12", "%s: it needs an `image`", at)
 	}
 	if r.bastion != "" && !fits("sites[]."+s.Provider+".network.bastion", r.bastion) {
-		sc.report.at(at+".network.bastion", "such as me@gate.example.org; a port belongs into ~/.ssh/config", "%s.network.bastion: %q is no host", at, r.bastion)
+		sc.report.at(at+".network.bastion", "such as me@gate.example.org; a port belongs in ~/.ssh/config", "%s.network.bastion: %q is no host", at, r.bastion)
 	}
 	for i, from := range r.sshFrom {
 		if _, err := netip.ParsePrefix(from); err != nil {

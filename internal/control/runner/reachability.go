@@ -77,7 +77,7 @@ func (s *silence) hostsSilent(answers bool) {
 	s.looked = now
 }
 
-// news reports whether a wait for the site belongs into the history. over is set once the time
+// news reports whether a wait for the site belongs in the history. over is set once the time
 // limit is over.
 func (s *silence) news(over bool) bool {
 	return s.reported == waitUnreported || over && s.reported == waitReported

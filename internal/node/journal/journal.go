@@ -81,7 +81,7 @@ func (j *Journal) Say(p core.Phase, message string) {
 	j.Add(plan.Event{Phase: p, Rank: -1, Message: message})
 }
 
-// Remark records a message that belongs into the run's history as well.
+// Remark records a message that belongs in the run's history as well.
 func (j *Journal) Remark(p core.Phase, message string) {
 	j.Add(plan.Event{Phase: p, Rank: -1, Message: message, Remark: true})
 }
