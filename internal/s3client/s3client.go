@@ -17,6 +17,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
@@ -41,6 +42,7 @@ func New(ctx context.Context, s Settings) (*s3.Client, error) {
 	}
 	options := []func(*config.LoadOptions) error{
 		config.WithRetryer(retryer),
+		config.WithLogger(logging.Nop{}), // errors have it all
 		// Servers other than AWS's own mostly do not know the newer checksums;
 		// what is stored is named after its digest anyway.
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),

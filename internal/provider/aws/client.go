@@ -21,6 +21,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/smithy-go"
+	"github.com/aws/smithy-go/logging"
 	"github.com/bee-hpc/bee/internal/core"
 )
 
@@ -63,7 +64,7 @@ func (c *client) load(ctx context.Context) (*loaded, error) {
 	if c.settings != nil {
 		return c.settings, nil
 	}
-	var options []func(*config.LoadOptions) error
+	options := []func(*config.LoadOptions) error{config.WithLogger(logging.Nop{})} // errors have it all
 	if c.region != "" {
 		options = append(options, config.WithRegion(c.region))
 	}
