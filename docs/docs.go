@@ -8,7 +8,7 @@ import (
 )
 
 //go:embed explanation/faq.md explanation/network.md explanation/security.md
-//go:embed how-to/arrays.md how-to/aws.md how-to/checkpoints.md how-to/ci.md how-to/gpus-and-infiniband.md how-to/mounts.md how-to/mpi.md how-to/notifications.md how-to/openstack.md how-to/pipelines.md how-to/python.md how-to/tickets.md how-to/troubleshooting.md how-to/vm.md
+//go:embed how-to/arrays.md how-to/aws.md how-to/checkpoints.md how-to/ci.md how-to/from-docker.md how-to/from-slurm.md how-to/gpus-and-infiniband.md how-to/mounts.md how-to/mpi.md how-to/notifications.md how-to/openstack.md how-to/pipelines.md how-to/python.md how-to/tickets.md how-to/troubleshooting.md how-to/vm.md
 //go:embed reference/administrators.md reference/beefile.md reference/environment.md reference/errors.md reference/exit-codes.md reference/glossary.md reference/images.md reference/json.md reference/metrics.md reference/one-screen.md reference/runtimes.md reference/sites.md reference/slurm.md reference/study-file.md reference/volumes.md
 var pages embed.FS
 
@@ -38,6 +38,8 @@ func Topics() []Topic {
 		{Name: "runtimes", File: "reference/runtimes.md", Short: "Container runtimes and their rules"},
 		{Name: "volumes", File: "reference/volumes.md", Short: "Kinds of volumes, and what they can do"},
 		{Name: "images", File: "reference/images.md", Short: "Names of images, the cache and platforms"},
+		{Name: "from-slurm", File: "how-to/from-slurm.md", Short: "Commands and keys for users of sbatch"},
+		{Name: "from-docker", File: "how-to/from-docker.md", Short: "Commands and keys for users of docker"},
 		{Name: "slurm", File: "reference/slurm.md", Short: "Sites of Slurm"},
 		{Name: "troubleshooting", File: "how-to/troubleshooting.md", Short: "Symptoms and errors, with what to do"},
 		{Name: "errors", File: "reference/errors.md", Short: "Every error of bee, by its first words"},

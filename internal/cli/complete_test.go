@@ -1,6 +1,11 @@
 package cli
 
 import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -33,6 +38,15 @@ func TestCompletion(t *testing.T) {
 		"help beef":    "beefile",
 		"help tro":     "troubleshooting",
 
+		"bench run la":         "layers",
+		"bench plan la":        "layers",
+		"run --pull ":          "always missing never",
+		"run --after ":         "md pi",
+		"--color ":             "always auto never",
+		"bench run --size ":    "here paper smoke",
+		"bench plan --method ": "beserra2016 published robust",
+		"bench run --better ":  "higher lower",
+
 		"ps --state failed,s": "failed,stopped failed,succeeded failed,suspended",
 	} {
 		words := strings.Split("__complete "+line, " ")
@@ -53,6 +67,50 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
+// TestCompletionShowsNoQuotes, by which help names the values of flags.
+func TestCompletionShowsNoQuotes(t *testing.T) {
+	var out bytes.Buffer
+	a := newApp(&out, io.Discard)
+	root := a.newRoot()
+	root.SetOut(&out)
+	root.SetErr(io.Discard)
+	code := a.execute(t.Context(), root, []string{"__complete", "run", "--"})
+	if code != 0 || strings.Contains(out.String(), "`") || !strings.Contains(out.String(), "--name\tname of the run") {
+		t.Errorf("%d: %s", code, out.String())
+	}
+}
+
+// TestBashCompletesAlone: a bash without the package bash-completion has words of bee, also behind
+// a = within a word, and prints nothing.
+func TestBashCompletesAlone(t *testing.T) {
+	bash, err := exec.LookPath("bash")
+	if err != nil {
+		t.Skip("there is no bash")
+	}
+	dir, d := t.TempDir(), newDesk(t)
+	if err := d.bee("completion", "bash"); err != nil {
+		t.Fatal(err)
+	}
+	script := filepath.Join(dir, "completion")
+	if err := os.WriteFile(script, d.out.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, want := range map[string]string{"bee sto": "__complete sto|stop", "bee stop ": "__complete stop |stop", "bee --color=al": "__complete --color=al|", "bee image show a:": "__complete image show a:|"} {
+		c := exec.CommandContext(t.Context(), bash, "--norc", "--noprofile", "-c", `source "$1"
+bee() { echo "$*" >asked; printf 'stop\tStop runs\n:4\n'; }
+COMP_LINE=$2 COMP_POINT=${#2} COMP_TYPE=9 COMP_KEY=9 COMP_WORDS=($2) COMP_CWORD=1
+__start_bee
+echo "$(<asked)|${COMPREPLY[*]%% *}"`, "bash", script, line)
+		c.Dir = dir
+		var errs bytes.Buffer
+		c.Stderr = &errs
+		out, err := c.Output()
+		if got := strings.TrimSpace(string(out)); err != nil || got != want || strings.Contains(errs.String(), "not found") {
+			t.Errorf("%q: %v, got %q, want %q; %s", line, err, got, want, errs.String())
+		}
+	}
+}
+
 // TestHelpAboutTopics: a topic is a page, in the width of a terminal and elsewhere.
 func TestHelpAboutTopics(t *testing.T) {
 	t.Setenv("TERM", "xterm")
@@ -62,6 +120,9 @@ func TestHelpAboutTopics(t *testing.T) {
 	}
 	if text := d.onPTY(40, "help", "exit-codes"); !strings.Contains(text, "\x1b[1mbee help json\x1b[0m") || strings.Contains(text, strings.Repeat("-", 41)) {
 		t.Errorf("on a terminal: %q", text)
+	}
+	if err := d.bee("help", "Beefile"); err != nil || !strings.Contains(d.out.String(), "ranks_per_node") {
+		t.Errorf("%v: %q", err, d.out.String())
 	}
 	for _, words := range [][]string{{"help", "exit-codes", "x"}, {"help", "no-topic"}} {
 		if err := d.bee(words...); !core.IsKind(err, core.Invalid) {

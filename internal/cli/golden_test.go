@@ -100,13 +100,14 @@ func goldenLines() map[string][]string {
 		"bee retry":             {"retry nosuch", "retry done", "retry"},
 		"bee run": {
 			"run -n job.yaml", "run --wait 5 job.yaml", "run nosuch.yaml", "run broken.yaml", "run --json broken.yaml", "run .", "run -n 0 job.yaml", "run --memory lots job.yaml", "run docker-archive:nosuch.tar ls", "run -e =x -e A-B=c job.yaml",
-			"run --site nope job.yaml", "run --pull no job.yaml", "run --time 30 job.yaml", "run job.yaml echo hello", "run run.sbatch", "run --again nosuch", "run --again done job.yaml", "run --ticket run.ticket job.yaml", "run -d --ticket run.ticket job.yaml", "run",
+			"run --site nope job.yaml", "run --pull no job.yaml", "run --time 30 job.yaml", "run job.yaml echo hello", "run run.sbatch", "run bb.tar ls -l /", "run . ls /", "run --again nosuch", "run --again done job.yaml", "run --ticket run.ticket job.yaml", "run -d --ticket run.ticket job.yaml", "run",
 		},
 		"bee plan":            {"plan job.yaml", "plan --json job.yaml", "plan nosuch.yaml", "plan broken.yaml", "plan run.sbatch", "plan"},
 		"bee check":           {"check job.yaml", "check forgetful.yaml", "check broken.yaml", "check --json broken.yaml", "check sites.yaml", "check nosuch.yaml", "check .", "check ''", "check run.sbatch", "check compose.yaml", "check app.def", "check sky.yaml", "check run.sh", "check"},
 		"bee convert":         {"convert nosuch.json", "convert .", "convert broken.yaml", "convert run.sbatch", "convert"},
 		"bee schema":          {"schema nosuch", "schema"},
 		"bee init":            {"init", "init", "init --from run.sbatch -o sbatch.yaml", "init --from nosuch -o other.yaml", "init --sites", "init x", "init run.sbatch"},
+		"bee cloud types":     {"cloud types", "cloud types --json"},
 		"bee doctor":          {"doctor x"},
 		"bee info":            {"info", "info x"},
 		"bee metrics":         {"metrics", "metrics x", "metrics --json"},
@@ -220,6 +221,7 @@ func goldenFiles(t *testing.T, home string) string {
 		"app.def":        "Bootstrap: docker\nFrom: debian:12\n",
 		"sky.yaml":       "num_nodes: 2\nresources: {accelerators: A100}\nrun: ./app\n",
 		"run.sh":         "#!/bin/sh\n./app\n",
+		"bb.tar":         strings.Repeat("\x00", 257) + "ustar",
 		"app":            "", "x.cfg": "", "in.melt": "units lj\n", "pi.py": "from mpi4py import MPI\n",
 	}
 	for _, study := range []string{"good.yaml", "broken.yaml"} {

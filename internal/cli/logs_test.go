@@ -184,11 +184,23 @@ func TestTheEndOfARunPointsToWhatThereIs(t *testing.T) {
 }
 
 func TestPathsAreRelativeToWhereOneIs(t *testing.T) {
-	for wd, want := range map[string]string{"/": "/usr/bin", "/usr": "./bin", "/usr/lib": "/usr/bin"} {
+	for wd, want := range map[string]string{"/": "/usr/bin", "/usr": "./bin", "/usr/bin": "this directory", "/usr/lib": "/usr/bin"} {
 		t.Chdir(wd)
 		if got := workspace.ShortPath("/usr/bin"); got != want {
 			t.Errorf("in %s: got %s, want %s", wd, got, want)
 		}
+	}
+}
+
+// TestInfoHasThePathOfASitesFileThatIsNotThere, as a user has to know where to write one.
+func TestInfoHasThePathOfASitesFileThatIsNotThere(t *testing.T) {
+	config := t.TempDir()
+	t.Setenv("BEE_SITES", "")
+	t.Setenv("SLURM_JOB_ID", "")
+	t.Setenv("XDG_CONFIG_HOME", config)
+	d := newDesk(t)
+	if err := d.bee("info"); err != nil || !strings.Contains(d.out.String(), filepath.Join(config, "bee", "sites.yaml")) {
+		t.Errorf("%v: %s", err, d.out.String())
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/cli/benchcmd"
 	"github.com/bee-hpc/bee/internal/cli/cloudcmd"
@@ -24,6 +25,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/volumecmd"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // app makes all commands over one workspace.
@@ -43,6 +45,9 @@ func Main(ctx context.Context, args []string) int {
 // execute runs a command line, prints its error and returns its exit code.
 func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) int {
 	a.Args = args
+	if slices.Contains(args, cobra.ShellCompRequestCmd) {
+		withoutQuotes(root)
+	}
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -55,6 +60,16 @@ func (a *app) execute(ctx context.Context, root *cobra.Command, args []string) i
 	return console.CodeOf(err)
 }
 
+// withoutQuotes removes the backquotes around the values of flags, which help alone reads.
+func withoutQuotes(c *cobra.Command) {
+	plain := func(f *pflag.Flag) { _, f.Usage = pflag.UnquoteUsage(f) }
+	c.PersistentFlags().VisitAll(plain)
+	c.Flags().VisitAll(plain)
+	for _, sub := range c.Commands() {
+		withoutQuotes(sub)
+	}
+}
+
 // Commands returns all commands, for what is checked of them.
 func Commands() *cobra.Command { return newApp(io.Discard, io.Discard).newRoot() }
 
@@ -64,13 +79,15 @@ func (a *app) newRoot() *cobra.Command {
 		Short: "Run Docker images of MPI applications, unmodified, wherever you have an account",
 		Long: `bee runs a Docker image of an MPI application, unmodified, on machines where
 you have accounts. They are this one, emulated hosts on it, machines behind ssh,
-or Slurm clusters. It needs no root and no installation but itself.
+Slurm clusters, or machines rented from AWS or OpenStack. It needs no root and no
+installation but itself.
 
 A Beefile describes the job, a sites file your machines:
 
   bee run job.yaml        run it, and collect its results
   bee ps                  list runs
-  bee doctor              check this machine and your sites`,
+  bee doctor              check this machine and your sites
+  bee help                list commands, and topics such as beefile, sites and mpi`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cobra.NoArgs,
@@ -84,6 +101,7 @@ A Beefile describes the job, a sites file your machines:
 	flags.Var(&a.Color, "color", "`mode` of colours: auto (on a terminal, unless NO_COLOR is set), always or never")
 	flags.BoolVar(&a.JSONErrors, "json-errors", false, "write errors on standard error as JSON, one a line")
 	a.FormerStateFlag(flags)
+	workspace.WordsFlag(root, "color", "auto", "always", "never")
 	root.SetFlagErrorFunc(usage.WrongFlags)
 	// A template for it would keep all methods of all types in the binary.
 	root.Version = setupcmd.VersionText(a.Version)
@@ -115,6 +133,7 @@ A Beefile describes the job, a sites file your machines:
 	group("machine", cloudcmd.New(a.Workspace).Command(), setup.DoctorCommand(), setup.InfoCommand(), records.MetricsCommand(), vm, nodes.FabricCommand(), nodes.RDMACommand(), nodes.EmulateCommand())
 	root.AddCommand(stopping.DriveCommand(), setup.VersionCommand())
 	root.InitDefaultCompletionCmd() // now, that it is seen to as well
+	setupcmd.CompleteBashAlone(root)
 	root.SetHelpCommand(setup.HelpCommand(root))
 	usage.RefuseWrongArguments(root)
 	addExamples(root)

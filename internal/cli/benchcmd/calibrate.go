@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/evaluate"
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/spf13/cobra"
 )
@@ -16,7 +17,7 @@ import (
 func (a *Commands) newBenchCalibrateCommand() *cobra.Command {
 	o := benchOptions{verb: "calibrate", calibrate: true}
 	c := &cobra.Command{
-		Use: "calibrate STUDY|FILE", Short: "Find out what this machine can resolve, and in what time", Args: cobra.MaximumNArgs(1),
+		Use: "calibrate STUDY|FILE", Short: "Find out what this machine can resolve, and in what time", Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeStudies,
 		Long: `Measure one environment against itself, and say which differences this machine can
 resolve, and in what time.`,
 		Example: "  bee bench calibrate layers --env rootless --size smoke",
@@ -47,6 +48,7 @@ resolve, and in what time.`,
 	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
 	f.DurationVar(&o.quiet, "wait", quietWait, "most `time` to wait until this machine is quiet, such as 0s")
+	workspace.WordsFlag(c, "size", sizes...)
 	o.trust.Flag(f, "the study")
 	return c
 }

@@ -9,8 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/spf13/cobra"
@@ -57,7 +59,8 @@ func (o *benchOptions) wants(s *study.Study, environment string) bool {
 }
 
 // choice are the flags that say what is measured.
-func (o *benchOptions) choice(f *pflag.FlagSet) {
+func (o *benchOptions) choice(c *cobra.Command) {
+	f := c.Flags()
 	f.StringVar(&o.job, "job", "", "measure the job of this `Beefile`")
 	f.StringSliceVar(&o.env, "env", nil, "`environments` to measure besides the baseline")
 	f.StringVar(&o.site, "site", "", "`site` to measure on (default: the first)")
@@ -70,6 +73,24 @@ func (o *benchOptions) choice(f *pflag.FlagSet) {
 	f.DurationVar(&o.budget, "budget", 0, "most time to measure, instead of the study's")
 	f.StringArrayVar(&o.metric, "metric", nil, "with --job: a figure as `NAME=regex:PATTERN`, instead of the time")
 	f.StringVar(&o.better, "better", "lower", "with --metric: the better `direction`, lower or higher")
+	workspace.WordsFlag(c, "size", sizes...)
+	workspace.WordsFlag(c, "method", methods...)
+	workspace.WordsFlag(c, "better", "lower", "higher")
+}
+
+// sizes and methods are the words of --size and --method.
+var (
+	sizes   = []string{"paper", "here", "smoke"}             // a table
+	methods = []string{"robust", "beserra2016", "published"} // a table
+)
+
+// completeStudies completes the first argument with bee's own studies, and with files.
+func completeStudies(_ *cobra.Command, args []string, begun string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := slices.DeleteFunc(studies.Names(), func(n string) bool { return !strings.HasPrefix(n, begun) })
+	return names, cobra.ShellCompDirectiveDefault
 }
 
 // series are the flags of a series of measurements, whether new or continued.

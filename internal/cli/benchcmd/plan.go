@@ -17,7 +17,7 @@ import (
 func (a *Commands) newBenchPlanCommand() *cobra.Command {
 	o := benchOptions{verb: "plan"}
 	c := &cobra.Command{
-		Use: "plan [STUDY|FILE]", Short: "Show what a study would measure here, and what does not work", Args: cobra.MaximumNArgs(1),
+		Use: "plan [STUDY|FILE]", Short: "Show what a study would measure here, and what does not work", Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeStudies,
 		Long: `Show what a study would measure on this machine: its environments with the reason for
 those that do not work, the points, the number of measurements and the looks. Each
 environment is tried by the command "true".`,
@@ -48,7 +48,7 @@ environment is tried by the command "true".`,
 		},
 	}
 	f := c.Flags()
-	o.choice(f)
+	o.choice(c)
 	f.BoolVar(&o.asJSON, "json", false, "write JSON")
 	o.trust.Flag(f, "the study")
 	return c

@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/spf13/cobra"
 )
@@ -116,6 +117,7 @@ directory. --method evaluates the same measurements by another method.`,
 	f.BoolVar(&asJSON, "json", false, "write JSON")
 	f.StringVar(&method, "method", "", "`method`: robust, beserra2016 or published, instead of that of the results")
 	f.BoolVar(&redact, "redact", false, "leave out names of hosts, users and paths")
+	workspace.WordsFlag(c, "method", methods...)
 	c.MarkFlagsMutuallyExclusive("html", "markdown", "csv", "json")
 	return c
 }

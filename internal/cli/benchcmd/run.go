@@ -30,7 +30,7 @@ import (
 func (a *Commands) newBenchRunCommand() *cobra.Command {
 	o := benchOptions{verb: "run"}
 	c := &cobra.Command{
-		Use: "run [STUDY|FILE]", Short: "Measure a study, or a job of yours, in several environments alternately", Args: cobra.MaximumNArgs(1),
+		Use: "run [STUDY|FILE]", Short: "Measure a study, or a job of yours, in several environments alternately", Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeStudies,
 		Long: `Measure a study in each of its environments alternately, in random order, and end with
 the verdicts in sentences. With --job the study is made of a Beefile of yours.
 
@@ -49,7 +49,7 @@ measurement; ` + "`bee bench resume DIR`" + ` continues.`,
 		},
 	}
 	f := c.Flags()
-	o.choice(f)
+	o.choice(c)
 	f.StringVar(&o.baseline, "baseline", "", "`directory` of former results of the study, to compare the new ones with")
 	f.StringVarP(&o.out, "output", "o", "", "`directory` of the results (default bench-STUDY-DATE)")
 	o.series(f)

@@ -9,7 +9,6 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/shell"
@@ -23,8 +22,8 @@ func (a *Commands) newBenchShowCommand() *cobra.Command {
 		Long: `Show what a study measures: its environments and figures, the values of its variables at
 each size beside those of the paper, and the claims of the paper. --yaml prints its file, to
 start one of your own.`,
-		Example:   "  bee bench show layers\n  bee bench show layers --yaml > mine.yaml",
-		ValidArgs: studies.Names(),
+		Example:           "  bee bench show layers\n  bee bench show layers --yaml > mine.yaml",
+		ValidArgsFunction: completeStudies,
 		RunE: func(_ *cobra.Command, args []string) error {
 			s, text, err := loadStudy(args[0])
 			if err != nil {

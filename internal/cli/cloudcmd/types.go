@@ -63,8 +63,14 @@ cloud's price list. That of spot machines is the lowest of all zones.`,
 				}
 			}
 			err = errors.Join(errs...)
-			if asJSON {
+			switch {
+			case err != nil && len(kinds) == 0:
+				return err
+			case asJSON:
 				return errors.Join(err, a.WriteJSON(kinds))
+			case len(clouds) == 0:
+				a.Say("no site of the sites file rents machines")
+				return nil
 			}
 			return errors.Join(err, a.writeTypes(kinds))
 		},

@@ -262,6 +262,9 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 	}
 	if !o.quiet {
 		a.Say("array %s: %s", id, runview.ArrayText(array))
+		if failed > 0 {
+			a.On(a.Stderr).SayBelow("`bee logs --failed %s` shows what they printed, `bee retry %s` runs them again.", id, id)
+		}
 	}
 	var ending error
 	if code != 0 {

@@ -116,6 +116,7 @@ XML has one test for the run, or for each case of an array. With -d, bee wait wr
 	f.StringVar(&o.cases, "cases", "", "run only these `cases` of an array, such as 3,7-9; with --again also failed")
 	f.StringArrayVar(&o.labels, "label", nil, "put the label `KEY=VALUE` on the run; KEY alone has no value")
 	f.StringArrayVar(&o.after, "after", nil, "begin when another run has succeeded; `RUN:failure` when it has not, RUN:end in both cases")
+	a.RunsFlag(c, "after")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "`time` to ask again when no site can take the run, instead of the Beefile's wait")
 	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")
@@ -124,6 +125,7 @@ XML has one test for the run, or for each case of an array. With -d, bee wait wr
 	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "`rule` for asking the registry: missing, always or never")
+	workspace.WordsFlag(c, "pull", "missing", "always", "never")
 	return c
 }
 

@@ -42,6 +42,14 @@ func (a *Commands) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	if first != workspace.StandardInput && isImage(first) {
 		return imageJob(first, rest)
 	}
+	if first != workspace.StandardInput { // before what follows, which may be a command for an image
+		if err := usage.NoDirectory(first); err != nil {
+			return jobSource{}, err
+		}
+		if err := usage.NoBeefile(first); err != nil {
+			return jobSource{}, err
+		}
+	}
 	c.Flags().SetInterspersed(true)
 	if err := c.ParseFlags(rest); err != nil {
 		return jobSource{}, usage.WrongFlags(c, err)
@@ -54,12 +62,6 @@ func (a *Commands) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	}
 	if first == workspace.StandardInput {
 		return a.jobOfInput()
-	}
-	if err := usage.NoDirectory(first); err != nil {
-		return jobSource{}, err
-	}
-	if err := usage.NoBeefile(first); err != nil {
-		return jobSource{}, err
 	}
 	draft, err := spec.ReadDraft(first)
 	if err != nil {

@@ -24,6 +24,9 @@ text, such as beefile(5) and bee-troubleshooting(7). bee help lists commands and
 		Example:           "  bee help run\n  bee help beefile\n  bee help troubleshooting | less",
 		ValidArgsFunction: completeHelp,
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(args) > 0 { // such as Beefile
+				args = append([]string{strings.ToLower(args[0])}, args[1:]...)
+			}
 			if len(args) == 1 {
 				if t, is := docs.Find(args[0]); is {
 					page, err := topic.Read(t)
@@ -49,11 +52,23 @@ text, such as beefile(5) and bee-troubleshooting(7). bee help lists commands and
 	}
 }
 
+// pagesFor are the pages about words that are no topics and no commands.
+var pagesFor = map[string][]string{ // a table
+	"docker": {"from-docker", "run"}, "podman": {"from-docker", "run"}, "compose": {"from-docker", "init"}, "container": {"run", "runtimes"}, "containers": {"run", "runtimes"},
+	"cluster": {"sites", "slurm"}, "clusters": {"sites", "slurm"}, "host": {"sites"}, "hosts": {"sites"}, "machines": {"sites"}, "ssh-hosts": {"sites"},
+	"mpirun": {"mpi"}, "openmpi": {"mpi"}, "mpich": {"mpi"},
+	"sbatch": {"from-slurm", "run"}, "srun": {"from-slurm", "run"}, "squeue": {"from-slurm", "ps"}, "scancel": {"from-slurm", "stop"},
+}
+
 func unknownTopic(root *cobra.Command, word string) error {
 	var names []string
+	near := pagesFor[word]
 	for _, c := range root.Commands() {
 		if c.IsAvailableCommand() {
 			names = append(names, c.Name())
+		}
+		if pagesFor[word] == nil && slices.Contains(c.SuggestFor, word) {
+			near = append(near, c.Name())
 		}
 	}
 	for _, t := range docs.Topics() {
@@ -63,8 +78,11 @@ func unknownTopic(root *cobra.Command, word string) error {
 		Kind: core.Invalid, Op: "find help about", Object: word, Err: errors.New("it is no command and no topic"),
 		Remedy: "`bee help` lists commands and topics.",
 	}
-	if near := spec.Nearest(word, names); near != "" {
-		e.Remedy = "Did you mean `bee help " + near + "`? " + e.Remedy
+	if one := spec.Nearest(word, names); len(near) == 0 && one != "" {
+		near = []string{one}
+	}
+	if len(near) > 0 {
+		e.Remedy = "Did you mean `bee help " + strings.Join(near, "` or `bee help ") + "`? " + e.Remedy
 	}
 	return e
 }

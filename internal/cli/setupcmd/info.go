@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/treesync"
 	"github.com/spf13/cobra"
@@ -103,7 +104,11 @@ func (a *Commands) showInfo(v InfoView) error {
 	}{{"state", v.State}, {"cache", v.Cache}} {
 		t.Row(d.name, fmt.Sprintf("%s: %s, %s free", d.Path, console.BytesText(d.Bytes), console.BytesText(d.Free)))
 	}
-	t.Row("sites file", console.OrDash(v.SitesFile))
+	file := v.SitesFile
+	if path, err := spec.SitesPath(); file == "" && err == nil {
+		file = "none; it would be " + path
+	}
+	t.Row("sites file", console.OrDash(file))
 	var sites, runs []string
 	for _, s := range v.Sites {
 		sites = append(sites, s.Name+" ("+s.Provider+")")

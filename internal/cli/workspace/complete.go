@@ -95,3 +95,10 @@ func (a *Workspace) RunsFlag(c *cobra.Command, flag string) {
 		panic(err) // there is no such flag: a mistake here
 	}
 }
+
+// WordsFlag has a flag of a command completed with the words that it takes.
+func WordsFlag(c *cobra.Command, flag string, words ...cobra.Completion) {
+	if err := c.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp)); err != nil {
+		panic(err) // there is no such flag: a mistake here
+	}
+}

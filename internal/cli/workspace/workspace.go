@@ -110,7 +110,7 @@ func (a *Workspace) Paths() error {
 	return err
 }
 
-// ShortPath is a path relative to the working directory where that is shorter.
+// ShortPath is a path, for people: relative to the working directory where that is shorter.
 func ShortPath(p string) string {
 	wd, err := os.Getwd()
 	if err != nil || wd == "/" { // where runs in the background are carried
@@ -119,6 +119,9 @@ func ShortPath(p string) string {
 	rel, err := filepath.Rel(wd, p)
 	if err != nil || strings.HasPrefix(rel, "..") {
 		return p
+	}
+	if rel == "." {
+		return "this directory"
 	}
 	return "./" + rel
 }
