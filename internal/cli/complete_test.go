@@ -75,7 +75,7 @@ func TestCompletionShowsNoQuotes(t *testing.T) {
 	root.SetOut(&out)
 	root.SetErr(io.Discard)
 	code := a.execute(t.Context(), root, []string{"__complete", "run", "--"})
-	if code != 0 || strings.Contains(out.String(), "`") || !strings.Contains(out.String(), "--name\tname of the run") {
+	if code != 0 || strings.Contains(out.String(), "`") || !strings.Contains(out.String(), "--name\t") {
 		t.Errorf("%d: %s", code, out.String())
 	}
 }
