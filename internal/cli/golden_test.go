@@ -69,7 +69,7 @@ func goldenLines() map[string][]string {
 	return map[string][]string{
 		"bee": {
 			"nosuch", "stpo", "status", "top", "sh", "kill pi", "sbatch job.yaml", "compose", "sites", "login", "restart", "watch", "./job.yaml", "--nosuch", "--color blue ps",
-			"--json-errors nosuch", "--sites none.yaml plan job.yaml", "--sites job.yaml plan job.yaml", "help nosuch", "help beefle", "help image nosuch", "help image ls", "help help", "help",
+			"--json-errors nosuch", "--sites none.yaml plan job.yaml", "--sites job.yaml plan job.yaml", "help nosuch", "help beefle", "help docker", "help hosts", "help mpirun", "help sbatch", "help kill", "help Nosuch", "help image nosuch", "help image ls", "help help", "help",
 		},
 		"bee ps": {
 			"ps", "ps -a", "ps -q", "ps --limit 1", "ps -a --state failed", "ps -a --json --limit 1", "ps -a --format {{.id}}/{{.state}}/{{.why}}", "ps --format {{.id", "ps --state nosuch", "ps pi", "ps nosuch",
