@@ -85,6 +85,9 @@ func (j *Job) Reaches(dir string) []Reach {
 	if s, err := ParseStore(j.Volume.Remote); j.Volume.Remote != "" && (err != nil || s.Dir == "" || s.Host != "" || Leaves(dir, s.Dir)) {
 		add("volume.remote", "reads and writes to", j.Volume.Remote)
 	}
+	if j.SendsKeys() {
+		add("volume.credentials", "sends, to the site's host, your credentials for", j.Volume.Remote)
+	}
 	if s, err := ParseStore(j.Store); j.Store != "" && j.Store != StoreHome && (err != nil || s.Dir == "" || s.Host != "" || Leaves(dir, s.Dir)) {
 		add("store", "keeps checkpoints in", j.Store)
 	}

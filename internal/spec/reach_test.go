@@ -97,6 +97,31 @@ func TestReaches(t *testing.T) {
 	}
 }
 
+// TestCredentialsThatAreSentAreAReach beside the bucket, which is one anyway.
+func TestCredentialsThatAreSentAreAReach(t *testing.T) {
+	_, dir := own(t)
+	for words, want := range map[string][]string{
+		"":                    {"volume.remote"},
+		", credentials: site": {"volume.remote"},
+		", credentials: send": {"volume.remote", "volume.credentials"},
+	} {
+		job, err := ParseJob("job.yaml", []byte("image: debian:12\nrun: x\nvolume: {kind: burst, remote: s3://bucket/x"+words+"}"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var keys []string
+		for _, r := range job.Reaches(dir) {
+			keys = append(keys, r.Key)
+			if r.What != "s3://bucket/x" {
+				t.Errorf("%q: %s", words, r)
+			}
+		}
+		if !slices.Equal(keys, want) {
+			t.Errorf("%q: reaches %v, not %v", words, keys, want)
+		}
+	}
+}
+
 // TestWordsOfABuildAreNoOptions: of the programs that build.
 func TestWordsOfABuildAreNoOptions(t *testing.T) {
 	for _, lines := range []string{

@@ -67,6 +67,13 @@ func TestAStrangersBeefile(t *testing.T) {
 			}
 		})
 	}
+	sends := b.File("theirs/sends.yaml", "image: docker-archive:./image.tar\nrun: x\nvolume: {kind: burst, remote: s3://bucket/x, credentials: send}\n")
+	if err := os.Chmod(sends, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if r := b.Try("run", "-q", sends); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") || !strings.Contains(r.Stderr, "volume.credentials sends, to the site's host, your credentials for s3://bucket/x") {
+		t.Errorf("credentials for a bucket: %+v", r)
+	}
 	links := "image: docker-archive:./image.tar\nrun: 'cat /in/beside/f; readlink /in/beside; readlink /in/key; cat /in/key; true'\ninputs: [{from: data, to: /in}]\n"
 	for mode, printed := range map[os.FileMode]string{0o666: "../beside\n" + key + "\n", 0o644: "beside\n" + key + "\n"} {
 		job := b.File("theirs/links.yaml", links)
