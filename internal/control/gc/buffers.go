@@ -11,8 +11,9 @@ import (
 )
 
 // sweepBuffers removes from a site burst buffers that attempts have left there. One that has something which its
-// remote lacks is drained, and never removed before that. Leases were released before: nobody writes to it any more.
-func (c *Collector) sweepBuffers(ctx context.Context, site spec.Site, p driver.Provider, how Sweeping) (found []Swept, err error) {
+// remote lacks is drained, and never removed before that. Leases were released before, so that nobody writes to it any
+// more; those of the owners held were not.
+func (c *Collector) sweepBuffers(ctx context.Context, site spec.Site, p driver.Provider, held map[string]bool, how Sweeping) (found []Swept, err error) {
 	buffers := p.BurstBuffers()
 	if buffers == nil {
 		return nil, nil
@@ -20,7 +21,7 @@ func (c *Collector) sweepBuffers(ctx context.Context, site spec.Site, p driver.P
 	list, err := buffers.Left(ctx, c.State.User())
 	errs := []error{err}
 	for _, b := range list {
-		if b.Owner.User != "" && c.live(ctx, b.Owner) {
+		if c.live(ctx, b.Owner) {
 			continue
 		}
 		s := Swept{Site: site.Name, Owner: b.Owner.String(), Buffer: b.Host + ":" + b.Dir}
@@ -34,6 +35,8 @@ func (c *Collector) sweepBuffers(ctx context.Context, site spec.Site, p driver.P
 		switch {
 		case !known && !how.Force:
 			s.Kept = keptUnknown
+		case held[s.Owner]:
+			s.Kept = keptLease
 		case how.Dry:
 			s.Kept = keptBuffer(b, b.State == driver.BufferDrained || b.State == driver.BufferRecord || b.State == driver.BufferConflicts && how.Force)
 		default:

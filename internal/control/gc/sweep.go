@@ -39,6 +39,7 @@ const (
 	keptFiles   = "it holds files, and no record tells of its run"
 	keptAdopted = "its record lies beside it, and is taken over"
 	keptTicket  = "another machine controls its run by a ticket"
+	keptLease   = "its attempt's lease was not released"
 )
 
 // Sweep removes from the sites what carries this installation's tag and belongs to no
@@ -76,7 +77,7 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 			errs = append(errs, err)
 		}
 		found = append(found, some...)
-		left, err := c.sweepBuffers(ctx, site, p, how)
+		left, err := c.sweepBuffers(ctx, site, p, notReleased(some), how)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 		}
@@ -103,8 +104,8 @@ func (c *Collector) sweepHandles(ctx context.Context, site string, p driver.Prov
 		}
 		switch {
 		case err != nil:
+			s.Error = err.Error()
 			errs = append(errs, err)
-			continue
 		case elsewhere:
 			s.Kept = keptTicket
 		case !known && !how.Force:
@@ -118,6 +119,17 @@ func (c *Collector) sweepHandles(ctx context.Context, site string, p driver.Prov
 		found = append(found, s)
 	}
 	return found, errors.Join(errs...)
+}
+
+// notReleased are the owners of leases that a sweep has kept, or could not release: their nodes may run.
+func notReleased(leases []Swept) map[string]bool {
+	owners := map[string]bool{}
+	for _, s := range leases {
+		if s.Kept != "" || s.Error != "" {
+			owners[s.Owner] = true
+		}
+	}
+	return owners
 }
 
 // sweepUploads removes parts of objects that a controller which died has sent to buckets.

@@ -351,6 +351,27 @@ func TestSweepOfBurstBuffers(t *testing.T) {
 	}
 }
 
+// TestSweepKeepsBuffersOfLeasesThatStay: the node of a lease whose release failed may run, and use its buffer.
+func TestSweepKeepsBuffersOfLeasesThatStay(t *testing.T) {
+	w := newWorld(t, "a")
+	gone := state.NewID()
+	if err := w.Store.Forget(t.Context(), gone, ""); err != nil {
+		t.Fatal(err)
+	}
+	of := core.Owner{User: w.Store.User(), Run: gone, Attempt: 1}
+	l := &leftBuffers{[]driver.BurstBuffer{{Dir: "/drained", Owner: of, State: driver.BufferDrained}}, map[string]bool{}}
+	w.sites["a"].Buffers, w.sites["a"].Held = l, map[core.Owner]bool{of: true}
+	failed := &core.Error{Kind: core.Permanent, Err: errors.New("it does not end")}
+	w.sites["a"].ReleaseErrors = slices.Repeat([]error{failed}, 10)
+	for _, ends := range []bool{false, true} {
+		found, _ := w.Garbage().Sweep(t.Context(), []spec.Site{{Name: "a", Provider: "fake"}}, nil, gc.Sweeping{Force: true}) //nolint:errcheck // a host does not answer
+		if _, ended := l.ended["/drained"]; ended != ends || len(found) != 2 || (found[1].Kept == "") != ends {
+			t.Errorf("ended %v, found %+v", l.ended, found)
+		}
+		w.sites["a"].ReleaseErrors = nil
+	}
+}
+
 func TestCancelledControllingLeavesTheRun(t *testing.T) {
 	w := newWorld(t, "a")
 	w.sites["a"].Head = controltest.Events(protocol.Result{Kind: core.Stopped.String()}) // runs until it is stopped
