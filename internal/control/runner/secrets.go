@@ -22,6 +22,9 @@ const unreadName = "secrets-unread"
 // ask a server, or its user for a password.
 const retrySecrets = time.Minute
 
+// mostKeys bounds the wait for credentials of a bucket: a program or a server may give them.
+const mostKeys = 10 * time.Second
+
 // unread is an error of reading secrets of a run that another controller has begun with:
 // this one may lack a variable, or a login, that the next controller has.
 type unread struct{ error }
@@ -80,8 +83,15 @@ func (c *Runner) waitsForSecrets(ctx context.Context, id string) bool {
 	if err != nil {
 		return false
 	}
+	recent := time.Since(tried.ModTime()).Abs() < retrySecrets
 	if sub.Job.SendsKeys() {
-		if _, err := c.BucketKeys(ctx, sub.Job.Volume.Remote); err != nil {
+		if recent {
+			return true
+		}
+		most, cancel := context.WithTimeout(ctx, mostKeys)
+		_, err := c.BucketKeys(most, sub.Job.Volume.Remote)
+		cancel()
+		if err != nil {
 			return true
 		}
 	}
@@ -89,7 +99,7 @@ func (c *Runner) waitsForSecrets(ctx context.Context, id string) bool {
 		if from.Exec == "" {
 			_, err = submission.ReadSecret(ctx, from)
 		}
-		if err != nil || from.Exec != "" && time.Since(tried.ModTime()).Abs() < retrySecrets {
+		if err != nil || from.Exec != "" && recent {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package runner
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
+	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -92,6 +94,34 @@ func TestARunThatIsOverNeedsNoSecrets(t *testing.T) {
 				t.Error("no controller looks after it")
 			}
 		})
+	}
+}
+
+// TestCredentialsAreNotAskedForByEachCommand: a program or a server may give them, and may hang.
+func TestCredentialsAreNotAskedForByEachCommand(t *testing.T) {
+	w := newWorld(t, "a")
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "s3://bucket/x", Credentials: spec.CredentialsSend}})
+	asked := 0
+	w.Runner.BucketKeys = func(ctx context.Context, _ string) (protocol.BucketKeys, error) {
+		asked++
+		if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > mostKeys {
+			t.Error("nothing bounds the wait")
+		}
+		return protocol.BucketKeys{}, nil
+	}
+	name := unreadPath(w.Store, run.ID)
+	if err := os.WriteFile(name, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !w.waitsForSecrets(t.Context(), run.ID) || asked > 0 {
+		t.Errorf("just after a try they are asked for %d times", asked)
+	}
+	past := time.Now().Add(-2 * retrySecrets)
+	if err := os.Chtimes(name, past, past); err != nil {
+		t.Fatal(err)
+	}
+	if w.waitsForSecrets(t.Context(), run.ID) || asked != 1 {
+		t.Errorf("after a while they are asked for %d times", asked)
 	}
 }
 
