@@ -5,12 +5,16 @@ package hostcall
 import (
 	"path"
 	"strings"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
 )
+
+// endBuffer is longer than a host waits for an I/O process: one that takes longer hangs.
+const endBuffer = 2 * time.Minute
 
 // The calls of an agent. Each names its site, so that the agent finds leases
 // again that an earlier agent made.
@@ -39,7 +43,7 @@ var (
 	CallAdopt       = rpc.Method[Call, Adopter]{Name: "adopt", By: rpc.Controller}
 	CallLockHost    = rpc.Method[Call, rpc.None]{Name: "lock-host", By: rpc.Controller} // held while the stream is open
 	CallBuffers     = rpc.Method[Call, Buffers]{Name: "buffers", By: rpc.Controller, Reply: rpc.LargeSize}
-	CallEndBuffer   = rpc.Method[Call, Buffers]{Name: "end-buffer", By: rpc.Controller, Within: rpc.Unlimited} // replies with one
+	CallEndBuffer   = rpc.Method[Call, Buffers]{Name: "end-buffer", By: rpc.Controller, Within: endBuffer} // replies with one
 	CallImage       = rpc.Method[Call, bool]{Name: "image", By: rpc.Controller}
 	CallMark        = rpc.Method[Call, rpc.None]{Name: "mark", By: rpc.Controller} // makes a file, for others to see
 	CallSees        = rpc.Method[Call, bool]{Name: "sees", By: rpc.Controller}
