@@ -7,6 +7,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 	"github.com/spf13/cobra"
 )
 
@@ -96,6 +97,13 @@ that was moved to this host. Everything that is needed is on that disk.`,
 			}
 			ctx, done := console.UntilInterrupt(c.Context())
 			defer done()
+			if v.Sent { // those that were sent are gone
+				keys, err := remote.Found(ctx, v.At)
+				if err != nil {
+					return err
+				}
+				v.Keys = &keys
+			}
 			return a.volumeEnd(ctx, v)
 		},
 	}

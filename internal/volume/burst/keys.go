@@ -1,13 +1,17 @@
 package burst
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"os/exec"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
@@ -41,16 +45,44 @@ func (c Config) sendKeys(p *exec.Cmd) (send func(started bool), err error) {
 	}, nil
 }
 
-// receiveKeys reads what sendKeys sends; nil: nothing was sent. Such a process leaves no image of its memory on a disk
-// when it crashes.
+// receiveKeys reads what sendKeys sends, and hides it; nil: nothing was sent.
 func receiveKeys(from io.Reader) (*remote.Keys, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, mostKeys+1))
 	if err != nil || len(raw) == 0 {
 		return nil, err
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}); err != nil {
+	if err := hideMemory(); err != nil {
 		return nil, err
 	}
 	var k remote.Keys
 	return &k, json.Unmarshal(raw, &k)
+}
+
+// hideMemory has this process leave no image of its memory, which has keys, on a disk when it crashes.
+func hideMemory() error { return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) }
+
+// useKeys has the remote, which is a bucket, use other credentials from now on. A drain that waits tries again at once.
+func (v *Volume) useKeys(k remote.Keys) error {
+	bucket, is := v.tree.(*remote.S3)
+	if !is {
+		return &core.Error{Kind: core.Invalid, Op: "use credentials for", Object: v.o.Remote, Err: errors.New("it is no bucket"), Remedy: core.RemedyFault}
+	}
+	err := hideMemory()
+	if err == nil {
+		err = bucket.UseKeys(k)
+	}
+	if err != nil {
+		return err
+	}
+	v.hurry()
+	return nil
+}
+
+// passKeys gives the I/O process the keys of this one, if there are any: those that it has may have expired.
+func (c Config) passKeys(ctx context.Context, peer *rpc.Peer) error {
+	if c.Keys == nil {
+		return nil
+	}
+	_, err := rpc.Call(ctx, peer, calls.UseKeys, *c.Keys)
+	return err
 }

@@ -64,6 +64,8 @@ type Config struct {
 	Over bool `json:"over,omitempty"`
 	// Superseded is whether another volume of the run has taken the remote over.
 	Superseded bool `json:"superseded,omitempty"`
+	// Sent is whether Keys were sent: a process that starts without them has no way to the bucket.
+	Sent bool `json:"sent,omitempty"`
 
 	// Ended is why the I/O process has ended before everything was done; nil: it has not.
 	Ended *Ended `json:"ended,omitempty"`
@@ -192,6 +194,13 @@ func Load(dir string) (Config, error) {
 	}
 	c.Dir = dir
 	return c, err
+}
+
+// again loads a record again, as others may have changed it before this process had the lock.
+func (c Config) again() (Config, error) {
+	now, err := Load(c.Dir)
+	now.Keys, now.away, now.abandon = c.Keys, c.away, c.abandon
+	return now, err
 }
 
 // All reads the records of the volumes below a directory.

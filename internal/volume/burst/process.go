@@ -107,8 +107,9 @@ func Main(args []string, far remote.Opener) int {
 }
 
 // Start starts a background process of a volume, which outlives this one, and returns when
-// it works, or with the reason why it does not.
-func (c Config) Start(binary, command string, with Inherited) (*os.Process, error) {
+// it works, or with the reason why it does not. Once ctx ends, an I/O process is left to its start, which may wait for
+// a remote, and a client is killed.
+func (c Config) Start(ctx context.Context, binary, command string, with Inherited) (*os.Process, error) {
 	if err := logfile.Rotate(c.LogPath(), logfile.Limit); err != nil {
 		return nil, err
 	}
@@ -140,8 +141,15 @@ func (c Config) Start(binary, command string, with Inherited) (*os.Process, erro
 	if err != nil {
 		return nil, err
 	}
+	defer context.AfterFunc(ctx, func() { from.SetReadDeadline(time.Now()) })()
 	raw, err := io.ReadAll(io.LimitReader(from, 1<<20))
+	if err != nil && command != Command {
+		p.Process.Kill()
+	}
 	go procid.Reap(p) // it is no zombie while we live
+	if ctx.Err() != nil && err != nil {
+		err = fmt.Errorf("start process of volume %s: %w", c.ID, context.Cause(ctx))
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -168,21 +176,39 @@ func (c Config) Dial(ctx context.Context) (*rpc.Peer, error) {
 	return peer, err
 }
 
-// Connect connects with the I/O process, and starts it where it does not run.
+// mostFree is how often in a row the lock of a volume is free before a Busy process means the remote: others have that
+// lock for moments, such as to look at the buffer.
+const mostFree = 3
+
+// Connect connects with the I/O process, and starts it where it does not run. It then has this process's keys.
 func (c Config) Connect(ctx context.Context, binary string) (*rpc.Peer, error) {
 	pause := fsutil.Backoff{First: 20 * time.Millisecond, Longest: time.Second}
+	free := 0
 	for {
 		peer, err := c.Dial(ctx)
 		if err == nil {
-			return peer, nil
+			if err = c.passKeys(ctx, peer); err == nil {
+				return peer, nil
+			}
+			peer.Close()
+			if !core.IsKind(err, core.Lost) { // else it has just ended
+				return nil, err
+			}
 		}
-		_, err = c.Start(binary, Command, Inherited{})
+		_, err = c.Start(ctx, binary, Command, Inherited{})
 		if err != nil && !core.IsKind(err, core.Busy) {
 			return nil, err
 		}
 		if err != nil {
-			if lock, free := c.Lock(); free == nil { // so it is the remote that another volume uses
-				return nil, errors.Join(err, lock.Unlock())
+			lock, busy := c.Lock()
+			if busy == nil {
+				lock.Unlock()
+				free++
+			} else {
+				free = 0
+			}
+			if free == mostFree { // so it is the remote that another volume uses
+				return nil, err
 			}
 		}
 		if err := pause.Wait(ctx); err != nil {

@@ -41,6 +41,9 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 		return err
 	}
 	defer lock.Unlock()
+	if c, err = c.again(); err != nil {
+		return err
+	}
 	if c.Ended != nil { // an earlier process
 		c.Ended = nil
 		if err := c.Save(); err != nil {
@@ -239,6 +242,10 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 		s.used()
 		number, err := s.v.Checkpoint(q.Also, q.Quiet)
 		return calls.Barrier{Number: number}, err
+	})
+	rpc.Handle(table, calls.UseKeys, func(_ context.Context, _ rpc.Caller, k remote.Keys) (rpc.None, error) {
+		s.used()
+		return rpc.None{}, s.v.useKeys(k)
 	})
 	rpc.Handle(table, calls.Prefetch, func(ctx context.Context, _ rpc.Caller, q calls.PrefetchRequest) (calls.Prefetched, error) {
 		defer s.used()

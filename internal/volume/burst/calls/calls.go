@@ -169,6 +169,8 @@ var (
 	// Checkpoint queues a checkpoint of all that was written so far. The remote has it once Status.Generation
 	// is that number.
 	Checkpoint = rpc.Method[CheckpointRequest, Barrier]{Name: "checkpoint", By: rpc.Controller, Request: rpc.LargeSize}
+	// UseKeys replaces the credentials for the bucket, or gives some to a process that has none.
+	UseKeys = rpc.Method[remote.Keys, rpc.None]{Name: "use-keys", By: rpc.Controller}
 	// Prefetch copies files into the buffer.
 	Prefetch = rpc.Method[PrefetchRequest, Prefetched]{Name: "prefetch", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited}
 	// IndexCall lists published files with their digests.

@@ -1,9 +1,11 @@
 package leftover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"strings"
 	"time"
@@ -27,8 +29,8 @@ func (s Site) End(ctx context.Context, b driver.BurstBuffer, reported bool) (dri
 	if !look(ctx, &b) {
 		return b, nil
 	}
-	if b.Owner != of {
-		return b, &core.Error{Kind: core.Busy, Op: "end burst buffer", Object: b.Dir, Err: fmt.Errorf("attempt %s has it now", b.Owner), Remedy: core.RemedyShow}
+	if err := still(b, of); err != nil {
+		return b, err
 	}
 	switch b.State {
 	case driver.BufferRecord:
@@ -37,6 +39,26 @@ func (s Site) End(ctx context.Context, b driver.BurstBuffer, reported bool) (dri
 		return b, s.finish(ctx, &b, reported)
 	}
 	return b, nil
+}
+
+// still is a Busy error where the buffer of an owner has another one now.
+func still(b driver.BurstBuffer, of core.Owner) error {
+	if b.Owner == of {
+		return nil
+	}
+	return &core.Error{Kind: core.Busy, Op: "end burst buffer", Object: b.Dir, Err: fmt.Errorf("attempt %s has it now", b.Owner), Remedy: core.RemedyShow}
+}
+
+// again loads the record of a buffer that was looked at, and is a Busy error where an attempt has begun to use that
+// since.
+func again(b driver.BurstBuffer) (burst.Config, error) {
+	c, err := record(b.Dir)
+	if err == nil {
+		of := b.Owner
+		b.Owner = c.Owner()
+		err = still(b, of)
+	}
+	return c, err
 }
 
 // check refuses a directory in which a site has no record.
@@ -49,9 +71,22 @@ func (s Site) check(dir string) error {
 	return nil
 }
 
-// remove removes a record that has no data.
+// remove removes a record that has no data. What it has is looked at again behind its lock, which keeps attempts from
+// using it.
 func (s Site) remove(ctx context.Context, b *driver.BurstBuffer) error {
-	c, err := record(b.Dir)
+	lock, err := burst.Config{Dir: b.Dir}.Lock()
+	if errors.Is(err, fs.ErrNotExist) { // another sweep has
+		b.State = driver.BufferRemoved
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	c, err := again(*b)
+	if err == nil {
+		err = empty(c)
+	}
 	if err == nil {
 		err = cleared(ctx, c)
 	}
@@ -60,6 +95,19 @@ func (s Site) remove(ctx context.Context, b *driver.BurstBuffer) error {
 	}
 	if err == nil {
 		b.State = driver.BufferRemoved
+	}
+	return err
+}
+
+// empty is a Busy error where a buffer has something that its remote lacks.
+func empty(c burst.Config) error {
+	there, err := fsutil.Exists(c.Place)
+	if err != nil || !there {
+		return err
+	}
+	st, err := burst.Inspect(c.Place)
+	if err == nil && !st.Drained {
+		err = &core.Error{Kind: core.Busy, Op: "end burst buffer", Object: c.Dir, Err: fmt.Errorf("it has %d changes by now", st.Changes), Remedy: core.RemedyShow}
 	}
 	return err
 }
@@ -80,7 +128,7 @@ func cleared(ctx context.Context, c burst.Config) error {
 // finish starts the I/O process of a volume, which drains it, leaves the remote and removes it, and waits for that a
 // while. One that was drained, and then superseded, has no remote to leave.
 func (s Site) finish(ctx context.Context, b *driver.BurstBuffer, reported bool) error {
-	c, err := record(b.Dir)
+	c, err := again(*b)
 	if err == nil {
 		err = cleared(ctx, c)
 	}
@@ -99,14 +147,23 @@ func (s Site) finish(ctx context.Context, b *driver.BurstBuffer, reported bool) 
 		}
 		b.State = driver.BufferRemoved
 		return nil
+	case c.Sent:
+		b.Detail = "credentials for its bucket were sent, and are gone"
+		return nil
 	}
-	c.Alone = true // nobody else removes it
-	if err := c.Save(); err != nil {
-		return err
+	if !c.Alone {
+		c.Alone = true // nobody else removes it
+		if err := c.Save(); err != nil {
+			return err
+		}
 	}
-	most, cancel := context.WithTimeout(ctx, mostWait)
+	most, cancel := context.WithTimeout(ctx, cmp.Or(s.wait, mostWait))
 	defer cancel()
 	peer, err := c.Connect(most, s.Binary)
+	if err != nil && most.Err() != nil && ctx.Err() == nil {
+		b.State, b.Detail = driver.BufferDraining, "it has begun, and may wait for the remote"
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -118,7 +175,7 @@ func (s Site) finish(ctx context.Context, b *driver.BurstBuffer, reported bool) 
 		case !there:
 			return nil
 		case b.State == driver.BufferConflicts && reported:
-			gone, err := mount.Clean(ctx, c, true)
+			gone, err := mount.Clean(most, c, true)
 			if gone && err == nil {
 				b.State = driver.BufferRemoved
 			}

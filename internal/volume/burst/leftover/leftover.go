@@ -36,6 +36,8 @@ type Site struct {
 	Dir string
 	// Binary is the bee binary, which is an I/O process, too.
 	Binary string
+
+	wait time.Duration // 0: mostWait
 }
 
 // Left implements driver.BurstBuffers.
@@ -123,12 +125,20 @@ func look(ctx context.Context, b *driver.BurstBuffer) bool {
 	case alive:
 		b.State, b.Detail = driver.BufferDraining, "a client has it mounted at "+c.Mount
 		return true
-	case isClient(b.Dir):
-		b.State = driver.BufferRecord
-		return true
 	}
 	lock, err := c.Lock()
-	if core.IsKind(err, core.Busy) {
+	switch client, busy := isClient(b.Dir), core.IsKind(err, core.Busy); {
+	case client && busy:
+		b.State, b.Detail = driver.BufferDraining, "the node of its client runs"
+		return true
+	case client && err == nil && c.Owner() == (core.Owner{}):
+		lock.Unlock()
+		return unknown(errors.New("it does not say whose it is"))
+	case client && err == nil:
+		lock.Unlock()
+		b.State = driver.BufferRecord
+		return true
+	case busy:
 		b.State = driver.BufferDraining
 		if s, err := c.LookOnce(ctx); err == nil {
 			b.Undrained, b.Changes, b.Detail = s.Undrained, s.Changes, s.Waits

@@ -1,15 +1,19 @@
 package leftover
 
 import (
+	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -33,9 +37,28 @@ func TestMain(m *testing.M) {
 			os.Exit(burst.Main(os.Args[2:], nil))
 		case mount.Command:
 			os.Exit(mount.Main(os.Args[2:]))
+		case afarCommand:
+			os.Exit(afarMain(os.Args[2:]))
 		}
 	}
 	os.Exit(m.Run())
+}
+
+// afarCommand is the node of a client on another host, with the volume's directory and those of BeginAfar.
+const afarCommand = "test-afar"
+
+// afarMain is that until it is killed, or this test ends.
+func afarMain(args []string) int {
+	c, err := burst.Load(args[0])
+	if err == nil {
+		_, err = mount.BeginAfar(context.Background(), mount.AfarOptions{
+			ID: c.ID, Remote: c.Remote, Owner: owner, Record: args[1], Dir: args[2], Binary: "/proc/self/exe",
+			Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return c.DialConn(ctx) },
+		})
+	}
+	fmt.Println(err)
+	io.Copy(io.Discard, os.Stdin) //nolint:errcheck // its end alone counts
+	return 1
 }
 
 var owner = core.Owner{User: "ann", Run: "run", Attempt: 2}
@@ -95,11 +118,14 @@ func (l left) append(changes ...meta.Change) {
 }
 
 // process is the I/O process; 0: there is none.
-func (l left) process() int {
+func (l left) process() int { return processOf(burst.Command, l.c.Dir) }
+
+// processOf is the process of a command with a record; 0: there is none.
+func processOf(command, dir string) int {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, name := range all {
 		raw, err := os.ReadFile(name)
-		if words := bytes.Split(raw, []byte{0}); err == nil && len(words) > 2 && string(words[1]) == burst.Command && string(words[2]) == l.c.Dir {
+		if words := bytes.Split(raw, []byte{0}); err == nil && len(words) > 2 && string(words[1]) == command && string(words[2]) == dir {
 			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 			return pid
 		}
@@ -234,6 +260,88 @@ func TestWhatIsNotRemoved(t *testing.T) {
 	})
 }
 
+// TestAnAttemptThatBeginsAfterTheLook has the buffer: nothing of it is ended.
+func TestAnAttemptThatBeginsAfterTheLook(t *testing.T) {
+	t.Parallel()
+	l := newLeft(t, true)
+	b := l.found()
+	l.c.Attempt++
+	l.must(l.c.Save())
+	for name, end := range map[string]func() error{
+		"drained first": func() error { return l.site.finish(t.Context(), &b, true) },
+		"removed":       func() error { return l.site.remove(t.Context(), &b) },
+	} {
+		if err := end(); !core.IsKind(err, core.Busy) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	b.Owner = l.c.Owner()
+	if err := l.site.remove(t.Context(), &b); !core.IsKind(err, core.Busy) { // an attempt has written to it meanwhile
+		t.Errorf("undrained ones: %v", err)
+	}
+	if b := l.found(); b.State != driver.BufferUndrained || b.Owner != l.c.Owner() || l.process() != 0 {
+		t.Errorf("then %+v", b)
+	}
+}
+
+// TestAProcessThatHangs where its remote does: a sweep goes on without it.
+func TestAProcessThatHangs(t *testing.T) {
+	t.Parallel()
+	l := newLeft(t, true)
+	pid := filepath.Join(t.TempDir(), "pid")
+	l.site.Binary, l.site.wait = filepath.Join(t.TempDir(), "hangs"), 300*time.Millisecond
+	l.must(core.WriteProgram(l.site.Binary, []byte("#!/bin/sh\necho $$ >"+pid+"\nexec sleep 30\n"), 0o700))
+	begun := time.Now()
+	if b := l.end(true); b.State != driver.BufferDraining || b.Detail == "" || time.Since(begun) > 15*time.Second {
+		t.Errorf("after %s ended %+v", time.Since(begun), b)
+	}
+	raw, err := os.ReadFile(pid)
+	l.must(err)
+	hangs, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	l.must(err)
+	testkit.Kill(hangs)
+	if b := l.found(); b.State != driver.BufferUndrained || b.Changes != 1 {
+		t.Errorf("then %+v", b)
+	}
+}
+
+// TestCredentialsThatAreGone: no process is started that would wait for them.
+func TestCredentialsThatAreGone(t *testing.T) {
+	t.Parallel()
+	for _, undrained := range []bool{false, true} {
+		l := newLeft(t, undrained)
+		l.c.Sent = true
+		l.must(l.c.Save())
+		if b := l.end(true); b.State == driver.BufferRemoved || !strings.Contains(b.Detail, "were sent, and are gone") || l.process() != 0 {
+			t.Errorf("ended %+v", b)
+		}
+		if _, err := os.Stat(l.c.Place); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestALockThatOthersHaveForAMoment, as a sweep has it which looks: it does not mean that the remote is another
+// volume's.
+func TestALockThatOthersHaveForAMoment(t *testing.T) {
+	t.Parallel()
+	l := newLeft(t, false)
+	dir := t.TempDir()
+	busy, err := json.Marshal(rpc.Fail(&core.Error{Kind: core.Busy, Op: "lock", Err: errors.New("another process has it locked")}))
+	l.must(err, os.WriteFile(filepath.Join(dir, "busy"), busy, 0o600))
+	program := filepath.Join(dir, "io")
+	script := fmt.Sprintf("#!/bin/sh\ncd %s\nfor i in 1 2; do mkdir $i 2>/dev/null && { cat busy >&3; exit 1; }; done\nexec %s \"$@\"\n", dir, l.site.Binary)
+	l.must(core.WriteProgram(program, []byte(script), 0o700))
+	peer, err := l.c.Connect(t.Context(), program)
+	l.must(err)
+	peer.Close()
+	l.must(core.WriteProgram(program, []byte("#!/bin/sh\ncat "+dir+"/busy >&3\n"), 0o700))
+	other := newLeft(t, false)
+	if _, err := other.c.Connect(t.Context(), program); !core.IsKind(err, core.Busy) {
+		t.Errorf("a remote of another volume: %v", err)
+	}
+}
+
 // TestARemovalThatWasBrokenOff is finished: the record is deleted first, and then its buffer.
 func TestARemovalThatWasBrokenOff(t *testing.T) {
 	t.Parallel()
@@ -256,6 +364,20 @@ func TestARemovalThatWasBrokenOff(t *testing.T) {
 	l.gone()
 }
 
+// TestTheRecordOfNobodysClient is kept: no run tells whether it is over.
+func TestTheRecordOfNobodysClient(t *testing.T) {
+	t.Parallel()
+	l := newLeft(t, false)
+	record := filepath.Join(l.site.Dir, "gpu2", clientsDir, "run-1")
+	l.must(fsutil.OwnDir(record), burst.Config{ID: l.c.ID, Afar: true, Dir: record}.Save())
+	if b, err := l.site.End(t.Context(), driver.BurstBuffer{Dir: record}, true); err != nil || b.State != driver.BufferUnknown {
+		t.Errorf("ended %+v, %v", b, err)
+	}
+	if _, err := burst.Load(record); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestTheRecordOfAKilledClient of another host is removed with its mount, and one that is alive is not.
 func TestTheRecordOfAKilledClient(t *testing.T) {
 	testkit.RequireFUSE(t)
@@ -267,16 +389,28 @@ func TestTheRecordOfAKilledClient(t *testing.T) {
 	l.must(err)
 	defer peer.Close()
 	record, near := filepath.Join(l.site.Dir, "gpu2", clientsDir, "run-1"), filepath.Join(l.site.Dir, "gpu2", "mounts", "run-1")
-	afar, err := mount.BeginAfar(t.Context(), mount.AfarOptions{
-		ID: l.c.ID, Remote: l.c.Remote, Owner: owner, Record: record, Dir: near, Binary: l.site.Binary,
-		Dial: func(ctx context.Context) (io.ReadWriteCloser, error) { return l.c.DialConn(ctx) },
-	})
+	node := exec.Command(l.site.Binary, afarCommand, l.c.Dir, record, near)
+	in, err := node.StdinPipe()
 	l.must(err)
-	b := driver.BurstBuffer{Owner: owner, Dir: record}
-	if got, err := l.site.End(t.Context(), b, false); err != nil || got.State != driver.BufferDraining {
-		t.Errorf("a living one: %+v, %v", got, err)
+	defer in.Close()
+	out, err := node.StdoutPipe()
+	l.must(err, node.Start())
+	word, err := bufio.NewReader(out).ReadString('\n')
+	if l.must(err); word != "<nil>\n" {
+		t.Fatal(word)
 	}
-	afar.Abort()
+	b := driver.BurstBuffer{Owner: owner, Dir: record}
+	kept := func(what string) {
+		t.Helper()
+		if got, err := l.site.End(t.Context(), b, true); err != nil || got.State != driver.BufferDraining {
+			t.Errorf("%s: %+v, %v", what, got, err)
+		}
+	}
+	kept("a living one")
+	testkit.Kill(processOf(mount.Command, record))
+	kept("one whose node lives")
+	node.Process.Kill()
+	node.Wait() //nolint:errcheck // it was killed
 	testkit.Eventually(t, 20*time.Second, func() error {
 		got, err := l.site.End(context.WithoutCancel(t.Context()), b, false)
 		if err == nil && got.State != driver.BufferRemoved {

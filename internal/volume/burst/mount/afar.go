@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -33,6 +34,7 @@ type AfarOptions struct {
 type Afar struct {
 	config   burst.Config
 	client   *client
+	lock     *fsutil.Lock // of the record: a sweep leaves it alone
 	listener net.Listener
 	cancel   context.CancelFunc
 	joins    atomic.Int32 // connections of the client with the I/O process
@@ -52,15 +54,19 @@ func BeginAfar(ctx context.Context, o AfarOptions) (*Afar, error) {
 	if err := Unmount(ctx, o.Dir); err != nil { // of an attempt before
 		return nil, err
 	}
-	if err := errors.Join(fsutil.RemoveAll(o.Record), fsutil.OwnDir(o.Dir)); err != nil {
+	lock, err := clearedRecord(ctx, o.Record)
+	if err != nil {
 		return nil, err
+	}
+	if err := fsutil.OwnDir(o.Dir); err != nil {
+		return nil, errors.Join(err, lock.Unlock())
 	}
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a := &Afar{
 		config: burst.Config{
 			ID: o.ID, Remote: o.Remote, Mount: o.Dir, Everyone: o.Everyone, Private: o.Private, Shared: true, Afar: true, Dir: o.Record,
 			Of: o.Owner.Run, Installation: o.Owner.User, Attempt: o.Owner.Attempt,
-		}, cancel: cancel,
+		}, lock: lock, cancel: cancel,
 	}
 	if err = a.config.Save(); err == nil {
 		a.listener, err = a.config.Listen()
@@ -73,14 +79,42 @@ func BeginAfar(ctx context.Context, o AfarOptions) (*Afar, error) {
 				join(life, conn, o.Dial)
 			}
 		})
-		a.client, err = startClient(a.config, o.Binary)
+		a.client, err = startClient(ctx, a.config, o.Binary)
 	}
 	if err != nil {
 		a.close()
+		lock.Unlock()
 		fsutil.TryRemove(o.Dir) // it is empty, and no reason of the failure
 		return nil, err
 	}
 	return a, nil
+}
+
+// clearedRecord makes the directory of a client's record, which an attempt before may have left, and locks that.
+func clearedRecord(ctx context.Context, dir string) (*fsutil.Lock, error) {
+	if err := fsutil.OwnDir(dir); err != nil {
+		return nil, err
+	}
+	most, cancel := context.WithTimeout(ctx, mostLeaving)
+	defer cancel()
+	c := burst.Config{Dir: dir}
+	lock, err := fsutil.LockFile(most, c.LockPath())
+	if err != nil && most.Err() != nil && ctx.Err() == nil {
+		err = &core.Error{Kind: core.Busy, Op: "mount volume", Object: dir, Err: errors.New("the node of an attempt before runs, and has this record"), Remedy: core.RemedyShow}
+	}
+	if err != nil {
+		return nil, err
+	}
+	names, err := os.ReadDir(dir)
+	for _, name := range names {
+		if path := filepath.Join(dir, name.Name()); path != c.LockPath() {
+			err = errors.Join(err, fsutil.RemoveAll(path))
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, lock.Unlock())
+	}
+	return lock, nil
 }
 
 // join joins a connection of the client with the I/O process. One that fails is lost, and the client tries again.
@@ -108,7 +142,7 @@ func (a *Afar) End(ctx context.Context) error {
 	a.left(ctx)
 	a.Abort() // it has ended, unless it hangs
 	a.close()
-	return fsutil.RemoveAll(a.config.Dir)
+	return errors.Join(fsutil.RemoveAll(a.config.Dir), a.lock.Unlock())
 }
 
 // goneTime bounds the wait for the end of a client's session.

@@ -76,7 +76,7 @@ func TestTwoHosts(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { clean(c.Mount) })
-	if _, err := c.Start(binary, Command, burst.Inherited{}); err != nil {
+	if _, err := c.Start(t.Context(), binary, Command, burst.Inherited{}); err != nil {
 		t.Fatal(err)
 	}
 	base := filepath.Dir(c.Mount)

@@ -64,6 +64,25 @@ func TestCleanKeepsUndrained(t *testing.T) {
 	}
 }
 
+// TestCleanLeavesWhatAnAttemptHasBegunWith since the record was read.
+func TestCleanLeavesWhatAnAttemptHasBegunWith(t *testing.T) {
+	v := ofRun(t)
+	now := v
+	now.Attempt++
+	if err := now.Save(); err != nil {
+		t.Fatal(err)
+	}
+	if clean, err := Clean(t.Context(), v, true); clean || !core.IsKind(err, core.Busy) {
+		t.Errorf("cleaned: %v, %v", clean, err)
+	}
+	if _, err := os.Stat(v.Place); err != nil {
+		t.Error(err)
+	}
+	if clean, err := Clean(t.Context(), now, true); !clean || err != nil {
+		t.Errorf("its own: %v, %v", clean, err)
+	}
+}
+
 // TestRoomOfADisk: a buffer gets no more room than its disk has.
 func TestRoomOfADisk(t *testing.T) {
 	dir := t.TempDir()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -32,25 +33,25 @@ func endsWithStarter(c burst.Config) bool { return !c.Private && (c.Alone || c.A
 
 // startClient starts the client of a volume, and returns when programs can use the mount. A private one is made
 // here, and its client is killed with this process.
-func startClient(c burst.Config, binary string) (*client, error) {
+func startClient(ctx context.Context, c burst.Config, binary string) (*client, error) {
 	if !c.Private {
-		return startPublic(c, binary)
+		return startPublic(ctx, c, binary)
 	}
 	f, err := mountns.Mount(c.Mount, "bee-"+c.ID, "default_permissions", fmt.Sprintf("max_read=%d", mostWrite))
 	if err != nil {
 		return nil, explain(c.Mount, err)
 	}
 	defer f.Close() // the client alone has it
-	p, err := c.Start(binary, Command, burst.Inherited{Mount: f})
+	p, err := c.Start(ctx, binary, Command, burst.Inherited{Mount: f})
 	if err != nil {
 		return nil, errors.Join(err, unix.Unmount(c.Mount, unix.UMOUNT_NOFOLLOW|unix.MNT_DETACH))
 	}
 	return &client{process: p}, nil
 }
 
-func startPublic(c burst.Config, binary string) (*client, error) {
+func startPublic(ctx context.Context, c burst.Config, binary string) (*client, error) {
 	if !endsWithStarter(c) {
-		p, err := c.Start(binary, Command, burst.Inherited{})
+		p, err := c.Start(ctx, binary, Command, burst.Inherited{})
 		return &client{process: p}, err
 	}
 	from, to, err := os.Pipe()
@@ -58,7 +59,7 @@ func startPublic(c burst.Config, binary string) (*client, error) {
 		return nil, err
 	}
 	defer from.Close()
-	p, err := c.Start(binary, Command, burst.Inherited{Starter: from})
+	p, err := c.Start(ctx, binary, Command, burst.Inherited{Starter: from})
 	if err != nil {
 		to.Close()
 		return nil, err
@@ -85,16 +86,27 @@ func ClientRuns(dir string) (bool, error) {
 		return false, err
 	}
 	for _, p := range processes {
-		raw, err := os.ReadFile(filepath.Join("/proc", p.Name(), "cmdline"))
-		if words := bytes.Split(raw, []byte{0}); err != nil || len(words) < 3 || string(words[1]) != Command || string(words[2]) != dir {
-			continue // it is no process, has ended, or is another one
-		}
-		var st unix.Stat_t
-		if unix.Stat(filepath.Join("/proc", p.Name()), &st) == nil && int(st.Uid) == os.Geteuid() {
+		if mine(p.Name()) && isClientOf(p.Name(), dir) {
 			return true, nil
 		}
 	}
 	return false, nil
+}
+
+// mine reports whether a name of /proc is a process of this user. Command lines of others are not read.
+func mine(name string) bool {
+	if _, err := strconv.Atoi(name); err != nil {
+		return false
+	}
+	var st unix.Stat_t
+	return unix.Stat(filepath.Join("/proc", name), &st) == nil && int(st.Uid) == os.Geteuid()
+}
+
+// isClientOf reports whether a process is the client with the record in a directory.
+func isClientOf(name, dir string) bool {
+	raw, err := os.ReadFile(filepath.Join("/proc", name, "cmdline")) // an error: it has ended
+	words := bytes.Split(raw, []byte{0})
+	return err == nil && len(words) > 2 && string(words[1]) == Command && string(words[2]) == dir
 }
 
 // mountedAt gives the directory at which a client has a volume mounted.

@@ -94,7 +94,7 @@ func up(ctx context.Context, o Options) (c burst.Config, client *client, err err
 	}
 	peer, err := c.Connect(ctx, o.Binary)
 	if err == nil {
-		client, err = startClient(c, o.Binary)
+		client, err = startClient(ctx, c, o.Binary)
 		peer.Close()
 	}
 	if err == nil {
@@ -181,7 +181,7 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
 	c.Of, c.Installation, c.Attempt = o.Owner.Run, o.Owner.User, o.Owner.Attempt
-	c.Keys = o.Keys
+	c.Keys, c.Sent = o.Keys, o.Keys != nil
 	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
 	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Private, c.Alone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Private, o.Alone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {
@@ -333,6 +333,13 @@ func Clean(ctx context.Context, c burst.Config, reported bool) (bool, error) {
 		return false, err
 	}
 	defer lock.Unlock()
+	now, err := burst.Load(c.Dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) { // a removal that was broken off has deleted it first
+		return false, err
+	}
+	if err == nil && now.Owner() != c.Owner() {
+		return false, &core.Error{Kind: core.Busy, Op: "remove buffer", Object: c.Dir, Err: fmt.Errorf("attempt %s has it now", now.Owner()), Remedy: core.RemedyShow}
+	}
 	if there, err := fsutil.Exists(c.Place); c.Alone && err == nil && !there {
 		return true, fsutil.RemoveAll(c.Dir)
 	}
