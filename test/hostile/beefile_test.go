@@ -71,7 +71,7 @@ func TestAStrangersBeefile(t *testing.T) {
 	if err := os.Chmod(sends, 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if r := b.Try("run", "-q", sends); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") || !strings.Contains(r.Stderr, "volume.credentials sends, to the site's host, your credentials for s3://bucket/x") {
+	if r := b.Try("run", "-q", sends); r.Code == 0 || !strings.Contains(r.Stderr, "--trust") || !strings.Contains(r.Stderr, "volume.credentials") {
 		t.Errorf("credentials for a bucket: %+v", r)
 	}
 	links := "image: docker-archive:./image.tar\nrun: 'cat /in/beside/f; readlink /in/beside; readlink /in/key; cat /in/key; true'\ninputs: [{from: data, to: /in}]\n"

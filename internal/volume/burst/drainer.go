@@ -248,3 +248,11 @@ func (d *drainer) commit(j *drain.Job) error {
 	}
 	return err
 }
+
+// again has a drain that waits try again at once.
+func (d *drainer) again() {
+	select {
+	case d.hurry <- struct{}{}:
+	default:
+	}
+}

@@ -61,8 +61,9 @@ func receiveKeys(from io.Reader) (*remote.Keys, error) {
 // hideMemory has this process leave no image of its memory, which has keys, on a disk when it crashes.
 func hideMemory() error { return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) }
 
-// useKeys has the remote, which is a bucket, use other credentials from now on. A drain that waits tries again at once.
-func (v *Volume) useKeys(k remote.Keys) error {
+// useKeys has the remote of a volume, which is a bucket, use other credentials from now on. A drain that waits tries
+// again at once.
+func useKeys(v *Volume, k remote.Keys) error {
 	bucket, is := v.tree.(*remote.S3)
 	if !is {
 		return &core.Error{Kind: core.Invalid, Op: "use credentials for", Object: v.o.Remote, Err: errors.New("it is no bucket"), Remedy: core.RemedyFault}
@@ -74,7 +75,7 @@ func (v *Volume) useKeys(k remote.Keys) error {
 	if err != nil {
 		return err
 	}
-	v.hurry()
+	v.drainer.again()
 	return nil
 }
 

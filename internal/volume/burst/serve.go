@@ -245,7 +245,7 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 	})
 	rpc.Handle(table, calls.UseKeys, func(_ context.Context, _ rpc.Caller, k remote.Keys) (rpc.None, error) {
 		s.used()
-		return rpc.None{}, s.v.useKeys(k)
+		return rpc.None{}, useKeys(s.v, k)
 	})
 	rpc.Handle(table, calls.Prefetch, func(ctx context.Context, _ rpc.Caller, q calls.PrefetchRequest) (calls.Prefetched, error) {
 		defer s.used()

@@ -174,19 +174,11 @@ func (v *Volume) Close() error {
 // PublishAll queues what was written to files, open ones included. It returns the number of the newest
 // change. A drain that waits tries again at once.
 func (v *Volume) PublishAll() (uint64, error) {
-	v.hurry()
+	v.drainer.again()
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	err := v.journal.putAll(func(*meta.Node) bool { return true })
 	return v.journal.log.Last(), err
-}
-
-// hurry has a drain that waits try again at once.
-func (v *Volume) hurry() {
-	select {
-	case v.drainer.hurry <- struct{}{}:
-	default:
-	}
 }
 
 // superseded reports whether another volume of the run has taken the remote over.
