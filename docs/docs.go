@@ -1,16 +1,7 @@
-// Package docs has the pages of the documentation that are embedded in bee: `bee help TOPIC` and
-// the manual pages show them. It holds texts only, and knows nothing of their form.
+// Package docs names the pages of the documentation that `bee help TOPIC` and the manual pages show.
 package docs
 
-import (
-	"embed"
-	"slices"
-)
-
-//go:embed explanation/faq.md explanation/network.md explanation/security.md
-//go:embed how-to/arrays.md how-to/aws.md how-to/checkpoints.md how-to/ci.md how-to/from-docker.md how-to/from-slurm.md how-to/gpus-and-infiniband.md how-to/mounts.md how-to/mpi.md how-to/notifications.md how-to/openstack.md how-to/pipelines.md how-to/python.md how-to/tickets.md how-to/troubleshooting.md how-to/vm.md
-//go:embed reference/administrators.md reference/beefile.md reference/environment.md reference/errors.md reference/exit-codes.md reference/glossary.md reference/images.md reference/json.md reference/metrics.md reference/one-screen.md reference/runtimes.md reference/sites.md reference/slurm.md reference/study-file.md reference/volumes.md
-var pages embed.FS
+import "slices"
 
 // A Topic is a page by the word that `bee help` and man know it by.
 type Topic struct {
@@ -82,6 +73,3 @@ func Find(name string) (Topic, bool) {
 	}
 	return topics[i], true
 }
-
-// Markdown returns the page.
-func (t Topic) Markdown() ([]byte, error) { return pages.ReadFile(t.File) }

@@ -1,21 +1,23 @@
-// Package topic shows pages of the documentation on a terminal. It knows their Markdown and what
-// a screen can show, and no command.
+// Package topic shows pages of the documentation on a terminal. It knows what a page consists of
+// and what a screen can show, and no command.
 package topic
 
 import (
-	"path"
-	"slices"
-	"strconv"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 
 	"github.com/bee-hpc/bee/docs"
-	"github.com/yuin/goldmark/ast"
-	"github.com/yuin/goldmark/extension"
-	extensions "github.com/yuin/goldmark/extension/ast"
-	"github.com/yuin/goldmark/parser"
-	"github.com/yuin/goldmark/text"
-	"github.com/yuin/goldmark/util"
 )
+
+// pages are those of all topics, a line for the head of each and one for each block. They are read
+// from the documentation by a test: a parser of Markdown would cost each start of bee a millisecond.
+//
+//go:embed pages.jsonl
+var pages string
 
 // Page is a page as its blocks, one after the other.
 type Page struct {
@@ -27,14 +29,14 @@ type Page struct {
 
 // Block is a heading, a paragraph, lines of code or a table.
 type Block struct {
-	Heading int // its level: 2 and more; 0: it is no heading
+	Heading int `json:"heading,omitempty"` // its level: 2 and more; 0: it is no heading
 	// Depth is how many lists the block stands in, and Item what it begins with: a bullet or a
 	// number. A further block of an item has none.
-	Depth int
-	Item  string
-	Text  Text
-	Code  []string
-	Rows  [][]Text // of a table; the first is its head
+	Depth int      `json:"depth,omitempty"`
+	Item  string   `json:"item,omitempty"`
+	Text  Text     `json:"text,omitempty"`
+	Code  []string `json:"code,omitempty"`
+	Rows  [][]Text `json:"rows,omitempty"` // of a table; the first is its head
 }
 
 // Text is a text in its parts.
@@ -42,173 +44,44 @@ type Text []Span
 
 // Span is a part of a text that looks the same.
 type Span struct {
-	Text   string
-	Code   bool
-	Strong bool
+	Text   string `json:"t"`
+	Code   bool   `json:"code,omitempty"`
+	Strong bool   `json:"strong,omitempty"`
+}
+
+// line is one of pages.
+type line struct {
+	// Topic begins the page of that name, with its title and the names of the topics that it has links to.
+	Topic string   `json:"topic,omitempty"`
+	Title string   `json:"title,omitempty"`
+	Also  []string `json:"also,omitempty"`
+	Block *Block   `json:"block,omitempty"`
 }
 
 // Read returns the page of a topic.
 func Read(t docs.Topic) (Page, error) {
-	source, err := t.Markdown()
-	if err != nil {
-		return Page{}, err
-	}
-	return parse(source, t.File), nil
-}
-
-// parse reads Markdown: that of CommonMark, with tables.
-func parse(source []byte, file string) Page {
-	p := parser.NewParser(
-		parser.WithBlockParsers(parser.DefaultBlockParsers()...),
-		parser.WithInlineParsers(parser.DefaultInlineParsers()...),
-		parser.WithParagraphTransformers(append(parser.DefaultParagraphTransformers(), util.Prioritized(extension.NewTableParagraphTransformer(), 200))...), // as extension.Table
-		parser.WithASTTransformers(util.Prioritized(extension.NewTableASTTransformer(), 0)),
-	)
-	r := reader{source: source, file: file, dir: path.Dir(file)}
-	r.blocks(p.Parse(text.NewReader(source)), 0)
-	for _, t := range docs.Topics() {
-		if t.File != file && slices.Contains(r.linked, t.File) {
-			r.page.Also = append(r.page.Also, t)
-		}
-	}
-	return r.page
-}
-
-// reader makes a page of a tree of Markdown.
-type reader struct {
-	source []byte
-	file   string // of the page, and dir is its directory
-	dir    string
-	linked []string
-	page   Page
-}
-
-// blocks adds the blocks below a node, which are in lists of that depth.
-func (r *reader) blocks(parent ast.Node, depth int) {
-	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		switch n := n.(type) {
-		case *ast.Heading:
-			if n.Level == 1 && r.page.Title == "" {
-				r.page.Title = r.text(n).String()
-			} else {
-				r.add(Block{Heading: n.Level, Text: r.text(n)})
+	var p Page
+	d := json.NewDecoder(strings.NewReader(pages))
+	for within := false; ; {
+		var l line
+		switch err := d.Decode(&l); {
+		case errors.Is(err, io.EOF) && within:
+			return p, nil
+		case err != nil:
+			return Page{}, fmt.Errorf("read the page of topic %s: %w", t.Name, err)
+		case l.Topic != "" && within:
+			return p, nil
+		case l.Topic == t.Name:
+			within, p.Title = true, l.Title
+			for _, name := range l.Also {
+				if also, is := docs.Find(name); is {
+					p.Also = append(p.Also, also)
+				}
 			}
-		case *ast.List:
-			r.list(n, depth+1)
-		case *ast.CodeBlock, *ast.FencedCodeBlock:
-			r.add(Block{Code: r.lines(n), Depth: depth})
-		case *extensions.Table:
-			r.add(Block{Rows: r.rows(n), Depth: depth})
-		case *ast.HTMLBlock, *ast.ThematicBreak: // comments
-		case *ast.Paragraph, *ast.TextBlock:
-			r.add(Block{Text: r.text(n), Depth: depth})
-		default:
-			r.blocks(n, depth)
+		case within && l.Block != nil:
+			p.Blocks = append(p.Blocks, *l.Block)
 		}
 	}
-}
-
-func (r *reader) add(b Block) { r.page.Blocks = append(r.page.Blocks, b) }
-
-func (r *reader) list(l *ast.List, depth int) {
-	number := l.Start
-	for item := l.FirstChild(); item != nil; item = item.NextSibling() {
-		first := len(r.page.Blocks)
-		r.blocks(item, depth)
-		if len(r.page.Blocks) == first {
-			continue
-		}
-		b := &r.page.Blocks[first]
-		b.Item = "*"
-		if l.IsOrdered() {
-			b.Item = strconv.Itoa(number) + "."
-			number++
-		}
-	}
-}
-
-func (r *reader) lines(n ast.Node) (all []string) {
-	for i := range n.Lines().Len() {
-		line := n.Lines().At(i)
-		all = append(all, strings.TrimRight(string(line.Value(r.source)), "\n"))
-	}
-	return all
-}
-
-func (r *reader) rows(table ast.Node) (all [][]Text) {
-	for row := table.FirstChild(); row != nil; row = row.NextSibling() {
-		var cells []Text
-		for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
-			cells = append(cells, r.text(cell))
-		}
-		all = append(all, cells)
-	}
-	return all
-}
-
-// text returns what stands in a node. Of links to other pages, it has the words.
-func (r *reader) text(n ast.Node) Text {
-	var t Text
-	r.spans(n, Span{}, &t)
-	return t
-}
-
-func (r *reader) spans(parent ast.Node, as Span, t *Text) {
-	put := func(text string) {
-		as.Text = text
-		*t = append(*t, as)
-	}
-	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
-		switch n := n.(type) {
-		case *ast.Text:
-			value := n.Value(r.source)
-			if !as.Code && !n.IsRaw() {
-				value = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(value)))
-			}
-			put(string(value))
-			if n.SoftLineBreak() || n.HardLineBreak() {
-				put(" ")
-			}
-		case *ast.String:
-			put(string(n.Value))
-		case *ast.CodeSpan:
-			var code Text
-			r.spans(n, Span{Code: true}, &code)
-			*t = append(*t, Span{Text: strings.ReplaceAll(code.String(), "\n", " "), Code: true})
-		case *ast.Emphasis:
-			r.spans(n, Span{Strong: true}, t)
-		case *ast.AutoLink:
-			put(string(n.Label(r.source)))
-		case *ast.Link:
-			r.spans(n, as, t)
-			*t = append(*t, r.link(string(n.Destination), r.text(n).String())...)
-		case *ast.RawHTML: // a comment
-		default:
-			r.spans(n, as, t)
-		}
-	}
-}
-
-// link notes a link to another page, and returns what stands behind its words: the address, the
-// topic that the page is, unless the words name it, or the path of the page.
-func (r *reader) link(target, words string) Text {
-	page, _, _ := strings.Cut(target, "#")
-	if strings.Contains(page, "://") {
-		return Text{{Text: " (" + target + ")"}}
-	}
-	file := path.Join(r.dir, page)
-	if page == "" || file == r.file {
-		return nil
-	}
-	r.linked = append(r.linked, file)
-	for _, t := range docs.Topics() {
-		if t.File == file && strings.Contains(strings.ToLower(words), t.Name) {
-			return nil
-		} else if t.File == file {
-			return Text{{Text: " ("}, {Text: "bee help " + t.Name, Code: true}, {Text: ")"}}
-		}
-	}
-	return Text{{Text: " (" + path.Join("docs", file) + ")"}}
 }
 
 // String returns a text without its styles.

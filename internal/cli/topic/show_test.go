@@ -66,10 +66,7 @@ func TestTopicsFit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		source, err := topic.Markdown()
-		if err != nil {
-			t.Fatal(err)
-		}
+		source := markdown(t, topic)
 		code := map[string]bool{}
 		for _, b := range p.Blocks {
 			for _, line := range b.Code {

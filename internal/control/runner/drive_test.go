@@ -364,7 +364,7 @@ func TestSweepKeepsBuffersOfLeasesThatStay(t *testing.T) {
 	failed := &core.Error{Kind: core.Permanent, Err: errors.New("it does not end")}
 	w.sites["a"].ReleaseErrors = slices.Repeat([]error{failed}, 10)
 	for _, ends := range []bool{false, true} {
-		found, _ := w.Garbage().Sweep(t.Context(), []spec.Site{{Name: "a", Provider: "fake"}}, nil, gc.Sweeping{Force: true}) //nolint:errcheck // a host does not answer
+		found, _ := w.Garbage().Sweep(t.Context(), []spec.Site{{Name: "a", Provider: "fake"}}, nil, gc.Sweeping{Force: true})
 		if _, ended := l.ended["/drained"]; ended != ends || len(found) != 2 || (found[1].Kept == "") != ends {
 			t.Errorf("ended %v, found %+v", l.ended, found)
 		}

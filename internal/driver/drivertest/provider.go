@@ -32,6 +32,8 @@ type ProviderSuite struct {
 	Agents bool
 	// Rented is set where the site has no hosts, and no directories, before they are asked for.
 	Rented bool
+	// Free is set where these cost nothing: no inventory lists them.
+	Free bool
 }
 
 // Run runs the suite.

@@ -57,7 +57,7 @@ func (p *provider) cloneable(b *base) error {
 	case p.s.Snapshot == "" && b.info.state != "poweroff" && b.info.state != "aborted":
 		return refused(fmt.Errorf("its state is %q, expected \"poweroff\"", core.Printable(b.info.state, 40)), "Shut it down, or name a snapshot at the site: `virtualbox: {snapshot: …}`.")
 	case p.s.Snapshot == "":
-	case len(found) != 1 || !uuidForm.MatchString(found[0]):
+	case len(found) != 1 || !uuidForm().MatchString(found[0]):
 		return refused(fmt.Errorf("%d of its snapshots are called %q, expected one", len(found), core.Printable(p.s.Snapshot, 80)), "Check `snapshot:` at the site; `VBoxManage snapshot MACHINE list` prints them.")
 	default:
 		b.snapshot = found[0]

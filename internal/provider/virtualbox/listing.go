@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
@@ -14,7 +15,12 @@ import (
 // listed is a machine as `VBoxManage list` prints it.
 type listed struct{ name, uuid string }
 
-var listedForm = regexp.MustCompile(`^"(.*)" \{([0-9A-Fa-f-]{36})\}$`)
+// pattern returns a pattern that is compiled at its first use: most processes of bee use none of them.
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
+
+var listedForm = pattern(`^"(.*)" \{([0-9A-Fa-f-]{36})\}$`)
 
 // parseList reads `list vms`. Lines without a quotation mark at their beginning are warnings, such as of a kernel
 // module; what looks like a machine and is none is refused, as a machine that is missed would count as gone.
@@ -24,8 +30,8 @@ func parseList(text string) (all []listed, err error) {
 		if !strings.HasPrefix(l, `"`) {
 			continue
 		}
-		m := listedForm.FindStringSubmatch(l)
-		if m == nil || !uuidForm.MatchString(strings.ToLower(m[2])) {
+		m := listedForm().FindStringSubmatch(l)
+		if m == nil || !uuidForm().MatchString(strings.ToLower(m[2])) {
 			return nil, unread("list", l)
 		}
 		found := listed{m[1], strings.ToLower(m[2])}
@@ -99,12 +105,12 @@ const inaccessible = "<inaccessible>"
 const mostMemoryMiB = mostMemory >> 20
 
 var (
-	pairForm    = regexp.MustCompile(`^"?([^"=]+)"?="?(.*?)"?$`)
-	nameForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}$`) // of what reaches a line beside UUIDs
-	imageForm   = regexp.MustCompile(`^(.+)-ImageUUID-([0-9]{1,2})-([0-9]{1,2})$`)
-	slotForm    = regexp.MustCompile(`^(.+)-([0-9]{1,2})-([0-9]{1,2})$`)
-	cardForm    = regexp.MustCompile(`^nic([1-9][0-9]?)$`)
-	controlForm = regexp.MustCompile(`^storagecontroller(name|type)([0-9]{1,2})$`)
+	pairForm    = pattern(`^"?([^"=]+)"?="?(.*?)"?$`)
+	nameForm    = pattern(`^[A-Za-z0-9][A-Za-z0-9 ._-]{0,79}$`) // of what reaches a line beside UUIDs
+	imageForm   = pattern(`^(.+)-ImageUUID-([0-9]{1,2})-([0-9]{1,2})$`)
+	slotForm    = pattern(`^(.+)-([0-9]{1,2})-([0-9]{1,2})$`)
+	cardForm    = pattern(`^nic([1-9][0-9]?)$`)
+	controlForm = pattern(`^storagecontroller(name|type)([0-9]{1,2})$`)
 )
 
 // parseInfo reads a machine. It keeps no name of which VBoxManage would make something else than a name.
@@ -117,12 +123,12 @@ func parseInfo(text string) (*info, error) {
 	snapshotNames := map[string]string{}
 	nic := "1" // the card that lines are about; the forwardings of each stand after it
 	for l := range strings.Lines(text) {
-		m := pairForm.FindStringSubmatch(strings.TrimRight(l, "\r\n"))
+		m := pairForm().FindStringSubmatch(strings.TrimRight(l, "\r\n"))
 		if m == nil {
 			continue
 		}
 		key, value := m[1], m[2]
-		switch c := cardForm.FindStringSubmatch(key); {
+		switch c := cardForm().FindStringSubmatch(key); {
 		case key == "VMState":
 			v.state = value
 		case key == "cpus":
@@ -156,14 +162,14 @@ func parseInfo(text string) (*info, error) {
 				v.snapshots[name] = append(v.snapshots[name], strings.ToLower(value))
 			}
 		}
-		if c := controlForm.FindStringSubmatch(key); c != nil && c[1] == "name" {
+		if c := controlForm().FindStringSubmatch(key); c != nil && c[1] == "name" {
 			controllers[c[2]] = value
 		} else if c != nil {
 			kinds[c[2]] = value
 		}
-		if c := imageForm.FindStringSubmatch(key); c != nil {
+		if c := imageForm().FindStringSubmatch(key); c != nil {
 			images[c[1]+"-"+c[2]+"-"+c[3]] = strings.ToLower(value)
-		} else if c := slotForm.FindStringSubmatch(key); c != nil && value != "none" {
+		} else if c := slotForm().FindStringSubmatch(key); c != nil && value != "none" {
 			media[key] = value
 			used[c[1]]++
 		}
@@ -176,12 +182,12 @@ func parseInfo(text string) (*info, error) {
 	}
 	for number, name := range controllers {
 		for slot, medium := range media {
-			c := slotForm.FindStringSubmatch(slot)
+			c := slotForm().FindStringSubmatch(slot)
 			image, has := images[slot]
 			if c[1] != name || !has || isDVD(medium) {
 				continue
 			}
-			if !uuidForm.MatchString(image) {
+			if !uuidForm().MatchString(image) {
 				return nil, unread("showvminfo", slot+" is "+image)
 			}
 			d := disk{controller: name, kind: kinds[number], image: image, alone: used[name] == 1}
@@ -209,7 +215,7 @@ func keysOf(m map[string]string) (values []string) {
 // named refuses names that VBoxManage could take for an option or a file of arguments.
 func named(names []string) error {
 	for _, n := range names {
-		if !nameForm.MatchString(n) {
+		if !nameForm().MatchString(n) {
 			return &core.Error{
 				Kind: core.Unsupported, Op: "use the VirtualBox machine with the name", Object: strconv.Quote(core.Printable(n, 80)), Err: errors.New("expected a name of a controller or a port forwarding that begins with a letter or digit, and has letters, digits, spaces and the signs . _ - alone"),
 				Remedy: "Rename it in VirtualBox.",
@@ -219,7 +225,7 @@ func named(names []string) error {
 	return nil
 }
 
-var versionForm = regexp.MustCompile(`^([0-9]{1,3})\.([0-9]{1,3})\.[0-9]`)
+var versionForm = pattern(`^([0-9]{1,3})\.([0-9]{1,3})\.[0-9]`)
 
 // The first version with para-virtual disks.
 const (
@@ -230,7 +236,7 @@ const (
 // parseVersion reads `--version`, such as 7.0.20r163906, behind warnings.
 func parseVersion(text string) (version string, major int, err error) {
 	for l := range strings.Lines(text) {
-		m := versionForm.FindStringSubmatch(strings.TrimSpace(l))
+		m := versionForm().FindStringSubmatch(strings.TrimSpace(l))
 		if m == nil {
 			continue
 		}

@@ -44,7 +44,7 @@ func (p program) call(ctx context.Context, limit time.Duration, l line) (string,
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	c.WaitDelay = time.Second                           // its service may hold its output
+	c.WaitDelay = time.Second // its service may hold its output
 	var out, words bytes.Buffer
 	stdout := &core.Limited{W: &out, Left: mostOutput}
 	c.Stdout, c.Stderr = stdout, &core.Limited{W: &words, Left: mostOutput}

@@ -76,7 +76,7 @@ func read(dir string, owner core.Owner) (*record, error) {
 	if err == nil {
 		err = json.Unmarshal(raw, &r)
 	}
-	if err == nil && (r.Version != driverVersion || r.Owner != owner || !uuidForm.MatchString(r.Guest.UUID) || r.Guest.Name == "") {
+	if err == nil && (r.Version != driverVersion || r.Owner != owner || !uuidForm().MatchString(r.Guest.UUID) || r.Guest.Name == "") {
 		err = fmt.Errorf("it is of version %d, owner %s and guest %q, expected version %d and owner %s", r.Version, r.Owner, core.Printable(r.Guest.UUID, 40), driverVersion, owner)
 	}
 	if err != nil {

@@ -11,7 +11,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -91,8 +90,8 @@ const (
 )
 
 var (
-	keyForm  = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,}={0,2}$`)
-	uuidForm = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+	keyForm  = pattern(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,}={0,2}$`)
+	uuidForm = pattern(`^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 )
 
 // New returns the provider of a site.
@@ -111,7 +110,7 @@ func New(s Settings) (driver.Provider, error) {
 		return nil, invalid("Write `devices: virtio` or `devices: emulated`.", "%q are no devices", core.Printable(string(s.Devices), 40))
 	case !core.IsAccount(s.User):
 		return nil, invalid("Check `user:` at the site.", "%q is no name of an account", core.Printable(s.User, 40))
-	case len(s.HostKey) > mostKey || !keyForm.MatchString(s.HostKey):
+	case len(s.HostKey) > mostKey || !keyForm().MatchString(s.HostKey):
 		return nil, invalid("Write at the site, as `host_key:`, what `cat /etc/ssh/ssh_host_ed25519_key.pub` prints in the machine.", "%q is no public key of OpenSSH", core.Printable(s.HostKey, 80))
 	case s.CPUs < 0 || s.CPUs > mostCPUs:
 		return nil, invalid("", "a guest has 1 to %d cores, expected other than %d", mostCPUs, s.CPUs)

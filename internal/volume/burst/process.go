@@ -141,7 +141,7 @@ func (c Config) Start(ctx context.Context, binary, command string, with Inherite
 	if err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { from.SetReadDeadline(time.Now()) })()
+	defer context.AfterFunc(ctx, func() { core.BestEffort(from.SetReadDeadline(time.Now())) })()
 	raw, err := io.ReadAll(io.LimitReader(from, 1<<20))
 	if err != nil && command != Command {
 		p.Process.Kill()
