@@ -38,7 +38,7 @@ type pair struct {
 	last   []byte
 	lastBy time.Time
 	stated bool // a state is the last of them
-	failed bool // the other side is told to fail
+	failed bool // the other side was asked to fail
 	// sent and seen count bytes of entries that were sent, and that the other side has consumed;
 	// received counts those that came.
 	sent, seen, received uint64
