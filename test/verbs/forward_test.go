@@ -220,7 +220,7 @@ func TestBreaksBetweenMachines(t *testing.T) {
 	})
 	close(stop)
 	<-stopped
-	if made := m.cable.made; made < 10 {
+	if made := m.cable.made; made < 3 { // mostly some 50
 		t.Errorf("there were only %d connections", made)
 	} else {
 		t.Logf("there were %d connections", made)
