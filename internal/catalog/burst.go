@@ -23,7 +23,7 @@ import (
 )
 
 // burstVolume mounts the burst buffer of an attempt on this host.
-func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *plan.BucketKeys) (head.Burst, error) {
+func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *core.BucketKeys) (head.Burst, error) {
 	s, err := spec.ParseStore(b.Remote)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use remote", Object: b.Remote, Err: err}
@@ -64,13 +64,9 @@ func burstBuffers(base string) driver.BurstBuffers {
 }
 
 // bucketKeys returns the credentials that were sent for a bucket. nil: this host has some, or needs none.
-func bucketKeys(ctx context.Context, at remote.Place, sent *plan.BucketKeys) (*remote.Keys, error) {
-	if sent != nil {
-		keys := remote.Keys(*sent)
-		return &keys, nil
-	}
-	if at.Bucket == "" {
-		return nil, nil
+func bucketKeys(ctx context.Context, at remote.Place, sent *core.BucketKeys) (*core.BucketKeys, error) {
+	if sent != nil || at.Bucket == "" {
+		return sent, nil
 	}
 	if _, err := remote.Found(ctx, at); err != nil {
 		return nil, &core.Error{
@@ -82,13 +78,12 @@ func bucketKeys(ctx context.Context, at remote.Place, sent *plan.BucketKeys) (*r
 }
 
 // BucketKeys finds the user's credentials for the bucket that a remote names.
-func BucketKeys(ctx context.Context, name string) (plan.BucketKeys, error) {
+func BucketKeys(ctx context.Context, name string) (core.BucketKeys, error) {
 	s, err := spec.ParseStore(name)
 	if err != nil {
-		return plan.BucketKeys{}, err
+		return core.BucketKeys{}, err
 	}
-	k, err := remote.Found(ctx, remote.Place(s))
-	return plan.BucketKeys(k), err
+	return remote.Found(ctx, remote.Place(s))
 }
 
 // mountable refuses a host that lacks what its user needs for a mount.

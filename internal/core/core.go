@@ -55,6 +55,9 @@ func (o Owner) Matches(q Owner) bool {
 		(q.Attempt == 0 || o.Attempt == q.Attempt)
 }
 
+// Complete reports whether o is one attempt, as the owner of a thing is.
+func (o Owner) Complete() bool { return o.User != "" && o.Run != "" && o.Attempt > 0 }
+
 // String is the owner as a tag: user/run/attempt.
 func (o Owner) String() string { return fmt.Sprintf("%s/%s/%d", o.User, o.Run, o.Attempt) }
 

@@ -30,7 +30,7 @@ func ReleaseOwned(ctx context.Context, p Provider, q core.Owner, own string) err
 // of all.
 func Owned(ctx context.Context, p Provider, q core.Owner) ([]core.Handle, error) {
 	handles, err := p.List(ctx, q)
-	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || h.Owner.Run == "" || h.Owner.Attempt < 1 }), err
+	return slices.DeleteFunc(handles, func(h core.Handle) bool { return !h.Owner.Matches(q) || !h.Owner.Complete() }), err
 }
 
 // ReleaseHandle releases what a handle names, unless another installation than own controls its

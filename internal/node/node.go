@@ -56,7 +56,7 @@ type Options struct {
 	NoRings func(ctx context.Context) string
 	// Burst mounts a burst buffer for an attempt on this host; nil: there are none. keys are those of its bucket; nil:
 	// the host has some itself.
-	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys *plan.BucketKeys) (head.Burst, error)
+	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys *core.BucketKeys) (head.Burst, error)
 	// BurstAfar mounts one here whose I/O process is on the head's host. dial connects with that.
 	BurstAfar func(ctx context.Context, b plan.Burst, of core.Owner, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (BurstClient, error)
 	// RDMA is where this host's RDMA devices are looked for.

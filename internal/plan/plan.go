@@ -49,7 +49,7 @@ type Config struct {
 	Plan *Plan `json:"plan,omitempty"`
 	// BucketKeys are the user's credentials for the remote of the burst buffer; nil: none were sent. The head alone has
 	// them, in memory. They are in no plan and no launch spec, as these are stored on disks.
-	BucketKeys *BucketKeys `json:"bucket_keys,omitempty"`
+	BucketKeys *core.BucketKeys `json:"bucket_keys,omitempty"`
 	// PerHost is how many nodes a host has at most, one for each of its virtual
 	// machines, ranked host by host; 0 means one. Siblings are the others of
 	// this host, which the same process runs; beside the head they have no Head.

@@ -28,7 +28,7 @@ type Settings struct {
 	Bucket                    string // for messages
 	Endpoint, Region, Profile string
 	// Keys are used in place of what is found; nil: there are none.
-	Keys *Keys
+	Keys *core.BucketKeys
 	// HTTP speaks with the endpoint; nil: AWS's own client.
 	HTTP s3.HTTPClient
 	// Tries is how often a call is made that fails for a passing reason; 0: Tries.
@@ -57,7 +57,7 @@ func New(ctx context.Context, s Settings) (*s3.Client, error) {
 	var c aws.Config
 	var err error
 	if s.Keys != nil {
-		c = s.Keys.config()
+		c = configOf(*s.Keys)
 		c.Retryer, c.Region = retryer, cmp.Or(s.Region, c.Region)
 	} else {
 		c, err = config.LoadDefaultConfig(ctx, options...)

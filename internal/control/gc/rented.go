@@ -150,7 +150,7 @@ func (c *Collector) inventory(ctx context.Context, site spec.Site) ([]driver.Ren
 	var own []driver.Rented
 	for _, r := range list {
 		switch o := r.Owner; {
-		case o.User == "" || o.User == c.State.User() && o.Run != "" && o.Attempt > 0:
+		case o.User == "" || o.User == c.State.User() && o.Complete():
 		case o.User == c.State.User(): // a tag that was damaged
 			r.Owner = core.Owner{}
 		default: // a cloud that names anything else is not believed

@@ -152,8 +152,8 @@ func TestKeysOfABucketAreSentToTheHead(t *testing.T) {
 		w := newWorld(t, "a")
 		done := controltest.StartsAlone(w.sites["a"], time.Hour, controltest.Always)
 		w.sites["a"].LaunchError = nil
-		w.BucketKeys = func(_ context.Context, remote string) (protocol.BucketKeys, error) {
-			return protocol.BucketKeys{ID: remote, Secret: "s3cr3t"}, nil
+		w.BucketKeys = func(_ context.Context, remote string) (core.BucketKeys, error) {
+			return core.BucketKeys{ID: remote, Secret: "s3cr3t"}, nil
 		}
 		run := w.drive(t, w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Path: "/w", Remote: "s3://bucket/run7", Credentials: spec.CredentialsSend}}), nil)
 		if run.State != state.Succeeded || strings.Join(*done, " ") != "attend" {

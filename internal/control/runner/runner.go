@@ -37,7 +37,7 @@ type Runner struct {
 	// OpenStore opens the store that a `store:` names.
 	OpenStore func(store string) (driver.Store, error)
 	// BucketKeys finds the user's credentials for the bucket that the remote of a burst buffer names.
-	BucketKeys func(ctx context.Context, remote string) (protocol.BucketKeys, error)
+	BucketKeys func(ctx context.Context, remote string) (core.BucketKeys, error)
 	// Remote fetches remote inputs.
 	Remote Remote
 	// LocalStore opens the checkpoints in a directory of this machine, and calls between

@@ -9,7 +9,6 @@ import (
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -37,8 +36,8 @@ func unreadPath(store *state.Store, id string) string {
 
 // private is what nodes get of a run, and no disk has.
 type private struct {
-	values map[string]string    // of secrets
-	keys   *protocol.BucketKeys // nil: none are sent
+	values map[string]string // of secrets
+	keys   *core.BucketKeys  // nil: none are sent
 }
 
 // secrets reads those of the run's job, and the credentials that are sent for its burst buffer.
@@ -46,7 +45,7 @@ func (r *controlled) secrets(ctx context.Context) (private, error) {
 	values, err := submission.Secrets(ctx, &r.sub.Job)
 	p := private{values: values}
 	if err == nil && r.sub.Job.SendsKeys() {
-		var keys protocol.BucketKeys
+		var keys core.BucketKeys
 		if keys, err = r.c.BucketKeys(ctx, r.sub.Job.Volume.Remote); err == nil {
 			p.keys = &keys
 		}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
-	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -102,12 +101,12 @@ func TestCredentialsAreNotAskedForByEachCommand(t *testing.T) {
 	w := newWorld(t, "a")
 	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "s3://bucket/x", Credentials: spec.CredentialsSend}})
 	asked := 0
-	w.Runner.BucketKeys = func(ctx context.Context, _ string) (protocol.BucketKeys, error) {
+	w.Runner.BucketKeys = func(ctx context.Context, _ string) (core.BucketKeys, error) {
 		asked++
 		if end, bounded := ctx.Deadline(); !bounded || time.Until(end) > mostKeys {
 			t.Error("nothing bounds the wait")
 		}
-		return protocol.BucketKeys{}, nil
+		return core.BucketKeys{}, nil
 	}
 	name := unreadPath(w.Store, run.ID)
 	if err := os.WriteFile(name, nil, 0o600); err != nil {

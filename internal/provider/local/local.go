@@ -189,7 +189,7 @@ func (p *provider) fits(r driver.Request) error {
 	refuse := func(remedy, format string, a ...any) error {
 		return &core.Error{Kind: core.Unsupported, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf(format, a...), Remedy: remedy}
 	}
-	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
+	if r.Nodes < 1 || !r.Owner.Complete() {
 		return &core.Error{Kind: core.Invalid, Op: "acquire", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner), Remedy: "Correct `nodes:`."}
 	}
 	if r.Nodes > p.hosts() {

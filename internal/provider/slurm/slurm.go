@@ -216,7 +216,7 @@ func (p *provider) survey(ctx context.Context, age time.Duration, f *driver.Fact
 
 // fits checks what a run asks for against what the partitions have.
 func (p *provider) fits(ctx context.Context, r driver.Request) error {
-	if r.Nodes < 1 || r.Owner.User == "" || r.Owner.Run == "" || r.Owner.Attempt < 1 {
+	if r.Nodes < 1 || !r.Owner.Complete() {
 		return &core.Error{Kind: core.Invalid, Op: "use site", Object: p.s.Name, Err: fmt.Errorf("%d nodes for owner %q", r.Nodes, r.Owner), Remedy: "Correct `nodes:`."}
 	}
 	rooms, err := p.rooms(ctx, recent)

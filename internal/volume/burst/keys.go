@@ -46,7 +46,7 @@ func (c Config) sendKeys(p *exec.Cmd) (send func(started bool), err error) {
 }
 
 // receiveKeys reads what sendKeys sends, and hides it; nil: nothing was sent.
-func receiveKeys(from io.Reader) (*remote.Keys, error) {
+func receiveKeys(from io.Reader) (*core.BucketKeys, error) {
 	raw, err := io.ReadAll(io.LimitReader(from, mostKeys+1))
 	if err != nil || len(raw) == 0 {
 		return nil, err
@@ -54,7 +54,7 @@ func receiveKeys(from io.Reader) (*remote.Keys, error) {
 	if err := hideMemory(); err != nil {
 		return nil, err
 	}
-	var k remote.Keys
+	var k core.BucketKeys
 	return &k, json.Unmarshal(raw, &k)
 }
 
@@ -63,7 +63,7 @@ func hideMemory() error { return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall
 
 // useKeys has the remote of a volume, which is a bucket, use other credentials from now on. A drain that waits tries
 // again at once.
-func useKeys(v *Volume, k remote.Keys) error {
+func useKeys(v *Volume, k core.BucketKeys) error {
 	bucket, is := v.tree.(*remote.S3)
 	if !is {
 		return &core.Error{Kind: core.Invalid, Op: "use credentials for", Object: v.o.Remote, Err: errors.New("it is no bucket"), Remedy: core.RemedyFault}

@@ -9,12 +9,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // TestKeysOfABucket: a process gets them on its standard input, and nothing that is printed or recorded has them.
 func TestKeysOfABucket(t *testing.T) {
-	keys := remote.Keys{ID: "an-id", Secret: "a-secret", Session: "a-session", Endpoint: "https://s3.example.org"}
+	keys := core.BucketKeys{ID: "an-id", Secret: "a-secret", Session: "a-session", Endpoint: "https://s3.example.org"}
 	c := Config{ID: NewID(), Keys: &keys}
 	p := exec.Command("cat")
 	var got bytes.Buffer
@@ -50,7 +50,7 @@ func TestKeysOfABucket(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("of a volume", "keys", keys, "pointer", &keys, "config", c)
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("of a volume", "keys", keys, "config", c)
-	for _, text := range []string{string(record), log.String(), fmt.Sprint(keys), fmt.Sprintf("%v %+v %#v %s %q %x", keys, &keys, keys, keys, keys, keys), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", struct{ K remote.Keys }{keys})} {
+	for _, text := range []string{string(record), log.String(), fmt.Sprint(keys), fmt.Sprintf("%v %+v %#v %s %q %x", keys, &keys, keys, keys, keys, keys), fmt.Sprintf("%+v", c), fmt.Sprintf("%#v", struct{ K core.BucketKeys }{keys})} {
 		if strings.Contains(text, "a-secret") || strings.Contains(text, "a-session") || strings.Contains(text, fmt.Sprintf("%x", "a-secret")) {
 			t.Errorf("it has the secret: %s", text)
 		}

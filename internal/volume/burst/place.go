@@ -74,7 +74,7 @@ type Config struct {
 	Dir string `json:"-"`
 	// Keys are credentials for the bucket that the user has sent; nil: they are found on this host. A process passes
 	// them to those that it starts, and to nobody else.
-	Keys *remote.Keys `json:"-"`
+	Keys *core.BucketKeys `json:"-"`
 
 	away    time.Duration // 0: awayFor; tests have slow hosts
 	abandon time.Duration // 0: abandonTimeout

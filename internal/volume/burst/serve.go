@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
@@ -243,7 +244,7 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 		number, err := s.v.Checkpoint(q.Also, q.Quiet)
 		return calls.Barrier{Number: number}, err
 	})
-	rpc.Handle(table, calls.UseKeys, func(_ context.Context, _ rpc.Caller, k remote.Keys) (rpc.None, error) {
+	rpc.Handle(table, calls.UseKeys, func(_ context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
 		s.used()
 		return rpc.None{}, useKeys(s.v, k)
 	})

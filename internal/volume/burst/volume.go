@@ -38,7 +38,7 @@ type Options struct {
 	// Place is the directory of the journal, and Notes that of notes on uploads to a bucket.
 	Place, Notes string
 	// Keys are credentials for a bucket; nil: they are found.
-	Keys *remote.Keys
+	Keys *core.BucketKeys
 	// Room bounds the bytes of the journal.
 	Room int64
 	// Rate bounds the bytes per second to and from the remote; 0: no bound.

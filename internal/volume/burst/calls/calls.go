@@ -5,6 +5,7 @@ package calls
 import (
 	"time"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/locks"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -170,7 +171,7 @@ var (
 	// is that number.
 	Checkpoint = rpc.Method[CheckpointRequest, Barrier]{Name: "checkpoint", By: rpc.Controller, Request: rpc.LargeSize}
 	// UseKeys replaces the credentials for the bucket, or gives some to a process that has none.
-	UseKeys = rpc.Method[remote.Keys, rpc.None]{Name: "use-keys", By: rpc.Controller}
+	UseKeys = rpc.Method[core.BucketKeys, rpc.None]{Name: "use-keys", By: rpc.Controller}
 	// Prefetch copies files into the buffer.
 	Prefetch = rpc.Method[PrefetchRequest, Prefetched]{Name: "prefetch", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited}
 	// IndexCall lists published files with their digests.

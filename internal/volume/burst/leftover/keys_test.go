@@ -22,10 +22,10 @@ func TestNewKeysReachARunningProcess(t *testing.T) {
 	for _, name := range []string{"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"} {
 		t.Setenv(name, "")
 	}
-	good := remote.Keys{ID: s3server.Access, Secret: s3server.Secret, Endpoint: server.Endpoint(), Region: "us-east-1"}
+	good := core.BucketKeys{ID: s3server.Access, Secret: s3server.Secret, Endpoint: server.Endpoint(), Region: "us-east-1"}
 	expired := good
 	expired.Secret = "it was one"
-	for name, before := range map[string]*remote.Keys{"none": nil, "expired": &expired} {
+	for name, before := range map[string]*core.BucketKeys{"none": nil, "expired": &expired} {
 		t.Run(name, func(t *testing.T) {
 			l := newLeft(t, true)
 			l.c.At = remote.Place{Bucket: server.Bucket, Prefix: name, Endpoint: server.Endpoint(), Region: "us-east-1"}

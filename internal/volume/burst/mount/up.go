@@ -34,7 +34,7 @@ type Options struct {
 	// Root alone may want that.
 	Everyone bool
 	// Keys, Private and Alone are as in burst.Config.
-	Keys           *remote.Keys
+	Keys           *core.BucketKeys
 	Private, Alone bool
 	Binary         string
 	// Owner is the attempt of the run whose volume it is. Run, Globs and Number are as in burst.Config.

@@ -25,11 +25,11 @@ func (p Place) None() bool { return p == Place{} }
 
 // Options of Open.
 type Options struct {
-	Volume string // id of the volume that uses the remote
-	Rate   int64  // bytes a second in either direction; 0: no bound
-	Notes  string // directory for notes of uploads
-	Keys   *Keys  // for a bucket; nil: they are found as AWS's tools find them
-	Fence  bool   // a directory of this machine changes only while its record names the volume
+	Volume string           // id of the volume that uses the remote
+	Rate   int64            // bytes a second in either direction; 0: no bound
+	Notes  string           // directory for notes of uploads
+	Keys   *core.BucketKeys // for a bucket; nil: they are found as AWS's tools find them
+	Fence  bool             // a directory of this machine changes only while its record names the volume
 }
 
 // Opener opens a remote. It waits for none.

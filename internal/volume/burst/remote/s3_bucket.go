@@ -27,7 +27,7 @@ import (
 // bucket makes the requests about the objects of a bucket below a prefix, by the names of the remote.
 type bucket struct {
 	place Place
-	keys  *Keys // nil: they are found
+	keys  *core.BucketKeys // nil: they are found
 	rate  *Rate
 	ctx   context.Context // ends with stop
 	stop  context.CancelFunc
@@ -73,8 +73,7 @@ func (b *bucket) api() (*s3.Client, error) {
 		Tries: 1, // who calls tries again, and reports meanwhile
 	}
 	if b.keys != nil {
-		keys := s3client.Keys(*b.keys)
-		settings.Keys = &keys
+		settings.Keys = b.keys
 	}
 	var err error
 	b.client, err = s3client.New(b.ctx, settings)
