@@ -2,7 +2,6 @@ package cloud
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -109,13 +108,10 @@ func (r *record) connection(dir string) Connection {
 
 // read returns the record of a lease, or nil where there is none yet.
 func read(dir string, owner core.Owner) (*record, error) {
-	raw, err := fsutil.ReadFile(dir, recordFile, mostRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var r record
-	if err == nil {
-		err = json.Unmarshal(raw, &r)
+	found, err := leasedir.ReadRecord(dir, recordFile, mostRecord, &r)
+	if !found && err == nil {
+		return nil, nil
 	}
 	if err == nil && (r.Version != driverVersion || r.Owner != owner) {
 		err = fmt.Errorf("it is of version %d and owner %s, expected %d and %s", r.Version, r.Owner, driverVersion, owner)
@@ -126,16 +122,7 @@ func read(dir string, owner core.Owner) (*record, error) {
 	return &r, nil
 }
 
-func (r *record) write(dir string) error {
-	raw, err := json.Marshal(r)
-	if err == nil {
-		err = fsutil.WriteFile(filepath.Join(dir, recordFile), raw, 0o600)
-	}
-	if err != nil {
-		return leasedir.Unusable(dir, err)
-	}
-	return nil
-}
+func (r *record) write(dir string) error { return leasedir.WriteRecord(dir, recordFile, r) }
 
 // makeKeys makes the keys of a lease: the machines' host key, which only their start script has,
 // and the login key. Any machine at any address is known by the host key at first.

@@ -3,14 +3,10 @@ package virtualbox
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 )
 
@@ -68,13 +64,10 @@ func (r *record) connection(dir string) Connection {
 
 // read returns the record of a lease, or nil where there is none yet.
 func read(dir string, owner core.Owner) (*record, error) {
-	raw, err := fsutil.ReadFile(dir, recordFile, mostRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
 	var r record
-	if err == nil {
-		err = json.Unmarshal(raw, &r)
+	found, err := leasedir.ReadRecord(dir, recordFile, mostRecord, &r)
+	if !found && err == nil {
+		return nil, nil
 	}
 	if err == nil && (r.Version != driverVersion || r.Owner != owner || !uuidForm().MatchString(r.Guest.UUID) || r.Guest.Name == "") {
 		err = fmt.Errorf("it is of version %d, owner %s and guest %q, expected version %d and owner %s", r.Version, r.Owner, core.Printable(r.Guest.UUID, 40), driverVersion, owner)
@@ -85,13 +78,4 @@ func read(dir string, owner core.Owner) (*record, error) {
 	return &r, nil
 }
 
-func (r *record) write(dir string) error {
-	raw, err := json.Marshal(r)
-	if err == nil {
-		err = fsutil.WriteFile(filepath.Join(dir, recordFile), raw, 0o600)
-	}
-	if err != nil {
-		return leasedir.Unusable(dir, err)
-	}
-	return nil
-}
+func (r *record) write(dir string) error { return leasedir.WriteRecord(dir, recordFile, r) }
