@@ -64,7 +64,7 @@ func (h Host) Find(n int) (Set, error) {
 	}
 	return Set{}, &core.Error{
 		Kind: core.Unsupported, Op: "find GPUs", Err: errors.New("this host has none that can be seen"),
-		Remedy: "Choose another site, or have the administrator install the driver; `bee doctor` tells what was found.",
+		Remedy: "Choose another site, or have the administrator install the driver; `bee doctor` lists what was found.",
 	}
 }
 
@@ -112,7 +112,7 @@ func (h Host) cdi(n int) (Set, int, error) {
 			}
 			var s cdiSpec // JSON is YAML
 			if err := yaml.Unmarshal(raw, &s); err != nil {
-				return set, 0, &core.Error{Kind: core.Permanent, Op: "read CDI specification", Object: f, Err: err, Remedy: "Have the administrator make it anew (`nvidia-ctk cdi generate`)."}
+				return set, 0, &core.Error{Kind: core.Permanent, Op: "read CDI specification", Object: f, Err: err, Remedy: "Have the administrator write it again (`nvidia-ctk cdi generate`)."}
 			}
 			if !strings.HasSuffix(s.Kind, "/gpu") {
 				continue

@@ -11,7 +11,7 @@ import (
 )
 
 // nouns are the words by which help and documents name what a reader puts in their place. A word
-// that is no noun (OLD, when), or a type of Go (string), does not tell what that is.
+// that is no noun (OLD, when), or a type of Go (string), does not name what that is.
 var nouns = words(`address architecture array beefile bucket case cases command core date difference digest dir direction
 	directory duration environment environments events file format host hosts id image key line memory method
 	mode model name node number package parameters path pattern platform port prefix program rank rate

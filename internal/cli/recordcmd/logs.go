@@ -329,7 +329,7 @@ func liveOutput(ctx context.Context, s *workspace.Session, run state.Run, n int,
 		}
 		return &core.Error{
 			Kind: core.Transient, Op: "reach the output of", Object: fmt.Sprintf("run %s on site %s", run.ID, attempts[n-1].Site), Err: err,
-			Remedy: "It is kept there. Ask again later; `bee show " + run.ID + "` tells what the run waits for.",
+			Remedy: "It is kept there. Ask again later; `bee show " + run.ID + "` shows what the run waits for.",
 		}
 	}
 	head, err := s.Connect(conn)

@@ -252,7 +252,7 @@ func awaitEnd(ctx context.Context, s *workspace.Session, run state.Run) (state.R
 		if tries++; tries > endTries {
 			return run, &core.Error{
 				Kind: core.Transient, Op: "end run", Object: run.ID, Err: errors.New("something is in its way, and what it has made is kept until that is gone"),
-				Remedy: "`bee show " + run.ID + "` tells what; put it right, and run this command again.",
+				Remedy: "`bee show " + run.ID + "` shows what it is; put it right, and run this command again.",
 			}
 		}
 		started = time.Now()

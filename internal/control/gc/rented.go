@@ -43,7 +43,7 @@ const (
 const cloudTime = 2 * time.Minute
 
 // keptOwner is why what no owner is known of is kept.
-const keptOwner = "nothing in the cloud tells whose it is"
+const keptOwner = "nothing in the cloud shows whose it is"
 
 // Clouds returns the sites whose machines are rented: those of the sites file, and those by other names, or of other
 // accounts, where runs have not released all, as these were submitted. An error may come with a part of them.

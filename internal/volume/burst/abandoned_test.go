@@ -110,7 +110,7 @@ func TestNobodyComes(t *testing.T) {
 	}
 }
 
-// TestAbsence: whoever is there, and each step of the drain, begins it anew. A volume that is managed has none.
+// TestAbsence: whoever is there, and each step of the drain, starts the time again. A volume that is managed has none.
 func TestAbsence(t *testing.T) {
 	long := time.Now().Add(-time.Hour)
 	for name, c := range map[string]struct {

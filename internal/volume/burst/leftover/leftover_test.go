@@ -284,7 +284,7 @@ func TestAnAttemptThatBeginsAfterTheLook(t *testing.T) {
 	}
 }
 
-// TestAProcessThatHangs where its remote does: a sweep goes on without it.
+// TestAProcessThatHangs where its remote does: a sweep continues without it.
 func TestAProcessThatHangs(t *testing.T) {
 	t.Parallel()
 	l := newLeft(t, true)
@@ -367,7 +367,7 @@ func TestARemovalThatWasBrokenOff(t *testing.T) {
 	l.gone()
 }
 
-// TestTheRecordOfNobodysClient is kept: no run tells whether it is over.
+// TestTheRecordOfNobodysClient is kept: no run shows whether it is over.
 func TestTheRecordOfNobodysClient(t *testing.T) {
 	t.Parallel()
 	l := newLeft(t, false)
