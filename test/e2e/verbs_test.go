@@ -23,7 +23,7 @@ func verbsImage(t *testing.T) string {
 	for _, dir := range []string{"tmp", "root", "dev", "proc", "sys", "etc"} {
 		l.Add(tar.Header{Typeflag: tar.TypeDir, Name: dir, Mode: 0o755}, nil)
 	}
-	l.Busybox("bin", "sh ls cat sleep tr env echo grep kill")
+	l.Busybox("bin", "sh ls cat sleep touch tr env echo grep kill")
 	for _, program := range []string{"ibv_devinfo", "ibv_rc_pingpong", "ib_write_bw"} {
 		l.Program(testkit.RequireTool(t, program))
 	}
@@ -96,9 +96,12 @@ func TestVerbsOverABreak(t *testing.T) {
 	sites := b.File("sites.yaml", "sites:\n  - {name: apart, provider: local, hosts: 2, private_scratch: true}\n")
 	job := b.File("job.yaml", "name: break\nimage: docker-archive:"+verbsImage(t)+"\nnodes: 2\nrdma: bee\nrun: |"+`
   set -- $(echo "$BEE_NODELIST" | tr , " ")
-  /.bee/rsh $1 rping -s -V -C 6000 &
-  until /.bee/rsh $2 rping -c -V -C 6000 -a $1; do kill -0 $! || exit 1; sleep 0.1; done
-  wait $! && echo "all is there"
+  until [ -e /tmp/enough ]; do
+    /.bee/rsh $1 rping -s -V -C 3000 & server=$!
+    until /.bee/rsh $2 rping -c -V -C 3000 -a $1; do kill -0 $server || break; sleep 0.1; done
+    wait $server || exit 1
+  done
+  echo "all is there"
 `)
 	id := strings.TrimSpace(b.Must("--sites", sites, "run", "-d", "-q", job))
 	carried := func() (bytes int64) {
@@ -121,15 +124,17 @@ func TestVerbsOverABreak(t *testing.T) {
 			return nil
 		})
 	}
-	after(1000)
+	const many = 100_000 // the other connections of a node send less
+	after(many)
 	b.Must("emulate", "link", id, "1", "down")
 	b.Must("emulate", "link", id, "1", "up")
-	after(carried() + 1000)
+	after(carried() + many)
 	if os.Geteuid() == 0 { // others may not end connections of their own
 		port := busiest(b.Must("emulate", "exec", id, "1", "ss", "-tniHO", "state", "established"))
 		b.Must("emulate", "exec", id, "1", "ss", "-Ktn", "state", "established", "sport", "=", ":"+port)
-		after(carried() + 1000)
+		after(carried() + many)
 	}
+	b.Must("exec", id, "touch", "/tmp/enough")
 	if v := b.Await(id, 120*time.Second); v.State != "succeeded" {
 		t.Errorf("the run: %+v\n%s", v, b.Must("logs", id))
 	}
