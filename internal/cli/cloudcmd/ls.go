@@ -33,6 +33,7 @@ type thing struct {
 	EndedBy control.EndedBy   `json:"ended_by"`
 	Ends    time.Time         `json:"ends,omitzero"`
 	Powers  bool              `json:"powers_off,omitempty"`
+	past    bool              // its end was before the clouds were asked
 	With    string            `json:"ends_with,omitempty"`
 	Kept    string            `json:"kept,omitempty"`
 }
@@ -41,6 +42,7 @@ func thingOf(r control.Rented, now time.Time) thing {
 	t := thing{
 		Site: r.Site, Kind: r.Kind, ID: r.ID, Name: r.Name, Run: r.Owner.Run, Attempt: r.Owner.Attempt, Live: r.Live(), Type: r.Type, Zone: r.Zone, State: r.State,
 		Since: r.Since, Free: r.Free, Price: r.Price, EndedBy: r.EndedBy, Ends: r.Ends, Powers: r.PowersOff, With: r.With, Kept: r.Kept,
+		past: !r.Ends.IsZero() && r.Ends.Before(now),
 	}
 	if r.Free { // as it is now
 		t.Price = nil
@@ -140,6 +142,8 @@ func (t thing) end() string {
 	}[t.EndedBy]
 	switch {
 	case t.EndedBy == control.EndedByItself || t.Ends.IsZero():
+	case t.past:
+		text += "; was to end at " + at
 	case t.Powers:
 		text += "; off at " + at
 	default:

@@ -75,4 +75,6 @@ func TestEnd(t *testing.T) {
 	} {
 		testkit.Wording(t, name, thingOf(r, at).end())
 	}
+	late := control.Rented{EndedBy: control.EndedByNobody, Rented: driver.Rented{Ends: at}}
+	testkit.Wording(t, "past its end", thingOf(late, at.Add(time.Second)).end())
 }
