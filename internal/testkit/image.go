@@ -65,8 +65,9 @@ func (l *Layer) Busybox(dir, applets string) {
 	}
 }
 
-// Archive writes a docker-archive of the layer with a configuration, and gives its path.
-func (l *Layer) Archive(tag string, config v1.Config) string {
+// Archive writes a docker-archive of the layer with a configuration, and gives its path. The image
+// may have further tags.
+func (l *Layer) Archive(tag string, config v1.Config, others ...string) string {
 	l.t.Helper()
 	if err := l.tar.Close(); err != nil {
 		l.t.Fatal(err)
@@ -88,12 +89,16 @@ func (l *Layer) Archive(tag string, config v1.Config) string {
 	if image, err = mutate.ConfigFile(image, file); err != nil {
 		l.t.Fatal(err)
 	}
-	parsed, err := name.NewTag(tag)
-	if err != nil {
-		l.t.Fatal(err)
+	tagged := map[name.Tag]v1.Image{}
+	for _, tag := range append([]string{tag}, others...) {
+		parsed, err := name.NewTag(tag)
+		if err != nil {
+			l.t.Fatal(err)
+		}
+		tagged[parsed] = image
 	}
 	path := filepath.Join(l.t.TempDir(), "image.tar")
-	if err := tarball.WriteToFile(path, parsed, image); err != nil {
+	if err := tarball.MultiWriteToFile(path, tagged); err != nil {
 		l.t.Fatal(err)
 	}
 	return path

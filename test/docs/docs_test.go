@@ -43,7 +43,7 @@ func documents(t *testing.T) map[string]string {
 func besideJobs(t *testing.T, page string) string {
 	t.Helper()
 	dir := t.TempDir()
-	if m := regexp.MustCompile("(?s)```csv\n(.*?)```").FindStringSubmatch(page); m != nil {
+	if m := regexp.MustCompile("(?s)```csv(?: title=\"[^\"]+\")?\n(.*?)```").FindStringSubmatch(page); m != nil {
 		if err := os.WriteFile(filepath.Join(dir, "cases.csv"), []byte(m[1]), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -54,7 +54,7 @@ func besideJobs(t *testing.T, page string) string {
 // TestFilesShownAreValid parses every YAML block as the file that it is. A
 // block that shows a part gets an image and a command.
 func TestFilesShownAreValid(t *testing.T) {
-	blocks := regexp.MustCompile("(?s)```yaml\n(.*?)```")
+	blocks := regexp.MustCompile("(?s)```yaml(?: title=\"[^\"]+\")?\n(.*?)```")
 	count := 0
 	for file, text := range documents(t) {
 		for _, m := range blocks.FindAllStringSubmatch(text, -1) {

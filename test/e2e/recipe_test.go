@@ -19,7 +19,7 @@ func shown(t *testing.T, document, language, begin string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, m := range regexp.MustCompile("(?s)```"+language+"\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
+	for _, m := range regexp.MustCompile("(?s)```"+language+"(?: title=\"[^\"]+\")?\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
 		if strings.HasPrefix(m[1], begin) {
 			return m[1]
 		}

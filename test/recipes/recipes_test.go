@@ -1,0 +1,191 @@
+package recipes
+
+import (
+	"encoding/pem"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/testkit"
+)
+
+var recipes = []recipe{
+	{
+		page: "how-to/secrets.md", where: "this machine",
+	},
+	{
+		page: "how-to/progress.md", where: "this machine", inPlace: "a loop for a simulation",
+		missing: "the patterns of GROMACS, LAMMPS and OpenFOAM beside those programs",
+		check: func(s *stage) {
+			if csv := s.bee.Read("model.csv"); !strings.Contains(csv, "energy") || !strings.Contains(csv, "-10.4") {
+				s.Errorf("the points are %q", csv)
+			}
+			if page := s.bee.Read("model.html"); !strings.Contains(page, "<svg") {
+				s.Error("the page has no curve")
+			}
+		},
+	},
+	{
+		page: "how-to/web-data.md", where: "this machine", inPlace: "a web server of this machine for the archive",
+		missing: "public archives",
+		prepare: func(s *stage) {
+			const data = "time,t2m\n0,271.2\n6,270.9\n"
+			s.bee.File("t2m.csv", data)
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(data)) })) //nolint:errcheck // the client notices
+			s.Cleanup(server.Close)
+			certificate := filepath.Join(s.bee.Dir, "ca.pem")
+			if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
+				s.Fatal(err)
+			}
+			s.bee.Env = append(s.bee.Env, "SSL_CERT_FILE="+certificate)
+			s.replace = []string{"https://data.example.org", server.URL}
+		},
+	},
+	{
+		page: "how-to/failed-job.md", where: "this machine",
+		codes:  map[string]int{"bee wait solve": 1, "bee run --again solve -e DEBUG=1": 1},
+		before: map[string]func(s *stage){"bee exec look -- ls /work": begun("look", "/work/out.log")},
+		skip:   map[string]string{"bee exec -it look -- sh": "it waits for words of a terminal: TestTerminal of test/e2e types them"},
+	},
+	{
+		page: "how-to/disk-space.md", where: "this machine",
+		// A trial of podman would leave files of other users in the home directory.
+		prepare: func(s *stage) { s.bee.Env = append(s.bee.Env, "PATH="+filepath.Join(s.bee.Dir, "bin")) },
+	},
+	{
+		page: "tutorial/first-run.md", where: "this machine",
+		prepare: func(s *stage) {
+			s.bee.Env = append(s.bee.Env, "PATH="+filepath.Join(s.bee.Dir, "bin")+":"+s.tools("cat"))
+		},
+	},
+	{
+		page: "how-to/pipelines.md", where: "this machine",
+	},
+	{
+		page: "how-to/repeat.md", where: "four emulated hosts of this machine", inPlace: "a script for the program",
+		prepare: func(s *stage) {
+			s.sites("sites: [{name: lab, provider: local, hosts: 4, oversubscribe: true}]\n")
+			s.bee.File("pi/job.yaml", "name: pi\nimage: docker.io/you/app:1.0\nrun: model $STEPS\nenv: {STEPS: 10}\n")
+		},
+		before: map[string]func(s *stage){"bee show pi": func(s *stage) { s.bee.Must("run", "pi/job.yaml") }},
+	},
+	{
+		page: "how-to/report.md", where: "this machine", inPlace: "scripts for the programs",
+		missing: "the summary on a page of GitHub",
+		prepare: func(s *stage) {
+			s.bee.Env = append(s.bee.Env, "GITHUB_STEP_SUMMARY="+filepath.Join(s.bee.Dir, "summary"))
+			s.bee.File("job.yaml", "image: docker.io/you/app:1.0\nrun: model 1\n")
+		},
+		before: map[string]func(s *stage){"bee report lysozyme -o lysozyme.html": func(s *stage) {
+			for _, name := range []string{"lysozyme", "lysozyme-2", "nightly"} {
+				s.bee.Must("run", "-q", "--name", name, "job.yaml")
+			}
+		}},
+		check: func(s *stage) {
+			for file, want := range map[string]string{"lysozyme.html": "lysozyme", "results/junit.xml": "<testcase", "results/summary.md": "succeeded", "../summary": "nightly"} {
+				if !strings.Contains(s.bee.Read(file), want) {
+					s.Errorf("%s has no %q", file, want)
+				}
+			}
+		},
+	},
+	{
+		page: "how-to/mounts.md", where: "two sites of this machine", inPlace: "directories of this machine for those of clusters",
+		prepare: func(s *stage) {
+			for _, dir := range []string{"era5", "disk/era5", "scratch-of-ann/results"} {
+				s.bee.File("../"+dir+"/2025.csv", "b,2\na,1\n")
+			}
+			s.bee.Env = append(s.bee.Env, "SCRATCH="+filepath.Join(s.bee.Dir, "scratch-of-ann"))
+			s.replace = []string{
+				"/project/era5", filepath.Join(s.bee.Dir, "era5"), "/data/x", filepath.Join(s.bee.Dir, "disk"),
+				"provider: slurm\n    login: ann@login.example.org", "provider: local", "provider: ssh\n    hosts: [n1, n2]", "provider: local",
+			}
+		},
+		check: func(s *stage) {
+			if got := s.bee.Read("results/lines"); got != "2\n" {
+				s.Errorf("the job has counted %q", got)
+			}
+			if got := s.bee.Read("../scratch-of-ann/results/sorted.csv"); got != "a,1\nb,2\n" {
+				s.Errorf("the job has written %q", got)
+			}
+		},
+	},
+	{
+		page: "how-to/arrays.md", long: true, where: "two sites of this machine", inPlace: "a script for the program",
+		prepare: func(s *stage) {
+			s.sites("sites: [{name: local, provider: local, oversubscribe: true}, {name: rack, provider: local, oversubscribe: true}]\n")
+		},
+	},
+	{
+		page: "how-to/try-first.md", long: true, where: "Slurm with two nodes, and two emulated hosts", inPlace: "a script for the program",
+		missing: "a cluster with a queue that is full",
+		prepare: func(s *stage) {
+			s.slurm(2)
+			s.bee.File("case.in", "mesh\n")
+		},
+	},
+	{
+		page: "how-to/several-clusters.md", long: true, where: "two partitions of one Slurm", inPlace: "partitions for clusters",
+		missing: "two clusters, and forecasts of their queues",
+		prepare: func(s *stage) {
+			farm := s.slurm(1)
+			s.replace = append(s.replace,
+				"login: ann@north.example.org, scratch: /scratch/$USER", slurmKeys(farm), "login: ann@south.example.org, scratch: /scratch/$USER", slurmKeys(farm)+", slurm: {partition: low}")
+		},
+		check: func(s *stage) {
+			if got := s.bee.Read("results/where"); got != "h1\n" {
+				s.Errorf("it ran on %q", got)
+			}
+		},
+	},
+	{
+		page: "how-to/scaling.md", long: true, where: "two emulated hosts, with Debian's Open MPI",
+		missing: "a network between real machines",
+		prepare: func(s *stage) {
+			s.real = true
+			testkit.RequireTool(s, "mmdebstrap")
+			s.sites("sites: [{name: lab, provider: local, hosts: 2, oversubscribe: true}]\n")
+		},
+		check: func(s *stage) {
+			rows := strings.Split(strings.TrimSpace(s.bee.Read("scaling.csv")), "\n")
+			if len(rows) != 3 || !strings.Contains(rows[0], "metric.seconds") || strings.HasSuffix(rows[1], ",") || strings.HasSuffix(rows[2], ",") {
+				s.Errorf("the table is\n%s", strings.Join(rows, "\n"))
+			}
+			if !strings.Contains(s.bee.Read("scaling.html"), "<svg") {
+				s.Error("the page has no plot")
+			}
+		},
+	},
+	{
+		page: "how-to/threads.md", long: true, where: "two emulated hosts, with Debian's Open MPI",
+		missing: "binding to cores on a machine with more than two",
+		prepare: func(s *stage) {
+			s.real = true
+			testkit.RequireTool(s, "mmdebstrap")
+			s.sites("sites: [{name: lab, provider: local, hosts: 2, oversubscribe: true}]\n")
+			s.replace = []string{"cores: 4", "cores: 2"}
+		},
+	},
+	{
+		page: "how-to/jupyter.md", long: true, where: "Slurm with a node", inPlace: "a web server for Jupyter",
+		prepare: func(s *stage) {
+			s.slurm(1)
+			s.sites("sites: [{name: cluster, provider: slurm, " + slurmKeys(s.farm) + ", slot: 4h}]\n")
+			s.bee.File("old.ipynb", "{}\n")
+			s.replace = append(s.replace, "quay.io/jupyter/scipy-notebook:latest", images[0], "cores: 4", "cores: 1", "memory: 16G", "memory: 1G")
+		},
+		background: []string{"bee logs -f notebook", "bee forward notebook 8888"},
+		before: map[string]func(s *stage){
+			"bee forward notebook 8888": begun("notebook", "/work/new.ipynb"),
+			"bee stop notebook":         func(s *stage) { s.get("http://127.0.0.1:8888/old.ipynb", "{}\n") },
+		},
+		check: func(s *stage) {
+			over("notebook")(s)
+			if got := s.bee.Read("notebooks/new.ipynb"); got != "{}\n" {
+				s.Errorf("the notebook has %q", got)
+			}
+		},
+	},
+}
