@@ -10,7 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// TestAGPUsDeviceAndLibrariesAreInTheContainer takes /dev/fuse and a text for them, by
+// TestAGPUsDeviceAndLibrariesAreInTheContainer does what docs/how-to/gpus-and-infiniband.md promises. It takes /dev/fuse and a text for them, by
 // a CDI specification that a mount namespace has.
 func TestAGPUsDeviceAndLibrariesAreInTheContainer(t *testing.T) {
 	const device = "/dev/fuse"

@@ -19,7 +19,7 @@ echo "steps $1"
 echo "result $1" > result.txt
 `
 
-// TestClient runs the client's tests.
+// TestClient runs the client's tests, among them those of what docs/how-to/python.md shows.
 func TestClient(t *testing.T) {
 	python := testkit.RequireTool(t, "python3")
 	run(t, python, "-W", "error", "-m", "unittest", "discover", "-v", "-s", filepath.Join(client(t), "tests"))
@@ -41,7 +41,7 @@ func TestNotebook(t *testing.T) {
 	run(t, python, filepath.Join(client(t), "tests", "notebook.py"))
 }
 
-// TestEngines runs a job by Snakemake, Parsl and PSI/J, which hack/deps.sh has installed.
+// TestEngines runs the jobs of docs/how-to/workflow-engines.md by Snakemake, Parsl and PSI/J, which hack/deps.sh has installed.
 func TestEngines(t *testing.T) {
 	t.Parallel()
 	b := testkit.NewBee(t)

@@ -10,12 +10,14 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -39,6 +41,8 @@ type recipe struct {
 	by string
 	// long recipes run in `make test-long` alone.
 	long bool
+	// real recipes build images themselves, which tests share; others have small ones in place.
+	real bool
 	// where are the sites that it ran on, inPlace what stood in for what, and missing what could
 	// not be tried; the page has the sentence of missing, too.
 	where, inPlace, missing string
@@ -62,8 +66,8 @@ type stage struct {
 	bee     *testkit.Bee
 	replace []string // what the page has, and what is here in its place
 	running []*exec.Cmd
-	real    bool // images are real ones
 	farm    *slurmfarm.Farm
+	port    string // of this machine, in place of one that others may use
 }
 
 // TestRecipes runs the pages of recipes. Each command and each file of them is taken from the page.
@@ -92,11 +96,11 @@ func (r recipe) run(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.bee.Env = append(s.bee.Env, "PATH="+bin+":"+os.Getenv("PATH"))
+	if !r.real {
+		s.standIns()
+	}
 	if r.prepare != nil {
 		r.prepare(s)
-	}
-	if !s.real {
-		s.standIns()
 	}
 	replacer := strings.NewReplacer(s.replace...)
 	unused := maps.Clone(r.skip)
@@ -166,6 +170,7 @@ func (s *stage) command(line string) *exec.Cmd {
 // start starts a command that ends with the recipe.
 func (s *stage) start(c *exec.Cmd) {
 	s.Helper()
+	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the shell has bee as a child
 	if err := c.Start(); err != nil {
 		s.Fatal(err)
 	}
@@ -190,8 +195,8 @@ func (s *stage) finish(c *exec.Cmd) (string, int) {
 // end interrupts what was started.
 func (s *stage) end() {
 	for _, c := range s.running {
-		c.Process.Signal(os.Interrupt) //nolint:errcheck // it may have ended with its run
-		c.Wait()                       //nolint:errcheck // likewise
+		syscall.Kill(-c.Process.Pid, syscall.SIGINT) //nolint:errcheck // it may have ended with its run
+		c.Wait()                                     //nolint:errcheck // likewise
 	}
 }
 
@@ -250,6 +255,16 @@ func (s *stage) reach(farm *sshfarm.Farm) {
 	s.bee.Env = append(s.bee.Env, "PATH="+farm.Bin+":"+filepath.Join(s.bee.Dir, "bin")+":"+os.Getenv("PATH"))
 }
 
+// freePort returns a port of this machine on which nothing listens.
+func (s *stage) freePort() string {
+	s.Helper()
+	_, port, err := net.SplitHostPort(testkit.FreeAddress(s))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return port
+}
+
 // get waits until an address has a text.
 func (s *stage) get(address, want string) {
 	s.Helper()
@@ -272,8 +287,10 @@ var images = []string{"docker.io/library/debian:12", "docker.io/you/app:1.0"}
 
 // programs are in those images, in place of what a reader has there.
 var programs = map[string]string{
-	"model":   "while [ $# -gt 0 ]; do echo \"$1\"; shift; done > out.dat\n",
-	"jupyter": "echo http://127.0.0.1:8888/lab?token=1a2b; cp old.ipynb new.ipynb; exec httpd -f -p 127.0.0.1:8888 -h /work\n",
+	"model": "while [ $# -gt 0 ]; do echo \"$1\"; shift; done > out.dat\necho Etot = -1.5\n",
+	// simulate ends once it has written a checkpoint, and then continues to its end.
+	"simulate": "[ ! -e state ] || exit 0\ntrap 'echo $1 > state; exit 85' TERM\n: > begun\nwhile :; do sleep 0.1; done\n",
+	"jupyter":  "echo http://127.0.0.1:8888/lab?token=1a2b; cp old.ipynb new.ipynb; echo -n > index.html; exec httpd -f -p 127.0.0.1:8888 -h /work\n",
 }
 
 // standIns puts the images of pages into the cache, which has no others.
