@@ -64,7 +64,7 @@ var recipes = []recipe{
 		page: "how-to/pipelines.md", where: "this machine",
 	},
 	{
-		page: "how-to/repeat.md", where: "four emulated hosts of this machine", inPlace: "a script for the program",
+		page: "how-to/repeat.md", long: true, where: "four emulated hosts of this machine", inPlace: "a script for the program",
 		prepare: func(s *stage) {
 			s.sites("sites: [{name: lab, provider: local, hosts: 4, oversubscribe: true}]\n")
 			s.bee.File("pi/job.yaml", "name: pi\nimage: docker.io/you/app:1.0\nrun: model $STEPS\nenv: {STEPS: 10}\n")

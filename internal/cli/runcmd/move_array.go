@@ -56,12 +56,29 @@ func packsInstead(ctx context.Context, s *workspace.Session, cases []state.Run) 
 }
 
 // moveCases moves each of these runs. One that cannot be moved keeps none of the others from
-// it.
+// it, and one that has ended in the meantime stays where it is.
 func (a *ResumeCommands) moveCases(ctx context.Context, cases []state.Run, sites []string, asJSON bool) error {
 	t := a.NewTally(asJSON)
 	for _, run := range cases {
 		_, err := a.move(ctx, run.ID, sites, workspace.Seen{})
+		if err != nil {
+			if now, ended := a.ended(ctx, run.ID); ended {
+				a.Say("run %s is over (%s), and stays where it was", now.ID, now.State)
+				run, err = now, nil
+			}
+		}
 		t.Add(console.DoneView{ID: run.ID, State: run.State}, err)
 	}
 	return t.End()
+}
+
+// ended returns a run as its record has it now, and reports whether it is over.
+func (a *ResumeCommands) ended(ctx context.Context, id string) (state.Run, bool) {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return state.Run{}, false // a move has failed by the same, and reports it
+	}
+	defer s.Close()
+	run, err := s.Store.Run(ctx, id)
+	return run, err == nil && run.State.Final()
 }
