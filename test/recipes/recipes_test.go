@@ -14,6 +14,11 @@ import (
 var recipes = []recipe{
 	{
 		page: "how-to/secrets.md", where: "this machine",
+		check: func(s *stage) {
+			if record := s.bee.Must("show", "--json", "download") + s.bee.Must("show", "--beefile", "download"); strings.Contains(record, strings.TrimSpace(s.bee.Read("token"))) {
+				s.Errorf("the record has the token:\n%s", record)
+			}
+		},
 	},
 	{
 		page: "how-to/progress.md", where: "this machine", inPlace: "a loop for a simulation",
@@ -33,7 +38,7 @@ var recipes = []recipe{
 		prepare: func(s *stage) {
 			const data = "time,t2m\n0,271.2\n6,270.9\n"
 			s.bee.File("t2m.csv", data)
-			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(data)) })) //nolint:errcheck // the client notices
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write([]byte(data)) }))
 			s.Cleanup(server.Close)
 			certificate := filepath.Join(s.bee.Dir, "ca.pem")
 			if err := os.WriteFile(certificate, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw}), 0o600); err != nil {
@@ -181,7 +186,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		page: "how-to/threads.md", long: true, real: true, where: "two emulated hosts, with Debian's Open MPI",
+		page: "how-to/threads.md", long: true, real: true, where: "two emulated hosts, with Debian's Open MPI", inPlace: "two cores for four",
 		missing: "binding to cores on a machine with more than two",
 		prepare: func(s *stage) {
 			testkit.RequireTool(s, "mmdebstrap")
@@ -190,7 +195,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		page: "how-to/jupyter.md", long: true, where: "Slurm with a node", inPlace: "a web server for Jupyter",
+		page: "how-to/jupyter.md", long: true, where: "Slurm with a node", inPlace: "a web server for Jupyter, one core for four",
 		missing: "Jupyter itself on a cluster",
 		prepare: func(s *stage) {
 			s.slurm(1)
@@ -213,7 +218,7 @@ var recipes = []recipe{
 		},
 	},
 	{
-		page: "how-to/slurm.md", long: true, where: "Slurm with two nodes", inPlace: "a script for the program",
+		page: "how-to/slurm.md", long: true, where: "Slurm with two nodes", inPlace: "a script for the program, two cores for eight",
 		missing: "a real cluster",
 		prepare: func(s *stage) {
 			s.slurm(2)

@@ -103,7 +103,7 @@ func (r recipe) run(t *testing.T) {
 		r.prepare(s)
 	}
 	replacer := strings.NewReplacer(s.replace...)
-	unused := maps.Clone(r.skip)
+	unused := r.named()
 	begun := time.Now()
 	commands := 0
 	for _, step := range steps(t, r.page) {
@@ -111,8 +111,8 @@ func (r recipe) run(t *testing.T) {
 			s.save(step.file, replacer.Replace(step.text))
 			continue
 		}
+		delete(unused, step.command)
 		if _, skipped := r.skip[step.command]; skipped {
-			delete(unused, step.command)
 			continue
 		}
 		if hook := r.before[step.command]; hook != nil {
@@ -143,6 +143,24 @@ func (r recipe) run(t *testing.T) {
 	}
 	s.end()
 	t.Logf("%d commands in %v", commands, time.Since(begun).Round(time.Millisecond))
+}
+
+// named are the commands of which the list says more: the page has to have each.
+func (r recipe) named() map[string]bool {
+	all := map[string]bool{}
+	for c := range r.skip {
+		all[c] = true
+	}
+	for c := range r.before {
+		all[c] = true
+	}
+	for c := range r.codes {
+		all[c] = true
+	}
+	for _, c := range r.background {
+		all[c] = true
+	}
+	return all
 }
 
 // save writes a file of the page. One whose name begins with ~/.config is the user's.
@@ -182,7 +200,7 @@ func (s *stage) finish(c *exec.Cmd) (string, int) {
 	s.Helper()
 	var out bytes.Buffer
 	c.Stdout, c.Stderr = &out, &out
-	c.WaitDelay = time.Minute // a supervisor has them no more
+	c.WaitDelay = time.Minute // a process in the background might keep them open
 	ctx, cancel := context.WithTimeout(s.Context(), 10*time.Minute)
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { c.Process.Kill() })()
@@ -195,8 +213,8 @@ func (s *stage) finish(c *exec.Cmd) (string, int) {
 // end interrupts what was started.
 func (s *stage) end() {
 	for _, c := range s.running {
-		syscall.Kill(-c.Process.Pid, syscall.SIGINT) //nolint:errcheck // it may have ended with its run
-		c.Wait()                                     //nolint:errcheck // likewise
+		syscall.Kill(-c.Process.Pid, syscall.SIGINT) // it may have ended with its run
+		c.Wait()                                     //nolint:errcheck // it was interrupted
 	}
 }
 
@@ -269,7 +287,7 @@ func (s *stage) freePort() string {
 func (s *stage) get(address, want string) {
 	s.Helper()
 	testkit.Eventually(s, time.Minute, func() error {
-		r, err := http.Get(address) //nolint:noctx // it is this machine
+		r, err := http.Get(address)
 		if err != nil {
 			return err
 		}

@@ -31,7 +31,11 @@ func TestTableOfRecipes(t *testing.T) {
 	for _, r := range recipes {
 		page := read(filepath.Join(docs, r.page))
 		title, _, _ := strings.Cut(strings.TrimPrefix(page, "# "), "\n")
-		fmt.Fprintf(&rows, "| [%s](../%s) | %s | %s | %s |\n", title, r.page, r.where, orNone(r.inPlace), orNone(r.missing))
+		where := r.where
+		if r.by != "" {
+			where += "; by a test of its own"
+		}
+		fmt.Fprintf(&rows, "| [%s](../%s) | %s | %s | %s |\n", title, r.page, where, orNone(r.inPlace), orNone(r.missing))
 		if r.missing != "" && !strings.Contains(page, "Not tried: "+r.missing+".") {
 			t.Errorf("docs/%s does not have: Not tried: %s.", r.page, r.missing)
 		}
