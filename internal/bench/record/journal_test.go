@@ -2,6 +2,7 @@ package record
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -126,4 +127,38 @@ func TestEqualProgramsAreDecodedOnce(t *testing.T) {
 	if _, err := rowsIn([]byte(`{"programs":{"/bin/a":1}}` + "\n")); err == nil {
 		t.Error("a digest that is no text is accepted")
 	}
+}
+
+// FuzzRead reads any plan, rows and hosts. What is read is written and read again as the same.
+func FuzzRead(f *testing.F) {
+	f.Add("{}", "{\"schema\":1}\n{\"status\":\"ok\",\"programs\":{\"/a\":\"1\"},\"metrics\":{\"x\":[{\"value\":1}]}}\n{\"torn", "{}")
+	f.Add(`{"schema":2}`, "no JSON\n", "[]")
+	f.Add(`{"points":[{"id":"a","environments":["b"]}]}`, "\n\nnull\n{\"programs\":null,\"begin\":\"2026-01-01T00:00:00Z\"}\n", `{"schema":1,"exercised":[{}]}`)
+	f.Fuzz(func(t *testing.T, plan, rows, hosts string) {
+		dir := t.TempDir()
+		for name, text := range map[string]string{PlanFile: plan, RowsFile: rows, HostsFile: hosts} {
+			if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if h, err := ReadHosts(dir); err == nil {
+			if err := WriteHosts(dir, h); err != nil {
+				t.Errorf("hosts that were read cannot be written: %v", err)
+			}
+		}
+		_, all, err := Read(dir)
+		if err != nil {
+			return
+		}
+		j, err := Open(dir)
+		if err == nil {
+			err = errors.Join(j.Append(Row{Environment: "last"}), j.Close())
+		}
+		if err != nil {
+			t.Fatalf("what can be read cannot be continued: %v", err)
+		}
+		if _, again, err := Read(dir); err != nil || len(again) != len(all)+1 || again[len(all)].Environment != "last" {
+			t.Fatalf("%d rows and one more are %d, %v", len(all), len(again), err)
+		}
+	})
 }

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -133,6 +134,20 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// TestGoldenForms compares every form of a report with what it was. The page is compared up to its raw rows.
+func TestGoldenForms(t *testing.T) {
+	r := example(2)
+	r.On(record.Hosts{Schema: record.Schema, Here: record.Host{Governors: []string{"powersave"}}, Exercised: []record.Exercised{{Environment: "a", Hosts: []string{"n7"}, Measured: 12, First: time.Unix(1.7e9, 0), Last: time.Unix(1.7e9, 0)}}})
+	for name, write := range map[string]func(io.Writer) error{"report_markdown": r.Markdown, "report_csv": r.CSV, "report_html": r.HTML} {
+		var b bytes.Buffer
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		text, _, _ := strings.Cut(b.String(), "<details><summary>All measurements")
+		testkit.Golden(t, name, text)
+	}
+}
+
 // TestRedacted looks for names in every form of a report.
 func TestRedacted(t *testing.T) {
 	r := example(1)
@@ -147,7 +162,7 @@ func TestRedacted(t *testing.T) {
 	})
 	r.Result.Flags[0].Text = "/opt/carl/solver looks at its own executable, as carl does"
 	for i := range r.Rows {
-		r.Rows[i].Flags, r.Rows[i].Log, r.Rows[i].Hosts = []string{"seen on n1.example.org"}, "logs/_home_ann_", []string{"n7"}
+		r.Rows[i].Flags, r.Rows[i].Log, r.Rows[i].Hosts = []string{"seen on n1.example.org, which is n1"}, "logs/_home_ann_", []string{"n7"}
 		r.Rows[i].VMCommand = "qemu-system-x86_64 -name guest=bee-r1234"
 	}
 	if err := r.Redact("carl"); err != nil {
@@ -158,7 +173,7 @@ func TestRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{page.String(), md.String(), c.String(), j.String()} {
-		for _, secret := range []string{"ann", "carl", "example.org", "lab-9", "big.cfg", "libm.so", "n7", "n8", "6f1e", "r1234", "bench-77", "4711"} {
+		for _, secret := range []string{"ann", "carl", "example.org", "lab-9", "big.cfg", "libm.so", "n1", "n7", "n8", "6f1e", "r1234", "bench-77", "4711"} {
 			if regexp.MustCompile(`\b` + secret + `\b`).MatchString(text) {
 				t.Errorf("the redacted report has %q: %s", secret, text[:min(len(text), 2000)])
 			}
