@@ -68,21 +68,31 @@ func ReadFoundMark(text string) (n int, is bool) {
 	return n, begins && ends && err == nil && len(text) == MarkLength && n >= 0 && n <= MaxFound
 }
 
-// runWatched runs a command between two marks, prints what computed, and returns the exit code
-// of the command. Processes of the same run are watched, whose environment has its id.
+// runWatched runs a command between two marks, prints what computed on all hosts, and returns the exit
+// code of the command. Processes of the same run are watched, whose environment has its id.
 func runWatched(w io.Writer, detail Detail, args []string) (int, error) {
-	watch := fair.Start(context.Background(), fair.Sought{Variable: runVariable, Value: os.Getenv(runVariable), Tools: path.Dir(Program), Prefix: prefixVariable, Here: true})
+	others := watchOthers(detail)
+	watch := watchHere()
 	code, err := runTimed(w, args)
-	var found fair.Found
-	if detail == Digests {
-		found = watch.Stop()
-	} else {
-		found = watch.Names()
-	}
+	found := ended(watch, detail)
+	others.join(&found)
 	if err != nil {
 		return code, err
 	}
 	return code, printFound(w, found)
+}
+
+// watchHere looks at the processes of the run on this host.
+func watchHere() *fair.Watch {
+	return fair.Start(context.Background(), fair.Sought{Variable: runVariable, Value: os.Getenv(runVariable), Tools: path.Dir(Program), Prefix: prefixVariable, Here: true})
+}
+
+// ended ends a watch, and returns what was seen.
+func ended(w *fair.Watch, detail Detail) fair.Found {
+	if detail == Digests {
+		return w.Stop()
+	}
+	return w.Names()
 }
 
 // Variables of processes: all of a run have runVariable, and those without a container prefixVariable, by which their
@@ -96,6 +106,15 @@ func printFound(w io.Writer, found fair.Found) error {
 	text, err := json.Marshal(found)
 	if err != nil {
 		return err
+	}
+	if len(text) > MaxFound { // of many hosts that differ
+		for _, o := range found.Others {
+			found.Unseen = append(found.Unseen, o.Host)
+		}
+		found.Others = nil
+		if text, err = json.Marshal(found); err != nil {
+			return err
+		}
 	}
 	if len(text) > MaxFound { // paths of the job's own making: nothing is known then
 		text = []byte("{}")

@@ -6,8 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"unsafe"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
 
@@ -18,6 +20,11 @@ type Cold struct {
 	Pages int64 `json:"pages"`
 	// InMemory are pages that stayed, or of which nothing is known.
 	InMemory int64 `json:"in_memory"`
+	// Bytes is the size of the files, and Memory that of the host; 0: not known.
+	Bytes  int64 `json:"bytes"`
+	Memory int64 `json:"memory"`
+	// Boot is that of the kernel that has dropped them: hosts have one each; "": not known.
+	Boot string `json:"boot,omitempty"`
 }
 
 // ColdKey is the one key of that line.
@@ -32,20 +39,20 @@ const coldWindow = 1 << 30
 
 // writeCold drops the pages of files from memory, and writes what stayed.
 func writeCold(w io.Writer, files []string) error {
-	var c Cold
+	c := Cold{Memory: core.HostMemory(), Boot: boot()}
 	for _, file := range files {
-		pages, stayed, err := dropPages(file)
+		size, stayed, err := dropPages(file)
 		if err != nil {
 			return fmt.Errorf("drop %s from memory: %w", file, err)
 		}
-		c.Files, c.Pages, c.InMemory = c.Files+1, c.Pages+pages, c.InMemory+stayed
+		c.Files, c.Pages, c.InMemory, c.Bytes = c.Files+1, c.Pages+pagesOf(size), c.InMemory+stayed, c.Bytes+size
 	}
 	return json.NewEncoder(w).Encode(map[string]Cold{ColdKey: c})
 }
 
 // dropPages writes what a file has in memory only, and asks the kernel to drop its pages
-// (posix_fadvise(2)). It returns how many pages the file has, and how many of them stayed.
-func dropPages(name string) (pages, stayed int64, err error) {
+// (posix_fadvise(2)). It returns the size of the file, and how many of its pages stayed.
+func dropPages(name string) (size, stayed int64, err error) {
 	f, err := os.Open(name) //nolint:forbidigo // a file of the job, opened with the rights of the job
 	if err != nil {
 		return 0, 0, err
@@ -61,8 +68,6 @@ func dropPages(name string) (pages, stayed int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	page := int64(os.Getpagesize())
-	pages = (info.Size() + page - 1) / page
 	for range coldTries {
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {
 			return 0, 0, err
@@ -71,16 +76,26 @@ func dropPages(name string) (pages, stayed int64, err error) {
 			break
 		}
 	}
-	return pages, stayed, nil
+	return info.Size(), stayed, nil
+}
+
+func pagesOf(size int64) int64 {
+	page := int64(os.Getpagesize())
+	return (size + page - 1) / page
+}
+
+// boot is the id of the kernel's boot.
+func boot() string {
+	text, _ := os.ReadFile("/proc/sys/kernel/random/boot_id") //nolint:forbidigo // a file of the kernel; "" is not known
+	return strings.TrimSpace(string(text))
 }
 
 // inMemory counts the pages of a file that are in memory (mincore(2)). All of a file that
 // cannot be mapped are.
 func inMemory(f *os.File, size int64) (n int64) {
-	page := int64(os.Getpagesize())
 	for at := int64(0); at < size; at += coldWindow {
 		length := min(size-at, coldWindow)
-		pages := (length + page - 1) / page
+		pages := pagesOf(length)
 		m, err := unix.Mmap(int(f.Fd()), at, int(length), unix.PROT_NONE, unix.MAP_SHARED)
 		if err != nil {
 			n += pages

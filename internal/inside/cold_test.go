@@ -27,7 +27,12 @@ func TestCold(t *testing.T) {
 		if err := json.Unmarshal(out.Bytes(), &found); err != nil {
 			t.Fatal(err)
 		}
-		return found[ColdKey]
+		c := found[ColdKey]
+		if c.Bytes != size || c.Memory <= size || c.Boot == "" {
+			t.Errorf("of a file of %d bytes: %+v", size, c)
+		}
+		c.Bytes, c.Memory, c.Boot = 0, 0, ""
+		return c
 	}
 	pages := int64(size/os.Getpagesize() + 1)
 	dir := t.TempDir()

@@ -89,6 +89,8 @@ func run(ctx context.Context, args []string) error {
 		return writeStats(ctx, os.Stdout, count)
 	case len(args) > 0 && args[0] == ProgramsCommand:
 		return findPrograms(args[1:])
+	case len(args) == 2 && args[0] == watchCommand:
+		return runWatch(os.Stdin, os.Stdout, Detail(args[1]))
 	case len(args) > 1 && args[0] == ColdCommand:
 		return writeCold(os.Stdout, args[1:])
 	}

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,11 +133,13 @@ func TestBenchBehindSSH(t *testing.T) {
 	t.Parallel()
 	bee, farm, _ := rack(t, 2)
 	bee.Env = append(bee.Env, "BEE_SITES="+bee.File("sites.yaml", bee.Read("sites.yaml")+"  - {name: home, provider: local}\n"))
-	study := bee.File("study.yaml", `study: away
+	const far = `run: '$AGENT h1 "%s"; sleep 0.3; echo on $(hostname)', env: {AGENT: /.bee/rsh}`
+	study := bee.File("study.yaml", fmt.Sprintf(`study: away
 job: {file: job.yaml, run: "sleep 0.3; echo on $(hostname)"}
-environments: {native: {runtime: native}, rootless: {runtime: rootless}, cloud: {site: aws, runtime: rootless}, here: {site: home}, split: {runtime: rootless, per_host: 2}}
+environments: {native: {runtime: native}, rootless: {runtime: rootless}, cloud: {site: aws, runtime: rootless}, here: {site: home}, split: {runtime: rootless, per_host: 2}, wide: {runtime: rootless, nodes: 2, %s}, native-wide: {runtime: native, nodes: 2, %s}}
 metrics: {seconds: {builtin: seconds, primary: true}}
-`)
+fair: [same-binaries]
+`, fmt.Sprintf(far, "cp /bin/busybox /tmp/busybox-far; exec /tmp/busybox-far sleep 1.1"), fmt.Sprintf(far, "sleep 0.6")))
 	out := filepath.Join(bee.Dir, "out")
 	if r := bee.Try("bench", "run", study, "--site", "rack", "--map", "gcp=rack", "-o", out); r.Code == 0 {
 		t.Error("a site that no environment names has another in its place")
@@ -156,12 +159,16 @@ metrics: {seconds: {builtin: seconds, primary: true}}
 		} `json:"result"`
 	}
 	bee.JSON(&r, "bench", "run", "--wait", "0s", study, "--site", "rack", "--map", "aws=rack", "--blocks", "1", "-o", out, "--json")
-	if f := r.Result.Failed; len(f) != 1 || f[0].Environment != "split" || f[0].Remedy == "" || len(r.Result.Contrasts) != 3 {
+	if f := r.Result.Failed; len(f) != 1 || f[0].Environment != "split" || f[0].Remedy == "" || len(r.Result.Contrasts) != 5 {
 		t.Errorf("left out: %+v, expected split with a remedy; compared: %+v", f, r.Result.Contrasts)
 	}
 	for _, c := range r.Result.Contrasts {
-		if c.Finding.Blocks != 1 {
-			t.Errorf("%s is compared in %d blocks", c.Environment, c.Finding.Blocks)
+		want := 1
+		if strings.HasSuffix(c.Environment, "wide") { // on other hosts than the baseline
+			want = 0
+		}
+		if c.Finding.Blocks != want {
+			t.Errorf("%s is compared in %d blocks, expected %d", c.Environment, c.Finding.Blocks, want)
 		}
 	}
 	for environment, site := range map[string]string{"native": "", "rootless": "", "cloud": "", "here": "home"} {
@@ -174,16 +181,34 @@ metrics: {seconds: {builtin: seconds, primary: true}}
 			}
 		}
 	}
+	for _, environment := range []string{"wide", "native-wide"} {
+		far := 0 // looks become rare, and a busy host may start a program between two
+		for _, row := range rowsOf(t, out, environment) {
+			unseen := slices.ContainsFunc(row.Flags, func(f string) bool { return strings.Contains(f, "not seen") })
+			if row.Status != "ok" || unseen || len(row.Programs) == 0 {
+				t.Errorf("%s: %s %s, flags %q; the programs of both hosts are %v", environment, row.Status, row.Error, row.Flags, row.Programs)
+			}
+			if row.Programs["/tmp/busybox-far"] != "" {
+				far++
+			}
+		}
+		if (far > 0) != (environment == "wide") {
+			t.Errorf("%s: the program of the second host was seen %d times", environment, far)
+		}
+	}
 	name, err := os.Hostname()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range hostsOf(t, out).Exercised {
-		want := "h0"
-		if e.Environment == "here" {
-			want = name
+		want := []string{"h0"}
+		switch e.Environment {
+		case "here":
+			want = []string{name}
+		case "wide", "native-wide":
+			want = []string{"h0", "h1"}
 		}
-		if e.Measured < 2 || len(e.Hosts) != 1 || e.Hosts[0] != want {
+		if e.Measured < 2 || !slices.Equal(e.Hosts, want) {
 			t.Errorf("%s was measured %d times, on %v", e.Environment, e.Measured, e.Hosts)
 		}
 	}

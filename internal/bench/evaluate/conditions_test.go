@@ -80,6 +80,55 @@ func TestBindings(t *testing.T) {
 	}
 }
 
+// TestTransports flags MPI processes that may send messages otherwise than those of the baseline. What a look has missed
+// decides nothing.
+func TestTransports(t *testing.T) {
+	const vader, tcp = "/usr/lib/mca_btl_vader.so", "/usr/lib/mca_btl_tcp.so"
+	for name, c := range map[string]struct {
+		change func(*record.Row)
+		want   int
+	}{
+		"alike":    {func(*record.Row) {}, 0},
+		"a filter": {func(r *record.Row) { r.CMA = "filtered" }, 10},
+		"a filter in some": {func(r *record.Row) {
+			if r.Block < 5 {
+				r.CMA = "filtered"
+			}
+		}, 0},
+		"a setting":    {func(r *record.Row) { r.MPISettings = map[string]string{"UCX_TLS": "sm", "OMPI_MCA_btl": "self,tcp"} }, 10},
+		"no setting":   {func(r *record.Row) { r.MPISettings = nil }, 10},
+		"no component": {func(r *record.Row) { r.Programs = map[string]string{tcp: "2"} }, 10},
+		"a component in some": {func(r *record.Row) {
+			if r.Block > 1 {
+				r.Programs = map[string]string{tcp: "2"}
+			}
+		}, 0},
+		"another component": {func(r *record.Row) {
+			r.Programs = map[string]string{vader: "1", tcp: "2", "/usr/lib/libuct_ib.so.0": "3"}
+		}, 10},
+		"no MPI": {func(r *record.Row) { r.CMA, r.MPISettings, r.Programs = "", nil, nil }, 0},
+	} {
+		all := rows(10, 1, func(r *record.Row) {
+			r.CMA, r.MPISettings, r.Programs = "open", map[string]string{"UCX_TLS": "sm"}, map[string]string{vader: "1", tcp: "2"}
+			if r.Environment == "box" {
+				c.change(r)
+			}
+		})
+		const words = "MPI may send"
+		if got := flagged(plan(), all, "box", words); got != c.want {
+			t.Errorf("%s: %d measurements are flagged, expected %d", name, got, c.want)
+		}
+		var texts []string
+		p := plan()
+		for _, f := range Evaluate(&p, all).Flags {
+			if strings.Contains(f.Text, words) {
+				texts = append(texts, f.Text)
+			}
+		}
+		testkit.Wording(t, name, strings.Join(texts, "\n"))
+	}
+}
+
 // TestUnproven: the answer names environments with whose component bee was never tried, and those that nobody has
 // measured. One that is left out has no figures to look at.
 func TestUnproven(t *testing.T) {

@@ -140,7 +140,7 @@ func Evaluate(p *record.Plan, rows []record.Row) Result {
 		failed, of := x.failures(point.ID, p.Baseline)
 		r.BaselineFailed, r.BaselineOf = r.BaselineFailed+failed, r.BaselineOf+of
 	}
-	r.Flags = slices.Concat(flags(rows), drifts(rows), x.bindings(p), x.binaryFlags(p))
+	r.Flags = slices.Concat(flags(rows), drifts(rows), x.bindings(p), x.transportFlags(p), x.binaryFlags(p))
 	return r
 }
 

@@ -5,7 +5,6 @@
 package fair
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -45,6 +44,17 @@ type Found struct {
 	// Foreign are files of the host that a process had mapped to be executed although its
 	// programs are an image's, sorted.
 	Foreign []string `json:"foreign,omitempty"`
+	// Settings are variables of MPI processes that choose how messages are sent.
+	Settings map[string]string `json:"settings,omitempty"`
+	// CMA is what may prevent an MPI process from copying out of the memory of another one of its
+	// host (cross memory attach); "": there was no MPI process.
+	CMA CMA `json:"cma,omitempty"`
+	// Host is the name of the host, and Others are what was seen on the others of the run. Of these,
+	// Programs and Files lack what is the same on the first host.
+	Host   string  `json:"host,omitempty"`
+	Others []Found `json:"others,omitempty"`
+	// Unseen are hosts on which nothing could look.
+	Unseen []string `json:"unseen,omitempty"`
 	// Misled are programs that behave differently where the image's loader has started them:
 	// those that look at their own executable, and those that run as another user. Sorted.
 	Misled []string `json:"misled,omitempty"`
@@ -59,8 +69,8 @@ const (
 
 // Watch looks at the processes of a run until it is stopped.
 type Watch struct {
-	mark    []byte // the variable in the environment of the run's processes
-	prefix  []byte // the beginning of the variable that a prefix's processes have
+	mark    string // the variable in the environment of the run's processes
+	prefix  string // the beginning of the variable that a prefix's processes have
 	tools   string // the directory in containers whose files belong to bee
 	own     string // the part of the path of processes' information: /proc
 	here    bool   // Sought.Here
@@ -94,7 +104,7 @@ type Sought struct {
 func Start(ctx context.Context, s Sought) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{
-		mark: []byte(s.Variable + "=" + s.Value), prefix: []byte(s.Prefix + "="), tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", here: s.Here, foreign: map[string]bool{}, loaded: map[string]bool{},
+		mark: s.Variable + "=" + s.Value, prefix: s.Prefix + "=", tools: strings.TrimSuffix(s.Tools, "/") + "/", own: "/proc", here: s.Here, foreign: map[string]bool{}, loaded: map[string]bool{},
 		strange: map[string]uint64{}, files: map[string]*os.File{}, limits: map[string]int64{}, ended: make(chan struct{}), cancel: cancel,
 	}
 	go w.look(ctx)
@@ -173,14 +183,15 @@ func (w *Watch) scan() {
 		if before, is := w.strange[pid]; is && known && before == began {
 			continue
 		}
-		ours, from := w.ours(pid)
+		environ := strings.Split(head(w.own+"/"+pid+"/environ"), "\x00")
+		ours, from := w.ours(environ)
 		if !ours {
 			if len(w.strange) < mostProcesses {
 				w.strange[pid] = began
 			}
 			continue
 		}
-		if program := w.note(pid, from); program != "" {
+		if program := w.note(pid, from, environ); program != "" {
 			at[program]++
 			w.found.Busiest = max(w.found.Busiest, at[program])
 		}
@@ -198,16 +209,16 @@ func started(proc, pid string) (uint64, bool) {
 	return v, err == nil
 }
 
-// ours reports whether a process belongs to the run, and where its files belong; nil: they
-// are below its root. One between fork and exec has the environment of its parent.
-func (w *Watch) ours(pid string) (ours bool, from *origin) {
-	for v := range bytes.SplitSeq([]byte(head(w.own+"/"+pid+"/environ")), []byte{0}) {
-		if bytes.Equal(v, w.mark) {
+// ours reports whether a process with an environment belongs to the run, and where its files
+// belong; nil: they are below its root. One between fork and exec has the environment of its parent.
+func (w *Watch) ours(environ []string) (ours bool, from *origin) {
+	for _, v := range environ {
+		if v == w.mark {
 			ours = true
 		}
-		if text, is := bytes.CutPrefix(v, w.prefix); is && len(w.prefix) > 1 {
+		if text, is := strings.CutPrefix(v, w.prefix); is && len(w.prefix) > 1 {
 			o := &origin{}
-			if json.Unmarshal(text, o) == nil && o.Tree != "" {
+			if json.Unmarshal([]byte(text), o) == nil && o.Tree != "" {
 				from = o
 			}
 		}
@@ -216,9 +227,9 @@ func (w *Watch) ours(pid string) (ours bool, from *origin) {
 }
 
 // note remembers what a process has mapped, and returns its program.
-func (w *Watch) note(pid string, from *origin) (program string) {
+func (w *Watch) note(pid string, from *origin, environ []string) (program string) {
 	if from != nil {
-		return w.noteHost(pid, from)
+		return w.noteHost(pid, from, environ)
 	}
 	if !w.here && w.onHost(pid) { // a program of the runtime, before it enters the container
 		return ""
@@ -236,10 +247,15 @@ func (w *Watch) note(pid string, from *origin) (program string) {
 	}
 	w.noteCores(pid)
 	w.noteGroups(pid)
+	mpi := false
 	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
 		if path := inside(at, mapped(line)); !strings.HasPrefix(path, w.tools) {
 			w.keep(root, path, path)
+			mpi = mpi || isMPI(path)
 		}
+	}
+	if mpi {
+		w.noteMPI(pid, environ)
 	}
 	return program
 }

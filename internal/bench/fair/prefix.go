@@ -37,7 +37,7 @@ const mostForeign = 64
 
 // noteHost is note for a process that runs an image's program on the bare host. The host's
 // shell is skipped unless all programs are the host's: it is what starts each of them, and computes nothing.
-func (w *Watch) noteHost(pid string, from *origin) (program string) {
+func (w *Watch) noteHost(pid string, from *origin, environ []string) (program string) {
 	exe, err := os.Readlink(w.own + "/" + pid + "/exe")
 	if err != nil || strings.TrimSuffix(exe, " (deleted)") == from.Binary || exe == hostShell() && from.Tree != "/" {
 		return ""
@@ -49,17 +49,22 @@ func (w *Watch) noteHost(pid string, from *origin) (program string) {
 	defer root.Close()
 	w.noteCores(pid)
 	w.noteGroups(pid)
+	mpi := false
 	for line := range strings.Lines(head(w.own + "/" + pid + "/maps")) {
 		path := mapped(line)
 		if path == "" || strings.HasSuffix(path, " (deleted)") {
 			continue
 		}
+		mpi = mpi || isMPI(path)
 		in, foreign := from.inside(path)
 		if !foreign {
 			w.keep(root, in, path)
 		} else if len(w.foreign) < mostForeign {
 			w.foreign[path] = true
 		}
+	}
+	if mpi {
+		w.noteMPI(pid, environ)
 	}
 	program = from.program(exe, head(w.own+"/"+pid+"/cmdline"))
 	if at, _ := from.inside(exe); program != "" && program != at {

@@ -2,6 +2,8 @@ package measure
 
 import (
 	"bytes"
+	"errors"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -97,4 +99,29 @@ func TestTimed(t *testing.T) {
 	if words := text.Run.Words(); len(words) != 3 || !strings.HasSuffix(words[2], " /bin/sh -c "+shell.Quote("echo 'a b'")) || none.Run != nil {
 		t.Errorf("a text is %q, nothing is %+v", words, none.Run)
 	}
+}
+
+// FuzzClock gives any output of a guest, in two parts, to what looks for marks in it.
+func FuzzClock(f *testing.F) {
+	const found = `{"programs":{"/a":"1"},"others":[{"host":"b"}]}`
+	f.Add("one"+inside.Mark(1), inside.Mark(2)+inside.FoundMark(len(found))+found)
+	f.Add(inside.FoundMark(inside.MaxFound), "{}")
+	f.Add("\x1ebee-found", " -0000000000000001\n\x1e")
+	f.Fuzz(func(t *testing.T, one, two string) {
+		var out, whole bytes.Buffer
+		cut, once := Clock{W: &out}, Clock{W: &whole}
+		at := time.Unix(1.7e9, 0)
+		if err := errors.Join(cut.Write(at, []byte(one)), cut.Write(at, []byte(two)), cut.Close(), once.Write(at, []byte(one+two)), once.Close()); err != nil {
+			t.Fatal(err)
+		}
+		a, known := cut.Found()
+		b, known2 := once.Found()
+		if out.String() != whole.String() || known != known2 || !reflect.DeepEqual(a, b) || cut.marks != once.marks {
+			t.Fatalf("in two parts: %q, %+v; in one: %q, %+v", &out, a, &whole, b)
+		}
+		if len(whole.String()) > len(one+two) {
+			t.Fatalf("%q became %q", one+two, &whole)
+		}
+		merge(&a)
+	})
 }

@@ -156,6 +156,7 @@ func (t *Taker) readCopies(ctx context.Context, row *record.Row, o Outcome, n in
 	for i := range n {
 		dir := filepath.Join(work, copyDir(i))
 		output, err := readOutput(dir, copyOutput)
+		output = o.hidden(output)
 		if err == nil {
 			var w window
 			w, _, err = readWindow(dir)

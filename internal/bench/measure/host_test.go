@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/bench/record"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestHostOf reads a machine as its kernel shows it.
@@ -45,11 +46,15 @@ func TestHostOf(t *testing.T) {
 	if n := runnable(filepath.Join(dir, "proc")); n != 7 {
 		t.Errorf("%v processes run, expected 7", n)
 	}
-	if flags := disturbances(&record.Row{Load: 100}); len(flags) > 0 {
+	if flags := disturbances(&record.Row{Load: 100, OthersDuring: 0.5, Waited: 0.2, Reclaimed: 0.01}, 2); len(flags) > 0 {
 		t.Errorf("the load of the measurement before is flagged: %q", flags)
 	}
-	if flags := disturbances(&record.Row{Others: 1000}); len(flags) != 1 {
-		t.Errorf("other processes are flagged as %q", flags)
+	for name, row := range map[string]record.Row{"before": {Others: 1.1}, "others": {OthersDuring: 0.6}, "waits": {Waited: 0.3}, "memory": {Reclaimed: 0.1}, "steal": {Steal: 0.1}} {
+		flags := disturbances(&row, 2)
+		if len(flags) != 1 {
+			t.Errorf("%s: %q", name, flags)
+		}
+		testkit.Wording(t, name, strings.Join(flags, "\n"))
 	}
 	if waits, cached, mhz := conditions(dir); waits != 0 || cached != 0 || mhz != 0 {
 		t.Errorf("nothing is known, and got %v, %v, %v", waits, cached, mhz)

@@ -78,39 +78,16 @@ func load() float64 {
 	return v
 }
 
-// A processorTime is what /proc/stat has of all processors, in ticks (proc_stat(5)).
-type processorTime struct{ all, steal float64 }
-
-func processorTimes() processorTime {
-	text, _ := os.ReadFile("/proc/stat") //nolint:forbidigo // a file of the kernel; not known is 0
-	line, _, _ := strings.Cut(string(text), "\n")
-	var t processorTime
-	for i, word := range strings.Fields(line) {
-		v, err := strconv.ParseFloat(word, 64)
-		if err != nil || i > 8 { // guests' time is in user's already
-			continue
-		}
-		t.all += v
-		if i == 8 {
-			t.steal = v
-		}
-	}
-	return t
-}
-
-func stolen(before, after processorTime) float64 {
-	if after.all <= before.all {
-		return 0
-	}
-	return (after.steal - before.steal) / (after.all - before.all)
-}
-
 // Shares and loads above which a measurement is flagged.
 const (
 	muchSteal = 0.02
 	muchLoad  = 0.5 // for each core, before the measurement begins
 	// muchPressure is a share of time.
 	muchPressure = 0.05
+	// muchWaiting is that of a measurement, whose own processes may wait for each other.
+	muchWaiting = 0.25
+	// muchOthers is a share of the processors during a measurement.
+	muchOthers = 0.25
 )
 
 // Quiet reports whether other processes leave the processors of this machine alone: by the
@@ -153,13 +130,22 @@ func conditions(proc string) (waits float64, cached int64, mhz float64) {
 	return waits, cached, mhz
 }
 
-func disturbances(r *record.Row) []string {
+func disturbances(r *record.Row, cores int) []string {
 	var flags []string
 	if r.Steal > muchSteal {
 		flags = append(flags, "a hypervisor withheld processor time")
 	}
-	if r.Others > muchLoad*float64(runtime.NumCPU()) {
+	if r.Others > muchLoad*float64(cores) {
 		flags = append(flags, "other processes were busy before the measurement began")
+	}
+	if r.OthersDuring > muchOthers*float64(cores) {
+		flags = append(flags, "other processes were busy during the measurement")
+	}
+	if r.Waited > muchWaiting {
+		flags = append(flags, "processes waited for a processor for more than a quarter of the time")
+	}
+	if r.Reclaimed > muchPressure {
+		flags = append(flags, "processes waited for memory")
 	}
 	return flags
 }

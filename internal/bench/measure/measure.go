@@ -14,6 +14,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -47,6 +48,8 @@ type Outcome struct {
 	// Failed is why the run has no result, or empty.
 	Failed string
 	Remedy string
+	// Secrets are the values that the job got. Nothing that is written has them.
+	Secrets []string
 	// Start is the time from the launch of the node to the first line of the command, and
 	// Compute that of the command.
 	Start, Compute time.Duration
@@ -181,7 +184,9 @@ func (t *Taker) Try(ctx context.Context, p record.Point, environment string) (Ou
 	if job.Runtime == spec.HostRuntime && command != nil && t.Programs != nil {
 		return t.findPrograms(ctx, job, environment, t.Programs(command.Words()))
 	}
-	return t.Launcher.Launch(ctx, job, t.Study.Environments[environment], io.Discard)
+	o, err := t.Launcher.Launch(ctx, job, t.Study.Environments[environment], io.Discard)
+	o.hideReasons()
+	return o, err
 }
 
 // findPrograms tries whether a host has the programs of a command.
@@ -192,6 +197,7 @@ func (t *Taker) findPrograms(ctx context.Context, job *spec.Job, environment str
 	if missing := inside.Error(printed.Bytes()); err == nil && o.Failed != "" && core.IsKind(missing, core.NotFound) {
 		o.Failed, o.Remedy = missing.Error(), core.Remedy(missing)
 	}
+	o.hideReasons()
 	return o, err
 }
 
@@ -238,7 +244,7 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 		return row, err
 	}
 	if outcome.Failed == "" && slices.Contains(t.Study.Fair, coldFiles) {
-		row.Flags = append(row.Flags, warm(t.outputs(output, n, work), job.VM != nil)...)
+		row.Flags = append(row.Flags, warm(t.outputs(output, n, work), job.VM != nil, t.kernels(job))...)
 	}
 	switch {
 	case outcome.Failed == "" && n > 1:
@@ -249,6 +255,9 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 		err = failure(outcome, output)
 	}
 	fail(&row, err)
+	if err := outcome.hideRow(&row); err != nil {
+		return record.Row{}, err
+	}
 	return row, ctx.Err()
 }
 
@@ -287,20 +296,22 @@ func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job)
 		row.YardstickSeconds, row.Others = took.Seconds(), others
 		row.Pressure, row.CachedBytes, row.MHz = conditions("/proc")
 	}
-	before := processorTimes()
+	before := usageNow()
 	var output bytes.Buffer
 	begin := time.Now()
 	outcome, err = t.Launcher.Launch(ctx, job, t.Study.Environments[m.Environment], &core.Limited{W: &output, Left: maxOutput})
 	if err != nil {
 		return row, outcome, nil, err
 	}
+	outcome.hideReasons()
 	if row.Seconds = time.Since(begin).Seconds(); !far {
-		row.Steal = stolen(before, processorTimes())
+		during(&row, before, usageNow(), outcome.Processor, guest)
 	}
-	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row)
+	row.Run, row.Image, row.Hosts, row.Status, row.Flags = outcome.Run, outcome.Image, outcome.Hosts, record.OK, disturbances(&row, runtime.NumCPU())
 	at := measured{m.Environment, m.Point.ID}
 	if within {
 		t.contents.complete(at, outcome.Image, &outcome.Found)
+		row.Unfair = merge(&outcome.Found)
 		if outcome.Host > 0 { // without what is printed after the command
 			outcome.Compute = outcome.Host
 		}
@@ -311,13 +322,14 @@ func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job)
 		}
 		row.VMCommand, t.shown[at] = outcome.VMCommand, true
 	}
+	row.CMA, row.MPISettings = string(outcome.Found.CMA), outcome.Found.Settings
 	row.Foreign, row.Runtime = outcome.Found.Foreign, outcome.Runtime
 	if site := t.Study.Environments[m.Environment].Site; site != "" && site != t.usual(m) {
 		row.Site = site
 		row.Flags = append(row.Flags, "measured on site "+site+", whose machines may differ from the others")
 	}
 	row.Programs, row.Cores, row.Bound, row.Flags = outcome.Found.Programs, outcome.Found.Cores, outcome.Found.Bound, append(row.Flags, t.doubts(outcome)...)
-	if within && job.Nodes > 1 { // one of them is seen
+	if within && job.Nodes > 1 { // hosts have their own, and may share them where they are emulated
 		row.Cores, row.Bound = 0, 0
 	}
 	if !within && job.VM == nil && outcome.Found.Cores > 0 && slices.Contains(t.Study.Fair, "same-limits") {
@@ -330,7 +342,7 @@ func (t *Taker) launch(ctx context.Context, m runner.Measurement, job *spec.Job)
 	if row.GuestSeconds, row.HostSeconds = outcome.Guest.Seconds(), outcome.Host.Seconds(); guest && outcome.Failed == "" {
 		row.Flags = append(row.Flags, apart(outcome.Guest, outcome.Host)...)
 	}
-	return row, outcome, output.Bytes(), nil
+	return row, outcome, outcome.hidden(output.Bytes()), nil
 }
 
 // usual is the site of environments that name none; empty: not known.
@@ -357,8 +369,12 @@ func (t *Taker) doubts(o Outcome) []string {
 	for _, program := range o.Found.Misled {
 		flags = append(flags, program+" looks at its own executable or runs as another user, and finds the image's loader in its place: measure as root")
 	}
-	if slices.Contains(t.Study.Fair, "same-binaries") && len(o.Found.Programs) == 0 && o.Failed == "" {
-		flags = append(flags, "the programs were not seen, so that they could not be compared")
+	if slices.Contains(t.Study.Fair, "same-binaries") && o.Failed == "" {
+		if len(o.Found.Programs) == 0 {
+			flags = append(flags, "the programs were not seen, so that they could not be compared")
+		} else if n := len(o.Found.Unseen); n > 0 {
+			flags = append(flags, fmt.Sprintf("the programs were not seen on %d of %d hosts", n, 1+n+len(o.Found.Others)))
+		}
 	}
 	return flags
 }
@@ -443,7 +459,8 @@ func (t *Taker) read(ctx context.Context, row *record.Row, o Outcome, output []b
 		if file == "" {
 			return output, nil
 		}
-		return readOutput(work, file)
+		raw, err := readOutput(work, file)
+		return o.hidden(raw), err
 	}
 	for i := range t.Study.Check {
 		c := &t.Study.Check[i]

@@ -193,33 +193,40 @@ func TestWhatIsNotDoneIsFlagged(t *testing.T) {
 	k := taker(t, nil)
 	k.Study.MetricNames, k.Study.Metrics["energy"] = append(k.Study.MetricNames, "energy"), study.Metric{Builtin: "energy"}
 	flags := append(k.doubts(Outcome{}), k.doubts(Outcome{NoEnergy: []string{"on n1, there are no counters. Buy one."}})...)
+	one := fair.Found{Programs: map[string]string{"/x": "1"}, Others: []fair.Found{{Host: "n2"}}, Unseen: []string{"n3"}}
+	flags = append(flags, k.doubts(Outcome{Energy: 1, Found: one})...)
 	testkit.Wording(t, "flags", strings.Join(flags, "\n"))
 }
 
 // TestWarmFilesAreFlagged: what a job, and each of its copies, has dropped from memory.
 func TestWarmFilesAreFlagged(t *testing.T) {
-	const dropped, kept, empty = `{"cold_files":{"files":1,"pages":4,"in_memory":0}}`, `{"cold_files":{"files":1,"pages":4,"in_memory":1}}`, `{"cold_files":{"files":0,"pages":0,"in_memory":0}}`
+	const dropped, kept, empty, large, onOne, onTwo = `{"cold_files":{"files":1,"pages":4,"in_memory":0}}`, `{"cold_files":{"files":1,"pages":4,"in_memory":1}}`, `{"cold_files":{"files":0,"pages":0,"in_memory":0}}`,
+		`{"cold_files":{"files":1,"pages":4,"in_memory":4,"bytes":2000,"memory":1000}}`, `{"cold_files":{"files":1,"pages":4,"in_memory":0,"boot":"a"}}`, `{"cold_files":{"files":1,"pages":4,"in_memory":0,"boot":"b"}}`
 	for _, c := range []struct {
 		name    string
 		outputs []string
 		guest   bool
+		kernels int
 	}{
-		{"dropped", []string{"x\n" + dropped + "\ny\n"}, false},
-		{"dropped in a guest", []string{dropped + "\n"}, true},
-		{"one stayed", []string{dropped + "\n" + kept + "\n"}, false},
-		{"nothing was dropped", []string{empty + "\n"}, false},
-		{"nothing is known", []string{"x\n"}, false},
-		{"no line of its own", []string{"x " + dropped + "\n"}, false},
-		{"a torn line", []string{dropped[:30]}, false},
-		{"one copy alone", []string{dropped, "x"}, false},
-		{"no output", nil, false},
+		{"dropped", []string{"x\n" + dropped + "\ny\n"}, false, 1},
+		{"dropped in a guest", []string{dropped + "\n"}, true, 1},
+		{"one stayed", []string{dropped + "\n" + kept + "\n"}, false, 1},
+		{"nothing was dropped", []string{empty + "\n"}, false, 1},
+		{"nothing is known", []string{"x\n"}, false, 1},
+		{"no line of its own", []string{"x " + dropped + "\n"}, false, 1},
+		{"a torn line", []string{dropped[:30]}, false, 1},
+		{"one copy alone", []string{dropped, "x"}, false, 1},
+		{"no output", nil, false, 1},
+		{"twice the memory", []string{large + "\n"}, false, 1},
+		{"on all hosts", []string{onOne + "\n" + onTwo + "\n" + onOne + "\n"}, false, 2},
+		{"on one of two hosts", []string{onOne + "\n" + onOne + "\n"}, false, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var outputs [][]byte
 			for _, o := range c.outputs {
 				outputs = append(outputs, []byte(o))
 			}
-			testkit.Wording(t, "flags", strings.Join(warm(outputs, c.guest), "\n"))
+			testkit.Wording(t, "flags", strings.Join(warm(outputs, c.guest, c.kernels), "\n"))
 		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/inside"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestDigestsOfGuests has a guest read its files once, and again after one has changed. The
@@ -68,5 +70,37 @@ metrics: {seconds: {builtin: seconds}}
 	}
 	if want := []string{"digests", "names", "digests", "names", "digests"}; !slices.Equal(asked, want) {
 		t.Errorf("guests were asked for %q, expected %q", asked, want)
+	}
+}
+
+// TestProgramsOfOtherHosts: a host that computes by another file than the first is no fair measurement, and one whose
+// file has no digest yet is asked for it.
+func TestProgramsOfOtherHosts(t *testing.T) {
+	var c contents
+	at := measured{"box", ""}
+	seen := func(host, identity, sum string) fair.Found {
+		f := fair.Found{Host: host, Files: map[string]string{"/bin/solver": identity}}
+		if sum != "" {
+			f.Programs = map[string]string{"/bin/solver": sum}
+		}
+		return f
+	}
+	found := seen("", "10 1", "x")
+	found.Join([]fair.Found{seen("n1", "10 1", "x"), seen("n2", "11 2", "y"), {Host: "n3", Foreign: []string{"/usr/bin/awk"}, Programs: map[string]string{"/bin/far": "z"}, CMA: fair.CMAFiltered}})
+	c.complete(at, "image", &found)
+	reasons := merge(&found)
+	testkit.Wording(t, "reasons", strings.Join(reasons, "\n"))
+	if found.Programs["/bin/solver"] != "x" || found.Programs["/bin/far"] != "z" || len(found.Foreign) != 1 || found.CMA != fair.CMAFiltered || c.detail(at) != inside.Names {
+		t.Errorf("%+v, then %s", found, c.detail(at))
+	}
+	named := seen("", "10 1", "") // by names alone
+	named.Join([]fair.Found{seen("n1", "10 1", ""), seen("n2", "11 2", "")})
+	if c.complete(at, "image", &named); !slices.Equal(merge(&named), reasons) || c.detail(at) != inside.Names {
+		t.Errorf("by names alone: %+v", named)
+	}
+	other := seen("", "10 1", "")
+	other.Join([]fair.Found{seen("n1", "12 3", "")})
+	if c.complete(at, "image", &other); len(merge(&other)) > 0 || c.detail(at) != inside.Digests {
+		t.Errorf("a file of another host without a digest: %+v, then %s", other, c.detail(at))
 	}
 }

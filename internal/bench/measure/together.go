@@ -124,7 +124,10 @@ func (t *Taker) share(ctx context.Context, all []runner.Measurement) ([]record.R
 			fail(&rows[i], failure(outcome, output))
 			err = t.log(&rows[i], m, output, outcome.Failed)
 		} else {
-			err = t.readPoint(ctx, &rows[i], m, outcome, filepath.Join(work, pointDir(i)), job.VM != nil)
+			err = t.readPoint(ctx, &rows[i], m, outcome, filepath.Join(work, pointDir(i)), job)
+		}
+		if err == nil {
+			err = outcome.hideRow(&rows[i])
 		}
 		if err != nil {
 			return nil, err
@@ -134,8 +137,9 @@ func (t *Taker) share(ctx context.Context, all []runner.Measurement) ([]record.R
 }
 
 // readPoint fills in the figures of one of the commands of a container, and keeps its output.
-func (t *Taker) readPoint(ctx context.Context, row *record.Row, m runner.Measurement, o Outcome, dir string, guest bool) error {
+func (t *Taker) readPoint(ctx context.Context, row *record.Row, m runner.Measurement, o Outcome, dir string, job *spec.Job) error {
 	output, err := readOutput(dir, copyOutput)
+	output = o.hidden(output)
 	var w window
 	var code string
 	if err == nil {
@@ -147,7 +151,7 @@ func (t *Taker) readPoint(ctx context.Context, row *record.Row, m runner.Measure
 	}
 	if err == nil {
 		if slices.Contains(t.Study.Fair, coldFiles) {
-			row.Flags = append(row.Flags, warm([][]byte{output}, guest)...)
+			row.Flags = append(row.Flags, warm([][]byte{output}, job.VM != nil, t.kernels(job))...)
 		}
 		o.Compute = time.Duration((w.end - w.begin) * float64(time.Second))
 		err = t.read(ctx, row, o, output, dir)

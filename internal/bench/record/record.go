@@ -276,10 +276,21 @@ type Row struct {
 	CachedBytes int64   `json:"cached_bytes,omitempty"`
 	MHz         float64 `json:"mhz,omitempty"`
 	Steal       float64 `json:"steal"`
+	// Waited and Reclaimed are the shares of the measurement in which some process waited for a
+	// processor and for memory (pressure stall information), and OthersDuring is the mean number of
+	// processors that neither the run nor bee used. 0: none, or not known.
+	Waited       float64 `json:"waited,omitempty"`
+	Reclaimed    float64 `json:"reclaimed,omitempty"`
+	OthersDuring float64 `json:"others_during,omitempty"`
 	// Programs are the SHA-256 digests of what computed, by path.
 	Programs map[string]string `json:"programs,omitempty"`
 	// Foreign are programs and libraries of the host that were used in place of the image's.
 	Foreign []string `json:"foreign,omitempty"`
+	// CMA is what may prevent MPI processes of one host from copying out of each other's memory: open
+	// for nothing, restricted, filtered or off; "": not known. MPISettings are variables that choose how
+	// they send messages.
+	CMA         string            `json:"cma,omitempty"`
+	MPISettings map[string]string `json:"mpi_settings,omitempty"`
 	// Runtime is the one that ran it. An environment may leave it to bee, and native has two.
 	Runtime string `json:"runtime,omitempty"`
 	// Cores are those that a process could use; 0: not known.

@@ -72,9 +72,13 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 	for i := range sites { // a study has this machine to itself, and its copies start together
 		sites[i].Oversubscribe = sites[i].Provider != "slurm"
 	}
+	secrets := &secretReader{}
 	if environment.Bee != "" {
-		return l.launchBy(ctx, environment.Bee, *job, sites[0], output)
+		o, err := l.launchBy(ctx, environment.Bee, *job, sites[0], secrets, output)
+		o.Secrets = secrets.all()
+		return o, err
 	}
+	l.s.ReadSecrets = secrets.read
 	run, lock, err := submission.Submit(ctx, l.s.Store, submission.Submission{Job: *job, Sites: sites, Pull: "missing", Origin: l.s.Workspace.Origin("")})
 	if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
@@ -95,7 +99,7 @@ func (l *benchLauncher) Launch(ctx context.Context, job *spec.Job, environment s
 		return measure.Outcome{}, err
 	}
 	o, err := l.outcome(ctx, ended)
-	if err != nil {
+	if o.Secrets = secrets.all(); err != nil {
 		return o, err
 	}
 	if o.Failed != "" {

@@ -74,7 +74,7 @@ func programVersion(ctx context.Context, program string) (string, error) {
 }
 
 // launchBy runs a job to its end by another bee program.
-func (l *benchLauncher) launchBy(ctx context.Context, program string, job spec.Job, site spec.Site, out io.Writer) (measure.Outcome, error) {
+func (l *benchLauncher) launchBy(ctx context.Context, program string, job spec.Job, site spec.Site, secrets *secretReader, out io.Writer) (measure.Outcome, error) {
 	sum, err := programDigest(program)
 	if err != nil {
 		return measure.Outcome{Failed: err.Error(), Remedy: "Name a bee program of this machine by `bee:`."}, nil
@@ -95,6 +95,10 @@ func (l *benchLauncher) launchBy(ctx context.Context, program string, job spec.J
 	env := map[string]string{measurementVariable: job.Name}
 	maps.Copy(env, job.Env)
 	job.Env = env
+	private, err := secrets.pass(ctx, &job)
+	if err != nil {
+		return measure.Outcome{Failed: err.Error(), Remedy: core.Remedy(err)}, nil
+	}
 	text, err := job.Beefile()
 	if err != nil {
 		return measure.Outcome{}, err
@@ -111,7 +115,7 @@ func (l *benchLauncher) launchBy(ctx context.Context, program string, job spec.J
 		return measure.Outcome{Failed: err.Error()}, nil
 	}
 	watch := fair.Start(ctx, fair.Sought{Variable: measurementVariable, Value: job.Name, Tools: "/.bee"})
-	printed, err := b.run(ctx, l.stop, file, job.Name, out)
+	printed, err := b.run(ctx, l.stop, file, job.Name, private, out)
 	found := watch.Stop()
 	if err != nil {
 		return measure.Outcome{}, err
@@ -134,11 +138,12 @@ func (b *otherBee) command(ctx context.Context, args ...string) *exec.Cmd {
 	return c
 }
 
-// run runs a job. It is stopped when stop is closed. The text is the first that was printed, if it failed.
-func (b *otherBee) run(ctx context.Context, stop <-chan struct{}, file, name string, out io.Writer) (printed string, err error) {
+// run runs a job, whose secrets are in private. It is stopped when stop is closed. The text is the first that was printed, if it failed.
+func (b *otherBee) run(ctx context.Context, stop <-chan struct{}, file, name string, private []string, out io.Writer) (printed string, err error) {
 	whole := context.WithoutCancel(ctx)
 	var first bytes.Buffer
 	c := b.command(whole, "run", "--quiet", file)
+	c.Env = append(c.Env, private...)
 	both := io.MultiWriter(out, &core.Limited{W: &first, Left: mostPrinted})
 	c.Stdout, c.Stderr = both, both
 	if err := c.Start(); err != nil {

@@ -38,6 +38,8 @@ type Runner struct {
 	OpenStore func(store string) (driver.Store, error)
 	// BucketKeys finds the user's credentials for the bucket that the remote of a burst buffer names.
 	BucketKeys func(ctx context.Context, remote string) (core.BucketKeys, error)
+	// ReadSecrets, if set, reads the values of a job's secrets in place of submission.Secrets.
+	ReadSecrets func(context.Context, *spec.Job) (map[string]string, error)
 	// Remote fetches remote inputs.
 	Remote Remote
 	// LocalStore opens the checkpoints in a directory of this machine, and calls between

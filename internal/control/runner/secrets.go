@@ -42,7 +42,11 @@ type private struct {
 
 // secrets reads those of the run's job, and the credentials that are sent for its burst buffer.
 func (r *controlled) secrets(ctx context.Context) (private, error) {
-	values, err := submission.Secrets(ctx, &r.sub.Job)
+	read := submission.Secrets
+	if r.c.ReadSecrets != nil {
+		read = r.c.ReadSecrets
+	}
+	values, err := read(ctx, &r.sub.Job)
 	p := private{values: values}
 	if err == nil && r.sub.Job.SendsKeys() {
 		var keys core.BucketKeys
