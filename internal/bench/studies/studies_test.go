@@ -1,6 +1,7 @@
 package studies
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,6 +25,9 @@ func TestStudies(t *testing.T) {
 			}
 			if paper := strings.HasPrefix(name, "beserra-") || strings.HasPrefix(name, "bee-") || strings.HasPrefix(name, "rdma-"); paper && (s.Source == "" || len(s.Claims) == 0) {
 				t.Errorf("a paper's study has the source %q and %d claims", s.Source, len(s.Claims))
+			}
+			if reads := strings.Contains(text, "fio --") || strings.Contains(text, "MPI.File"); reads != slices.Contains(s.Fair, "cold-files") {
+				t.Errorf("it reads files: %v; conditions: %q", reads, s.Fair)
 			}
 			// What is not the paper's own program and hardware judges no claim of it.
 			if len(s.Claims) > 0 && s.StandIn == "" {
