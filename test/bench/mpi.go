@@ -18,7 +18,7 @@ func mpiImage(packages string) string {
 `
 }
 
-const openMPI = "openmpi-bin, libopenmpi-dev, netpipe-openmpi"
+const openMPI = "openmpi-bin, libopenmpi-dev"
 
 // launch times an MPI program that only starts, over more and more hosts.
 func (b *bench) launch(rounds int) error {
@@ -47,23 +47,6 @@ func (b *bench) launch(rounds int) error {
 		}
 	}
 	return nil
-}
-
-// netpipe runs NetPIPE inside and outside, two ranks on one host.
-func (b *bench) netpipe(rounds int) error {
-	if err := b.write("netpipe.yaml", "name: netpipe\n"+mpiImage(openMPI)+`ranks_per_node: 2
-workdir: /work
-run: mpirun NPopenmpi -l 8 -u 1048576 -p 0 -o np.out
-outputs: [{from: /work/np.out, to: inside}]
-`); err != nil {
-		return err
-	}
-	return b.byTurns(rounds, turns{
-		what: "NetPIPE", file: "np.out", parse: netpipeFigures,
-		figures: []figure{{name: "latency of 8 bytes", unit: "µs"}, {name: "bandwidth of 64 KiB", unit: "Gbit/s"}, {name: "best bandwidth", unit: "Gbit/s"}},
-		inside:  []string{b.bee, "run", "-q", "netpipe.yaml"},
-		native:  []string{"mpirun", "-n", "2", "NPopenmpi", "-l", "8", "-u", "1048576", "-p", "0", "-o", "np.out"},
-	})
 }
 
 // netpipeFigures reads NetPIPE's table: bytes, Mbit/s, seconds one way.

@@ -1,25 +1,11 @@
 package main
 
 import (
-	_ "embed"
+	"errors"
 	"fmt"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 )
-
-//go:embed programs/mpiio.c
-var mpiio string
-
-// mebibytes is what each process writes and reads by MPI-IO: NFS between emulated
-// guests takes minutes for more.
-func mebibytes(rounds int) int {
-	if rounds < 30 {
-		return 256
-	}
-	return 1024
-}
 
 // fio are the patterns that one host's fio tries, by name.
 func fio() []struct{ name, options string } {
@@ -31,28 +17,20 @@ func fio() []struct{ name, options string } {
 	}
 }
 
-// volumes reads and writes files in the hosts' directory without virtual
-// machines, and in each volume of virtual machines: one process by fio, and
-// two of two hosts by MPI-IO, each reading what the other wrote.
-func (g guestBench) volumes(rounds int) error {
-	if err := g.b.write("mpiio.c", mpiio); err != nil {
-		return err
-	}
+// volumes reads and writes files by fio in the hosts' directory without virtual machines, and in
+// a data image that another guest has, by NFS.
+func (g guestBench) volumes(int) error {
 	if err := g.b.write("two.yaml", "sites: [{name: lab, provider: local, hosts: 2}]\n"); err != nil {
 		return err
 	}
-	image := "build:\n  debian: bookworm\n  slim: true\n  packages: [openmpi-bin, libopenmpi-dev, gcc, libc6-dev, fio]\n" +
-		"  copy: [{from: " + filepath.Join(g.b.dir, "mpiio.c") + ", to: /src/mpiio.c}]\n  run: [mpicc -O2 /src/mpiio.c -o /usr/local/bin/mpiio]\n"
+	image := "build: {debian: bookworm, slim: true, packages: [fio]}\n"
 	run := "run: |\n  set -e\n"
 	for _, f := range fio() { // on the host that has no data image itself
 		run += "  /.bee/rsh lab-1 'cd /data; exec fio --minimal --name=f --filename=fio --ioengine=psync --size=256m " + f.options + "'\n"
 	}
-	run += fmt.Sprintf("  rm fio\n  for i in $(seq %d); do mpirun mpiio f %d; done\n", max(rounds/10, 1), mebibytes(rounds))
 	var plain []float64
 	for _, c := range []struct{ name, keys string }{
 		{"the hosts' directory, without virtual machines", "volume: /data\n"},
-		{"`virtio` by 9p", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: virtio}\n"},
-		{"`virtio` by virtiofs", "vm: {cpus: 1, memory: 1G, share: virtiofs}\nvolume: {path: /data, kind: virtio}\n"},
 		{"`dataimage`, by NFS", "vm: {cpus: 1, memory: 1G}\nvolume: {path: /data, kind: dataimage, size: 4G}\n"},
 	} {
 		if err := g.b.write("io.yaml", "name: io\n"+image+"nodes: 2\nranks_per_node: 1\nworkdir: /data\n"+c.keys+run); err != nil {
@@ -62,55 +40,40 @@ func (g guestBench) volumes(rounds int) error {
 		if err != nil {
 			return err
 		}
-		speeds, err := volumeSpeeds(out, mebibytes(rounds))
+		rates, err := fioRates(out)
 		if err != nil {
 			return err
 		}
-		for i, s := range speeds {
-			row := [4]string{c.name + ": " + s.what, fmt.Sprintf("%.0f MB/s", s.rate), "–", "–"}
+		for i, rate := range rates {
+			row := [4]string{c.name + ": fio, " + fio()[i].name, fmt.Sprintf("%.0f MB/s", rate), "–", "–"}
 			if plain != nil {
-				row[2], row[3] = fmt.Sprintf("the hosts' directory %.0f MB/s", plain[i]), fmt.Sprintf("%.3f", s.rate/plain[i])
+				row[2], row[3] = fmt.Sprintf("the hosts' directory %.0f MB/s", plain[i]), fmt.Sprintf("%.3f", rate/plain[i])
 			}
 			g.b.rows = append(g.b.rows, row)
 		}
 		if plain == nil {
-			for _, s := range speeds {
-				plain = append(plain, s.rate)
-			}
+			plain = rates
 		}
 	}
 	return nil
 }
 
-// speed is a rate in MB/s.
-type speed struct {
-	what string
-	rate float64
-}
-
-// volumeSpeeds reads what fio and mpiio printed, of which the medians count.
-func volumeSpeeds(out string, mebibytes int) (all []speed, err error) {
-	var parallel [2][]float64
+// fioRates are the rates in MB/s that fio printed, one for each pattern.
+func fioRates(out string) (all []float64, err error) {
 	for line := range strings.Lines(out) {
-		if f := strings.Split(line, ";"); len(f) > fioWritten && len(all) < len(fio()) {
-			read, err1 := strconv.ParseFloat(f[fioRead], 64)
-			written, err2 := strconv.ParseFloat(f[fioWritten], 64)
-			if err1 != nil || err2 != nil {
-				return nil, fmt.Errorf("fio said %q", line)
-			}
-			all = append(all, speed{"fio, " + fio()[len(all)].name, (read + written) * 1024 / 1e6})
+		f := strings.Split(line, ";")
+		if len(f) <= fioWritten {
+			continue
 		}
-		var w, r float64
-		if n, _ := fmt.Sscanf(line, "write %f read %f", &w, &r); n == 2 {
-			parallel[0], parallel[1] = append(parallel[0], w), append(parallel[1], r)
+		read, err1 := strconv.ParseFloat(f[fioRead], 64)
+		written, err2 := strconv.ParseFloat(f[fioWritten], 64)
+		if err := errors.Join(err1, err2); err != nil {
+			return nil, fmt.Errorf("fio said %q: %w", line, err)
 		}
+		all = append(all, (read+written)*1024/1e6)
 	}
-	if len(all) < len(fio()) || len(parallel[0]) == 0 {
-		return nil, fmt.Errorf("fio and mpiio said %q", out)
-	}
-	for i, what := range []string{"written and synced", "read"} {
-		slices.Sort(parallel[i])
-		all = append(all, speed{fmt.Sprintf("MPI-IO, %d MiB from each of 2 hosts, %s", mebibytes, what), parallel[i][len(parallel[i])/2]})
+	if len(all) != len(fio()) {
+		return nil, fmt.Errorf("fio said %q", out)
 	}
 	return all, nil
 }
