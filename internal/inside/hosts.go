@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/fair"
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // watchCommand is the second argument of bee to print what computes on a host, once standard input
@@ -137,15 +138,15 @@ func (f *farWatch) read(out io.Reader) {
 	if err == nil && json.NewDecoder(text).Decode(&found) == nil {
 		f.found <- found
 	}
-	io.Copy(io.Discard, out) //nolint:errcheck // it has ended
-	f.agent.Wait()           //nolint:errcheck // what it printed counts
+	core.BestEffort(io.Copy(io.Discard, out)) // else it would wait for ever
+	core.BestEffort(f.agent.Wait())           // what it printed counts
 }
 
 // join ends the look at all hosts, and adds what was seen.
 func (w *farWatches) join(here *fair.Found) {
 	for _, f := range w.all {
 		if f.in != nil {
-			f.in.Close()
+			core.BestEffort(f.in.Close()) // it may have ended
 		}
 	}
 	late := time.After(endTime)

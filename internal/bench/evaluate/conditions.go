@@ -83,8 +83,8 @@ func (x *table) bound(point, environment string) (least, cores int) {
 	return 0, 0
 }
 
-// components are those by which MPI sends messages, whose look differs where others were mapped: modules of Open MPI, UCX
-// and libfabric. Open MPI maps some that it does not use.
+// components are those by which MPI may send messages: modules of Open MPI, of UCX and of libfabric. Open MPI maps some
+// that it does not use.
 var components = regexp.MustCompile(`^(mca_(btl|smsc|osc)_|libuc[tsp]|libuct_|libfabric|libpsm|lib[a-z0-9]+-fi)[a-z0-9_.-]*`)
 
 // transportFlags are about environments whose MPI processes may send messages otherwise than those of the baseline.

@@ -56,19 +56,25 @@ func (o *Outcome) hideReasons() {
 	o.Failed, o.Remedy = o.hide(o.Failed), o.hide(o.Remedy)
 }
 
-// hideRow replaces the values of secrets in a row, whose files a job may have named by them.
-func (o *Outcome) hideRow(row *record.Row) error {
+// hideRow replaces the values of secrets in what a row has of its job: texts of failures, and names of
+// files and variables that a job may choose. Figures are read from a text without the values.
+func (o *Outcome) hideRow(row *record.Row) {
 	if len(o.Secrets) == 0 {
-		return nil
+		return
 	}
-	programs := make(map[string]string, len(row.Programs))
-	for path, sum := range row.Programs {
-		programs[o.hide(path)] = sum
+	row.Error, row.VMCommand = o.hide(row.Error), o.hide(row.VMCommand)
+	for _, texts := range []*[]string{&row.Flags, &row.Unfair, &row.Foreign} {
+		hidden := make([]string, len(*texts))
+		for i, text := range *texts {
+			hidden[i] = o.hide(text)
+		}
+		*texts = hidden
 	}
-	status := row.Status
-	if err := record.Rewrite(row, o.hide); err != nil {
-		return err
+	for _, names := range []*map[string]string{&row.Programs, &row.MPISettings} {
+		hidden := make(map[string]string, len(*names))
+		for name, value := range *names {
+			hidden[o.hide(name)] = o.hide(value)
+		}
+		*names = hidden
 	}
-	row.Status, row.Programs = status, programs
-	return nil
 }

@@ -25,8 +25,8 @@ func TestSecretsAreHidden(t *testing.T) {
 			if len(job.Outputs) > 0 { // else it is a trial
 				o, err = write(job, w)
 			}
-			o.Secrets, o.Failed, o.Remedy = []string{"failed", "s3cr3t\"x", "line one\nline two", ""}, c.failed, "Leave out s3cr3t\"x."
-			o.Found = fair.Found{Programs: map[string]string{"/bin/s3cr3t\"x": "1", "/lib/line two": "2"}, Foreign: []string{"/lib/line one"}, Cores: 1}
+			o.Secrets, o.Failed, o.Remedy = []string{"failed", "2026", "s3cr3t\"x", "line one\nline two", ""}, c.failed, "Leave out s3cr3t\"x."
+			o.Found = fair.Found{Programs: map[string]string{"/bin/s3cr3t\"x": "1", "/lib/line two": "2"}, Foreign: []string{"/lib/line one"}, Misled: []string{"/bin/line one"}, Settings: map[string]string{"UCX_TLS": "line two"}, Cores: 1}
 			return o, err
 		})
 		row, err := k.Measure(t.Context(), runner.Measurement{Point: record.Point{Values: map[string]string{"n": "4"}}, Environment: "box"})

@@ -48,13 +48,13 @@ func TestDuring(t *testing.T) {
 		guest bool
 		want  float64
 	}{
-		"another process":          {usage{all: 120, busy: 66}, 5 * time.Second, false, 1},
-		"nobody else":              {usage{all: 120, busy: 56}, 5 * time.Second, false, 0},
-		"bee itself":               {usage{all: 120, busy: 66, bee: 10 * time.Second}, 5 * time.Second, false, 0},
-		"what bee has awaited":     {usage{all: 120, busy: 66, awaited: 15 * time.Second}, 5 * time.Second, false, 0},
-		"in a guest":               {usage{all: 120, busy: 66}, 5 * time.Second, true, 0},
-		"the time is not known":    {usage{all: 120, busy: 66}, 0, false, 0},
-		"the kernel tells nothing": {usage{}, 5 * time.Second, false, 0},
+		"another process":            {usage{all: 120, busy: 66}, 5 * time.Second, false, 1},
+		"nobody else":                {usage{all: 120, busy: 56}, 5 * time.Second, false, 0},
+		"bee itself":                 {usage{all: 120, busy: 66, bee: 10 * time.Second}, 5 * time.Second, false, 0},
+		"what bee has awaited":       {usage{all: 120, busy: 66, awaited: 15 * time.Second}, 5 * time.Second, false, 0},
+		"in a guest":                 {usage{all: 120, busy: 66}, 5 * time.Second, true, 0},
+		"the time is not known":      {usage{all: 120, busy: 66}, 0, false, 0},
+		"the kernel reports nothing": {usage{}, 5 * time.Second, false, 0},
 	} {
 		c.after.at = begin.Add(10 * time.Second)
 		var row record.Row

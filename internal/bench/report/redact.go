@@ -1,14 +1,15 @@
 package report
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/bee-hpc/bee/internal/bench/evaluate"
-	"github.com/bee-hpc/bee/internal/bench/record"
 )
 
 // paths are those of files. A unit such as B/s is none.
@@ -49,7 +50,7 @@ func (r *Report) Redact(names ...string) error {
 	if r.Comparison != nil {
 		r.Compare(r.Comparison)
 	}
-	return record.Rewrite(r, cleaner(names))
+	return r.rewrite(cleaner(names))
 }
 
 // withShort are names of hosts, and those that they have within their domains.
@@ -83,4 +84,39 @@ func cleaner(names []string) func(string) string {
 		}
 		return paths.ReplaceAllString(text, "${1}…")
 	}
+}
+
+// rewrite changes all texts of a report, wherever they are.
+func (r *Report) rewrite(change func(string) string) error {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var all any
+	d := json.NewDecoder(bytes.NewReader(text))
+	d.UseNumber() // a seed is no float
+	if err := d.Decode(&all); err != nil {
+		return err
+	}
+	if text, err = json.Marshal(rewritten(all, change)); err != nil {
+		return err
+	}
+	*r = Report{}
+	return json.Unmarshal(text, r)
+}
+
+func rewritten(v any, change func(string) string) any {
+	switch x := v.(type) {
+	case string:
+		return change(x)
+	case []any:
+		for i := range x {
+			x[i] = rewritten(x[i], change)
+		}
+	case map[string]any:
+		for k := range x { // names of fields, variables and metrics
+			x[k] = rewritten(x[k], change)
+		}
+	}
+	return v
 }
