@@ -29,7 +29,7 @@ func TestOtherHosts(t *testing.T) {
 	agent := `#!/bin/sh
 case $1 in
 alike) export ` + mainVariable + `=1 BEE_PROGRAM="$(dirname "$0")/bee"; exec /bin/sh -c "$2" ;;
-unlike) echo watching; cat > /dev/null; echo '{"programs": {"/solver": "of the other host"}, "host": "a lie"}' ;;
+unlike) echo watching; cat > /dev/null; echo '{"programs": {"/solver": "5ef1"}, "host": "a lie"}' ;;
 ended) echo watching ;;
 strange) echo hello; cat > /dev/null ;;
 *) exit 255 ;;
@@ -67,7 +67,7 @@ esac
 	if o := found.Others[0]; o.Host != "alike" || o.Cores == 0 || len(o.Programs) != 0 {
 		t.Errorf("on a host with the same programs: %+v", o)
 	}
-	if o := found.Others[1]; o.Host != "unlike" || o.Programs["/solver"] != "of the other host" {
+	if o := found.Others[1]; o.Host != "unlike" || o.Programs["/solver"] != "5ef1" {
 		t.Errorf("on a host with another program: %+v", o)
 	}
 }

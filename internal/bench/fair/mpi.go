@@ -19,7 +19,7 @@ const (
 	CMAOff        CMA = "off"        // a setting of MPI
 )
 
-// Bounds of what a job's variables make this process keep.
+// mostSetting bounds the value of a variable that is kept.
 const mostSetting = 128
 
 // settings are variables that choose how MPI sends messages. Those that name interfaces differ from

@@ -70,7 +70,7 @@ func stalled(text string) time.Duration {
 }
 
 // starting is the time of a processor that a runtime's own processes, such as a daemon, may take for
-// a container. They belong to nobody's run.
+// a container. They belong to no run.
 const starting = time.Second
 
 // during notes what happened on this machine while a run computed, which took processor time; 0: not
