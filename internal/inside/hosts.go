@@ -71,7 +71,8 @@ func otherHosts() []string {
 	return slices.Delete(hosts, rank, rank+1)
 }
 
-// programVariable has the path of bee, where it is another than in a container. Each host has its own.
+// programVariable has the path of bee on each host: on a bare one it is another than in a container, and no text of a
+// command may name that.
 const programVariable = "BEE_PROGRAM"
 
 // watchOthers begins to look at the other hosts of the run.
@@ -83,7 +84,7 @@ func watchOthers(detail Detail) *farWatches {
 			w.unseen = append(w.unseen, host)
 			continue
 		}
-		f := startFar(host, agent, host, fmt.Sprintf(`exec "${%s:-%s}" %s %s %s`, programVariable, Program, Command, watchCommand, detail))
+		f := startFar(host, agent, host, fmt.Sprintf(`exec "$%s" %s %s %s`, programVariable, Command, watchCommand, detail))
 		w.all = append(w.all, f)
 	}
 	late := time.After(beginTime)

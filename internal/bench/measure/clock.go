@@ -26,15 +26,13 @@ const (
 // there. A job without a command of its own stays as it is.
 func timed(job *spec.Job, detail inside.Detail) {
 	clock := []string{inside.Program, inside.Command, inside.ClockCommand, string(detail)}
+	if job.Run != nil { // on a bare host, bee has another path, which other hosts of the run have to know
+		setProgram(job)
+	}
 	switch {
 	case job.Run == nil:
 	case job.Run.Shell != "":
-		program := clock[0]
-		if job.VM == nil { // on a bare host, it has another path
-			setProgram(job)
-			program = `"$` + beeProgram + `"`
-		}
-		text := "exec " + program + " " + strings.Join(clock[1:], " ") + " /bin/sh -c " + shell.Quote(job.Run.Shell)
+		text := "exec " + `"$` + beeProgram + `" ` + strings.Join(clock[1:], " ") + " /bin/sh -c " + shell.Quote(job.Run.Shell)
 		job.Run = &spec.Command{Shell: text, Argv: []string{"/bin/sh", "-c", text}}
 	case len(job.Run.Argv) > 0:
 		job.Run = &spec.Command{Argv: slices.Concat(clock, job.Run.Argv)}

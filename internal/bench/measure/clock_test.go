@@ -90,7 +90,7 @@ func TestTimed(t *testing.T) {
 	}
 	guest := &spec.Job{VM: &spec.VM{}, Run: &spec.Command{Shell: "true"}}
 	timed(guest, inside.Names)
-	if !strings.HasPrefix(guest.Run.Shell, "exec "+inside.Program+" inside clock names ") || len(guest.Env) > 0 {
+	if !strings.HasPrefix(guest.Run.Shell, `exec "$`+beeProgram+`" inside clock names `) || guest.Env[beeProgram] != inside.Program || list.Env[beeProgram] != inside.Program {
 		t.Errorf("in a guest, a text is %q in %v", guest.Run.Shell, guest.Env)
 	}
 	if text.Env[beeProgram] != inside.Program || !strings.HasPrefix(text.Run.Shell, `exec "$`+beeProgram+`" inside clock names `) {
