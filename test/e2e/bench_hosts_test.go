@@ -185,7 +185,9 @@ fair: [same-binaries]
 		far := 0 // looks become rare, and a busy host may start a program between two
 		for _, row := range rowsOf(t, out, environment) {
 			unseen := slices.ContainsFunc(row.Flags, func(f string) bool { return strings.Contains(f, "not seen") })
-			if row.Status != "ok" || unseen || len(row.Programs) == 0 {
+			// On the bare host of an ordinary user, the first host alone is looked at, and the flag says so.
+			loader := environment == "native-wide" && os.Geteuid() != 0
+			if row.Status != "ok" || unseen && !loader || len(row.Programs) == 0 {
 				t.Errorf("%s: %s %s, flags %q; the programs of both hosts are %v", environment, row.Status, row.Error, row.Flags, row.Programs)
 			}
 			if row.Programs["/tmp/busybox-far"] != "" {
