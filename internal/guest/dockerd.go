@@ -21,9 +21,8 @@ func makeExt4(disk, extended string) error {
 
 const data = "/var/lib/docker"
 
-// startDocker gives docker its disk and starts it; the container agent waits for it.
-// containerd gets ready while dockerd does, which otherwise starts it late.
-func startDocker(c api.Config) error {
+// mountScratch gives docker its disk.
+func mountScratch(c api.Config) error {
 	disk, err := awaitDisk(api.ScratchDisk)
 	if err != nil {
 		return err
@@ -37,6 +36,17 @@ func startDocker(c api.Config) error {
 	if c.Holds {
 		if err := makeHeld(c); err != nil {
 			return fmt.Errorf("make room for the run's directory: %w", err)
+		}
+	}
+	return nil
+}
+
+// startDocker gives docker its disk and starts it; the container agent waits for it.
+// containerd gets ready while dockerd does, which otherwise starts it late.
+func startDocker(c api.Config) error {
+	if !c.Machine { // a machine has mounted what docker keeps before its root
+		if err := mountScratch(c); err != nil {
+			return err
 		}
 	}
 	if c.Template {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -31,6 +30,7 @@ const (
 const (
 	agentArg          = "agent"
 	containerAgentArg = "hand"
+	machineArg        = "machine"
 )
 
 // Main is `bee guest`, with the engines that a guest may have.
@@ -47,6 +47,8 @@ func Main(args []string, newEngine NewEngine, newBare NewBare) int {
 		err = alive()
 	case len(args) == 1 && args[0] == agentArg:
 		err = runAgent(newEngine(binary, dockerSocket))
+	case len(args) == 1 && args[0] == machineArg:
+		err = runMachine(newEngine(binary, dockerSocket))
 	case len(args) == 1 && args[0] == containerAgentArg:
 		var c api.Config
 		if c, err = readConfig(); err == nil && c.Bare {
@@ -121,26 +123,27 @@ func first() error {
 	if err := loadModules("/" + api.ModulesPath); err != nil {
 		return err
 	}
-	disk, err := awaitDisk(api.RootDisk)
+	c, err := parseConfig("/" + api.ConfigPath)
 	if err != nil {
 		return err
 	}
-	if err := mountAll(
-		mount{disk, "/lower", "squashfs", unix.MS_RDONLY, ""},
-		mount{"upper", "/upper", "tmpfs", 0, ""},
-	); err != nil {
-		return err
+	mountIt := mountRoot
+	if c.Machine {
+		mountIt = mountMachine
 	}
-	for _, d := range []string{"/upper/data", "/upper/work"} {
-		if err := os.Mkdir(d, 0o755); err != nil {
-			return err
-		}
+	if err := mountIt(); err != nil {
+		return err
 	}
 	if err := mountAll(
 		mount{"root", "/root", "overlay", 0, "lowerdir=/lower,upperdir=/upper/data,workdir=/upper/work"},
 		mount{"run", "/root/run", "tmpfs", unix.MS_NOSUID | unix.MS_NODEV, "mode=755"},
 	); err != nil {
 		return err
+	}
+	if c.Machine {
+		if err := (mount{dockerData, "/root" + data, "", unix.MS_BIND, ""}).do(); err != nil {
+			return err
+		}
 	}
 	if err := bringFiles("/root"); err != nil {
 		return err
@@ -157,7 +160,7 @@ func first() error {
 	); err != nil {
 		return err
 	}
-	return reapUntilAgentEnds(started)
+	return reapUntilAgentEnds(started, c.Machine)
 }
 
 // useConsole makes the serial console the standard streams: the kernel had no
@@ -273,7 +276,7 @@ func changeRoot(root string) error {
 }
 
 // reapUntilAgentEnds starts the agent and collects orphans as long as it lives.
-func reapUntilAgentEnds(started string) error {
+func reapUntilAgentEnds(started string, machine bool) error {
 	for resource, limit := range map[int]unix.Rlimit{
 		unix.RLIMIT_NOFILE:  {Cur: 1 << 20, Max: 1 << 20},
 		unix.RLIMIT_MEMLOCK: {Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}, // RDMA registers memory
@@ -284,21 +287,15 @@ func reapUntilAgentEnds(started string) error {
 		}
 	}
 	env := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=" + rootHome, "LANG=C.UTF-8", initVariable + "=" + started}
-	p, err := os.StartProcess(binary, []string{"bee", api.Command, agentArg}, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
+	arg, end := agentArg, (*ending)(nil)
+	if machine {
+		arg, end = machineArg, newEnding()
+	}
+	p, err := os.StartProcess(binary, []string{"bee", api.Command, arg}, &os.ProcAttr{Env: env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}})
 	if err != nil {
 		return err
 	}
-	for {
-		var status syscall.WaitStatus
-		pid, err := syscall.Wait4(-1, &status, 0, nil)
-		switch {
-		case errors.Is(err, syscall.EINTR):
-		case err != nil:
-			return err
-		case pid == p.Pid:
-			return fmt.Errorf("its agent has ended (%d)", status)
-		}
-	}
+	return reap(p.Pid, end)
 }
 
 // initVariable reports to later processes when the first one ran.

@@ -79,9 +79,11 @@ func runAgent(e ImageEngine) error {
 	return containerAgent.Wait()
 }
 
-func readConfig() (api.Config, error) {
+func readConfig() (api.Config, error) { return parseConfig(configFile) }
+
+func parseConfig(file string) (api.Config, error) {
 	var c api.Config
-	raw, err := os.ReadFile(configFile)
+	raw, err := os.ReadFile(file)
 	if err == nil {
 		err = json.Unmarshal(raw, &c)
 	}

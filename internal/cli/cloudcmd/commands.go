@@ -27,7 +27,7 @@ func (a *Commands) Command() *cobra.Command {
 		Use: "cloud", Short: "List what is rented at clouds, end what was left there, and list what they rent", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.lsCommand(), a.rmCommand(), a.typesCommand(), a.policyCommand())
+	c.AddCommand(a.lsCommand(), a.rmCommand(), a.typesCommand(), a.policyCommand(), a.imageCommand())
 	return c
 }
 

@@ -64,6 +64,13 @@ const (
 	DataDisk    = "bee-data"
 )
 
+// Partitions of a disk that a machine boots by its own firmware, by which its first process
+// finds them.
+const (
+	RootPartition = "bee-root"
+	DataPartition = "bee-data"
+)
+
 // BareTree is where the image is in a guest without docker.
 const BareTree = "/mnt/image"
 
@@ -81,7 +88,10 @@ const (
 type Config struct {
 	// Template makes a guest of no run yet, which learns by CallAdopt what it
 	// is to be. Of the rest it has UID, GID, User, Bridge and Env.
-	Template bool   `json:"template,omitempty"`
+	Template bool `json:"template,omitempty"`
+	// Machine is a guest that no host of ours prepares: a machine that boots a disk of ours by its
+	// own firmware, and learns from its cloud what it is to be.
+	Machine  bool   `json:"machine,omitempty"`
 	Hostname string `json:"hostname"`
 	// UID, GID and User are those of the user outside, to whom what
 	// containers write shall belong.

@@ -16,6 +16,7 @@
 package build
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -43,6 +44,9 @@ type Options struct {
 	Arch string
 	// Emulated adds drivers of hardware that QEMU emulates: AHCI disks and e1000.
 	Emulated bool
+	// Disk makes it one of which a disk is made that boots by itself, on a cloud's machine: with
+	// drivers of such machines, an EFI loader, and without QEMU.
+	Disk bool
 	// Packages are further Debian packages.
 	Packages []string
 	// Copy puts local files and directories into the root file system.
@@ -101,6 +105,12 @@ var trim string
 //go:embed finish.sh
 var finish string
 
+//go:embed hypervisor.sh
+var hypervisor string
+
+//go:embed loader.sh
+var loader string
+
 // account is the form of names that useradd takes.
 const account = `^[a-z_][a-z0-9_-]{0,31}$`
 
@@ -145,6 +155,11 @@ func Recipe(o Options) spec.Build {
 		b.Packages = append(b.Packages, "docker.io", "crun")
 		b.Run = append(b.Run, byCrun)
 	}
+	if o.Disk {
+		b.Packages = append(b.Packages, machinePackages()...)
+		b.Run = append(b.Run, strings.TrimSpace(machine))
+		o.User = cmp.Or(o.User, MachineUser)
+	}
 	own := strings.Join(b.Packages, " ")
 	b.Packages = append(b.Packages, o.Packages...)
 	for _, deb := range o.DockerPackages {
@@ -179,28 +194,21 @@ func Recipe(o Options) spec.Build {
 	}
 	b.Run = append(b.Run, fmt.Sprintf("BASE=%s\n%s", shell.Quote(own), strings.TrimSpace(trim)))
 	kernel := "linux-image-" + o.Arch
-	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finisher(o.Emulated))))
+	b.Run = append(b.Run, fmt.Sprintf("KERNEL=%s\n%s", kernel, strings.TrimSpace(finisher(o))))
 	return b
 }
 
-// emulatedDrivers are modules of emulated hardware, below the directory of modules.
-const emulatedDrivers = `for m in block/t10-pi drivers/scsi/scsi_common drivers/scsi/scsi_mod drivers/scsi/sd_mod drivers/ata/libata drivers/ata/libahci \
-  drivers/ata/ahci drivers/net/ethernet/intel/e1000/e1000; do
-  for file in "$from/kernel/$m".ko*; do
-    [ -e "$file" ] || continue
-    mkdir -p "$to/kernel/${m%/*}" && cp "$file" "$to/kernel/${m%/*}/"
-  done
-done
-`
-
 // finisher is the last step of a build. Without further drivers it has the same text as ever,
 // so that images which were built before are used still.
-func finisher(emulated bool) string {
-	drivers, boot := "", ""
-	if emulated {
-		drivers, boot = emulatedDrivers, " ahci sd_mod"
+func finisher(o Options) string {
+	drivers, boot, last, loading := "", "", hypervisor, ""
+	if o.Emulated {
+		drivers, boot = copyDrivers(emulatedDrivers), " ahci sd_mod"
 	}
-	return strings.NewReplacer("@DRIVERS@", drivers, "@BOOT@", boot).Replace(finish)
+	if o.Disk {
+		drivers, boot, last, loading = copyDrivers(emulatedDrivers+" "+cloudDrivers), " virtio_scsi nvme ahci ata_piix sd_mod ext4", loader, " vmlinuz loader.efi"
+	}
+	return strings.NewReplacer("@DRIVERS@", drivers, "@BOOT@", boot, "@HYPERVISOR@", last, "@LOADER@", loading).Replace(finish)
 }
 
 // proxyScript writes the file that BEE's guest agent gives docker as its

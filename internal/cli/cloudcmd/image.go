@@ -1,0 +1,125 @@
+package cloudcmd
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"runtime"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/image/build"
+	"github.com/bee-hpc/bee/internal/plan"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/vm/disk"
+	"github.com/spf13/cobra"
+)
+
+// imageCommand returns the command `cloud image`.
+func (a *Commands) imageCommand() *cobra.Command {
+	c := &cobra.Command{
+		Use: "image", Short: "Make images that rented machines boot", Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	c.AddCommand(a.imageBuildCommand())
+	return c
+}
+
+// disks opens the store of disks.
+func (a *Commands) disks() (*disk.Store, error) {
+	if err := a.Paths(); err != nil {
+		return nil, err
+	}
+	return disk.Open(a.CacheDir), nil
+}
+
+// imageBuildCommand returns the command `cloud image build`.
+func (a *Commands) imageBuildCommand() *cobra.Command {
+	var (
+		o             build.Options
+		again, asJSON bool
+	)
+	c := &cobra.Command{
+		Use: "build NAME", Short: "Build an image that machines of clouds boot, without root and without a virtual machine",
+		Long: `Build an image that machines of clouds boot, of Debian packages: kernel, Docker,
+NFS, RDMA and bee. It needs neither root nor a virtual machine. The image boots by
+UEFI, and has drivers for EC2's Nitro machines, for virtio and for Mellanox cards.
+It has no cloud-init: bee itself reads what the cloud has for the machine, and runs
+the start script. The image is named by its content, too: equal inputs give an equal
+image. It is for the architecture of this machine.`,
+		Example: "  bee cloud image build hpc\n  bee cloud image build hpc --package htop --snapshot 20250520T000000Z",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			o.Disk, o.Arch = true, runtime.GOARCH
+			if err := disk.CheckName(args[0]); err != nil {
+				return err
+			}
+			if err := o.Check(); err != nil {
+				return err
+			}
+			d, err := a.buildDisk(c.Context(), args[0], o, again)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return a.WriteJSON(d)
+			}
+			_, err = fmt.Fprintln(a.Stdout, d.ID)
+			return err
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&o.Suite, "suite", "bookworm", "Debian `suite`")
+	f.StringVar(&o.Snapshot, "snapshot", "", "`date` such as 20250520T000000Z, for the same image bit by bit")
+	f.StringVar(&o.Mirror, "mirror", "", "Debian mirror's `URL` (default: this host's own, or with --snapshot snapshot.debian.org)")
+	f.StringArrayVar(&o.Packages, "package", nil, "further Debian `package`")
+	f.StringArrayVar(&o.Run, "run", nil, "shell `command` to run in it, as its root")
+	f.BoolVar(&again, "again", false, "build even if the cache has the result of the same inputs")
+	f.BoolVar(&asJSON, "json", false, console.JSONHelp)
+	return c
+}
+
+// buildDisk builds a guest image of options, and a disk of it.
+func (a *Commands) buildDisk(ctx context.Context, name string, o build.Options, again bool) (disk.Disk, error) {
+	disks, err := a.disks()
+	if err != nil {
+		return disk.Disk{}, err
+	}
+	store, err := a.OpenImages()
+	if err != nil {
+		return disk.Disk{}, err
+	}
+	binary, err := os.Executable()
+	if err != nil {
+		return disk.Disk{}, err
+	}
+	policy := "missing"
+	if again {
+		policy = "always"
+	}
+	recipe := build.Recipe(o)
+	ui := console.NewProgress(a.Console, false)
+	defer ui.Clear()
+	report := func(message string, done, total int64) {
+		ui.Report(plan.Event{Message: message, Done: done, Total: total})
+	}
+	guest, err := store.Resolve(ctx, &spec.Job{Name: "machine", Build: &recipe, Dir: workspace.WorkingDir()}, o.Arch, policy, report)
+	if err != nil {
+		return disk.Disk{}, err
+	}
+	tree, release, err := store.Tree(ctx, guest.ID)
+	if err != nil {
+		return disk.Disk{}, err
+	}
+	defer release()
+	report("writing the disk", 0, 0)
+	d, err := disks.Add(ctx, disk.Disk{Name: name, Arch: o.Arch, Guest: guest.ID, Made: time.Now().UTC().Truncate(time.Second)}, func(f *os.File) error {
+		return disk.Write(f, disk.Parts{Guest: tree, Binary: binary, Arch: o.Arch})
+	})
+	if err != nil {
+		return disk.Disk{}, &core.Error{Kind: core.KindOf(err), Op: "make the image of machines", Object: name, Err: err, Remedy: core.Remedy(err)}
+	}
+	return d, nil
+}

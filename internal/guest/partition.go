@@ -1,0 +1,85 @@
+package guest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/diskfs/go-diskfs/backend/file"
+	"github.com/diskfs/go-diskfs/partition/gpt"
+	"golang.org/x/sys/unix"
+)
+
+// awaitPartition returns the directory in /sys of the partition with a name.
+func awaitPartition(name string) (string, error) {
+	for begun := time.Now(); time.Since(begun) < diskTimeout; time.Sleep(2 * time.Millisecond) { // its driver probes it beside us
+		files, _ := filepath.Glob("/sys/class/block/*/uevent")
+		for _, f := range files {
+			raw, _ := os.ReadFile(f)
+			for line := range strings.Lines(string(raw)) {
+				if strings.TrimSpace(line) == "PARTNAME="+name {
+					return filepath.EvalSymlinks(filepath.Dir(f))
+				}
+			}
+		}
+	}
+	return "", fmt.Errorf("no disk has a partition %s", name)
+}
+
+// deviceOf is the device file of a disk or a partition by its directory in /sys.
+func deviceOf(sys string) string { return "/dev/" + filepath.Base(sys) }
+
+// enlarge has the partition with a name, the last of a disk, reach the disk's end. No partition of the disk is in use.
+func enlarge(disk, name string) error {
+	f, err := os.OpenFile(disk, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	changed, err := enlargeIn(f, size, name)
+	if err != nil || !changed {
+		return err
+	}
+	for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) { // the kernel may be looking at it still
+		err := unix.IoctlSetInt(int(f.Fd()), unix.BLKRRPART, 0)
+		if err == nil || !errors.Is(err, unix.EBUSY) || time.Since(begun) > 10*time.Second {
+			return err
+		}
+	}
+}
+
+const sectorSize = 512
+
+// enlargeIn changes the partition table of a disk of a size, and reports whether it had to.
+func enlargeIn(f *os.File, size int64, name string) (bool, error) {
+	table, err := gpt.Read(file.New(f, false), sectorSize, sectorSize)
+	if err != nil {
+		return false, fmt.Errorf("read the partition table: %w", err)
+	}
+	if len(table.Partitions) == 0 {
+		return false, errors.New("the partition table is empty")
+	}
+	last := table.Partitions[len(table.Partitions)-1]
+	if last.Name != name {
+		return false, fmt.Errorf("the last partition is %q, expected %q", last.Name, name)
+	}
+	if err := table.Repair(uint64(size)); err != nil {
+		return false, err
+	}
+	const unit = 1 << 20 / sectorSize
+	end := (table.LastDataSector()+1)/unit*unit - 1
+	if end <= last.End {
+		return false, nil
+	}
+	last.End, last.Size = end, (end-last.Start+1)*sectorSize
+	table.ProtectiveMBR = true // its size is another one now
+	return true, errors.Join(table.Write(f, size), f.Sync())
+}
