@@ -7,7 +7,7 @@ set -euo pipefail
 declare -A packages=(
   [build]="gcc libc6-dev libibverbs-dev librdmacm-dev"
   [demo]="mmdebstrap uidmap"
-  [test]="mmdebstrap uidmap ibverbs-utils rdmacm-utils perftest e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils openmpi-bin gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
+  [test]="mmdebstrap uidmap ibverbs-utils rdmacm-utils perftest e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils openmpi-bin gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 ovmf erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
   [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud lxc docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
   [docs]="python3-pip"
   [lint]="mypy"

@@ -2,6 +2,7 @@ package cloudcmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -20,11 +21,17 @@ import (
 // imageCommand returns the command `cloud image`.
 func (a *Commands) imageCommand() *cobra.Command {
 	c := &cobra.Command{
-		Use: "image", Short: "Make images that rented machines boot", Args: cobra.NoArgs,
+		Use: "image", Short: "Make and keep images that rented machines boot", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.imageBuildCommand())
+	c.AddCommand(a.imageBuildCommand(), a.imageLsCommand(), a.imageRmCommand())
 	return c
+}
+
+// diskView is a disk, as --json prints it.
+type diskView struct {
+	disk.Disk
+	File string `json:"file"`
 }
 
 // disks opens the store of disks.
@@ -47,8 +54,9 @@ func (a *Commands) imageBuildCommand() *cobra.Command {
 NFS, RDMA and bee. It needs neither root nor a virtual machine. The image boots by
 UEFI, and has drivers for EC2's Nitro machines, for virtio and for Mellanox cards.
 It has no cloud-init: bee itself reads what the cloud has for the machine, and runs
-the start script. The image is named by its content, too: equal inputs give an equal
-image. It is for the architecture of this machine.`,
+the start script. Equal packages give the same image bit by bit: its id is the digest
+of its content. The image is a raw disk for the architecture of this machine. Upload
+its file, which bee cloud image ls prints, by the cloud's own tools.`,
 		Example: "  bee cloud image build hpc\n  bee cloud image build hpc --package htop --snapshot 20250520T000000Z",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -64,7 +72,7 @@ image. It is for the architecture of this machine.`,
 				return err
 			}
 			if asJSON {
-				return a.WriteJSON(d)
+				return a.WriteJSON(diskView{d, disk.Open(a.CacheDir).Path(d)})
 			}
 			_, err = fmt.Fprintln(a.Stdout, d.ID)
 			return err
@@ -122,4 +130,61 @@ func (a *Commands) buildDisk(ctx context.Context, name string, o build.Options, 
 		return disk.Disk{}, &core.Error{Kind: core.KindOf(err), Op: "make the image of machines", Object: name, Err: err, Remedy: core.Remedy(err)}
 	}
 	return d, nil
+}
+
+// imageLsCommand returns the command `cloud image ls`.
+func (a *Commands) imageLsCommand() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "ls", Short: "List the images for machines of clouds that are here", Args: cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			s, err := a.disks()
+			if err != nil {
+				return err
+			}
+			list, err := s.List()
+			if err != nil {
+				return err
+			}
+			views := []diskView{}
+			for _, d := range list {
+				views = append(views, diskView{d, s.Path(d)})
+			}
+			if asJSON {
+				return a.WriteJSON(views)
+			}
+			if len(views) == 0 {
+				a.Say("there are no images for machines of clouds")
+				return nil
+			}
+			w := a.On(a.Stdout).List(3)
+			w.Row("NAME", "ID", "ARCH", "SIZE", "MADE", "FILE")
+			for _, v := range views {
+				w.Row(v.Name, v.Short(), v.Arch, console.BytesText(v.Size), v.Made.Local().Format("2006-01-02 15:04"), v.File)
+			}
+			return w.Flush()
+		},
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
+	return c
+}
+
+// imageRmCommand returns the command `cloud image rm`.
+func (a *Commands) imageRmCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "rm NAME...", Short: "Remove images for machines of clouds", Args: cobra.MinimumNArgs(1),
+		Long: `Remove images for machines of clouds from this machine. What was uploaded to a cloud
+stays there.`,
+		RunE: func(c *cobra.Command, args []string) error {
+			s, err := a.disks()
+			if err != nil {
+				return err
+			}
+			var errs []error
+			for _, name := range args {
+				errs = append(errs, s.Remove(c.Context(), name))
+			}
+			return errors.Join(errs...)
+		},
+	}
 }

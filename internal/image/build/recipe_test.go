@@ -50,6 +50,28 @@ func TestEmulatedDevices(t *testing.T) {
 	}
 }
 
+// TestDisk: a guest of which a disk is made has what its firmware loads and drivers of clouds' machines, and no QEMU.
+func TestDisk(t *testing.T) {
+	b := Recipe(Options{Arch: "amd64", Disk: true})
+	last := b.Run[len(b.Run)-1]
+	for _, want := range []string{"amazon/ena/ena", "nvme/host/nvme", "overlay virtio_scsi nvme", "/loader.efi", "qemu vmlinuz loader.efi bee-build"} {
+		if !strings.Contains(last, want) {
+			t.Errorf("the last step has no %q", want)
+		}
+	}
+	if strings.Contains(last, "virtiofsd") || strings.Contains(strings.ReplaceAll(last, "$@", ""), "@") {
+		t.Errorf("it has a hypervisor, or a place that nothing fills: %s", last)
+	}
+	if !slices.Contains(b.Packages, "isc-dhcp-client") || !slices.ContainsFunc(b.Run, func(r string) bool {
+		return strings.Contains(r, "useradd") && strings.HasSuffix(r, "'"+MachineUser+"'")
+	}) {
+		t.Errorf("packages %q, commands %q", b.Packages, b.Run[:len(b.Run)-1])
+	}
+	if own := Recipe(Options{Arch: "amd64", Disk: true, User: "ann"}); slices.ContainsFunc(own.Run, func(r string) bool { return strings.Contains(r, "useradd") && strings.Contains(r, MachineUser) }) {
+		t.Error("with an account of the user's it has another")
+	}
+}
+
 func TestOptionsThatCannotBe(t *testing.T) {
 	var refused testkit.ErrorList
 	for _, c := range []struct {

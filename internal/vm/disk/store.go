@@ -33,6 +33,9 @@ type Disk struct {
 	Guest string `json:"guest"`
 }
 
+// Short is the beginning of the id, for people.
+func (d Disk) Short() string { return strings.TrimPrefix(d.ID, "sha256:")[:12] }
+
 // Store is where the disks of a cache are kept.
 type Store struct{ dir string }
 
