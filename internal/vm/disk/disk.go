@@ -45,15 +45,16 @@ const (
 func sizeOf(n int64) int64 { return (n + unit - 1) / unit * unit }
 
 // names are what depends on the architecture: the loader's name that each firmware looks for
-// (UEFI specification, 3.5.1.1), and the serial port.
-func names(arch string) (loader, console string, err error) {
+// (UEFI specification, 3.5.1.1), the serial port, and what the kernel is told about its clock. On a busy host its look
+// whether its timer ticks takes an emulated one for broken.
+func names(arch string) (loader, console, clock string, err error) {
 	switch arch {
 	case "amd64":
-		return "BOOTX64.EFI", "ttyS0,115200", nil
+		return "BOOTX64.EFI", "ttyS0,115200", " no_timer_check", nil
 	case "arm64":
-		return "BOOTAA64.EFI", "ttyAMA0", nil
+		return "BOOTAA64.EFI", "ttyAMA0", "", nil
 	}
-	return "", "", fmt.Errorf("there are no machines of %q", arch)
+	return "", "", "", fmt.Errorf("there are no machines of %q", arch)
 }
 
 // bootFile is a file of the firmware's partition.
@@ -64,7 +65,7 @@ type bootFile struct {
 
 // bootFiles are the files of the firmware's partition, as the Boot Loader Specification has them.
 func bootFiles(p Parts) ([]bootFile, error) {
-	name, console, err := names(p.Arch)
+	name, console, clock, err := names(p.Arch)
 	if err != nil {
 		return nil, err
 	}
@@ -78,7 +79,7 @@ func bootFiles(p Parts) ([]bootFile, error) {
 	if err := errors.Join(initrd.Write(z, filepath.Join(p.Guest, "modules"), p.Binary, api.Config{Machine: true, Hostname: "bee", User: "root", Bridge: true}), z.Close()); err != nil {
 		return nil, fmt.Errorf("write the initrd: %w", err)
 	}
-	options := "console=tty0 console=" + console + " quiet rdinit=/" + api.BinaryPath + " panic=10 random.trust_cpu=on -- " + api.Command
+	options := "console=tty0 console=" + console + " quiet rdinit=/" + api.BinaryPath + " panic=10 random.trust_cpu=on" + clock + " -- " + api.Command
 	return []bootFile{
 		{"/EFI/BOOT/" + name, loader},
 		{"/vmlinuz", kernel},
@@ -141,6 +142,23 @@ func Write(f *os.File, p Parts) error {
 	return table.Write(f, at+unit)
 }
 
+// fatSize returns the size of a file system for a partition of a size. The library's tables lack an entry or two for some
+// sizes, which mtools and checks of file systems refuse: a few sectors less, and they have all.
+func fatSize(partition int64) int64 {
+	const reserved, wide = 32, 260 * unit
+	perCluster := int64(1)
+	if partition > wide {
+		perCluster = 8
+	}
+	for sectors := partition / sector; ; sectors-- {
+		each := sector*perCluster + 8
+		table := (4*(sectors-reserved) + each - 1) / each
+		if clusters := (sectors - reserved - 2*table) / perCluster; table*sector/4 >= clusters+2 {
+			return sectors * sector
+		}
+	}
+}
+
 // writeBoot writes a FAT file system into a part of a file.
 func writeBoot(f *os.File, at, size int64, files []bootFile) error {
 	// The library has the time of files from this variable alone.
@@ -154,7 +172,7 @@ func writeBoot(f *os.File, at, size int64, files []bootFile) error {
 			os.Setenv(variable, before)
 		}
 	}()
-	to, err := fat32.Create(file.New(f, false), size, at, sector, "BEE", true)
+	to, err := fat32.Create(file.New(f, false), fatSize(size), at, sector, "BEE", true)
 	if err != nil {
 		return err
 	}

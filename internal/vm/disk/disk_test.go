@@ -76,8 +76,17 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	sectors, tables, each := binary.LittleEndian.Uint32(head[32:]), uint32(head[16]), binary.LittleEndian.Uint32(head[36:])
-	if clusters := (sectors - uint32(binary.LittleEndian.Uint16(head[14:])) - tables*each) / uint32(head[13]); clusters < 65525 {
-		t.Errorf("with %d clusters it is no FAT32", clusters)
+	if clusters := (sectors - uint32(binary.LittleEndian.Uint16(head[14:])) - tables*each) / uint32(head[13]); clusters < 65525 || each*sector/4 < clusters+2 {
+		t.Errorf("with %d clusters, and tables of %d sectors, it is no FAT32", clusters, each)
+	}
+}
+
+// TestFATSize: of partitions of all sizes, the file system is at most some sectors smaller.
+func TestFATSize(t *testing.T) {
+	for size := int64(leastBoot); size < 600*unit; size += unit {
+		if lost := size - fatSize(size); lost < 0 || lost > 64*sector {
+			t.Errorf("of %d bytes %d are lost", size, lost)
+		}
 	}
 }
 
