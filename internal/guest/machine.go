@@ -51,12 +51,12 @@ func runMachine(e ImageEngine) error {
 		c.Hostname = in.Hostname
 		complain("name the machine", writeNames(c))
 	}
-	first, err := isFirst(in)
+	fresh, err := isFirst(in)
 	complain("keep which machine this is", err)
 	switch {
-	case first && len(in.Script) > 0:
+	case fresh && len(in.Script) > 0:
 		complain("run the start script", runScript(in.Script))
-	case !first:
+	case !fresh:
 		guardAgain()
 	}
 	complain("start sshd", startLogin())
@@ -240,7 +240,7 @@ func startLogin() error {
 // keep starts a program again whenever it has ended.
 func keep(argv ...string) {
 	go func() {
-		for {
+		for pause := (fsutil.Backoff{First: 5 * time.Second, Longest: time.Minute}); ; core.BestEffort(pause.Wait(context.Background())) {
 			c := exec.Command(argv[0], argv[1:]...)
 			log, err := os.OpenFile("/run/"+filepath.Base(argv[0])+".log", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 			if err == nil {
@@ -249,7 +249,6 @@ func keep(argv ...string) {
 				log.Close()
 			}
 			fmt.Fprintf(os.Stderr, "bee guest: %s has ended, and is started again: %v\n", argv[0], err)
-			time.Sleep(5 * time.Second)
 		}
 	}()
 }

@@ -137,6 +137,7 @@ func (a *Commands) imageLsCommand() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use: "ls", Short: "List the images for machines of clouds that are here", Args: cobra.NoArgs,
+		Example: "  bee cloud image ls --json",
 		RunE: func(*cobra.Command, []string) error {
 			s, err := a.disks()
 			if err != nil {
@@ -175,6 +176,7 @@ func (a *Commands) imageRmCommand() *cobra.Command {
 		Use: "rm NAME...", Short: "Remove images for machines of clouds", Args: cobra.MinimumNArgs(1),
 		Long: `Remove images for machines of clouds from this machine. What was uploaded to a cloud
 stays there.`,
+		Example: "  bee cloud image rm hpc",
 		RunE: func(c *cobra.Command, args []string) error {
 			s, err := a.disks()
 			if err != nil {
