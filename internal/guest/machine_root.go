@@ -46,7 +46,7 @@ func mountMachine() error {
 	return nil
 }
 
-// dockerData is what docker keeps, which can lie on no overlay.
+// dockerData is where docker stores what it has: that can be no overlay.
 const dockerData = "/upper/docker"
 
 // mountData mounts what a machine writes. At its first boot it makes the file system.

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,20 +101,24 @@ func TestMachineBootsByUEFI(t *testing.T) {
 		testkit.Missing(t, "ovmf is not installed: %v", err)
 	}
 	b := testkit.NewBee(t)
-	b.Must("cloud", "image", "build", "test")
-	var list []struct {
+	const name = "boots-by-uefi" // in a cache that tests share
+	b.Must("cloud", "image", "build", name)
+	t.Cleanup(func() { b.Must("cloud", "image", "rm", name) })
+	type image struct {
 		Name string `json:"name"`
 		File string `json:"file"`
 		Size int64  `json:"size_bytes"`
 	}
+	var list []image
 	b.JSON(&list, "cloud", "image", "ls", "--json")
-	if len(list) != 1 || list[0].Name != "test" {
+	at := slices.IndexFunc(list, func(i image) bool { return i.Name == name })
+	if at < 0 {
 		t.Fatalf("listed are %+v", list)
 	}
 	dir := t.TempDir()
 	const size = 6 << 30
 	disk, vars := filepath.Join(dir, "disk"), filepath.Join(dir, "vars")
-	for to, from := range map[string]string{disk: list[0].File, vars: filepath.Join(firmware, "OVMF_VARS.fd")} {
+	for to, from := range map[string]string{disk: list[at].File, vars: filepath.Join(firmware, "OVMF_VARS.fd")} {
 		if out, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", from, to).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
@@ -131,8 +136,8 @@ func TestMachineBootsByUEFI(t *testing.T) {
 	var room int64
 	if found := regexp.MustCompile(`TEST room +(\d+)`).FindStringSubmatch(console); found == nil {
 		t.Errorf("the root has no size:\n%s", console)
-	} else if fmt.Sscan(found[1], &room); room<<10 < (size-list[0].Size)*9/10 {
-		t.Errorf("the root has %d KiB, and the disk %d", room, size>>10)
+	} else if _, err := fmt.Sscan(found[1], &room); err != nil || room<<10 < (size-list[at].Size)*9/10 {
+		t.Errorf("the root has %d KiB, and the disk %d (%v)", room, size>>10, err)
 	}
 	if console = bootMachine(t, dir); !strings.Contains(console, "TEST guard") || strings.Contains(console, "TEST host") {
 		t.Errorf("at the second boot the console has\n%s", console)

@@ -32,7 +32,7 @@ const (
 )
 
 // ErrScript is the error of user data that is no script.
-var ErrScript = errors.New("the user data is no script that begins with #!")
+var ErrScript = errors.New("the user data is no script: its first line does not begin with #! and an interpreter")
 
 var (
 	idForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$`)

@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/bee-hpc/bee/internal/vm/initrd"
 	"github.com/diskfs/go-diskfs/backend/file"
@@ -45,8 +46,8 @@ const (
 func sizeOf(n int64) int64 { return (n + unit - 1) / unit * unit }
 
 // names are what depends on the architecture: the loader's name that each firmware looks for
-// (UEFI specification, 3.5.1.1), the serial port, and what the kernel is told about its clock. On a busy host its look
-// whether its timer ticks takes an emulated one for broken.
+// (UEFI specification, 3.5.1.1), the serial port, and an option for the kernel's clock: on a busy host, its check of the
+// timer takes an emulated one for broken.
 func names(arch string) (loader, console, clock string, err error) {
 	switch arch {
 	case "amd64":
@@ -168,8 +169,9 @@ func writeBoot(f *os.File, at, size int64, files []bootFile) error {
 		return err
 	}
 	defer func() {
-		if os.Unsetenv(variable); was {
-			os.Setenv(variable, before)
+		core.BestEffort(os.Unsetenv(variable)) // no name that the system could refuse
+		if was {
+			core.BestEffort(os.Setenv(variable, before))
 		}
 	}()
 	to, err := fat32.Create(file.New(f, false), fatSize(size), at, sector, "BEE", true)
