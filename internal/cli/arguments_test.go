@@ -95,7 +95,7 @@ func TestEveryCommandLooksAtItsArguments(t *testing.T) {
 func TestEveryCommandThatTellsFactsHasJSON(t *testing.T) {
 	const acts, others, file = "it does, and tells nothing that a script has not said itself", "what it writes is another program's", "what it writes is a file in a format of its own"
 	without := map[string]string{
-		"bee emulate link": acts, "bee emulate kill": acts, "bee vm bundle": acts, "bee drive": acts, "bee volume mount": acts, "bee volume umount": acts, "bee volume drain": acts, "bee volume forget": acts, "bee volume recover": acts,
+		"bee emulate link": acts, "bee emulate kill": acts, "bee vm bundle": acts, "bee drive": acts, "bee volume mount": acts, "bee volume umount": acts, "bee volume drain": acts, "bee volume forget": acts, "bee volume recover": acts, "bee cloud image rm": acts,
 		"bee exec": others, "bee cp": acts, "bee forward": acts, "bee ssh": others, "bee vm shell": others, "bee vm console": others, "bee emulate exec": others, "bee emulate dial": others,
 		"bee convert": file, "bee init": file, "bee schema": file, "bee image save": file, "bee report": file,
 		"bee completion bash": file, "bee completion zsh": file, "bee completion fish": file, "bee completion powershell": file,
