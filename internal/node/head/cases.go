@@ -151,10 +151,11 @@ func (cs *cases) one(ctx context.Context, c plan.Case) error {
 	}()
 	for i, argv := range steps {
 		exit, saved, err := cs.step(ctx, b, c, argv, i == command)
+		succeeded := err == nil && exit.Code == 0
 		switch {
 		case saved:
 			return cs.record(plan.CaseEnd{Number: c.Number, Saved: true})
-		case ctx.Err() != nil: // the next attempt runs it again
+		case ctx.Err() != nil && !(succeeded && i == len(steps)-1): // the next attempt runs it again
 			return nil
 		case err != nil:
 			return cs.record(plan.CaseEnd{Number: c.Number, Kind: core.KindOf(err).String(), Message: err.Error()})
@@ -178,7 +179,7 @@ func (cs *cases) step(ctx context.Context, b *container.Container, c plan.Case, 
 	}
 	defer p.close()
 	exit, err = p.process.Wait(ctx)
-	if ctx.Err() != nil {
+	if ctx.Err() != nil && !(err == nil && exit.Code == 0) { // other codes may be of what ends the attempt
 		rest, cancel := cs.end.rest(ctx)
 		saved = cs.ask(rest, p.process, runs && c.Saves, context.Cause(ctx))
 		cancel()
@@ -265,11 +266,9 @@ func (cs *cases) read() error {
 // mostOfCases bounds what is read of the record of cases, in bytes.
 const mostOfCases = 64 << 20
 
-// record stores how a case has ended, durably before it is reported.
+// record stores how a case has ended, durably before it is reported, and what it has written
+// before that: its record alone means that it never runs again.
 func (cs *cases) record(end plan.CaseEnd) error {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	cs.known[end.Number] = end
 	raw, err := json.Marshal(end)
 	if err != nil {
 		return err
@@ -279,6 +278,10 @@ func (cs *cases) record(end plan.CaseEnd) error {
 		return err
 	}
 	defer volume.Close()
+	core.BestEffort(volume.Sync(context.Background(), plan.CaseDir(end.Number))) // a case may leave what only its own ids may open
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	cs.known[end.Number] = end
 	f, err := volume.Append(plan.CasesFile, 0o600)
 	if err != nil {
 		return err

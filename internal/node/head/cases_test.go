@@ -17,7 +17,7 @@ import (
 )
 
 // scriptedNode starts containers in which a command is its own exit code: "0", "3". "error"
-// cannot be started, and "wait" runs until a signal.
+// cannot be started, "wait" runs until a signal, and "done" succeeds at once.
 type scriptedNode struct {
 	Node
 	began func(argv string)
@@ -39,6 +39,9 @@ func (c scriptedContainer) Exec(_ context.Context, command driver.Command) (driv
 	case "error":
 		return nil, &core.Error{Kind: core.Permanent, Op: "start"}
 	case "wait":
+		return p, nil
+	case "done":
+		close(p.done)
 		return p, nil
 	}
 	fmt.Sscan(command.Args[0], p.code) //nolint:errcheck // it is a number
@@ -64,6 +67,11 @@ func (p scriptedProcess) Wait(ctx context.Context) (core.Exit, error) {
 	select {
 	case <-p.done:
 		return core.Exit{Code: *p.code}, nil
+	default:
+	}
+	select {
+	case <-p.done:
+		return core.Exit{Code: *p.code}, nil
 	case <-ctx.Done():
 		return core.Exit{}, context.Cause(ctx)
 	}
@@ -86,11 +94,13 @@ func TestEndsOfCases(t *testing.T) {
 		"it continues after its setup":      {one: plan.Case{Steps: [][]string{{"0"}, {"85"}}, Command: 1, Saves: true}, saved: true},
 		"its setup ends with that code":     {one: plan.Case{Steps: [][]string{{"85"}, {"0"}}, Command: 1, Saves: true}, ended: true, code: 85},
 		"it ends so without a checkpoint":   {one: plan.Case{Steps: [][]string{{"85"}}}, ended: true, code: 85},
+		"it succeeds as it is asked":        {one: plan.Case{Steps: [][]string{{"done"}}, Saves: true}, ended: true},
+		"its setup succeeds then":           {one: plan.Case{Steps: [][]string{{"done"}, {"0"}}, Command: 1, Saves: true}},
 		"its command cannot run":            {one: plan.Case{Steps: [][]string{{"0"}, {"error"}}, Command: 1}, ended: true, failedToRun: true},
 	} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cs := newCases(t, c.one, func(argv string) {
-			if argv == "wait" {
+			if argv == "wait" || argv == "done" {
 				cancel(errSlotEnds)
 			}
 		})
