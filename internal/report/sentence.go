@@ -65,6 +65,8 @@ func runText(e event.Event) string {
 		return fmt.Sprintf("it begins %s of %s %s (%s)", dependencyText(f.On), what, f.Other, f.Name)
 	case event.ArrayFull:
 		return fmt.Sprintf("it waits for cases before it: of array %s (%s), at most %d run at once", f.Array, f.Name, f.AtOnce)
+	case event.CasesLost:
+		return fmt.Sprintf("it runs again, as the only copy of its result was lost with site %s: case %s", f.Site, numbersText(f.Cases))
 	case event.ForeignAttempts:
 		return fmt.Sprintf("adopted: %d more attempts of the other installation may have hosts", f.Count)
 	}
@@ -78,6 +80,10 @@ func dependencyText(on string) string {
 		return "after the " + on
 	}
 	return "after the end"
+}
+
+func numbersText(list []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(list), " ", ", "), "[]")
 }
 
 func foreignText(e event.Event, f event.ForeignAttempt) string {

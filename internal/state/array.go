@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // Case is a run's place in an array.
@@ -105,6 +107,9 @@ CREATE INDEX runs_in_turn ON runs(array_id, case_number, state, pack_run) WHERE 
 CREATE INDEX runs_of_packs ON runs(pack_run, state) WHERE pack_run<>'';
 `
 
+// addCaseAttempts has it known which results of cases are lost with an attempt of their pack.
+const addCaseAttempts = "ALTER TABLE runs ADD COLUMN case_attempt INTEGER NOT NULL DEFAULT 0;"
+
 // Packed returns the ids of the cases that share the lease of a run, and are not over.
 func (a Arrays) Packed(ctx context.Context, run string) ([]string, error) {
 	return ids(ctx, a.s.db, "SELECT id FROM runs WHERE pack_run=? AND pack_run<>'' AND "+notOver, run)
@@ -157,6 +162,44 @@ WHERE pack_run=?1 AND pack_run<>'' AND `+notOver, run.ID, run.State, run.Ended.U
 // result wait for the next one.
 func (a Arrays) PausePack(ctx context.Context, run string) error {
 	return a.s.db.exec(ctx, "UPDATE runs SET state='queued' WHERE pack_run=? AND pack_run<>'' AND state='running' AND exit_code IS NULL AND message=''", run)
+}
+
+// Withdraw records that results of cases are lost, of a pack that has got them in an attempt on
+// a site: these cases run again. With a number, they are of that case alone. The histories of
+// the cases and of the pack name them.
+func (a Arrays) Withdraw(ctx context.Context, pack string, attempt, number int, site string) error {
+	type lost struct {
+		run    string
+		number int
+	}
+	err := a.s.db.change(ctx, func(ctx context.Context, t *tx) error {
+		list, err := txRows(ctx, t, func(scan func(...any) error) (c lost, err error) {
+			err = scan(&c.run, &c.number)
+			return c, err
+		}, `UPDATE runs SET state='queued', exit_code=NULL, kind='', message='', remedy='', case_attempt=0
+WHERE pack_run=?1 AND pack_run<>'' AND case_attempt=?2 AND case_attempt>0 AND (?3=0 OR case_number=?3) AND `+notOver+` RETURNING id, case_number`, pack, attempt, number)
+		if err != nil {
+			return err
+		}
+		slices.SortFunc(list, func(a, b lost) int { return cmp.Compare(a.number, b.number) })
+		for some := range slices.Chunk(list, event.MaxList) {
+			named := event.CasesLost{Site: site}
+			for _, c := range some {
+				named.Cases = append(named.Cases, c.number)
+				if _, err := t.event(ctx, event.Event{Run: c.run, Fields: event.CasesLost{Site: site, Cases: []int{c.number}}}); err != nil {
+					return err
+				}
+			}
+			if _, err := t.event(ctx, event.Event{Run: pack, Attempt: attempt, Fields: named}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("withdraw results of cases of run %s: %w", pack, err)
+	}
+	return nil
 }
 
 // dueCases are those whose turn has come, and that need a controller. Of the others none is read.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // putArray records an array of runs in the given states, whose ids begin with a letter.
@@ -300,5 +301,44 @@ func TestAnArrayStopsWhatWaits(t *testing.T) {
 	}
 	if asked, err := s.Requests().Stopping(t.Context()); err != nil || fmt.Sprint(asked) != "[b2 b3]" {
 		t.Errorf("%v: %v", err, asked)
+	}
+}
+
+// TestLostResults: cases run again whose results were lost with an attempt of their pack, and
+// the histories name them. Those that are over, or have results of another attempt, do not.
+func TestLostResults(t *testing.T) {
+	s, zero, three := open(t, t.TempDir()), 0, 3
+	cases := []Run{{ExitCode: &zero, EndedIn: 2}, {ExitCode: &three, EndedIn: 1}, {Message: "no such user", EndedIn: 2}, {}, {ExitCode: &zero, EndedIn: 2, Ended: time.Now()}, {ExitCode: &zero, EndedIn: 2}}
+	for i := range cases {
+		c := &cases[i]
+		c.ID, c.State, c.Submission = fmt.Sprintf("c%d", i+1), Running, []byte("{}")
+		c.Case = Case{Array: "a", Name: "model", Number: i + 1, Pack: "pack"}
+	}
+	cases[4].State, cases[5].Case.Pack = Succeeded, "other"
+	if _, err := s.Write(t.Context(), Change{Cases: append(cases, Run{ID: "pack", State: Running, Submission: []byte("{}")})}); err != nil {
+		t.Fatal(err)
+	}
+	for _, number := range []int{3, 0, 0} {
+		if err := s.Arrays().Withdraw(t.Context(), "pack", 2, number, "rack"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	runs, err := s.Arrays().Runs(t.Context(), "a")
+	var got []string
+	for _, r := range runs {
+		got = append(got, fmt.Sprintf("%s/%t", r.State, r.ExitCode != nil || r.Message != ""))
+	}
+	if want := "[queued/false running/true queued/false running/false succeeded/true running/true]"; err != nil || fmt.Sprint(got) != want {
+		t.Errorf("%v: they are %v, want %s", err, got, want)
+	}
+	for run, want := range map[string]string{"c1": "[{rack [1]}]", "c2": "[]", "c3": "[{rack [3]}]", "pack": "[{rack [3]} {rack [1]}]"} {
+		events, err := s.History().Events(t.Context(), run)
+		lost := []event.Fields{}
+		for _, e := range events {
+			lost = append(lost, e.Fields)
+		}
+		if err != nil || fmt.Sprint(lost) != want {
+			t.Errorf("%v: the history of %s has %v, want %s", err, run, lost, want)
+		}
 	}
 }

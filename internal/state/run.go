@@ -78,16 +78,18 @@ type Run struct {
 	Submission json.RawMessage
 	// Case is its place in an array, which never changes; zero: it is in none.
 	Case Case `json:",omitzero"`
+	// EndedIn is the attempt of its pack in which a case has got its result; 0: it has none.
+	EndedIn int `json:",omitempty"`
 }
 
 // maxText bounds the texts of a record, which may be another user's.
 const maxText = 16 << 10
 
-const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended, array_id, array_name, case_number, case_at_once, pack_run"
+const runColumns = "id, name, state, created, ended, exit_code, kind, message, remedy, image, setup_done, submission, suspended, array_id, array_name, case_number, case_at_once, pack_run, case_attempt"
 
 // runValues are those columns as they are read. A number that is none, in a damaged file,
 // is 0: one bad record must not hide the others.
-const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended, array_id, array_name, CAST(case_number AS INTEGER), CAST(case_at_once AS INTEGER), pack_run"
+const runValues = "id, name, state, CAST(created AS INTEGER), CAST(ended AS INTEGER), CAST(exit_code AS INTEGER), kind, message, remedy, image, CAST(setup_done AS INTEGER)<>0, EXISTS (SELECT 1 FROM requests WHERE run=runs.id AND kind='stop' AND result=''), submission, suspended, array_id, array_name, CAST(case_number AS INTEGER), CAST(case_at_once AS INTEGER), pack_run, CAST(case_attempt AS INTEGER)"
 
 func scanRun(scan func(...any) error) (Run, error) {
 	var (
@@ -97,7 +99,7 @@ func scanRun(scan func(...any) error) (Run, error) {
 		code    sql.NullInt64
 		sub     []byte
 	)
-	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended, &r.Case.Array, &r.Case.Name, &r.Case.Number, &r.Case.AtOnce, &r.Case.Pack)
+	err := scan(&r.ID, &r.Name, &r.State, &created, &ended, &code, &r.Kind, &r.Message, &r.Remedy, &r.Image, &r.SetupDone, &r.StopAsked, &sub, &r.Suspended, &r.Case.Array, &r.Case.Name, &r.Case.Number, &r.Case.AtOnce, &r.Case.Pack, &r.EndedIn)
 	if err != nil {
 		return r, err
 	}
@@ -131,11 +133,11 @@ func (t *tx) run(ctx context.Context, r Run) error {
 	if r.ExitCode != nil {
 		code = *r.ExitCode
 	}
-	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
+	return t.exec(ctx, `INSERT INTO runs (`+runColumns+`) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)
 ON CONFLICT(id) DO UPDATE SET state=excluded.state, ended=excluded.ended, exit_code=excluded.exit_code, kind=excluded.kind,
 message=excluded.message, remedy=excluded.remedy, image=excluded.image, setup_done=excluded.setup_done, submission=excluded.submission,
-suspended=excluded.suspended`,
-		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended, r.Case.Array, r.Case.Name, r.Case.Number, r.Case.AtOnce, r.Case.Pack)
+suspended=excluded.suspended, case_attempt=excluded.case_attempt`,
+		r.ID, r.Name, r.State, r.Created.UnixNano(), ended, code, r.Kind, r.Message, r.Remedy, r.Image, r.SetupDone, []byte(r.Submission), r.Suspended, r.Case.Array, r.Case.Name, r.Case.Number, r.Case.AtOnce, r.Case.Pack, r.EndedIn)
 }
 
 // Run gives one run by its whole id.

@@ -14,7 +14,7 @@ import (
 const (
 	MaxText  = 4 << 10
 	maxTexts = 8 << 10
-	maxList  = 20
+	MaxList  = 20
 )
 
 // Encode returns the fields as JSON, in one form for equal fields. Long texts and lists
@@ -43,7 +43,7 @@ func bounded(v any, left *int) any {
 		*left -= len(text)
 		return text
 	case []any:
-		v = v[:min(len(v), maxList)]
+		v = v[:min(len(v), MaxList)]
 		for i := range v {
 			v[i] = bounded(v[i], left)
 		}

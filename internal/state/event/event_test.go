@@ -69,7 +69,7 @@ func TestFieldsAreBounded(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(raw), err)
 	}
 	f, is := Decode(KindNoSite, raw).(NoSite)
-	if !is || len(f.Sites) != maxList || f.Sites[0].Site != `s\x1b[31m` || len(f.Sites[0].Cause.Message) > MaxText {
+	if !is || len(f.Sites) != MaxList || f.Sites[0].Site != `s\x1b[31m` || len(f.Sites[0].Cause.Message) > MaxText {
 		t.Errorf("it reads as %d sites, %q", len(f.Sites), f.Sites[0].Site)
 	}
 }

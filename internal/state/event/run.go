@@ -18,6 +18,7 @@ const (
 	KindForeignAttempts   Kind = "foreign_attempts"
 	KindDependency        Kind = "dependency"
 	KindArrayFull         Kind = "array_full"
+	KindCasesLost         Kind = "cases_lost"
 	KindSetAside          Kind = "set_aside"
 )
 
@@ -111,6 +112,16 @@ type ArrayFull struct {
 	Name   string `json:"name"`
 	AtOnce int    `json:"at_once"`
 }
+
+// CasesLost has cases of a pack run again that had ended: their only results were on a site
+// that is lost.
+type CasesLost struct {
+	Site  string `json:"site"`
+	Cases []int  `json:"cases"` // their numbers in the array
+}
+
+// Kind implements Fields.
+func (CasesLost) Kind() Kind { return KindCasesLost }
 
 // Kind implements Fields.
 func (ArrayFull) Kind() Kind { return KindArrayFull }
