@@ -128,6 +128,8 @@ func (k *keeping) lastSnapshot(ctx context.Context) error {
 		})
 	}
 	switch {
+	case err == nil && len(k.rec.of.sub.Job.Pack) > 0:
+		err = k.keepCases(ctx)
 	case err == nil && newest.Snapshot > 0:
 		err = k.keepSnapshot(ctx, newest)
 	case err == nil:
@@ -141,6 +143,20 @@ func (k *keeping) lastSnapshot(ctx context.Context) error {
 		return err
 	}
 	return nil
+}
+
+// keepCases copies the volume of a pack whose head is lost to the run's store, where cases have
+// ended in the attempt: their record in the volume, and their directories, are whole at any time.
+func (k *keeping) keepCases(ctx context.Context) error {
+	ended := false
+	err := k.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
+		ended = ended || e.Case != nil && e.Case.Ended() && e.Rank >= 0 // the others had ended before
+		return ended
+	})
+	if err != nil || !ended {
+		return err
+	}
+	return k.keepAs(ctx, 0, protocol.VolumeDir(k.at.lease.Hosts()[0].Dir), 0)
 }
 
 // keepUnsaved collects the volume of a job that was asked for a checkpoint and killed as it

@@ -49,8 +49,19 @@ func (h *headReports) caseEvent(ctx context.Context, e protocol.Event) error {
 	if err != nil {
 		return err
 	}
-	end := e.Case
-	run.State, run.ExitCode, run.Kind, run.Message = state.Running, nil, end.Kind, end.Message // where it begins again, as its result was lost
+	end, known := e.Case, run.ExitCode != nil || run.Message != ""
+	switch {
+	case known && !end.Ended() && run.EndedIn > 0 && run.EndedIn < h.rec.N: // it begins again, as the checkpoint with its result was lost
+		if err := withdraw(ctx, h.rec, run.EndedIn, end.Number); err != nil {
+			return err
+		}
+	case known: // by an event that comes again
+		return nil
+	}
+	run.State, run.ExitCode, run.Kind, run.Message, run.EndedIn = state.Running, nil, end.Kind, end.Message, 0
+	if end.Ended() {
+		run.EndedIn = h.rec.N
+	}
 	if end.Exit != nil {
 		code := end.Exit.Code
 		run.ExitCode = &code
@@ -62,4 +73,23 @@ func (h *headReports) caseEvent(ctx context.Context, e protocol.Event) error {
 		}
 	}
 	return recorded(h.rec.of.c.Store.PutRun(ctx, run))
+}
+
+// withdraw records that the run continues without what cases of its pack have ended with in an
+// attempt, or one of them with a number.
+func withdraw(ctx context.Context, rec *record, attempt, number int) error {
+	if len(rec.of.sub.Job.Pack) == 0 {
+		return nil
+	}
+	site := rec.Site
+	if attempt != rec.N {
+		attempts, err := rec.of.c.Store.Attempts(ctx, rec.of.run.ID)
+		if err != nil {
+			return recorded(err)
+		}
+		if i := slices.IndexFunc(attempts, func(a state.Attempt) bool { return a.N == attempt }); i >= 0 {
+			site = attempts[i].Site
+		}
+	}
+	return recorded(rec.of.c.Store.Arrays().Withdraw(ctx, rec.of.run.ID, attempt, number, site))
 }

@@ -46,6 +46,22 @@ func (a *attempt) moved(ctx context.Context, r *protocol.Result) (out outcome, i
 	if !next.Moved {
 		out.state = state.Suspended
 	}
+	if err := withdrawLost(ctx, a); err != nil {
+		return out, false, err
+	}
 	out.moved, out.suspended, out.err = next.Moved, next.Suspended, next.Err
 	return out, true, nil
+}
+
+// withdrawLost withdraws what cases of the run's pack have ended with in this attempt, where no
+// checkpoint of it has that.
+func withdrawLost(ctx context.Context, a *attempt) error {
+	if len(a.sub.Job.Pack) == 0 {
+		return nil
+	}
+	list, err := a.checkpoints().Whole(ctx)
+	if err != nil || len(list) > 0 && list[len(list)-1].Attempt == a.rec.N {
+		return err
+	}
+	return withdraw(ctx, a.rec, a.rec.N, 0)
 }

@@ -72,6 +72,8 @@ func (a *attempt) giveUp(ctx context.Context) (outcome, error) {
 		if out, err = a.withoutSiteFrom(ctx, why); err != nil {
 			return outcome{}, err
 		}
+	} else if err := withdraw(ctx, a.rec, a.rec.N, 0); err != nil {
+		return outcome{}, err
 	}
 	gone.Loss = a.rec.loss(ctx)
 	a.rec.event(ctx, gone)
