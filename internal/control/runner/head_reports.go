@@ -135,12 +135,21 @@ func (h *headReports) account(ctx context.Context, r *protocol.Result, unseen bo
 		}
 	}
 	h.rec.Nodes, h.rec.HeadPhases, h.rec.Starting = r.Nodes, nil, ""
-	if _, is := h.rec.Phases[core.PhaseUnattended]; !is && !h.rec.Ended.IsZero() {
+	if h.rec.autostarted() && !r.Started.IsZero() {
+		h.startedThere(ctx, r, unseen)
+	}
+	_, is := h.rec.Phases[core.PhaseUnattended]
+	switch {
+	case is:
+	case !h.rec.Ended.IsZero():
 		h.rec.Phases[core.PhaseUnattended] = max(0, time.Since(h.rec.Ended))
+	case unseen && !r.Ended.IsZero(): // by the clock of the site: no more than what has no name
+		h.rec.Phases[core.PhaseUnattended] = max(0, min(time.Since(r.Ended), h.rec.Nameless(time.Now())))
 	}
-	if !h.rec.autostarted() || r.Started.IsZero() {
-		return
-	}
+}
+
+// startedThere notes what the site alone knows of an attempt that it has started by itself.
+func (h *headReports) startedThere(ctx context.Context, r *protocol.Result, unseen bool) {
 	begun := h.rec.Granted
 	if h.rec.AutostartAt.After(begun) {
 		begun = h.rec.AutostartAt
