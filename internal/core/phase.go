@@ -1,5 +1,7 @@
 package core
 
+import "slices"
+
 // Phase names a part of an attempt's time. `bee show` prints the seconds of each.
 type Phase string
 
@@ -26,6 +28,12 @@ const (
 // Phases returns all phases in their usual order.
 func Phases() []Phase {
 	return []Phase{PhaseAcquire, PhaseQueue, PhaseStage, PhaseLaunch, PhaseJoin, PhaseImage, PhaseStart, PhaseSetup, PhaseRun, PhasePost, PhaseDrain, PhaseCheckpoint, PhaseUnattended, PhaseCollect, PhaseRelease}
+}
+
+// After reports whether the phase comes after another one, in their usual order.
+func (p Phase) After(o Phase) bool {
+	all := Phases()
+	return slices.Index(all, p) > slices.Index(all, o)
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler. Records and results older than 0.1.0

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -74,8 +75,38 @@ func phaseOf(p core.Phase) Use {
 	return OnOther
 }
 
-// Spent adds up the uses of a run's time until its end, or now. That of a case which shares a
-// lease is its pack's.
+// SpentOfCase adds up the uses of the time of a case that shares a lease, until its end or now:
+// they are those of its pack, with what that does for other cases.
+func SpentOfCase(c, pack state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Duration {
+	if pack.Created = c.Created; c.Ended.IsZero() {
+		return Spent(pack, attempts, now)
+	}
+	over := pack.Ended.IsZero() || c.Ended.Before(pack.Ended)
+	pack.Ended = c.Ended
+	attempts = slices.DeleteFunc(slices.Clone(attempts), func(a state.Attempt) bool { return a.Started.After(c.Ended) })
+	if last := len(attempts) - 1; last >= 0 && over && (attempts[last].Ended.IsZero() || attempts[last].Ended.After(c.Ended)) {
+		attempts[last] = endedWithin(attempts[last], c.Ended)
+	}
+	return Spent(pack, attempts, now)
+}
+
+// endedWithin returns an attempt as a case saw it that has ended while the attempt computed.
+func endedWithin(a state.Attempt, end time.Time) state.Attempt {
+	before := map[core.Phase]time.Duration{}
+	for _, phases := range []map[core.Phase]time.Duration{a.Phases, a.HeadPhases} { // the latter are known while it computes
+		for p, took := range phases {
+			if core.PhaseRun.After(p) {
+				before[p] += took
+			}
+		}
+	}
+	a.Phases, a.Ended = before, end
+	before[core.PhaseRun] = max(0, a.Nameless(end))
+	return a
+}
+
+// Spent adds up the uses of a run's time until its end, or now. A case that shares a lease has
+// none here: see SpentOfCase.
 func Spent(r state.Run, attempts []state.Attempt, now time.Time) map[Use]time.Duration {
 	sums := map[Use]time.Duration{}
 	if r.Case.Pack != "" {

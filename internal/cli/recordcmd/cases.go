@@ -24,14 +24,20 @@ type arrayCases struct {
 	cases []runview.View
 	// parameters and metrics are the names that any case has, sorted.
 	parameters, metrics []string
+	// time is what the time of all leases went to, in seconds, and leases how many runs have had some.
+	time   map[report.Use]float64
+	leases int
 }
 
 // casesOf returns the cases that some runs of an array are.
 func casesOf(ctx context.Context, s *workspace.Session, runs []state.Run) (arrayCases, error) {
-	var all arrayCases
-	parameters, metrics := map[string]bool{}, map[string]bool{}
+	all := arrayCases{time: map[report.Use]float64{}}
+	parameters, metrics, packs := map[string]bool{}, map[string]bool{}, map[string]*runview.Pack{}
 	for _, run := range runs {
 		v, err := runview.Timed(ctx, s, run)
+		if err == nil && run.Case.Pack != "" {
+			err = ofPack(ctx, s, run, &v, packs)
+		}
 		if core.IsKind(err, core.NotFound) { // it was removed meanwhile
 			continue
 		}
@@ -41,6 +47,9 @@ func casesOf(ctx context.Context, s *workspace.Session, runs []state.Run) (array
 		if v.Array == nil { // of another bee: the rest of the row is known
 			v.Array = &submission.ArrayCase{Number: run.Case.Number}
 		}
+		if run.Case.Pack == "" {
+			all.addTime(v.Time)
+		}
 		for name := range v.Array.Values {
 			parameters[name] = true
 		}
@@ -49,8 +58,35 @@ func casesOf(ctx context.Context, s *workspace.Session, runs []state.Run) (array
 		}
 		all.cases = append(all.cases, v)
 	}
+	for _, pack := range packs {
+		all.addTime(pack.View.Time)
+	}
 	all.parameters, all.metrics = slices.Sorted(maps.Keys(parameters)), slices.Sorted(maps.Keys(metrics))
 	return all, nil
+}
+
+// addTime adds the uses of the time of one lease.
+func (all *arrayCases) addTime(uses map[report.Use]float64) {
+	all.leases++
+	for on, took := range uses {
+		all.time[on] += took
+	}
+}
+
+// ofPack completes a case by its pack, which is read once for all of its cases.
+func ofPack(ctx context.Context, s *workspace.Session, run state.Run, v *runview.View, packs map[string]*runview.Pack) error {
+	pack := packs[run.Case.Pack]
+	if pack == nil {
+		var err error
+		if pack, err = runview.PackOf(ctx, s, run.Case.Pack); core.IsKind(err, core.NotFound) { // it was removed
+			return nil
+		} else if err != nil {
+			return err
+		}
+		packs[run.Case.Pack] = pack
+	}
+	pack.Complete(run, v)
+	return nil
 }
 
 // allCasesOf returns the cases of an array.
@@ -117,6 +153,7 @@ func (all *arrayCases) pageOf(array state.Array, choice gridChoice, version stri
 		return nil, err
 	}
 	return &page.Array{
+		Time: usesOf(all.time), Leases: all.leases,
 		ID: array.ID, Name: array.Name, State: string(array.State()), Meaning: runview.ArrayText(array) + ".",
 		Grid: report.NewGrid(cases, axes), Plot: report.NewPlot(cases, axes.Across, axes.Metric), Version: version, Made: time.Now(),
 	}, nil

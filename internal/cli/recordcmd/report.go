@@ -117,12 +117,7 @@ func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Pag
 	blocks.Gap() // begins the first
 	WriteRun(&blocks, v)
 	p.Blocks = blocks
-	for _, u := range report.Uses() {
-		if took := v.Time[u.On]; took >= 0.001 {
-			p.Time = append(p.Time, page.Use{On: u.On, Text: u.Text, Took: console.Seconds(took), Seconds: took})
-		}
-	}
-	slices.SortStableFunc(p.Time, func(x, y page.Use) int { return cmp.Compare(y.Seconds, x.Seconds) })
+	p.Time = usesOf(v.Time)
 	for _, c := range v.Checkpoints {
 		p.Checkpoints = append(p.Checkpoints, c.Taken)
 	}
@@ -151,6 +146,17 @@ func pageOf(ctx context.Context, s *workspace.Session, run state.Run) (*page.Pag
 	p.Beefile = string(text)
 	problem(err)
 	return p, ctx.Err()
+}
+
+// usesOf are uses of time for a page, the longest first.
+func usesOf(seconds map[report.Use]float64) (list []page.Use) {
+	for _, u := range report.Uses() {
+		if took := seconds[u.On]; took >= 0.001 {
+			list = append(list, page.Use{On: u.On, Text: u.Text, Took: console.Seconds(took), Seconds: took})
+		}
+	}
+	slices.SortStableFunc(list, func(x, y page.Use) int { return cmp.Compare(y.Seconds, x.Seconds) })
+	return list
 }
 
 // show puts the end of a log on a page, and why there is no more of it.

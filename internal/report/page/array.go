@@ -17,6 +17,10 @@ type Array struct {
 	Grid    report.Grid
 	// Plot has dots where cases have a metric and a parameter that is a number.
 	Plot report.Plot
+	// Time is what the time of the runs with a lease went to, longest first, and Leases how many
+	// these runs are: cases, or their packs.
+	Time   []Use
+	Leases int
 	// Link returns the address of a run; nil: cells have no links.
 	Link func(run string) string
 	// Version is that of bee, and Made when the page was written.
@@ -60,6 +64,10 @@ func (a *Array) part(b *strings.Builder) {
 	})
 	if a.Grid.Metric != "" {
 		a.metric(b)
+	}
+	if len(a.Time) > 0 {
+		fmt.Fprintf(b, "<h2>Time</h2>\n<p>Added up over all runs with a lease of their own, %d.</p>\n", a.Leases)
+		writeUses(b, a.Time)
 	}
 }
 

@@ -39,13 +39,16 @@ func TestPageOfAnArray(t *testing.T) {
 	}
 	cases[0].Metrics, cases[1].Metrics = map[string]float64{"energy": -7}, map[string]float64{"energy": 13}
 	var b strings.Builder
-	if err := arrayOf("model", cases, report.Axes{Across: "t", Down: "seed", Metric: "energy"}).HTML(&b); err != nil {
+	array := arrayOf("model", cases, report.Axes{Across: "t", Down: "seed", Metric: "energy"})
+	array.Time, array.Leases = []Use{{On: report.OnCompute, Text: "computing", Took: "3.0s", Seconds: 3}, {On: report.OnQueue, Text: "waiting for hosts", Took: "1.0s", Seconds: 1}}, 2
+	if err := array.HTML(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
 		`<td class="succeeded" title="succeeded">S</td><td class="failed" title="failed">F</td>`, `<td class="running" title="running">R</td><td class="queued" title="queued">Q</td>`,
 		`<td class="l1" title="-7, level 1">-7 (1)</td><td class="l5" title="13, level 5">13 (5)</td>`,
 		`<circle cx="2.00%" cy="96.00%" r="3"/><circle cx="98.00%" cy="4.00%" r="3"/>`, "2 of 2 cases",
+		`<td class="n">3.0s</td><td class="n">75 %</td>`, `<td class="n">1.0s</td><td class="n">25 %</td>`,
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("want %q in\n%s", want, b.String())

@@ -154,9 +154,15 @@ func (p *Page) time(b *strings.Builder) {
 	if len(p.Time) == 0 {
 		return
 	}
-	b.WriteString("<h2>Time</h2>\n<table><thead><tr><th scope=\"col\">mark</th><th scope=\"col\">use</th><th scope=\"col\">time</th><th scope=\"col\">share</th></tr></thead><tbody>\n")
-	for _, u := range p.Time {
-		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td class=\"n\">%.0f %%</td></tr>\n", letterOf(u.On), e(u.Text), e(u.Took), p.share(u))
+	b.WriteString("<h2>Time</h2>\n")
+	writeUses(b, p.Time)
+}
+
+// writeUses writes uses of time as a table, with the letters of time lines.
+func writeUses(b *strings.Builder, list []Use) {
+	b.WriteString("<table><thead><tr><th scope=\"col\">mark</th><th scope=\"col\">use</th><th scope=\"col\">time</th><th scope=\"col\">share</th></tr></thead><tbody>\n")
+	for _, u := range list {
+		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td class=\"n\">%.0f %%</td></tr>\n", letterOf(u.On), e(u.Text), e(u.Took), shareOf(u, list))
 	}
 	b.WriteString("</tbody></table>\n")
 }

@@ -23,7 +23,7 @@ func (p *Page) Markdown(w io.Writer) error {
 	if len(p.Time) > 0 {
 		b.WriteString("\n| time | share | use |\n|---|---|---|\n")
 		for _, u := range p.Time {
-			fmt.Fprintf(&b, "| %s | %.0f %% | %s |\n", u.Took, p.share(u), u.Text)
+			fmt.Fprintf(&b, "| %s | %.0f %% | %s |\n", u.Took, shareOf(u, p.Time), u.Text)
 		}
 	}
 	b.WriteString("\n### Details\n\n" + fenced(p.plain(), maxPart))

@@ -87,10 +87,10 @@ func letterOf(on report.Use) string {
 // title is the head line of the page.
 func (p *Page) title() string { return "Run " + p.Name + " (" + p.ID + "): " + p.State }
 
-// share is a use's part of the run's time, in percent.
-func (p *Page) share(u Use) float64 {
+// shareOf is a use's part of the time of all uses, in percent.
+func shareOf(u Use, all []Use) float64 {
 	total := 0.0
-	for _, each := range p.Time {
+	for _, each := range all {
 		total += each.Seconds
 	}
 	if total <= 0 {
