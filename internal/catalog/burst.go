@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -20,10 +23,11 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/leftover"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote/relay"
 )
 
 // burstVolume mounts the burst buffer of an attempt on this host.
-func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *core.BucketKeys) (head.Burst, error) {
+func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (head.Burst, error) {
 	s, err := spec.ParseStore(b.Remote)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use remote", Object: b.Remote, Err: err}
@@ -31,7 +35,7 @@ func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *core.Bu
 	if err := mountable(ctx, b.Remote); err != nil {
 		return nil, err
 	}
-	keys, err := bucketKeys(ctx, remote.Place(s), sent)
+	keys, relay, err := bucketAccess(ctx, remote.Place(s), b.Credentials, sent, relay)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +44,7 @@ func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *core.Bu
 		return nil, err
 	}
 	o := mount.Options{
-		Keys:    keys,
+		Keys: keys, Relay: relay,
 		Volumes: b.Records, Remote: b.Remote, At: remote.Place(s), Dir: filepath.Join(filepath.Dir(b.Records), "mounts", url.PathEscape(of.Run)),
 		Room: b.Disk, Rate: b.Rate, Protect: b.Protect, Everyone: os.Geteuid() == 0, Private: mountns.Own(), Alone: b.Alone, Shared: b.Shared, Binary: binary, Owner: of,
 	}
@@ -63,18 +67,49 @@ func burstBuffers(base string) driver.BurstBuffers {
 	return leftover.Site{Dir: filepath.Join(base, plan.SiteBursts), Binary: binary}
 }
 
-// bucketKeys returns the credentials that were sent for a bucket. nil: this host has some, or needs none.
-func bucketKeys(ctx context.Context, at remote.Place, sent *core.BucketKeys) (*core.BucketKeys, error) {
+// mostRelay bounds the wait for the submitting machine, which connects once it sees that the node runs.
+const mostRelay = 10 * time.Minute
+
+// bucketAccess returns how a burst buffer reaches its bucket: by keys that were sent, by a relay, or, where both are
+// nil, by what this host has.
+func bucketAccess(ctx context.Context, at remote.Place, from string, sent *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (*core.BucketKeys, func(ctx context.Context) (io.ReadWriteCloser, error), error) {
 	if sent != nil || at.Bucket == "" {
-		return sent, nil
+		return sent, nil, nil
 	}
-	if _, err := remote.Found(ctx, at); err != nil {
-		return nil, &core.Error{
-			Kind: core.Unsupported, Op: "use the bucket", Object: at.Bucket, Err: fmt.Errorf("node 0's host has no credentials for it: %w", err),
-			Remedy: "Set credentials up there, as for AWS's tools. With `credentials: send` in `volume:`, yours are sent, and the staff of the site could read them.",
+	var none error
+	if from != spec.CredentialsRelay {
+		if _, none = remote.Found(ctx, at); none == nil {
+			return nil, nil, nil
+		}
+		none = fmt.Errorf("node 0's host has no credentials for it: %w", none)
+	}
+	if from == spec.CredentialsSite {
+		return nil, nil, &core.Error{
+			Kind: core.Unsupported, Op: "use the bucket", Object: at.Bucket, Err: none,
+			Remedy: "Set credentials up there, as for AWS's tools. With `credentials: relay` in `volume:`, requests pass this machine, which has yours.",
 		}
 	}
-	return nil, nil
+	most, cancel := context.WithTimeout(ctx, mostRelay)
+	defer cancel()
+	conn, err := relay(most)
+	if err != nil {
+		return nil, nil, &core.Error{
+			Kind: core.Unsupported, Op: "use the bucket", Object: at.Bucket, Err: errors.Join(none, err),
+			Remedy: "Its requests pass the submitting machine, where a controller of the run has to be: `bee supervise`. Or set credentials up on the site, as for AWS's tools.",
+		}
+	}
+	return nil, relay, conn.Close()
+}
+
+// RelayBucket answers requests of a site for a bucket, for what the remote of its burst buffer names and nothing else.
+func RelayBucket(log *slog.Logger) func(ctx context.Context, name string, l net.Listener) error {
+	return func(ctx context.Context, name string, l net.Listener) error {
+		s, err := spec.ParseStore(name)
+		if err != nil {
+			return err
+		}
+		return relay.New(remote.Place(s), log).Serve(ctx, l)
+	}
 }
 
 // BucketKeys finds the user's credentials for the bucket that a remote names.

@@ -42,6 +42,7 @@ func (n *node) newServer() *rpc.Server {
 	n.obey(s)
 	if n.head != nil {
 		n.head.Register(s)
+		rpc.HandleStream(s, nodecall.CallRelay, n.relay.attach)
 	}
 	return s
 }

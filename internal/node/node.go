@@ -55,8 +55,8 @@ type Options struct {
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
 	// Burst mounts a burst buffer for an attempt on this host; nil: there are none. keys are those of its bucket; nil:
-	// the host has some itself.
-	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys *core.BucketKeys) (head.Burst, error)
+	// the host has some itself, or relay connects with the submitting machine, which has.
+	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (head.Burst, error)
 	// BurstAfar mounts one here whose I/O process is on the head's host. dial connects with that.
 	BurstAfar func(ctx context.Context, b plan.Burst, of core.Owner, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (BurstClient, error)
 	// RDMA is where this host's RDMA devices are looked for.
@@ -165,6 +165,7 @@ type node struct {
 	// mounted is where the run's volume is mounted; "": it is VolumeDir.
 	mounted string
 	afar    afar
+	relay   bucketRelay
 	hang    hang
 
 	serving sync.WaitGroup // of calls that are to see the end

@@ -193,6 +193,8 @@ type Burst struct {
 	Remote string `json:"remote"`
 	// Records is the directory on the host of the records of its volumes; "": one of the site's own, in SiteBursts.
 	Records string `json:"records,omitempty"`
+	// Credentials is where those for a bucket come from, as in the Beefile.
+	Credentials string `json:"credentials,omitempty"`
 	// Mark is a file that the submitting machine has made in the remote, where that is a directory: a host that
 	// lacks it has another directory there.
 	Mark    string `json:"mark,omitempty"`

@@ -127,8 +127,13 @@ func Uploads(dir string) ([]Upload, error) {
 // Abort aborts the uploads that are noted in a directory, and forgets them. No process may
 // send any of them.
 func Abort(ctx context.Context, dir string) error {
+	return AbortBy(ctx, dir, func(p Place) (*s3.Client, error) { return p.client(ctx) })
+}
+
+// AbortBy is Abort by the clients that client returns.
+func AbortBy(ctx context.Context, dir string, client func(Place) (*s3.Client, error)) error {
 	return eachNote(dir, func(n *Note) error {
-		client, err := n.Place.client(ctx)
+		client, err := client(n.Place)
 		if err != nil {
 			return err
 		}

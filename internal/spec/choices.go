@@ -25,7 +25,7 @@ func words() map[string][]string {
 		"build.builder":                       append(Engines(), BuilderVM),
 		"checkpoint.mode":                     {CheckpointApp, CheckpointVM, CheckpointAuto},
 		"volume.shared":                       {SharedAny, SharedRequired},
-		"volume.credentials":                  {CredentialsSite, CredentialsSend},
+		"volume.credentials":                  {CredentialsSite, CredentialsSend, CredentialsRelay},
 		"volume.kind":                         {VolumeAuto, VolumeVirtio, VolumeImage, VolumeBurst},
 		"vm.when":                             {VMAlways, VMNever, VMAuto},
 		"vm.accel":                            {"auto", "kvm", "tcg"},

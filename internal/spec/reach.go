@@ -88,6 +88,9 @@ func (j *Job) Reaches(dir string) []Reach {
 	if j.SendsKeys() {
 		add("volume.credentials", "sends, to the site's host, your credentials for", j.Volume.Remote)
 	}
+	if j.MayRelay() {
+		add("volume.credentials", "has the site's host use, through this machine, your credentials for", j.Volume.Remote)
+	}
 	if s, err := ParseStore(j.Store); j.Store != "" && j.Store != StoreHome && (err != nil || s.Dir == "" || s.Host != "" || Leaves(dir, s.Dir)) {
 		add("store", "keeps checkpoints in", j.Store)
 	}

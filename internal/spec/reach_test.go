@@ -97,13 +97,14 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// TestCredentialsThatAreSentAreAReach beside the bucket, which is one anyway.
-func TestCredentialsThatAreSentAreAReach(t *testing.T) {
+// TestCredentialsThatASiteUsesAreAReach beside the bucket, which is one anyway.
+func TestCredentialsThatASiteUsesAreAReach(t *testing.T) {
 	_, dir := own(t)
 	for words, want := range map[string][]string{
-		"":                    {"volume.remote"},
-		", credentials: site": {"volume.remote"},
-		", credentials: send": {"volume.remote", "volume.credentials"},
+		"":                     {"volume.remote", "volume.credentials"}, // where the host has none
+		", credentials: site":  {"volume.remote"},
+		", credentials: send":  {"volume.remote", "volume.credentials"},
+		", credentials: relay": {"volume.remote", "volume.credentials"},
 	} {
 		job, err := ParseJob("job.yaml", []byte("image: debian:12\nrun: x\nvolume: {kind: burst, remote: s3://bucket/x"+words+"}"), dir)
 		if err != nil {

@@ -445,7 +445,7 @@ func TestVolume(t *testing.T) {
 		"volume: {prefetch: [/work/a]}",
 		"volume: {kind: burst, remote: ./far, prefetch: [/data/a, input, '/work/[a']}",
 		"volume: {kind: burst, remote: ./far, credentials: send}",
-		"volume: {kind: burst, remote: s3://climate/run7, credentials: relay}",
+		"volume: {kind: burst, remote: s3://climate/run7, credentials: lend}",
 		"volume: {credentials: send}",
 		"vm: true\nvolume: {kind: burst, remote: ./far}",
 		"checkpoint: {}\nvolume: {kind: burst, remote: s3://climate/run7}",

@@ -13,6 +13,7 @@ var described = []string{ // cases
 	"image: debian:12\n",
 	"image: debian:12\nvolume: {kind: burst, remote: 'ann@archive:run7', disk: 50G, rate: 400mbit, protect: true, prefetch: ['/work/input/*.nc'], expect: {write: 40G, every: 10m, read: 200G, reuse: 0.5}}\n",
 	"image: debian:12\nvolume: {kind: burst, remote: 's3://climate/run7', credentials: send}\n",
+	"image: debian:12\nvolume: {kind: burst, remote: 's3://climate/run7', credentials: relay}\n",
 	"image: oci:./app:1.0\nname: n\nlabels: {project: cfd, tier/a: \"1\"}\nplatform: linux/amd64\nnodes: 3\nranks_per_node: 4\ncores: 8\nmemory: 1536M\ntime: 36h\nenv: {A: \"1\", B: 'a: \"b\"', C: \"\", D: \"null\", E: \"~\", F: \" x\\ty \", G: \"l1\\nl2\\n\"}\n" +
 		"secrets: {T: {env: T}, U: {file: ./u}, V: {exec: 'pass show x'}}\ninputs: [{from: ./in, to: /work}, {from: 'https://x.org/y', to: /work/y, sha256: 0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a}]\nmounts: [{from: /p, to: /data, write: true}]\nvolume: /v\nworkdir: /v/w\n" +
 		"entrypoint: []\nsetup: [a, b c]\nrun: |\n  set -e\n  echo \"$A\"  \n\n  \tx\npost: \"  y\"\noutputs: [x.dat, {from: /v/*.dat, to: './r/${run.name}', optional: true, replace: true}]\n" +

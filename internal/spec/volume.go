@@ -37,7 +37,8 @@ type Volume struct {
 	Rate BitRate `yaml:"rate" json:",omitempty"`
 	// Protect has nothing changed that was on the remote before.
 	Protect bool `yaml:"protect" json:",omitempty"`
-	// Credentials is where those for a bucket come from: CredentialsSite (default) or CredentialsSend.
+	// Credentials is where those for a bucket come from: CredentialsSite, CredentialsSend or CredentialsRelay. "":
+	// CredentialsSite where the host has some, else CredentialsRelay.
 	Credentials string `yaml:"credentials" json:",omitempty"`
 	// Prefetch are patterns of files in the volume that a burst buffer fetches while the job starts.
 	Prefetch []string `yaml:"prefetch" json:",omitempty"`
@@ -61,13 +62,23 @@ const (
 	CredentialsSite = "site"
 	// CredentialsSend sends the user's own to the host.
 	CredentialsSend = "send"
+	// CredentialsRelay has the submitting machine pass requests on with the user's own, which stay there.
+	CredentialsRelay = "relay"
 )
 
 // SendsKeys reports whether the user's credentials for a bucket are sent to hosts.
 func (j *Job) SendsKeys() bool { return j.Volume.Credentials == CredentialsSend }
 
+// MayRelay reports whether the submitting machine may have to pass requests for a bucket on.
+func (j *Job) MayRelay() bool {
+	v := j.Volume
+	return v.Kind == VolumeBurst && strings.HasPrefix(v.Remote, "s3://") && (v.Credentials == "" || v.Credentials == CredentialsRelay)
+}
+
 // NeedsController reports whether a site cannot start the job by itself, as something of it is stored on no disk there.
-func (j *Job) NeedsController() bool { return len(j.Secrets) > 0 || j.SendsKeys() }
+func (j *Job) NeedsController() bool {
+	return len(j.Secrets) > 0 || j.SendsKeys() || j.Volume.Credentials == CredentialsRelay
+}
 
 // Words of Volume.Shared.
 const (

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -58,6 +59,9 @@ func secretNowhere(t *testing.T, farm *sshfarm.Farm, dirs ...string) {
 			dir := filepath.Join("/proc", itoa(p))
 			command, cerr := os.ReadFile(filepath.Join(dir, "cmdline"))
 			environ, eerr := os.ReadFile(filepath.Join(dir, "environ"))
+			if errors.Is(eerr, fs.ErrPermission) && which != "node" {
+				eerr = nil // it hides its memory
+			}
 			if cerr != nil || eerr != nil || bytes.Contains(environ, secret) || bytes.Contains(command, secret) {
 				t.Errorf("process %s has the secret in its environment or on its command line: %q, %v, %v", which, command, cerr, eerr)
 			}
@@ -103,6 +107,14 @@ func TestVolumeInABucketOnASite(t *testing.T) {
 				return nil
 			})
 			secretNowhere(t, farm, farm.Dir, b.Dir)
+			for _, which := range []string{"volume-io", "volume-client"} {
+				for _, p := range processesOf(farm, which) {
+					if memory, err := os.Open(filepath.Join("/proc", itoa(p), "mem")); err == nil {
+						memory.Close()
+						t.Errorf("the memory of a process %s can be read", which)
+					}
+				}
+			}
 			for _, p := range processesOf(farm, "volume-io") {
 				testkit.Kill(p)
 			}
@@ -126,10 +138,10 @@ func TestVolumeInABucketOnASite(t *testing.T) {
 func TestVolumeInABucketByCredentialsOfTheSite(t *testing.T) {
 	testkit.RequireUser(t)
 	testkit.RequireFUSE(t)
-	b, job := busyboxJob(t, "volume: {kind: burst, remote: 's3://checkpoints/run7', disk: 64M}", "workdir: /work", "run: 'echo done > out'")
+	b, job := busyboxJob(t, "volume: {kind: burst, remote: 's3://checkpoints/run7', disk: 64M, credentials: site}", "workdir: /work", "run: 'echo done > out'")
 	farm := behindSSH(t, b, 1)
 	server := bucketOfAFarm(t, farm, 0)
-	if f := b.Fail("run", job); !strings.Contains(f.Remedy, "credentials: send") {
+	if f := b.Fail("run", job); !strings.Contains(f.Remedy, "credentials: relay") {
 		t.Errorf("without credentials: %+v", f)
 	}
 	me, err := user.Current() // a login's home directory is not that of the tests
@@ -147,4 +159,77 @@ func TestVolumeInABucketByCredentialsOfTheSite(t *testing.T) {
 		t.Errorf("the bucket has %q, %v", got, err)
 	}
 	noVolumesLeft(t, b, filepath.Join(server.Dir, "run7"))
+}
+
+// TestVolumeInABucketThroughTheSubmittingMachine: hosts that neither reach a bucket nor have credentials for it drain a
+// burst buffer there through the submitting machine. While no controller is there, the buffer fills, and it is drained
+// once one is back. No host has the credentials.
+func TestVolumeInABucketThroughTheSubmittingMachine(t *testing.T) {
+	testkit.RequireUser(t)
+	testkit.RequireFUSE(t)
+	lines := []string{
+		"volume: {kind: burst, remote: 's3://checkpoints/run7', disk: 64M}", "workdir: /work",
+		"run: 'cat there > out; exec 3> log; echo first >&3; (until [ -e go ]; do sleep 0.2; done) & touch begun; while kill -0 $! 2>/dev/null; do echo line >&3; sleep 0.2; done; exec 3>&-; mv there moved'",
+	}
+	for _, site := range []string{"ssh", "slurm"} {
+		t.Run(site, func(t *testing.T) {
+			var (
+				b    *testkit.Bee
+				farm *sshfarm.Farm
+				left string
+			)
+			if site == "ssh" {
+				b, _ = busyboxJob(t, lines...)
+				farm = behindSSH(t, b, 1)
+				left = burstsOf(farm)
+			} else {
+				var of *slurmfarm.Farm
+				b, of, _ = cluster(t, 1, "", lines...)
+				farm, left = of.Farm, filepath.Join(of.Dir, "scratch", "bee", ".burst", "*", "*", "*")
+			}
+			server := s3server.Start(t)
+			server.Put("run7/there", "remote\n")
+			b.Env = append(b.Env, server.Env()...)
+			far := filepath.Join(server.Dir, "run7")
+			id := strings.TrimSpace(b.Must("run", "-d", "job.yaml"))
+			testkit.Eventually(t, time.Minute, func() error {
+				if _, err := os.Stat(filepath.Join(far, "begun")); err != nil {
+					return b.Explained(id, err.Error())
+				}
+				return nil
+			})
+			secretNowhere(t, farm, farm.Dir, b.Dir)
+			testkit.Kill(testkit.AwaitControllers(t, b, 1)[0])
+			for _, p := range processesOf(farm, "volume-io") {
+				testkit.Kill(p)
+			}
+			records, err := filepath.Glob(left)
+			if err != nil || len(records) == 0 {
+				t.Fatalf("%q, %v", records, err)
+			}
+			there := testkit.NewBee(t) // a command on the host
+			there.Env = append(there.Env, "BEE_STATE="+filepath.Dir(filepath.Dir(records[0])))
+			testkit.Eventually(t, time.Minute, func() error {
+				var s volumeStatus
+				if r := there.Try("volume", "status", "--json", "s3://checkpoints/run7"); r.Code != 0 {
+					return errors.New(r.Stderr)
+				} else if err := json.Unmarshal([]byte(r.Stdout), &s); err != nil || s.Waits == "" || s.Undrained == 0 {
+					return fmt.Errorf("%s, %w", r.Stdout, err)
+				}
+				return nil
+			})
+			server.Put("run7/go", "")
+			b.Must("supervise")
+			b.Must("wait", id)
+			for name, text := range map[string]string{"moved": "remote\n", "out": "remote\n", "log": "first\nline\n"} {
+				if got, err := os.ReadFile(filepath.Join(far, name)); err != nil || !strings.HasPrefix(string(got), text) {
+					t.Errorf("the bucket has %q in %s, %v", got, name, err)
+				}
+			}
+			if names, err := filepath.Glob(left); err != nil || len(names) > 0 {
+				t.Errorf("left on the site: %q, %v", names, err)
+			}
+			noVolumesLeft(t, b, far)
+		})
+	}
 }

@@ -50,6 +50,8 @@ func (h *Head) Extend(_ context.Context, ends time.Time) error {
 
 func (h *Head) Hold(context.Context, int) (func(), error) { return func() {}, h.HoldError }
 
+func (h *Head) Relay(context.Context, func(context.Context, net.Listener) error) error { return nil }
+
 func (h *Head) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 
 func (h *Head) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {

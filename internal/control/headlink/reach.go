@@ -31,6 +31,8 @@ type Head interface {
 	Stop(ctx context.Context, grace time.Duration) error
 	// Extend reports that the site takes its hosts back later than it had announced.
 	Extend(ctx context.Context, ends time.Time) error
+	// Relay has serve answer the connections by which a burst buffer there reaches its bucket through this machine.
+	Relay(ctx context.Context, serve func(context.Context, net.Listener) error) error
 	// Hold has a checkpoint that the head has kept stay until done is called.
 	Hold(ctx context.Context, snapshot int) (done func(), err error)
 	Close() error

@@ -35,7 +35,7 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		p.Cores, p.Memory = job.Cores, int64(job.Memory)
 	}
 	if v := job.Volume; v.Kind == spec.VolumeBurst {
-		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect, Again: job.Retry > 0, Prefetch: v.Prefetch}
+		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect, Credentials: v.Credentials, Again: job.Retry > 0, Prefetch: v.Prefetch}
 	}
 	if job.Progress != nil {
 		p.Progress, p.ProgressFile = job.Progress.Match, job.Progress.File

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"sync/atomic"
 	"time"
 
@@ -216,6 +217,11 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 			w.rec.of.c.Log.Debug("pass the input on", "run", w.rec.of.run.ID, "err", err)
 		}
 	})
+	relayed := make(chan struct{})
+	go w.rec.of.guard(func() {
+		defer close(relayed)
+		w.relay(ctx, head)
+	})
 	snapshots, bringing := make(chan protocol.Event, 1), make(chan struct{})
 	go w.rec.of.guard(func() {
 		defer close(bringing)
@@ -256,7 +262,22 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 	<-drained // the head closes the output after the last byte
 	cancel()
 	<-passed
+	<-relayed
 	return result, err
+}
+
+// relay passes requests of a burst buffer there on to its bucket, where it may have no other way, until ctx ends.
+func (w *headWatch) relay(ctx context.Context, head headlink.Head) {
+	job := &w.rec.of.sub.Job
+	if !job.MayRelay() || w.rec.of.c.RelayBucket == nil {
+		return
+	}
+	err := head.Relay(ctx, func(ctx context.Context, l net.Listener) error {
+		return w.rec.of.c.RelayBucket(ctx, job.Volume.Remote, l)
+	})
+	if err != nil && ctx.Err() == nil {
+		w.rec.of.c.Log.Debug("pass requests for the bucket on", "run", w.rec.of.run.ID, "err", err)
+	}
 }
 
 // watchJoin looks, until all nodes have joined, whether each still lives: the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -395,8 +396,11 @@ type modelLine struct{ *modelHead }
 func (h modelLine) Addresses(context.Context) ([]string, error) { return h.addresses() }
 func (h modelLine) Close() error                                { return nil }
 func (h modelLine) Input(context.Context, *input.Input) error   { return nil }
-func (h modelLine) Extend(context.Context, time.Time) error     { return nil }
-func (h modelLine) Hold(context.Context, int) (func(), error)   { return func() {}, nil }
+func (h modelLine) Relay(context.Context, func(context.Context, net.Listener) error) error {
+	return nil
+}
+func (h modelLine) Extend(context.Context, time.Time) error   { return nil }
+func (h modelLine) Hold(context.Context, int) (func(), error) { return func() {}, nil }
 func (h modelLine) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {
 	return nil
 }

@@ -40,6 +40,9 @@ type Runner struct {
 	BucketKeys func(ctx context.Context, remote string) (core.BucketKeys, error)
 	// ReadSecrets, if set, reads the values of a job's secrets in place of submission.Secrets.
 	ReadSecrets func(context.Context, *spec.Job) (map[string]string, error)
+	// RelayBucket answers connections by which a burst buffer reaches the bucket that its remote names, with the user's
+	// credentials, until the listener or ctx ends. What comes is not believed.
+	RelayBucket func(ctx context.Context, remote string, l net.Listener) error
 	// Remote fetches remote inputs.
 	Remote Remote
 	// LocalStore opens the checkpoints in a directory of this machine, and calls between

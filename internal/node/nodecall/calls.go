@@ -36,7 +36,9 @@ var (
 	CallHealth    = rpc.Method[rpc.None, Health]{Name: "health", By: rpc.Controller}
 	CallConsole   = rpc.Method[rpc.None, Console]{Name: "console", By: rpc.Controller, Reply: rpc.LargeSize}
 	CallLogin     = rpc.Method[rpc.None, Login]{Name: "login", By: rpc.Controller}
-	CallFabric    = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
+	// CallRelay has the stream carry connections of a burst buffer that reaches its bucket through the caller.
+	CallRelay  = rpc.Method[rpc.None, rpc.None]{Name: "relay-bucket", By: rpc.Controller}
+	CallFabric = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
 )
 
 // MaxEvent bounds one event of a head, in bytes. The last one has the result, with the

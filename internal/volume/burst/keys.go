@@ -68,6 +68,8 @@ func useKeys(v *Volume, k core.BucketKeys) error {
 	if !is {
 		return &core.Error{Kind: core.Invalid, Op: "use credentials for", Object: v.o.Remote, Err: errors.New("it is no bucket"), Remedy: core.RemedyFault}
 	}
+	v.access.mu.Lock()
+	defer v.access.mu.Unlock()
 	err := hideMemory()
 	if err == nil {
 		err = bucket.UseKeys(k)
@@ -75,6 +77,7 @@ func useKeys(v *Volume, k core.BucketKeys) error {
 	if err != nil {
 		return err
 	}
+	v.access.relayed, v.access.sent = false, true
 	v.drainer.again()
 	return nil
 }

@@ -66,6 +66,8 @@ type Config struct {
 	Superseded bool `json:"superseded,omitempty"`
 	// Sent is whether Keys were sent: a process that starts without them has no way to the bucket.
 	Sent bool `json:"sent,omitempty"`
+	// Relay is whether the submitting machine passes requests for the bucket on, by the node.
+	Relay bool `json:"relay,omitempty"`
 
 	// Ended is why the I/O process has ended before everything was done; nil: it has not.
 	Ended *Ended `json:"ended,omitempty"`
@@ -84,6 +86,7 @@ const (
 	configName = "volume.json"
 	lockName   = "lock"
 	socketName = "socket"
+	relayName  = "relay" // socket of the node
 	logName    = "log"
 	notesName  = "uploads"
 	lockedName = "locked" // clients have locks
@@ -152,6 +155,7 @@ func Left(place string) (Config, error) {
 		err = fmt.Errorf("it names %q, which is no volume", c.ID)
 	}
 	c.Place, c.Mount, c.Dir, c.Private, c.Alone, c.Ended = place, "", "", false, false, nil
+	c.Sent, c.Relay = false, false
 	return c, err
 }
 
@@ -242,12 +246,12 @@ func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
 
 // OpenRemote opens the remote for reading. far opens one behind ssh.
 func (c Config) OpenRemote(far remote.Opener) (remote.Remote, error) {
-	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Keys: c.Keys, Fence: c.Run != ""})
+	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Keys: c.Keys, Dial: c.relay(), Fence: c.Run != ""})
 }
 
 // Listen makes the socket of the I/O process, or of what passes on to it.
 func (c Config) Listen() (net.Listener, error) {
-	socket, err := c.socket()
+	socket, err := c.inside(socketName)
 	if err != nil {
 		return nil, err
 	}
@@ -256,20 +260,20 @@ func (c Config) Listen() (net.Listener, error) {
 
 // DialConn connects with the socket.
 func (c Config) DialConn(ctx context.Context) (net.Conn, error) {
-	socket, err := c.socket()
+	socket, err := c.inside(socketName)
 	if err != nil {
 		return nil, err
 	}
 	return wire.DialUnix(ctx, socket)
 }
 
-// socket gives the path of the socket, whose directory is the user's alone.
-func (c Config) socket() (string, error) {
+// inside gives the path of a name in the directory of the record, which is the user's alone.
+func (c Config) inside(name string) (string, error) {
 	dir, err := fsutil.OpenOwn(c.Dir)
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(c.Dir, socketName), dir.Close()
+	return filepath.Join(c.Dir, name), dir.Close()
 }
 
 // claim is the record on the remote of the volume that uses it.

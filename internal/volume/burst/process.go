@@ -188,6 +188,9 @@ func (c Config) Connect(ctx context.Context, binary string) (*rpc.Peer, error) {
 		peer, err := c.Dial(ctx)
 		if err == nil {
 			if err = c.passKeys(ctx, peer); err == nil {
+				err = c.passRelay(ctx, peer)
+			}
+			if err == nil {
 				return peer, nil
 			}
 			peer.Close()

@@ -53,7 +53,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	}
 	v, err := load(Options{
 		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Shared: c.Shared, Log: log, Notes: filepath.Join(c.Dir, notesName),
-		Run: c.Run, Globs: c.Globs, Keys: c.Keys,
+		Run: c.Run, Globs: c.Globs, Keys: c.Keys, Relay: c.relay(),
 	})
 	if err != nil {
 		return err
@@ -155,7 +155,7 @@ func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready fu
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.sessions.stops = func() bool { return ctx.Err() != nil }
-	calls := s.calls(log)
+	calls := s.calls(c, log)
 	go new(wire.Gate).Serve(listener, func(conn net.Conn, known func() bool) {
 		if known() { // the socket is in a directory of its user's own
 			s.answer(ctx, conn, calls)
@@ -225,7 +225,7 @@ func (s *server) used() {
 	s.idle = time.Now()
 }
 
-func (s *server) calls(log *slog.Logger) *rpc.Server {
+func (s *server) calls(c Config, log *slog.Logger) *rpc.Server {
 	table := rpc.NewServer(log)
 	rpc.Handle(table, calls.StatusCall, func(context.Context, rpc.Caller, rpc.None) (calls.Status, error) {
 		status := s.v.Status()
@@ -247,6 +247,10 @@ func (s *server) calls(log *slog.Logger) *rpc.Server {
 	rpc.Handle(table, calls.UseKeys, func(_ context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
 		s.used()
 		return rpc.None{}, useKeys(s.v, k)
+	})
+	rpc.Handle(table, calls.UseRelay, func(_ context.Context, _ rpc.Caller, q calls.RelayRequest) (rpc.None, error) {
+		c.Relay = q.Use
+		return rpc.None{}, useRelay(s.v, c.relay())
 	})
 	rpc.Handle(table, calls.Prefetch, func(ctx context.Context, _ rpc.Caller, q calls.PrefetchRequest) (calls.Prefetched, error) {
 		defer s.used()

@@ -39,6 +39,8 @@ type Options struct {
 	Place, Notes string
 	// Keys are credentials for a bucket; nil: they are found.
 	Keys *core.BucketKeys
+	// Relay connects with a relay to the bucket; nil: there is none.
+	Relay remote.Dial
 	// Room bounds the bytes of the journal.
 	Room int64
 	// Rate bounds the bytes per second to and from the remote; 0: no bound.
@@ -81,6 +83,7 @@ type Volume struct {
 	room    *room
 	drainer *drainer
 	locks   *locking
+	access  access
 	begun   time.Time
 
 	// The journal's lock guards what was read and written.
@@ -109,12 +112,13 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes, Keys: o.Keys, Fence: o.Run != ""})
+	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes, Keys: o.Keys, Dial: o.Relay, Fence: o.Run != ""})
 	if err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
 	v := &Volume{o: o, tree: tree, journal: j, rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
 	v.begun, v.locks = time.Now(), newLocking(0)
+	v.access.relayed, v.access.sent = o.Relay != nil, o.Keys != nil
 	v.names = &names{journal: j, tree: tree, rules: v.rules}
 	v.room = &room{journal: j, size: o.Room, turn: make(chan struct{}, 1)}
 	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree, timeout: o.timeout, hurry: make(chan struct{}, 1)}

@@ -137,6 +137,11 @@ type Prefetched struct {
 	Left  int   `json:"left,omitempty"` // files for which there was no room, or that could not be read
 }
 
+// RelayRequest reports whether the submitting machine passes requests for the bucket on.
+type RelayRequest struct {
+	Use bool `json:"use"`
+}
+
 // IndexRequest asks for published files with larger numbers than one.
 type IndexRequest struct {
 	After uint64 `json:"after"`
@@ -172,6 +177,8 @@ var (
 	Checkpoint = rpc.Method[CheckpointRequest, Barrier]{Name: "checkpoint", By: rpc.Controller, Request: rpc.LargeSize}
 	// UseKeys replaces the credentials for the bucket, or gives some to a process that has none.
 	UseKeys = rpc.Method[core.BucketKeys, rpc.None]{Name: "use-keys", By: rpc.Controller}
+	// UseRelay has requests for the bucket pass the submitting machine, or not.
+	UseRelay = rpc.Method[RelayRequest, rpc.None]{Name: "use-relay", By: rpc.Controller}
 	// Prefetch copies files into the buffer.
 	Prefetch = rpc.Method[PrefetchRequest, Prefetched]{Name: "prefetch", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited}
 	// IndexCall lists published files with their digests.

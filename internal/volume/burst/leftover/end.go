@@ -150,6 +150,9 @@ func (s Site) finish(ctx context.Context, b *driver.BurstBuffer, reported bool) 
 	case c.Sent:
 		b.Detail = "credentials for its bucket were sent, and are gone"
 		return nil
+	case c.Relay:
+		b.Detail = "it reaches its bucket through a node of its run, and there is none"
+		return nil
 	}
 	if !c.Alone {
 		c.Alone = true // nobody else removes it

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -33,6 +34,8 @@ type Options struct {
 	// Everyone is whether programs of other users can use it, by the permissions of its files.
 	// Root alone may want that.
 	Everyone bool
+	// Relay connects with the submitting machine, which passes requests for the bucket on; nil: they do not pass it.
+	Relay func(ctx context.Context) (io.ReadWriteCloser, error)
 	// Keys, Private and Alone are as in burst.Config.
 	Keys           *core.BucketKeys
 	Private, Alone bool
@@ -91,6 +94,11 @@ func up(ctx context.Context, o Options) (c burst.Config, client *client, err err
 	}
 	if err := c.Save(); err != nil {
 		return c, nil, err
+	}
+	if o.Relay != nil {
+		if err := c.ServeRelay(o.Relay); err != nil {
+			return c, nil, err
+		}
 	}
 	peer, err := c.Connect(ctx, o.Binary)
 	if err == nil {
@@ -181,7 +189,7 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
 	c.Of, c.Installation, c.Attempt = o.Owner.Run, o.Owner.User, o.Owner.Attempt
-	c.Keys, c.Sent = o.Keys, o.Keys != nil
+	c.Keys, c.Sent, c.Relay = o.Keys, o.Keys != nil, o.Relay != nil
 	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
 	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Private, c.Alone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Private, o.Alone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {
@@ -277,13 +285,27 @@ func Recover(ctx context.Context, volumes, word string) (burst.Config, error) {
 		return c, err
 	}
 	at, err := publicAt(ctx, "recover volume", c)
-	if err != nil || at == "" {
+	if err != nil {
 		return c, err
 	}
-	if _, err := os.Stat(at); err == nil || !gone(err) {
-		return c, &core.Error{Kind: core.Busy, Op: "recover volume", Object: c.Remote, Err: fmt.Errorf("it is in use at %s", at), Remedy: "Nothing of it is dead: `bee volume drain " + at + "` waits until it is drained."}
+	if at != "" {
+		if err := unusedAt(ctx, c, at); err != nil {
+			return c, err
+		}
 	}
-	return c, Unmount(ctx, at)
+	if !c.Relay {
+		return c, nil
+	}
+	c.Relay = false // its node has gone
+	return c, c.Save()
+}
+
+// unusedAt unmounts a volume whose client is dead. One that is alive is Busy.
+func unusedAt(ctx context.Context, c burst.Config, at string) error {
+	if _, err := os.Stat(at); err == nil || !gone(err) {
+		return &core.Error{Kind: core.Busy, Op: "recover volume", Object: c.Remote, Err: fmt.Errorf("it is in use at %s", at), Remedy: "Nothing of it is dead: `bee volume drain " + at + "` waits until it is drained."}
+	}
+	return Unmount(ctx, at)
 }
 
 // left makes a volume of this installation of the buffer in a directory. otherwise is the error where

@@ -14,7 +14,7 @@ func (s *S3) UseKeys(k core.BucketKeys) error {
 	b := s.bucket
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.keys != nil && b.keys.Same(k) {
+	if b.keys != nil && b.keys.Same(k) && b.dial == nil {
 		return nil
 	}
 	if b.keys != nil && b.keys.Endpoint != k.Endpoint {
@@ -23,8 +23,16 @@ func (s *S3) UseKeys(k core.BucketKeys) error {
 			Remedy: "Set AWS_ENDPOINT_URL, or the endpoint of your profile, to what it was.",
 		}
 	}
-	b.keys, b.client = &k, nil
+	b.keys, b.dial, b.client = &k, nil, nil
 	return nil
+}
+
+// UseRelay has requests from now on pass a relay; nil: they use what is found on this host.
+func (s *S3) UseRelay(dial Dial) {
+	b := s.bucket
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.keys, b.dial, b.client = nil, dial, nil
 }
 
 // Found returns the credentials that this machine has for the bucket of a place.

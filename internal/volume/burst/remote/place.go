@@ -1,7 +1,9 @@
 package remote
 
 import (
+	"context"
 	"errors"
+	"net"
 
 	"github.com/bee-hpc/bee/internal/core"
 )
@@ -29,8 +31,12 @@ type Options struct {
 	Rate   int64            // bytes a second in either direction; 0: no bound
 	Notes  string           // directory for notes of uploads
 	Keys   *core.BucketKeys // for a bucket; nil: they are found as AWS's tools find them
+	Dial   Dial             // to a relay that has credentials for the bucket; nil: there is none
 	Fence  bool             // a directory of this machine changes only while its record names the volume
 }
+
+// Dial connects with a relay to a bucket. Its errors pass once the relay is back.
+type Dial func(ctx context.Context) (net.Conn, error)
 
 // Opener opens a remote. It waits for none.
 type Opener func(p Place, o Options) (Remote, error)
@@ -41,7 +47,7 @@ func Open(p Place, o Options) (Remote, error) {
 	switch {
 	case p.Bucket != "":
 		s := OpenS3(p, o.Volume, o.Notes, rate)
-		s.bucket.keys = o.Keys
+		s.bucket.keys, s.bucket.dial = o.Keys, o.Dial
 		return s, nil
 	case p.Host != "":
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use remote", Object: p.Host + ":" + p.Dir, Err: errors.New("this process has no way to hosts behind ssh"), Remedy: core.RemedyFault}

@@ -27,13 +27,14 @@ import (
 // bucket makes the requests about the objects of a bucket below a prefix, by the names of the remote.
 type bucket struct {
 	place Place
-	keys  *core.BucketKeys // nil: they are found
 	rate  *Rate
 	ctx   context.Context // ends with stop
 	stop  context.CancelFunc
 
 	mu     sync.Mutex
-	client *s3.Client // nil: its settings and credentials are read again
+	client *s3.Client       // nil: its settings and credentials are read again
+	keys   *core.BucketKeys // nil: they are found
+	dial   Dial             // nil: requests do not pass a relay
 }
 
 // Conditions that did not hold.
@@ -72,7 +73,10 @@ func (b *bucket) api() (*s3.Client, error) {
 		Bucket: b.place.Bucket, Endpoint: b.place.Endpoint, Region: b.place.Region, Profile: b.place.Profile, HTTP: line(b.ctx, b.rate),
 		Tries: 1, // who calls tries again, and reports meanwhile
 	}
-	if b.keys != nil {
+	switch {
+	case b.dial != nil:
+		settings.Endpoint, settings.Region, settings.Keys, settings.HTTP = relayed, relayedKeys.Region, &relayedKeys, relayLine(b.ctx, b.rate, b.dial)
+	case b.keys != nil:
 		settings.Keys = b.keys
 	}
 	var err error
@@ -97,6 +101,9 @@ func (b *bucket) explain(op, name string, err error) error {
 	}
 	if b.ctx.Err() != nil {
 		return context.Canceled
+	}
+	if away, is := errors.AsType[noRelay](err); is {
+		return Away(away.error)
 	}
 	code := ""
 	if api, is := errors.AsType[smithy.APIError](err); is {

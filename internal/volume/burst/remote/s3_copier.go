@@ -53,7 +53,7 @@ func (cp *copier) copy(from string, o object, to string, meta map[string]string,
 
 // copyParts has the bucket copy an object part by part.
 func (cp *copier) copyParts(from string, o object, to string, u *upload) error {
-	source := cp.bucket.place.Bucket + "/" + escape(cp.bucket.key(from))
+	source := cp.bucket.place.Bucket + "/" + Escape(cp.bucket.key(from))
 	length := max(copySize, partLength(u.c.Size))
 	for at, number := int64(0), int32(1); at < u.c.Size; at, number = at+length, number+1 {
 		err := cp.uploads.sendPart(to, u, number, func(c *s3.Client) (string, error) {
@@ -76,8 +76,8 @@ func (cp *copier) copyParts(from string, o object, to string, u *upload) error {
 	return nil
 }
 
-// escape writes a key as the header of a copy wants it.
-func escape(key string) string {
+// Escape writes a key as a URL and the header of a copy want it.
+func Escape(key string) string {
 	var b strings.Builder
 	for _, c := range []byte(key) {
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-_.~/", c) >= 0 {

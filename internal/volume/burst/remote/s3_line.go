@@ -4,7 +4,10 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/url"
 	"time"
+
+	"github.com/bee-hpc/bee/internal/core"
 )
 
 // silent is for how long nothing may come or go by a connection, and piece is how many bytes
@@ -18,12 +21,39 @@ const (
 // that long is away.
 func line(ctx context.Context, rate *Rate) *http.Client {
 	dialer := net.Dialer{Timeout: 30 * time.Second, KeepAlive: 30 * time.Second}
+	return lineBy(ctx, rate, http.ProxyFromEnvironment, dialer.DialContext)
+}
+
+// relayed is the endpoint of requests that pass a relay. They are signed by keys that mean nothing, and the relay signs
+// them by others.
+const relayed = "http://relay.invalid"
+
+var relayedKeys = core.BucketKeys{ID: "relay", Secret: "relay", Region: "us-east-1"}
+
+// relayLine is a line to a relay.
+func relayLine(ctx context.Context, rate *Rate, dial Dial) *http.Client {
+	return lineBy(ctx, rate, nil, func(ctx context.Context, _, _ string) (net.Conn, error) {
+		c, err := dial(ctx)
+		if err != nil {
+			return nil, noRelay{err}
+		}
+		return c, nil
+	})
+}
+
+// noRelay is about a relay that is not there.
+type noRelay struct{ error }
+
+// Unwrap returns the cause.
+func (n noRelay) Unwrap() error { return n.error }
+
+func lineBy(ctx context.Context, rate *Rate, proxy func(*http.Request) (*url.URL, error), connect func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
 	return &http.Client{
 		Transport: &http.Transport{
-			Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: silent, DisableCompression: true,
+			Proxy: proxy, TLSHandshakeTimeout: 30 * time.Second, ResponseHeaderTimeout: silent, DisableCompression: true,
 			MaxIdleConnsPerHost: atOnce, IdleConnTimeout: silent / 2,
 			DialContext: func(dial context.Context, network, addr string) (net.Conn, error) {
-				c, err := dialer.DialContext(dial, network, addr)
+				c, err := connect(dial, network, addr)
 				if err != nil {
 					return nil, err
 				}

@@ -53,7 +53,7 @@ func (up *uploads) abortNoted(token string) error {
 		return nil
 	}
 	up.current = nil
-	err := stored.Abort(up.bucket.ctx, up.notes)
+	err := stored.AbortBy(up.bucket.ctx, up.notes, func(stored.Place) (*s3.Client, error) { return up.bucket.api() })
 	if err != nil && !core.IsKind(err, core.Transient) && up.bucket.ctx.Err() == nil {
 		err = nil // it is not permitted: its note stays, and data are not kept waiting for that
 	}
