@@ -104,3 +104,28 @@ done
 		}
 	}
 }
+
+// TestVolumeOfHostsWithAScratchEach: emulated hosts that share no scratch have one burst buffer all the same. It is in
+// no directory that ends with the lease.
+func TestVolumeOfHostsWithAScratchEach(t *testing.T) {
+	testkit.RequireUser(t)
+	testkit.RequireFUSE(t)
+	b, job := busyboxJob(t, "nodes: 2", "volume: {kind: burst, remote: './far', disk: 64M}", "workdir: /work", "inputs: [{from: ./input, to: /work}]",
+		`run: 'cat there in > a; /.bee/rsh ${BEE_NODELIST#*,} "cd /work; cat a > b; mkdir d; echo deep > d/f"; cat b d/f'`, "outputs: [{from: /work/b, to: ./results}]")
+	b.File("input/in", "input\n")
+	b.File("far/there", "remote\n")
+	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2, private_scratch: true}\n")
+	if out := b.Must("--sites", sites, "run", job); !strings.Contains(out, "remote\ninput\ndeep\n") {
+		t.Errorf("the job has printed %q", out)
+	}
+	far := filepath.Join(b.Work, "far")
+	for name, text := range map[string]string{"a": "remote\ninput\n", "b": "remote\ninput\n", "d/f": "deep\n"} {
+		if got, err := os.ReadFile(filepath.Join(far, name)); err != nil || string(got) != text {
+			t.Errorf("the remote has %q in %s, %v", got, name, err)
+		}
+	}
+	if got := b.Read("results/b"); got != "remote\ninput\n" {
+		t.Errorf("the output has %q", got)
+	}
+	noVolumesLeft(t, b, far)
+}

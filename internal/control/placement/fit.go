@@ -33,7 +33,7 @@ func CheckFacts(site string, facts driver.Facts, hosts int) error {
 // and a site is known to have none. Unsupported: another site may have one.
 func CheckVolume(site spec.Site, job *spec.Job) error {
 	if job.Volume.Kind == spec.VolumeBurst {
-		if err := checkBurst(site, job); err != nil {
+		if err := checkBurst(site); err != nil {
 			return err
 		}
 	}
@@ -48,20 +48,15 @@ func CheckVolume(site spec.Site, job *spec.Job) error {
 }
 
 // checkBurst returns an error where a site's hosts have no burst buffers.
-func checkBurst(site spec.Site, job *spec.Job) error {
-	refused := func(why, remedy string) error {
-		return &core.Error{Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New(why + ", and the job has `volume: {kind: burst}`"), Remedy: remedy}
-	}
+func checkBurst(site spec.Site) error {
 	switch site.Provider {
-	case "local":
-		if site.Hosts.Count > 0 && site.PrivateScratch {
-			return refused("its emulated hosts have a scratch each (`private_scratch`)", "Leave that out.")
-		}
-	case "ssh", "slurm":
-	default:
-		return refused("its hosts have no burst buffers yet", "Name a site with provider local, ssh or slurm.")
+	case "local", "ssh", "slurm":
+		return nil
 	}
-	return nil
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New("its hosts have no burst buffers yet, and the job has `volume: {kind: burst}`"),
+		Remedy: "Name a site with provider local, ssh or slurm.",
+	}
 }
 
 // CheckMounts returns an error where a job needs a burst buffer, and a site has found out that its hosts cannot

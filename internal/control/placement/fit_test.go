@@ -30,7 +30,7 @@ func TestSitesWithBurstBuffers(t *testing.T) {
 		{here, "/far", true},
 		{here, "archive:run7", true},
 		{lab, "/far", true},
-		{apart, "/far", false},
+		{apart, "/far", true},
 		{far, "archive:run7", true},
 		{far, "/far", true},
 		{far, "s3://bucket/run7", true},
