@@ -17,6 +17,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// TestLockThatAStartingProcessHas: it has a copy of the descriptor, after the lock was released. Such a lock is waited
+// for, and one that stays is Busy.
+func TestLockThatAStartingProcessHas(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "lock")
+	first, err := TryLock(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fd, err := unix.FcntlInt(first.File().Fd(), unix.F_DUPFD_CLOEXEC, 0)
+	if err == nil {
+		err = first.Unlock()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := TryLock(path); !core.IsKind(err, core.Busy) {
+		t.Errorf("the copy has it no more: %v", err)
+	}
+	time.AfterFunc(20*time.Millisecond, func() { unix.Close(fd) })
+	second, err := TryLockFor(path, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Unlock()
+	begun := time.Now()
+	if _, err := TryLockFor(path, 30*time.Millisecond); !core.IsKind(err, core.Busy) || time.Since(begun) < 30*time.Millisecond {
+		t.Errorf("one that stays, after %s: %v", time.Since(begun), err)
+	}
+}
+
 func TestLock(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "lock")
 	first, err := LockFile(t.Context(), path)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
@@ -49,6 +50,23 @@ func LockFile(ctx context.Context, path string) (*Lock, error) {
 
 // TryLock is LockFile without waiting: a Busy error where another process has the lock.
 func TryLock(path string) (*Lock, error) { return tryLock(path, unix.LOCK_EX) }
+
+// Momentary is how long a lock may look busy that is free: a process that is being started has the descriptors of its
+// parent until it executes its program, and so locks that the parent has released meanwhile.
+const Momentary = 200 * time.Millisecond
+
+// TryLockFor is TryLock that waits up to a time.
+func TryLockFor(path string, most time.Duration) (*Lock, error) {
+	end := time.Now().Add(most)
+	pause := Backoff{First: time.Millisecond, Longest: 20 * time.Millisecond}
+	for {
+		l, err := TryLock(path)
+		if !core.IsKind(err, core.Busy) || time.Now().After(end) {
+			return l, err
+		}
+		time.Sleep(pause.Next())
+	}
+}
 
 // TryLockShared is TryLock for one of several that do not disturb each other.
 func TryLockShared(path string) (*Lock, error) { return tryLock(path, unix.LOCK_SH) }

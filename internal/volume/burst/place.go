@@ -236,7 +236,9 @@ func All(volumes string) ([]Config, error) {
 }
 
 // Lock keeps the I/O process of a volume from running; a Busy error where it runs.
-func (c Config) Lock() (*fsutil.Lock, error) { return fsutil.TryLock(c.LockPath()) }
+func (c Config) Lock() (*fsutil.Lock, error) {
+	return fsutil.TryLockFor(c.LockPath(), fsutil.Momentary)
+}
 
 // LockPath is the file that Lock locks.
 func (c Config) LockPath() string { return filepath.Join(c.Dir, lockName) }

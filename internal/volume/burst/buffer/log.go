@@ -75,7 +75,7 @@ func Open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	lock, err := fsutil.TryLock(filepath.Join(dir, lockName))
+	lock, err := fsutil.TryLockFor(filepath.Join(dir, lockName), fsutil.Momentary)
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
