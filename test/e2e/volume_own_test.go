@@ -264,7 +264,7 @@ func processesOf(farm *sshfarm.Farm, which string) (pids []int) {
 	for _, dir := range all {
 		environ, _ := os.ReadFile(filepath.Join(dir, "environ"))
 		command, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && bytes.Contains(environ, []byte("="+farm.Dir)) && bytes.Contains(command, []byte("\x00"+which)) {
+		if pid, err := strconv.Atoi(filepath.Base(dir)); err == nil && (bytes.Contains(environ, []byte("="+farm.Dir)) || bytes.Contains(command, []byte(farm.Dir))) && bytes.Contains(command, []byte("\x00"+which)) {
 			pids = append(pids, pid)
 		}
 	}

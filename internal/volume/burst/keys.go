@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"golang.org/x/sys/unix"
 )
 
 // mostKeys bounds keys on their way to a process, in bytes: a pipe has room for them.
@@ -58,8 +59,11 @@ func receiveKeys(from io.Reader) (*core.BucketKeys, error) {
 	return &k, json.Unmarshal(raw, &k)
 }
 
-// hideMemory has this process leave no image of its memory, which has keys, on a disk when it crashes.
-func hideMemory() error { return syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}) }
+// hideMemory has no other process of this user read the memory of this one, which has keys, such as one of a container
+// without a PID namespace. No image of it is on a disk when it crashes.
+func hideMemory() error {
+	return errors.Join(syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
+}
 
 // useKeys has the remote of a volume, which is a bucket, use other credentials from now on. A drain that waits tries
 // again at once.

@@ -54,6 +54,12 @@ func TestNewKeysReachARunningProcess(t *testing.T) {
 				l.must(waits())
 			}
 			pid := l.process()
+			if before != nil && os.Geteuid() != 0 {
+				if memory, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid)); err == nil {
+					memory.Close()
+					t.Error("others can read its memory")
+				}
+			}
 			l.c.Keys = &good
 			peer, err = l.c.Connect(t.Context(), l.site.Binary)
 			l.must(err)

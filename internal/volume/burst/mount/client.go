@@ -93,13 +93,16 @@ func ClientRuns(dir string) (bool, error) {
 	return false, nil
 }
 
-// mine reports whether a name of /proc is a process of this user. Command lines of others are not read.
+// mine reports whether a name of /proc is a process of this user. Command lines of others are not read. The files of a
+// process that hides its memory are root's, so that its status is asked.
 func mine(name string) bool {
 	if _, err := strconv.Atoi(name); err != nil {
 		return false
 	}
-	var st unix.Stat_t
-	return unix.Stat(filepath.Join("/proc", name), &st) == nil && int(st.Uid) == os.Geteuid()
+	raw, err := os.ReadFile(filepath.Join("/proc", name, "status")) // an error: it has ended
+	_, rest, is := bytes.Cut(raw, []byte("\nUid:"))
+	uids := bytes.Fields(rest[:max(bytes.IndexByte(rest, '\n'), 0)]) // real, effective, …
+	return err == nil && is && len(uids) > 1 && string(uids[1]) == strconv.Itoa(os.Geteuid())
 }
 
 // isClientOf reports whether a process is the client with the record in a directory.
