@@ -43,6 +43,7 @@ func New(ctx context.Context, s Settings) (*s3.Client, error) {
 	options := []func(*config.LoadOptions) error{
 		config.WithRetryer(retryer),
 		config.WithLogger(logging.Nop{}), // errors have it all
+		config.WithCredentialsCacheOptions(func(o *aws.CredentialsCacheOptions) { o.ExpiryWindow = renewBefore }),
 		// Servers other than AWS's own mostly do not know the newer checksums;
 		// what is stored is named after its digest anyway.
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
@@ -83,6 +84,9 @@ func New(ctx context.Context, s Settings) (*s3.Client, error) {
 		o.UsePathStyle = o.BaseEndpoint != nil && !strings.Contains(*o.BaseEndpoint, ".amazonaws.com")
 	}), nil
 }
+
+// renewBefore is how long before their end credentials are renewed that expire: a request may take its time.
+const renewBefore = 30 * time.Second
 
 // Tries is how often a call is made that fails for a passing reason.
 const Tries = 5

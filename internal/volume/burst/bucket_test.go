@@ -140,6 +140,82 @@ func TestBucketAway(t *testing.T) {
 	b.has(map[string]string{"there": "before", "f": "abc"})
 }
 
+// TestBucketWithCredentialsThatExpire: they stop the drain, which status has, and lose nothing. They are read again, and
+// it continues. A program that gives them is asked for others before they expire.
+func TestBucketWithCredentialsThatExpire(t *testing.T) {
+	server := s3server.Start(t)
+	home := t.TempDir()
+	var valid atomic.Value // the token that is
+	valid.Store("one")
+	var refused atomic.Int64
+	proxy := server.Proxy(t, func(w http.ResponseWriter, r *http.Request, forward http.Handler) {
+		if r.Header.Get("X-Amz-Security-Token") != valid.Load() {
+			refused.Add(1)
+			w.WriteHeader(http.StatusBadRequest)
+			io.WriteString(w, "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>")
+			return
+		}
+		s3server.Without(t, r, "X-Amz-Security-Token")
+		forward.ServeHTTP(w, r)
+	})
+	for name, value := range map[string]string{
+		"AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_EC2_METADATA_DISABLED": "true", "AWS_REGION": "us-east-1",
+		"AWS_SHARED_CREDENTIALS_FILE": filepath.Join(home, "credentials"), "AWS_CONFIG_FILE": filepath.Join(home, "config"),
+	} {
+		t.Setenv(name, value)
+	}
+	found := func(token string) {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(home, "credentials"), []byte("[default]\naws_access_key_id = id\naws_secret_access_key = secret\naws_session_token = "+token+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found("one")
+	b := startBucket(t, server, Options{At: remote.Place{Endpoint: proxy}})
+	b.file("before", "one")
+	b.drained()
+	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "after", Mode: 0o600})
+	b.must(err)
+	_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
+	b.must(err)
+	valid.Store("two")
+	b.must(b.Write(t.Context(), a.Ino, 0, []byte("two")))
+	b.must(b.Flush(a.Ino))
+	b.must(b.Release(0, a.Ino, 1))
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if s := b.Status(); !strings.Contains(s.Waits, "ExpiredToken") || s.Drained || s.Undrained == 0 || s.Refused != nil || refused.Load() < 2 {
+			return fmt.Errorf("refused %d times, %+v", refused.Load(), s)
+		}
+		return nil
+	})
+	found("two")
+	b.drained()
+	b.has(map[string]string{"before": "one", "after": "two"})
+
+	given := filepath.Join(home, "given")
+	program := filepath.Join(home, "give")
+	b.must(os.Remove(filepath.Join(home, "credentials")))
+	b.must(os.WriteFile(filepath.Join(home, "config"), []byte("[default]\ncredential_process = "+program+"\n"), 0o600))
+	b.must(core.WriteProgram(program, []byte("#!/bin/sh\ncat "+given+"\n"), 0o700))
+	give := func(token string, lasts time.Duration) {
+		t.Helper()
+		b.must(os.WriteFile(given, fmt.Appendf(nil, `{"Version": 1, "AccessKeyId": "id", "SecretAccessKey": "secret", "SessionToken": %q, "Expiration": %q}`, token, time.Now().Add(lasts).UTC().Format(time.RFC3339)), 0o600))
+	}
+	give("three", 20*time.Second) // they are about to expire
+	valid.Store("three")
+	b.file("third", "three")
+	b.drained()
+	before := refused.Load()
+	give("four", time.Hour)
+	valid.Store("four")
+	b.file("fourth", "four")
+	b.drained()
+	if n := refused.Load() - before; n > 0 {
+		t.Errorf("%d requests were made with credentials that were about to expire", n)
+	}
+	b.has(map[string]string{"before": "one", "after": "two", "third": "three", "fourth": "four"})
+}
+
 // TestBucketBreaksOff reads and writes a file while answers break off in their middle: programs read all of it.
 func TestBucketBreaksOff(t *testing.T) {
 	server := s3server.StartFound(t)

@@ -117,7 +117,11 @@ func (b *bucket) explain(op, name string, err error) error {
 	case http.StatusPreconditionFailed:
 		return at(errCondition)
 	case http.StatusNotFound:
-		return at(errNoObject)
+		switch code {
+		case "", "NotFound", "NoSuchKey", "NoSuchUpload", "NoSuchVersion":
+			return at(errNoObject)
+		}
+		return Away(s3client.Explain("use", b.place.Bucket, err)) // it is about something else, such as a user who is gone
 	case http.StatusRequestedRangeNotSatisfiable:
 		return at(fs.ErrClosed)
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnauthorized:

@@ -195,6 +195,18 @@ func TestRelayPassesNothingElseOn(t *testing.T) {
 	if status, answer := ask("GET /checkpoints/run7/in"); status != http.StatusForbidden || !strings.Contains(answer, "SignatureDoesNotMatch") {
 		t.Errorf("%q", answer)
 	}
+	t.Setenv("AWS_ACCESS_KEY_ID", "another") // of a user whom the server does not know: no object is missing
+	gone := served(t, remote.Place{Bucket: server.Bucket, Prefix: "run7"})
+	r, err := remote.Open(remote.Place{Bucket: server.Bucket, Prefix: "run7"}, remote.Options{Volume: "v", Dial: func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", gone)
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if _, err := r.List("."); !errors.Is(err, remote.ErrAway) {
+		t.Errorf("a user who is gone: %v", err)
+	}
 }
 
 // TestRelayReadsCredentialsAgain once the bucket has refused those that were found first, and has none to give away
