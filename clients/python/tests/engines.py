@@ -11,6 +11,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -28,6 +29,33 @@ rule slow:
 rule wrong:
     output: "wrong.txt"
     shell: "echo the reason >&2; exit 3"
+"""
+# What the adapter of a portal does for PSI/J, each in a process of its own that ends at once.
+PORTAL = """
+import json, sys
+from psij import Job, JobExecutor
+from psij.serialize import JSONSerializer
+what, given = sys.argv[1:]
+executor = JobExecutor.get_instance("bee")
+job = Job()
+job._native_id = given
+if what == "submit":
+    job = Job(JSONSerializer().loads(given))
+    executor.submit(job)
+    print(json.dumps(job.native_id))
+elif what == "cancel":
+    executor.cancel(job)
+elif what == "info":
+    found = executor.info([job]) if given else executor.info()
+    for job in found:
+        info = job.current_info
+        times = [t.strftime("%Y-%m-%d %H:%M:%S") for t in (info.submission_time, info.dispatch_time)]
+        limit = job.spec.attributes.duration.total_seconds()
+        spec = JSONSerializer()._from_spec(job.spec)
+        spec.update(spec.pop("attributes"))
+        spec.update(spec.pop("resources"))
+        fields = {"state": job._status.state.name, "native_id": job.native_id, "times": times, "limit": limit}
+        print(json.dumps({**spec, **fields, **{k: getattr(info, k) for k in ("wall_time", "cpu_time", "resourcelist", "owner", "submit_host")}}))
 """
 FLAGS = ("--executor", "bee", "--bee-image", IMAGE, "--jobs", "2", "--seconds-between-status-checks", "1", "--latency-wait", "1")
 
@@ -101,6 +129,45 @@ def by_snakemake():
     return open("results/pi.txt").read()
 
 
+def portal(home, what, given):
+    """Ask the executor in a process of its own, and return what it prints, line by line."""
+    done = subprocess.run([sys.executable, "-c", PORTAL, what, given], env={**os.environ, "HOME": home}, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines() if line[:1] in '"{']  # PSI/J 0.9.11 prints names of keys, too
+
+
+def by_portal():
+    """A script of the home directory, which is another one by the time the job runs."""
+    with tempfile.TemporaryDirectory() as home:
+        file = Path(home, "run.sh")
+        file.write_text('#!/bin/sh\necho "$1, \'quoted\' in $PWD"\nexit 7\n')
+        file.chmod(0o755)
+        here = os.getcwd()
+        attributes = {"custom_attributes": {"bee.image": IMAGE, "bee.keys": '{"cores": 1}'}}
+        spec = {"executable": str(file), "arguments": ["x"], "name": "portal", "directory": here, "stdout_path": f"{here}/portal.log", "attributes": attributes}
+        ids = portal(home, "submit", json.dumps({**spec, "resources": {"__version": 1, "cpu_cores_per_process": 2}}))
+        file.write_text("#!/bin/sh\nexec sleep 1000\n")
+        slow = portal(home, "submit", json.dumps(spec))[0]
+        bee.get(ids[0]).wait(check=False)
+        assert open("portal.log").read() == f"x, 'quoted' in {here}\n", open("portal.log").read()
+
+        (info,) = portal(home, "info", ids[0])
+        assert (info["state"], info["native_id"], info["name"], info["process_count"]) == ("FAILED", ids[0], "portal", 1), info
+        assert info["owner"] == bee.get(ids[0]).record["user"] and len(info["resourcelist"]) == 1 and info["cpu_time"] is not None, info
+        assert [i["native_id"] for i in portal(home, "info", "")] == [slow]
+        assert portal(home, "info", "nnnnnnnn") == []
+        portal(home, "cancel", slow)
+        assert portal(home, "info", slow)[0]["state"] == "CANCELED"
+    executor = psij.JobExecutor.get_instance("bee")
+    assert executor.info(owner="another") == []
+    try:
+        executor.submit(psij.Job(psij.JobSpec("true", attributes=psij.JobAttributes(custom_attributes={"bee.image": IMAGE, "bee.keys": "{"}))))
+    except psij.InvalidJobException:
+        pass
+    else:
+        raise AssertionError("keys that are no JSON were accepted")
+
+
 def script(text):
     """Run a program in this working directory, and return what it prints."""
     Path("script.py").write_text(text)
@@ -145,6 +212,7 @@ def by_psij():
         pass
     else:
         raise AssertionError("a launcher of the host was accepted")
+    by_portal()
     return open("pi.txt").read()
 
 
