@@ -83,13 +83,35 @@ func (j *Job) Warnings(sites []Site) []string {
 		list = append(list, "`fabric: multicast` sends what the guests say to each other, and a volume that they share over it, in clear: whoever is on the hosts' network can read and change it. `encryption: none` says that this is meant; the other fabrics encrypt")
 	}
 	for _, s := range sites {
-		if known := s.HostsKnown(); known > 0 && known < j.Hosts() {
-			list = append(list, fmt.Sprintf("site %s is skipped: the job wants %d hosts, and it has %d", s.Name, j.Hosts(), known))
-		} else if cores := s.coresKnown(); cores > 0 && j.Cores > cores {
-			list = append(list, fmt.Sprintf("site %s is skipped: the job wants %d cores on each host, and it has %d", s.Name, j.Cores, cores))
-		} else if cores > 0 && j.RanksPerNode > cores {
+		if cores := s.coresKnown(); cores > 0 && j.RanksPerNode > cores && s.TooSmall(j) == "" {
 			list = append(list, fmt.Sprintf("on site %s, %d ranks share %d cores of each host: `ranks_per_node` is larger than its `slots`", s.Name, j.RanksPerNode, cores))
 		}
 	}
 	return list
+}
+
+// SkippedSites are the sites that no run of the job asks, with the reason of each.
+func (j *Job) SkippedSites(sites []Site) []string {
+	var list []string
+	for _, s := range sites {
+		if why := s.TooSmall(j); why != "" {
+			list = append(list, fmt.Sprintf("site %s is skipped: %s", s.Name, why))
+		}
+	}
+	return list
+}
+
+// TooSmall returns why a site is known, without asking it, to be too small for a job; "": it is not
+// known to be.
+func (s *Site) TooSmall(j *Job) string {
+	if known := s.HostsKnown(); known > 0 && known < j.Hosts() {
+		return fmt.Sprintf("the job wants %d hosts, and it has %d", j.Hosts(), known)
+	}
+	if s.Provider != "local" && s.Provider != "ssh" { // others may have hosts of several sizes
+		return ""
+	}
+	if cores := s.coresKnown(); cores > 0 && j.Cores > cores {
+		return fmt.Sprintf("the job wants %d cores on each host, and it has %d", j.Cores, cores)
+	}
+	return ""
 }

@@ -34,9 +34,11 @@ func TestWarnings(t *testing.T) {
 		"several on a host":    {Job{Nodes: 4, VM: &VM{PerHost: 2}}, []Site{small}, 0},
 		"cores of this host":   {Job{Nodes: 1, RanksPerNode: many}, []Site{small}, 1},
 		"cores of others":      {Job{Nodes: 1, RanksPerNode: 5}, []Site{rack, queue}, 1},
+		"too many cores":       {Job{Nodes: 1, Cores: 5, RanksPerNode: 5}, []Site{rack, queue}, 1},
+		"cores of a queue":     {Job{Nodes: 1, Cores: 5}, []Site{{Name: "cluster", Provider: "slurm", Slots: 4}}, 0},
 		"this machine, no lab": {Job{Nodes: 2}, DefaultSites(), 1},
 	} {
-		if got := c.job.Warnings(c.sites); len(got) != c.want {
+		if got := append(c.job.Warnings(c.sites), c.job.SkippedSites(c.sites)...); len(got) != c.want {
 			t.Errorf("%s: warnings %q, want %d", name, got, c.want)
 		}
 	}

@@ -51,7 +51,7 @@ running it. FILE may be -, for a Beefile on standard input.`,
 			if asJSON {
 				problems, warnings := []spec.Problem{}, []string{}
 				if err == nil {
-					warnings = slices.Concat(warnings, job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, source.strange)), launch)
+					warnings = slices.Concat(warnings, job.SkippedSites(sites), job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, source.strange)), launch)
 				}
 				if all, ok := errors.AsType[*spec.Errors](err); ok {
 					problems = all.Problems
@@ -66,6 +66,7 @@ running it. FILE may be -, for a Beefile on standard input.`,
 			if err != nil {
 				return err
 			}
+			a.warnOf(job.SkippedSites(sites))
 			a.warn(c.Context(), job, sites, ownDir(job, source.strange))
 			a.warnOf(launch)
 			if !named {

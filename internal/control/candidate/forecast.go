@@ -25,6 +25,9 @@ const Timeout = 30 * time.Second
 // Forecast asks the site when it would start the run of an owner.
 func (s *Site) Forecast(ctx context.Context, o core.Owner) Forecast {
 	f := Forecast{Info: s.Provider.Info()}
+	if f.Err = placement.CheckSize(s.Spec, s.Job); f.Err != nil { // it need not be asked
+		return f
+	}
 	if f.Facts, f.Err = s.Provider.Probe(ctx); f.Err == nil {
 		f.Err = cmp.Or(placement.CheckSlot(s.Spec, s.Job), placement.CheckVolume(s.Spec, s.Job), placement.CheckMounts(s.Spec.Name, s.Job, f.Facts), placement.CheckFacts(s.Spec.Name, f.Facts, s.Job.Hosts()), placement.CheckLeft(s.Spec, f.Info.Summary, f.Facts, placement.FirstMargin(s.Job)))
 	}

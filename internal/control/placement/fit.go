@@ -29,6 +29,19 @@ func CheckFacts(site string, facts driver.Facts, hosts int) error {
 	return nil
 }
 
+// CheckSize returns an error where a site is known, without asking it, to be too small for a job.
+// Unsupported: another site may be large enough.
+func CheckSize(site spec.Site, job *spec.Job) error {
+	why := site.TooSmall(job)
+	if why == "" {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use site", Object: site.Name, Err: errors.New(why),
+		Remedy: "Lower `nodes:` or `cores:` in the Beefile, or raise `hosts` or `slots` at the site in the sites file, whose path `bee info` prints.",
+	}
+}
+
 // CheckVolume returns an error where a job needs one volume for all hosts, or a burst buffer,
 // and a site is known to have none. Unsupported: another site may have one.
 func CheckVolume(site spec.Site, job *spec.Job) error {

@@ -16,6 +16,27 @@ func TestTooFewHostsAreToldWithHowManyItTakes(t *testing.T) {
 	}
 }
 
+// TestSitesThatAreTooSmall: what the sites file has of a site is enough to refuse it.
+func TestSitesThatAreTooSmall(t *testing.T) {
+	rack := spec.Site{Name: "rack", Provider: "ssh", Hosts: spec.Hosts{Patterns: []string{"n[1-2]"}}, Slots: 4}
+	for name, c := range map[string]struct {
+		site spec.Site
+		job  spec.Job
+		fits bool
+	}{
+		"fits":             {rack, spec.Job{Nodes: 2, Cores: 4}, true},
+		"hosts":            {rack, spec.Job{Nodes: 3}, false},
+		"cores":            {rack, spec.Job{Nodes: 1, Cores: 5}, false},
+		"is asked itself":  {spec.Site{Name: "queue", Provider: "slurm", Slots: 4}, spec.Job{Nodes: 99, Cores: 99}, true},
+		"guests of a host": {rack, spec.Job{Nodes: 4, VM: &spec.VM{PerHost: 2}}, true},
+	} {
+		err := CheckSize(c.site, &c.job)
+		if (err == nil) != c.fits || err != nil && (!core.IsKind(err, core.Unsupported) || core.Remedy(err) == "") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // TestSitesWithBurstBuffers: a site takes the job if its hosts can drain the buffer.
 func TestSitesWithBurstBuffers(t *testing.T) {
 	lab := spec.Site{Name: "lab", Provider: "local", Hosts: spec.Hosts{Count: 2}}

@@ -130,9 +130,9 @@ func (w walker) round(ctx context.Context) (outcome, []passed, error) {
 	return outcome{}, none, nil
 }
 
-// try makes an attempt on a site, if its slot is any use.
+// try makes an attempt on a site, if its size and its slot are any use.
 func (w walker) try(ctx context.Context, site spec.Site) (outcome, error) {
-	if err := cmp.Or(placement.CheckSlot(site, &w.d.sub.Job), placement.CheckVolume(site, &w.d.sub.Job)); err != nil {
+	if err := cmp.Or(placement.CheckSize(site, &w.d.sub.Job), placement.CheckSlot(site, &w.d.sub.Job), placement.CheckVolume(site, &w.d.sub.Job)); err != nil {
 		return w.d.siteFailed(ctx, err)
 	}
 	return w.d.attempt(ctx, site)

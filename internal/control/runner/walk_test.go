@@ -180,6 +180,28 @@ func TestASlotWithoutTimeToComputeIsPassedOver(t *testing.T) {
 	}
 }
 
+// TestASiteThatIsTooSmallIsNotAsked: it is skipped for what the sites file has, though it does not
+// answer.
+func TestASiteThatIsTooSmallIsNotAsked(t *testing.T) {
+	w := newWorld(t, "a", "b")
+	w.sites["a"].SiteError = &core.Error{Kind: core.Transient, Err: errors.New("no route")}
+	sub := submission.Submission{
+		Job:   spec.Job{Name: "j", Nodes: 1, Cores: 5, Volume: spec.Volume{Path: "/work"}},
+		Sites: []spec.Site{{Name: "a", Provider: "ssh", Slots: 4}, {Name: "b", Provider: "fake"}},
+	}
+	run, lock, err := submission.Submit(t.Context(), w.Store, sub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Unlock()
+	if run = w.drive(t, run, nil); run.State != state.Succeeded {
+		t.Errorf("the run: %s, %s", run.State, run.Message)
+	}
+	if !happened(t, w, run.ID, event.SiteSkipped{Site: "a", Cause: event.Cause{Kind: core.Unsupported.String()}}) {
+		t.Errorf("%s", history(t, w, run.ID))
+	}
+}
+
 func TestRetry(t *testing.T) {
 	for retries, want := range map[int]int{0: 1, 2: 3} {
 		w := newWorld(t, "a", "b")
