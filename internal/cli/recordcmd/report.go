@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/report"
 	"github.com/bee-hpc/bee/internal/report/page"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
@@ -33,8 +35,8 @@ func (a *Commands) ReportCommand() *cobra.Command {
 		Use: "report RUN", Short: "Write one page about a run or an array, to keep or to send", Args: cobra.ExactArgs(1), ValidArgsFunction: a.RunsTo(state.ToSee),
 		Long: `Write one HTML file about a run, which needs no network and runs no script. It has what
 bee show prints, and a time line of the attempts, the names of the outputs, the end of
-the log and the job as it was submitted. Names of hosts and variables of the job are
-in it.
+the log and the job as it was submitted. PNG files among the outputs are shown. Names of
+hosts and variables of the job are in it.
 
 Of an array, the page has a grid of its cases by two parameters, marked by state and by
 a metric, and a plot of that metric.
@@ -92,6 +94,7 @@ func (a *Commands) report(ctx context.Context, word string, choice gridChoice, m
 	if markdown {
 		return p.Markdown(w)
 	}
+	addPictures(p)
 	return p.HTML(w)
 }
 
@@ -157,6 +160,33 @@ func usesOf(seconds map[report.Use]float64) (list []page.Use) {
 	}
 	slices.SortStableFunc(list, func(x, y page.Use) int { return cmp.Compare(y.Seconds, x.Seconds) })
 	return list
+}
+
+// addPictures puts the pictures among the outputs on a page, and which of them are left out.
+func addPictures(p *page.Page) {
+	for _, o := range p.Outputs {
+		if spec.IsRemote(o.To) {
+			continue
+		}
+		for _, name := range o.Names {
+			if !strings.EqualFold(filepath.Ext(name), ".png") {
+				continue
+			}
+			var picture page.Picture
+			err := fmt.Errorf("at most %d pictures are shown", page.MostPictures)
+			if len(p.Pictures) < page.MostPictures {
+				var file []byte
+				if file, err = fsutil.ReadFile(o.To, name, page.MostPicture); err == nil {
+					picture, err = page.NewPicture(name, file)
+				}
+			}
+			if err != nil {
+				p.Problems = append(p.Problems, "picture "+name+": "+err.Error())
+				continue
+			}
+			p.Pictures = append(p.Pictures, picture)
+		}
+	}
 }
 
 // show puts the end of a log on a page, and why there is no more of it.

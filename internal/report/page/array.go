@@ -31,7 +31,7 @@ type Array struct {
 // HTML writes the page as one file that fetches nothing.
 func (a *Array) HTML(w io.Writer) error {
 	var b strings.Builder
-	begin(&b, "Array "+a.Name+" ("+a.ID+"): "+a.State)
+	begin(&b, "Array "+a.Name+" ("+a.ID+"): "+a.State, false)
 	a.part(&b)
 	end(&b, a.Version, a.Made)
 	_, err := io.WriteString(w, b.String())

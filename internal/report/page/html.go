@@ -29,6 +29,7 @@ svg.curve{height:8rem}svg polyline{fill:none;stroke:var(--ink);stroke-width:2;ve
 svg rect{fill:var(--band);stroke:var(--line)}svg text{fill:var(--ink);font:13px system-ui,sans-serif}
 p.ends{display:flex;justify-content:space-between;gap:1rem;margin:0;font-size:.85rem}
 svg.plot{height:14rem}svg circle{fill:none;stroke:var(--ink)}
+figure{margin:.8rem 0}img{max-width:100%;height:auto;background:#fff}
 .wide{overflow-x:auto}table.grid{width:auto}table.grid th,table.grid td{border:1px solid var(--line);text-align:center;white-space:nowrap}.letter{display:inline-block;min-width:1.6rem;text-align:center;border:1px solid var(--line)}
 .failed{background:var(--bad)}.stopped,.aside{background:var(--code)}.suspended{background:var(--hold)}.running{background:var(--band)}.succeeded{background:var(--good)}
 .l1{background:var(--l1)}.l2{background:var(--l2)}.l3{background:var(--l3)}.l4{background:var(--l4)}.l5{background:var(--l5)}
@@ -36,11 +37,14 @@ footer{margin:2rem 0 1rem;font-size:.85rem}
 @media(max-width:40rem){table.rows tr,table.rows th,table.rows td{display:block;width:100%}table.rows th{border-bottom:0;padding-bottom:0}tr>th[scope=row]{width:auto}}
 @media print{body{max-width:none;margin:0}pre{max-height:none}}`
 
-// policy forbids the page everything but its own style: no script, picture, frame, form or
-// connection, whatever a mistake in this package might write.
-func policy() string {
-	sum := sha256.Sum256([]byte(Style))
-	return "default-src 'none'; style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
+// policy forbids the page everything but its own style, and pictures that are in it, if it has any: no
+// script, frame, form or connection, whatever a mistake in this package might write.
+func policy(pictures bool) string {
+	sum, img := sha256.Sum256([]byte(Style)), ""
+	if pictures {
+		img = "img-src data:; "
+	}
+	return "default-src 'none'; " + img + "style-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'; base-uri 'none'; form-action 'none'"
 }
 
 // e is a text in HTML, between tags or in a quoted attribute.
@@ -49,7 +53,7 @@ func e(text string) string { return html.EscapeString(shown(text)) }
 // HTML writes the page as one file that fetches nothing.
 func (p *Page) HTML(w io.Writer) error {
 	var b strings.Builder
-	begin(&b, p.title())
+	begin(&b, p.title(), len(p.Pictures) > 0)
 	p.head(&b)
 	p.facts(&b)
 	p.outputs(&b)
@@ -60,10 +64,10 @@ func (p *Page) HTML(w io.Writer) error {
 	return err
 }
 
-// begin writes what a file has before its content.
-func begin(b *strings.Builder, title string) {
+// begin writes what a file has before its content, which may have pictures.
+func begin(b *strings.Builder, title string, pictures bool) {
 	fmt.Fprintf(b, "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>\n<meta http-equiv=\"Content-Security-Policy\" content=\"%s\"/>\n<meta name=\"referrer\" content=\"no-referrer\"/><meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n<title>%s</title>\n<style>%s</style></head>\n<body><main>\n",
-		policy(), e(title), Style)
+		policy(pictures), e(title), Style)
 }
 
 // end writes what a file has after its content.
@@ -230,4 +234,5 @@ func (p *Page) outputs(b *strings.Builder) {
 		}
 		b.WriteString("</ul>\n")
 	}
+	p.pictures(b)
 }

@@ -32,6 +32,8 @@ type Page struct {
 	// Checkpoints are the times of those that are kept.
 	Checkpoints []time.Time
 	Outputs     []Output
+	// Pictures are those among the outputs.
+	Pictures []Picture
 	// Beefile is the job as it was submitted, and Log the end of what it printed.
 	Beefile, Log string
 	// LogOf names the attempt of the log; "": nothing was printed. LogCut is set where
