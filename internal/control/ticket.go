@@ -47,46 +47,76 @@ func sealable(sub *submission.Submission) error {
 		return refuse("it saves its virtual machines on this machine", "Leave out --ticket, or `vm: {save: …}`.")
 	case job.Volume.Kind == spec.VolumeBurst:
 		return refuse("the record of its volume is on this machine", "Leave out --ticket, or `volume: burst`.")
+	case sub.Array != nil && sub.Array.Pack > 0:
+		return refuse("cases of it share a lease, and their records are on this machine", "Leave out --ticket, or `pack:`.")
 	}
 	return nil
 }
 
-// Seal returns the ticket of a run that needs no controller now, as an encrypted file has it.
-func (c *Controller) Seal(ctx context.Context, id, key string) ([]byte, error) {
-	run, err := c.Store.Run(ctx, id)
+// Seal returns the ticket of a run that needs no controller now, as an encrypted file has it. Of
+// the cases of an array, those that are over are in it as well.
+func (c *Controller) Seal(ctx context.Context, key string, ids ...string) ([]byte, error) {
+	tickets, subs := make([]retention.Ticket, len(ids)), make([]submission.Submission, len(ids))
+	for i, id := range ids {
+		var err error
+		if tickets[i], subs[i], err = c.ticketOf(ctx, id); err != nil {
+			return nil, err
+		}
+	}
+	sealed, err := retention.SealTicket(tickets, key)
 	if err != nil {
 		return nil, err
 	}
-	sub, err := submission.Of(run)
+	digest := retention.TicketDigest(sealed)
+	for i, t := range tickets {
+		if t.Over() {
+			continue
+		}
+		if err := c.recordTicket(ctx, &subs[i], t.Attempts[len(t.Attempts)-1], digest); err != nil {
+			return nil, err
+		}
+	}
+	return sealed, nil
+}
+
+// ticketOf makes the ticket of a run, and returns its submission.
+func (c *Controller) ticketOf(ctx context.Context, id string) (t retention.Ticket, sub submission.Submission, err error) {
+	run, err := c.Store.Run(ctx, id)
 	if err != nil {
-		return nil, err
+		return t, sub, err
+	}
+	if sub, err = submission.Of(run); err != nil {
+		return t, sub, err
 	}
 	attempts, err := c.Store.Attempts(ctx, id)
 	if err != nil {
-		return nil, err
+		return t, sub, err
 	}
-	if len(attempts) == 0 {
-		return nil, &core.Error{Kind: core.Invalid, Op: "make a ticket of run", Object: id, Err: errors.New("it has no attempt"), Remedy: "Submit it by `bee run -d --ticket FILE`."}
+	if len(attempts) == 0 && !run.State.Final() {
+		return t, sub, &core.Error{Kind: core.Invalid, Op: "make a ticket of run", Object: id, Err: errors.New("it has no attempt"), Remedy: "Submit it by `bee run -d --ticket FILE`."}
 	}
-	t := retention.Ticket{Installation: c.Store.User(), Machine: c.Adopter().Machine, Dir: sub.Origin.Dir, Attempts: attempts, Key: attempts[len(attempts)-1].Key}
+	t = retention.Ticket{Installation: c.Store.User(), Machine: c.Adopter().Machine, Dir: sub.Origin.Dir, Attempts: attempts}
 	if sub.Origin.Beefile != "" {
 		t.Dir = filepath.Dir(sub.Origin.Beefile)
 	}
-	bare := submission.Submission{Version: sub.Version, Job: sub.Job, Ticket: submission.Sealed}
+	bare := submission.Submission{Version: sub.Version, Job: sub.Job, Ticket: submission.Sealed, Array: sub.Array}
 	bare.Job.Store = ""
 	if job := &bare.Job; job.Build != nil || spec.IsLocalImage(job.Image) || spec.IsEngineImage(job.Image) {
 		job.Image, job.Build = run.Image, nil // the reader has no such file
 	}
 	bare.Sites = submission.Addresses(sub.Sites)
-	t.Run = state.Run{ID: run.ID, Name: run.Name, Created: run.Created, Image: run.Image, SetupDone: run.SetupDone}
-	if t.Run.Submission, err = bare.Encode(); err != nil {
-		return nil, err
+	t.Run = state.Run{ID: run.ID, Name: run.Name, Created: run.Created, Image: run.Image, SetupDone: run.SetupDone, Case: run.Case}
+	if run.State.Final() { // nothing of it is left on its sites
+		t.Run.State, t.Run.ExitCode, t.Run.Ended, t.Run.Kind, t.Run.Message, t.Run.Remedy = run.State, run.ExitCode, run.Ended, run.Kind, run.Message, run.Remedy
+		t.Attempts = slices.Clone(attempts)
+		for i := range t.Attempts {
+			t.Attempts[i].Lease, t.Attempts[i].Key = nil, nil
+		}
+	} else {
+		t.Key = attempts[len(attempts)-1].Key
 	}
-	sealed, err := retention.SealTicket(t, key)
-	if err != nil {
-		return nil, err
-	}
-	return sealed, c.recordTicket(ctx, &sub, attempts[len(attempts)-1], retention.TicketDigest(sealed))
+	t.Run.Submission, err = bare.Encode()
+	return t, sub, err
 }
 
 // recordTicket has the site of an attempt record the digest of the run's ticket, without which
@@ -238,13 +268,17 @@ func (c *Controller) sealed(ctx context.Context, t retention.Ticket, f Foreign) 
 	for i := range sub.Job.Inputs {
 		sub.Job.Inputs[i].From = movedPath(sub.Job.Inputs[i].From, t.Dir, f.Dir)
 	}
-	addresses := sub.Sites
+	addresses, place := sub.Sites, sub.Array
 	if sub, err = sub.Foreign(run.ID, f.Dir); err != nil {
+		return run, sub, err
+	}
+	if sub.Array, err = caseOf(t, place); err != nil {
 		return run, sub, err
 	}
 	if len(sub.Job.Pack) > 0 || sealable(&sub) != nil {
 		return run, sub, retention.ForeignError(run.ID, errors.New("no ticket is made of such jobs"))
 	}
+	run.Case = t.Case()
 	run.Name, sub.Job.Store, sub.Ticket = sub.Job.Name, "", submission.Sealed // until the site says that it is this one's
 	if err := c.allowed(ctx, opAdopt, run.ID, &sub, f); err != nil {
 		return run, sub, err
@@ -290,7 +324,7 @@ func (c *Controller) foreignLease(ctx context.Context, sub *submission.Submissio
 	handle, err := foreign.Checked(ctx, *open.Lease)
 	if core.IsKind(err, core.NotFound) {
 		return nil, &core.Error{
-			Kind: core.NotFound, Op: opAdopt, Object: open.Run, Err: err,
+			Kind: core.NotFound, Op: opAdopt, Object: open.Run, Err: leaseGone{err},
 			Remedy: fmt.Sprintf("The run is over and another machine has fetched it, or site %s has another `scratch` or account here than on %q.", site.Name, retention.Plain(machine)),
 		}
 	}
@@ -308,12 +342,18 @@ func (c *Controller) foreignLease(ctx context.Context, sub *submission.Submissio
 	return lease, nil
 }
 
+// leaseGone is the error of a site that has nothing of a run any more.
+type leaseGone struct{ error }
+
+// Unwrap returns the error of the site.
+func (l leaseGone) Unwrap() error { return l.error }
+
 // enterSealed records a run that is being adopted.
 func (c *Controller) enterSealed(ctx context.Context, run state.Run, sub *submission.Submission, attempts []state.Attempt) (err error) {
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return err
 	}
-	if len(sub.Job.Notify) > 0 {
+	if len(sub.Job.Notify) > 0 && (sub.Array == nil || sub.Array.Number == 1) { // of an array, the first case has them
 		if err := notify.Prepare(c.Store, run.ID); err != nil {
 			return err
 		}
@@ -343,7 +383,7 @@ func (c *Controller) adoptKnown(ctx context.Context, run state.Run, t retention.
 	}
 	lease, err := provider.Recover(ctx, *open.Lease)
 	if core.IsKind(err, core.NotFound) {
-		return run, &core.Error{Kind: core.NotFound, Op: opAdopt, Object: run.ID, Err: err, Remedy: "Another machine has fetched it by its ticket, or the site has ended it. `bee stop " + run.ID + "` ends its record here."}
+		return run, &core.Error{Kind: core.NotFound, Op: opAdopt, Object: run.ID, Err: leaseGone{err}, Remedy: "Another machine has fetched it by its ticket, or the site has ended it. `bee stop " + run.ID + "` ends its record here."}
 	}
 	if err != nil {
 		return run, err
@@ -406,14 +446,14 @@ func (c *Controller) adopt(ctx context.Context, run state.Run, sub submission.Su
 	return run, true, c.Store.PutRun(ctx, run)
 }
 
-// ReadTicket reads a sealed ticket.
-func ReadTicket(file, key string) (retention.Ticket, error) {
+// ReadTicket reads a sealed ticket: that of a run, or those of the cases of an array.
+func ReadTicket(file, key string) ([]retention.Ticket, error) {
 	if err := retention.CheckTicketKey(key); err != nil {
-		return retention.Ticket{}, err
+		return nil, err
 	}
 	sealed, err := fsutil.ReadFile(filepath.Dir(file), filepath.Base(file), retention.MostTicket)
 	if err != nil {
-		return retention.Ticket{}, &core.Error{Kind: core.Invalid, Op: "read the ticket", Object: file, Err: err, Remedy: "Name the file that `bee run --ticket` has made."}
+		return nil, &core.Error{Kind: core.Invalid, Op: "read the ticket", Object: file, Err: err, Remedy: "Name the file that `bee run --ticket` has made."}
 	}
 	return retention.OpenTicket(file, sealed, key)
 }

@@ -188,3 +188,162 @@ func TestForgedTickets(t *testing.T) {
 		})
 	}
 }
+
+// arrayWorld is sealedWorld with the ticket of an array: case 1 was over, and cases 2 and 3 compute.
+func arrayWorld(t *testing.T) (c *Controller, site *controltest.Site, tickets []retention.Ticket, f Foreign) {
+	t.Helper()
+	c, site, one, f := sealedWorld(t)
+	for i, id := range []string{"bcdefghk", "bcdefghi", "bcdefghj"} {
+		var sub map[string]any
+		if err := json.Unmarshal(one.Run.Submission, &sub); err != nil {
+			t.Fatal(err)
+		}
+		sub["array"] = submission.ArrayCase{ID: "zzzzzzzz", Name: "model", Number: i + 1, Of: 3, AtOnce: 2, Values: spec.Case{"n": "v"}}
+		raw, err := json.Marshal(sub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticket := one
+		ticket.Run = state.Run{ID: id, Submission: raw, Case: state.Case{Array: "zzzzzzzz", Name: "model", Number: i + 1}}
+		owner := core.Owner{User: one.Installation, Run: id, Attempt: 1}
+		ticket.Attempts = []state.Attempt{{N: 1, Site: "a", Provider: "fake", State: state.Computing, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}}
+		if i == 0 {
+			ticket.Run.State, ticket.Attempts[0].State, ticket.Attempts[0].Lease = state.Succeeded, state.Closed, nil
+		} else {
+			site.Held[owner] = true
+		}
+		tickets = append(tickets, ticket)
+	}
+	return c, site, tickets, f
+}
+
+// TestAdoptAnArray: the cases are of one array here, that was over too, and a second try changes
+// nothing.
+func TestAdoptAnArray(t *testing.T) {
+	c, _, tickets, f := arrayWorld(t)
+	asked := 0
+	f.Allow = func([]spec.Reach) error { asked++; return nil }
+	for range 2 {
+		runs, err := c.AdoptTickets(t.Context(), tickets, f, false)
+		if err != nil || len(runs) != 3 {
+			t.Fatalf("%+v, %v", runs, err)
+		}
+		for i, run := range runs {
+			want := state.Running
+			if i == 0 {
+				want = state.Succeeded
+			}
+			if run.State != want || run.Case != (state.Case{Array: "zzzzzzzz", Name: "model", Number: i + 1}) {
+				t.Errorf("case %d is %+v", i+1, run)
+			}
+		}
+	}
+	if asked != 2 {
+		t.Errorf("the user was asked %d times for two tickets", asked)
+	}
+	array, err := c.Store.Arrays().Array(t.Context(), "zzzzzzzz")
+	if err != nil || array.Cases() != 3 || array.Over() != 1 {
+		t.Errorf("on record: %+v, %v", array, err)
+	}
+	sub, err := submission.Of(runOf(t, c, "bcdefghi"))
+	if err != nil || sub.Array == nil || sub.Array.Values["n"] != "v" || sub.Array.AtOnce != 0 || sub.Ticket != submission.Adopted {
+		t.Errorf("the submission of a case: %+v, %v", sub.Array, err)
+	}
+}
+
+func runOf(t *testing.T, c *Controller, id string) state.Run {
+	t.Helper()
+	run, err := c.Store.Run(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run
+}
+
+// TestAdoptAnArrayTogether: of two installations, one has all cases, and the other one no record.
+func TestAdoptAnArrayTogether(t *testing.T) {
+	first, _, tickets, f := arrayWorld(t)
+	second, _, _, _ := arrayWorld(t)
+	second.Provider = first.Provider
+	var both sync.WaitGroup
+	errs := make([]error, 2)
+	for i, c := range []*Controller{first, second} {
+		both.Go(func() { _, errs[i] = c.AdoptTickets(t.Context(), tickets, f, false) })
+	}
+	both.Wait()
+	winner, loser, err := first, second, errs[1]
+	if errs[0] != nil {
+		winner, loser, err = second, first, errs[0]
+	}
+	if !core.IsKind(err, core.Busy) || !errors.Is(err, runner.ErrAdopted) || errs[0] == nil && errs[1] == nil {
+		t.Errorf("the errors are %v", errs)
+	}
+	for c, want := range map[*Controller]int{winner: 3, loser: 0} {
+		if runs, err := c.Store.Arrays().Runs(t.Context(), "zzzzzzzz"); err != nil || len(runs) != want {
+			t.Errorf("%d cases are on record, %v, want %d", len(runs), err, want)
+		}
+	}
+}
+
+// TestCasesThatAreGone: a case of which its site has nothing has failed here, and where that is so
+// for all, nothing is recorded.
+func TestCasesThatAreGone(t *testing.T) {
+	c, site, tickets, f := arrayWorld(t)
+	delete(site.Held, tickets[1].Attempts[0].Lease.Owner)
+	runs, err := c.AdoptTickets(t.Context(), tickets, f, false)
+	if err != nil || len(runs) != 3 || runs[1].State != state.Failed || runs[1].Kind != core.Lost.String() || runs[2].State != state.Running {
+		t.Errorf("%+v, %v", runs, err)
+	}
+	other, site, tickets, f := arrayWorld(t)
+	clear(site.Held)
+	if runs, err := other.AdoptTickets(t.Context(), tickets, f, false); !core.IsKind(err, core.NotFound) || len(runs) > 0 {
+		t.Errorf("where all are gone: %+v, %v", runs, err)
+	}
+	if runs, err := other.Store.Runs(t.Context(), state.Filter{}); err != nil || len(runs) > 0 {
+		t.Errorf("on record: %+v, %v", runs, err)
+	}
+}
+
+// TestForgedArrays: a ticket adds no case to an array of the reader's, and changes no run of it.
+func TestForgedArrays(t *testing.T) {
+	for name, forge := range map[string]func(c *Controller, tickets []retention.Ticket) error{
+		"an array of the reader's": func(c *Controller, _ []retention.Ticket) error {
+			own := state.Run{ID: "mmmmmmmm", Name: "model.1", State: state.Succeeded, Case: state.Case{Array: "zzzzzzzz", Name: "model", Number: 1}, Submission: []byte(`{"version":1}`)}
+			return c.Store.PutRun(t.Context(), own)
+		},
+		"a run of the reader's that is over": func(c *Controller, _ []retention.Ticket) error {
+			return c.Store.PutRun(t.Context(), state.Run{ID: "bcdefghk", Name: "mine", State: state.Failed, Submission: []byte(`{"version":1}`)})
+		},
+		"the digest of another ticket": func(_ *Controller, tickets []retention.Ticket) error {
+			for i := range tickets {
+				tickets[i].Digest = "another"
+			}
+			return nil
+		},
+		"a place that is another one": func(_ *Controller, tickets []retention.Ticket) error {
+			tickets[2].Run.Case.Number = 9
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, site, tickets, f := arrayWorld(t)
+			if err := forge(c, tickets); err != nil {
+				t.Fatal(err)
+			}
+			before, err := c.Store.Runs(t.Context(), state.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if runs, err := c.AdoptTickets(t.Context(), tickets, f, true); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" || len(runs) > 0 {
+				t.Errorf("adopted %+v, %v", runs, err)
+			}
+			after, err := c.Store.Runs(t.Context(), state.Filter{})
+			if err != nil || len(after) != len(before) || len(after) > 0 && after[0].Name != before[0].Name {
+				t.Errorf("the records are %+v, %v", after, err)
+			}
+			if by, err := site.Controllers.Adopt(t.Context(), driver.Adopter{}, ""); err != nil || by.Installation != "" {
+				t.Errorf("on the site: %+v, %v", by, err)
+			}
+		})
+	}
+}

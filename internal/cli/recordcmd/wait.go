@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,9 +35,9 @@ func (a *Commands) WaitCommand() *cobra.Command {
 succeed, as bee run would. A run that is suspended or set aside is over for this purpose,
 as it needs its user. An array means all of its cases. Nothing is stopped when the time is up.
 
-With --ticket, adopt the run of a ticket first, which another machine has submitted: this
-machine follows it, fetches its outputs and releases its hosts. Paths below the directory of
-the Beefile are below the current directory here. One machine at a time controls the run.
+With --ticket, adopt the run or array of a ticket first, which another machine has submitted:
+this machine follows it, fetches its outputs and releases its hosts. Paths below the directory of
+the Beefile are below the current directory here. One machine at a time controls it.
 
 With --junit and --summary, write what became of the runs, for a CI service. JUnit's XML has
 one test for each run or case.`,
@@ -89,16 +90,19 @@ func (a *Commands) wait(ctx context.Context, words []string, o waitOptions) erro
 	return a.waited(context.WithoutCancel(ctx), s, over, o)
 }
 
-// meant returns the runs to wait for: those that words name, or that of a ticket.
+// meant returns the runs to wait for: those that words name, or those of a ticket.
 func (a *Commands) meant(ctx context.Context, s *workspace.Session, words []string, o waitOptions) ([]state.Run, error) {
 	if o.ticket.File == "" {
 		return s.Named(ctx, words, state.ToSee)
 	}
-	run, err := s.Adopt(ctx, o.ticket)
-	if err == nil && !run.State.Final() {
-		a.Say("run %s is adopted; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID, run.ID)
+	runs, err := s.Adopt(ctx, o.ticket)
+	if err != nil {
+		return nil, err
 	}
-	return []state.Run{run}, err
+	if what, word := workspace.AdoptedText(runs); word != "" {
+		a.Say("%s is adopted; `bee logs -f %s` follows it, `bee stop %s` ends it", what, word, word)
+	}
+	return runs, nil
 }
 
 // waited prints how runs ended, and ends as the first that did not succeed.
@@ -141,6 +145,9 @@ func (a *Commands) followed(ctx context.Context, s *workspace.Session, runs []st
 	if !o.follow {
 		return func([]state.Run) {}, nil
 	}
+	if o.ticket.File != "" && runs[0].Case.Array != "" {
+		return a.followedCases(ctx, runs, o), nil
+	}
 	if len(runs) != 1 || runs[0].Case.Pack != "" {
 		return nil, &core.Error{
 			Kind: core.Unsupported, Op: "follow", Object: console.CountText(len(runs), "run"), Err: errors.New("--follow is for one run with an output of its own"),
@@ -163,4 +170,39 @@ func (a *Commands) followed(ctx context.Context, s *workspace.Session, runs []st
 		}
 		cancel()
 	}, nil
+}
+
+// followedCases shows the output of the cases of a ticket that are not over, each line with the
+// name of its case. shown is as for followed.
+func (a *Commands) followedCases(ctx context.Context, runs []state.Run, o waitOptions) (shown func(over []state.Run)) {
+	var words []string
+	for _, run := range runs {
+		if !run.State.Final() {
+			words = append(words, run.ID)
+		}
+	}
+	if len(words) == 0 || len(words) > mostFollowed {
+		if len(words) > 0 {
+			a.Say("the output of %d cases is not shown meanwhile: at most %d are followed at once", len(words), mostFollowed)
+		}
+		return func([]state.Run) {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	w := a.Workspace
+	if o.asJSON {
+		w = a.WritingTo(a.Stderr, a.Stderr)
+	}
+	done := make(chan error, 1)
+	go func() {
+		done <- (&Commands{w}).logsOfSeveral(ctx, words, LogsOptions{Follow: true, tail: -1, Node: -1})
+	}()
+	return func(over []state.Run) {
+		if len(over) == 0 || slices.ContainsFunc(over, func(r state.Run) bool { return !r.State.Final() }) {
+			cancel()
+		}
+		if err := <-done; err != nil && ctx.Err() == nil {
+			a.PrintError(err)
+		}
+		cancel()
+	}
 }

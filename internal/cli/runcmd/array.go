@@ -171,6 +171,11 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	if err != nil {
 		return err
 	}
+	remove, err := ticketOf(subs, o)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
@@ -184,6 +189,9 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 		return err
 	}
 	array := subs[0].Array
+	if o.ticket != "" {
+		return arrayTicket{a, s, array, runs, o}.carry(ctx, &subs[0])
+	}
 	carried := array.ID // the array whose runs have controllers
 	if array.Pack > 0 {
 		carried = submission.PacksOf(array.ID)
@@ -196,6 +204,7 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 		return fmt.Errorf("go on in the background with array %s: %w", array.ID, err)
 	}
 	if !o.quiet {
+		a.warnOf(subs[0].Job.SkippedSites(subs[0].Sites))
 		a.sayOf(ctx, s, &subs[0])
 	}
 	if o.detach {

@@ -43,14 +43,14 @@ With --from, take over from a store a run that was submitted on another machine.
 The run cannot continue there any more. Each thing that its job does on this
 machine outside the current directory is shown, and you are asked.
 
-With --ticket, adopt the run of a ticket in the background, as bee wait --ticket does.`,
+With --ticket, adopt the run or array of a ticket in the background, as bee wait
+--ticket does.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme\n  bee resume --ticket run.ticket",
 		Args:    ticket.Args(cobra.ExactArgs(1)), ValidArgsFunction: a.RunsTo(state.ToReach),
 		RunE: func(c *cobra.Command, args []string) error {
 			if ticket.File != "" {
 				ticket.Trust(t)
-				run, err := a.resumeTicket(c.Context(), ticket)
-				return a.printAsked(asJSON, run, nil, err)
+				return a.resumeTicket(c.Context(), ticket, asJSON)
 			}
 			run, err := a.resume(c.Context(), args[0], sites, from, lost, t, seen)
 			return a.printAsked(asJSON, run, nil, err)
@@ -112,18 +112,25 @@ func (a *ResumeCommands) resume(ctx context.Context, word string, names []string
 	return a.goOn(ctx, s, run, sites, seen)
 }
 
-// resumeTicket adopts the run of a ticket.
-func (a *ResumeCommands) resumeTicket(ctx context.Context, t workspace.Ticket) (state.Run, error) {
+// resumeTicket adopts the run of a ticket, or its array.
+func (a *ResumeCommands) resumeTicket(ctx context.Context, t workspace.Ticket, asJSON bool) error {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
-		return state.Run{}, err
+		return a.printAsked(asJSON, state.Run{}, nil, err)
 	}
 	defer s.Close()
-	run, err := s.Adopt(ctx, t)
-	if err == nil && !run.State.Final() {
-		a.Say("run %s continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", run.ID, run.ID, run.ID)
+	runs, err := s.Adopt(ctx, t)
+	if err != nil {
+		return a.printAsked(asJSON, state.Run{}, nil, err)
 	}
-	return run, err
+	if what, word := workspace.AdoptedText(runs); word != "" {
+		a.Say("%s continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", what, word, word)
+	}
+	if of := runs[0].Case; of.Array != "" {
+		array, err := s.Store.Arrays().Array(ctx, of.Array)
+		return a.printAsked(asJSON, state.Run{ID: of.Array, Name: of.Name, State: array.State()}, nil, err)
+	}
+	return a.printAsked(asJSON, runs[0], nil, nil)
 }
 
 // settling is how long settle waits for a controller.

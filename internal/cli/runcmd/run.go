@@ -120,7 +120,7 @@ XML has one test for the run, or for each case of an array. With -d, bee wait wr
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "`time` to ask again when no site can take the run, instead of the Beefile's wait")
 	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")
-	f.StringVar(&o.ticket, "ticket", "", "with -d: seal in a new `file` what another machine needs to continue the run, by the key in BEE_TICKET_KEY")
+	f.StringVar(&o.ticket, "ticket", "", "with -d: seal in a new `file` what another machine needs to continue the run or array, by the key in BEE_TICKET_KEY")
 	o.results.Flags(f)
 	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
@@ -143,7 +143,7 @@ func (a *Commands) inJSON(o runOptions, err error) error {
 
 func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error {
 	o.begins = true
-	if err := o.refuseTicket(len(from.cases) > 0 || len(from.draft.Cases()) > 0); err != nil {
+	if err := o.refuseTicket(); err != nil {
 		return err
 	}
 	if len(from.cases) > 0 || len(from.draft.Cases()) > 0 {
@@ -159,11 +159,13 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 	if err := o.lends.change(&sub, from, o.detach); err != nil {
 		return err
 	}
-	remove, err := ticketOf(&sub, o)
+	sealed := []submission.Submission{sub}
+	remove, err := ticketOf(sealed, o)
 	if err != nil {
 		return err
 	}
 	defer remove()
+	sub = sealed[0]
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
@@ -204,6 +206,9 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 		a.Say("run %s of %s: %s on %s", run.ID, run.Name, console.CountText(sub.Job.Nodes, "node"), siteNames(sub.Sites))
 	}
 	if !o.quiet {
+		if o.detach && o.ticket == "" { // else its controller reports them, here
+			a.warnOf(sub.Job.SkippedSites(sub.Sites))
+		}
 		a.sayOf(ctx, s, &sub)
 	}
 	return a.carryOut(ctx, s, run, lock, o)

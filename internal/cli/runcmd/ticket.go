@@ -16,17 +16,16 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// errUnattended ends the controller of a run that needs none.
-var errUnattended = errors.New("the run needs no controller")
-
 // ticketOf makes the empty file of a ticket before anything is submitted, and marks the
-// submission. remove removes the file as long as it is empty.
-func ticketOf(sub *submission.Submission, o runOptions) (remove func(), err error) {
+// submissions. remove removes the file as long as it is empty.
+func ticketOf(subs []submission.Submission, o runOptions) (remove func(), err error) {
 	if o.ticket == "" {
 		return func() {}, nil
 	}
-	if err := control.CheckTicket(sub, workspace.TicketKey()); err != nil {
-		return nil, err
+	for i := range subs {
+		if err := control.CheckTicket(&subs[i], workspace.TicketKey()); err != nil {
+			return nil, err
+		}
 	}
 	f, err := os.OpenFile(o.ticket, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -39,7 +38,9 @@ func ticketOf(sub *submission.Submission, o runOptions) (remove func(), err erro
 		}
 		return nil, &core.Error{Kind: core.Invalid, Op: "make the ticket", Object: o.ticket, Err: err, Remedy: remedy}
 	}
-	sub.Ticket = submission.Sealed
+	for i := range subs {
+		subs[i].Ticket = submission.Sealed
+	}
 	return func() {
 		if info, err := os.Lstat(o.ticket); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
 			fsutil.TryRemove(o.ticket)
@@ -47,20 +48,12 @@ func ticketOf(sub *submission.Submission, o runOptions) (remove func(), err erro
 	}, nil
 }
 
-// refuseTicket refuses --ticket without -d, and of jobs that are several runs.
-func (o runOptions) refuseTicket(array bool) error {
-	refuse := func(why, remedy string) error {
-		return &core.Error{Kind: core.Invalid, Op: "read", Object: "--ticket " + o.ticket, Err: errors.New(why), Remedy: remedy}
-	}
-	switch {
-	case o.ticket == "":
+// refuseTicket refuses --ticket without -d.
+func (o runOptions) refuseTicket() error {
+	if o.ticket == "" || o.detach {
 		return nil
-	case !o.detach:
-		return refuse("the run does not end on this machine", "Add -d.")
-	case array:
-		return refuse("a ticket is of one run, and the job is an array", "Leave out --ticket, or name one case with --cases and a Beefile without `array:`.")
 	}
-	return nil
+	return &core.Error{Kind: core.Invalid, Op: "read", Object: "--ticket " + o.ticket, Err: errors.New("the run does not end on this machine"), Remedy: "Add -d."}
 }
 
 // carryToTicket carries out a new run until it needs no controller, and seals its ticket.
@@ -74,11 +67,11 @@ func (a *Commands) carryToTicket(ctx context.Context, s *workspace.Session, run 
 	defer done()
 	until, end := context.WithCancelCause(watched)
 	defer end(nil)
-	s.Unattended = func() { end(errUnattended) }
+	s.Unattended = func() { end(control.ErrUnattended) }
 	ended, err := s.Drive(until, run.ID, stop)
 	ui.Clear()
 	switch {
-	case errors.Is(err, errUnattended):
+	case errors.Is(err, control.ErrUnattended):
 		return a.sealTicket(ctx, s, run, lock, o)
 	case errors.Is(err, errDetach):
 		a.Say("no ticket is made: the run needs a controller still")
@@ -92,7 +85,7 @@ func (a *Commands) carryToTicket(ctx context.Context, s *workspace.Session, run 
 
 // sealTicket writes the ticket of a run, and then leaves the run to the machine that has it.
 func (a *Commands) sealTicket(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
-	sealed, err := s.Seal(ctx, run.ID, workspace.TicketKey())
+	sealed, err := s.Seal(ctx, workspace.TicketKey(), run.ID)
 	if err == nil {
 		err = fsutil.WriteFile(o.ticket, sealed, 0o600)
 	}
@@ -103,11 +96,16 @@ func (a *Commands) sealTicket(ctx context.Context, s *workspace.Session, run sta
 		s.LeaveBehind(ctx, run.ID, lock)
 		return &core.Error{Kind: core.KindOf(err), Op: "make the ticket", Object: o.ticket, Err: err, Remedy: "The run continues in the background of this machine: `bee wait " + run.ID + "` waits for its end."}
 	}
-	err = o.results.WriteLeft(run.ID, string(run.State))
+	return a.printSealed(run.ID, run.Name, run.State, o)
+}
+
+// printSealed prints what was sealed, a run or an array, and what it is called there.
+func (a *Commands) printSealed(id, name string, in state.RunState, o runOptions) error {
+	err := o.results.WriteLeft(id, string(in))
 	if o.asJSON {
-		return errors.Join(err, a.WriteJSON(map[string]string{"id": run.ID, "name": run.Name, "state": string(run.State), "ticket": o.ticket}))
+		return errors.Join(err, a.WriteJSON(map[string]string{"id": id, "name": name, "state": string(in), "ticket": o.ticket}))
 	}
-	_, perr := fmt.Fprintln(a.Stdout, run.ID)
+	_, perr := fmt.Fprintln(a.Stdout, id)
 	err = errors.Join(err, perr)
 	if !o.quiet {
 		a.Say("it needs this machine no more; `bee wait --ticket %s` fetches it on any machine that has the key and site access", o.ticket)

@@ -2,11 +2,14 @@ package workspace
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -25,8 +28,8 @@ type Ticket struct {
 
 // Flags adds the flags of a ticket to those of a command.
 func (t *Ticket) Flags(c *cobra.Command, trust *console.Trust) {
-	c.Flags().StringVar(&t.File, "ticket", "", "adopt the run of this `file` of bee run --ticket, by the key in BEE_TICKET_KEY")
-	c.Flags().BoolVar(&t.machineLost, "machine-lost", false, "with --ticket: another machine has adopted the run, and is lost")
+	c.Flags().StringVar(&t.File, "ticket", "", "adopt the run or array of this `file` of bee run --ticket, by the key in BEE_TICKET_KEY")
+	c.Flags().BoolVar(&t.machineLost, "machine-lost", false, "with --ticket: another machine has adopted the run or array, and is lost")
 	if trust == nil {
 		t.trust.Flag(c.Flags(), "the ticket")
 	}
@@ -51,17 +54,50 @@ func (t *Ticket) Args(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// Adopt has this installation control the run of a ticket, in the background.
-func (s *Session) Adopt(ctx context.Context, t Ticket) (state.Run, error) {
-	ticket, err := control.ReadTicket(t.File, TicketKey())
+// Adopt has this installation control the run of a ticket, or the cases of its array, in the
+// background.
+func (s *Session) Adopt(ctx context.Context, t Ticket) ([]state.Run, error) {
+	tickets, err := control.ReadTicket(t.File, TicketKey())
 	if err != nil {
-		return state.Run{}, err
+		return nil, err
 	}
 	f := s.Workspace.Foreign("the run of the ticket", "it is in "+t.File, t.trust)
 	f.Sites = func([]string) ([]spec.Site, error) { return s.Workspace.LoadSites(&spec.Job{}) }
-	run, err := s.AdoptTicket(ctx, ticket, f, t.machineLost)
-	if err != nil || run.State.Final() || s.Store.Locks().Controlled(run.ID) {
-		return run, err
+	runs, err := s.AdoptTickets(ctx, tickets, f, t.machineLost)
+	var ids []string
+	for _, run := range runs {
+		if !run.State.Final() && !s.Store.Locks().Controlled(run.ID) {
+			ids = append(ids, run.ID)
+		}
 	}
-	return run, s.Background(run.ID)
+	if err = errors.Join(err, s.Background(ids...)); err != nil {
+		return runs, err
+	}
+	s.sayOver(tickets)
+	return runs, nil
+}
+
+// sayOver prints how many cases were over before the ticket was made.
+func (s *Session) sayOver(tickets []retention.Ticket) {
+	over := 0
+	for _, t := range tickets {
+		if t.Over() {
+			over++
+		}
+	}
+	if over > 0 {
+		s.Workspace.Say("%s of %d had ended before the ticket was made: machine %q has fetched the outputs", console.CountText(over, "case"), len(tickets), retention.Plain(tickets[0].Machine))
+	}
+}
+
+// AdoptedText says of what a ticket had what is adopted, and returns the word that means it: an
+// array or a run; "": all of it is over.
+func AdoptedText(runs []state.Run) (what, word string) {
+	if !slices.ContainsFunc(runs, func(r state.Run) bool { return !r.State.Final() }) {
+		return "", ""
+	}
+	if array := runs[0].Case.Array; array != "" {
+		return "array " + array, array
+	}
+	return "run " + runs[0].ID, runs[0].ID
 }

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/pbkdf2"
@@ -17,7 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// Ticket is all that another installation needs, beside credentials for the site, to control a
+// Ticket is all that another installation needs, beside credentials for the site, to control one
 // run that computes: to follow, fetch and stop it. Of sites it has only names and addresses, and of
 // secrets only where they come from.
 type Ticket struct {
@@ -28,13 +29,30 @@ type Ticket struct {
 	// Dir is the directory of the Beefile there. Paths below it are below the reader's
 	// working directory.
 	Dir string `json:"dir"`
-	// Run has its submission. The last attempt is the one that computes.
-	Run      state.Run       `json:"run"`
-	Attempts []state.Attempt `json:"attempts"`
+	// Run has its submission. The last attempt is the one that computes, unless the run was
+	// over before the ticket was made: then Run has its end.
+	Run      state.Run       `json:"run,omitzero"`
+	Attempts []state.Attempt `json:"attempts,omitempty"`
 	// Key is that of its nodes.
-	Key []byte `json:"key"`
+	Key []byte `json:"key,omitempty"`
 	// Digest is that of the sealed ticket, which the run's site has on record.
 	Digest string `json:"-"`
+}
+
+// sealedTicket is the content of a sealed ticket: the Ticket of a run, or of an array what is
+// common to its cases, and a Ticket of each.
+type sealedTicket struct {
+	Ticket
+	Cases []Ticket `json:"cases,omitempty"`
+}
+
+// Over reports whether the run was over before its ticket was made.
+func (t Ticket) Over() bool { return t.Run.State.Final() }
+
+// Case returns the place of the run in its array, whose ticket it is a part of; zero: it is in none.
+// All have begun, so none waits for its turn.
+func (t Ticket) Case() state.Case {
+	return state.Case{Array: t.Run.Case.Array, Name: Plain(t.Run.Case.Name), Number: t.Run.Case.Number}
 }
 
 // TicketDigest returns the digest of a sealed ticket.
@@ -45,6 +63,10 @@ func TicketDigest(sealed []byte) string {
 
 const (
 	ticketVersion = 1
+	// arrayVersion is that of the ticket of an array.
+	arrayVersion = 2
+	// mostSealedCases bounds the cases of a ticket, and their numbers.
+	mostSealedCases = 100_000
 	// MostTicket bounds a sealed ticket, in bytes.
 	MostTicket = MostRecord
 	// ticketMark begins a sealed ticket. Salt, nonce and the sealed content follow.
@@ -69,13 +91,13 @@ func CheckTicketKey(key string) error {
 	}
 }
 
-// SealTicket encrypts a ticket, so that nobody without the key can read or change it.
-func SealTicket(t Ticket, key string) ([]byte, error) {
+// SealTicket encrypts the ticket of a run, or those of the cases of an array as one, so that nobody
+// without the key can read or change it.
+func SealTicket(tickets []Ticket, key string) ([]byte, error) {
 	if err := CheckTicketKey(key); err != nil {
 		return nil, err
 	}
-	t.Version = ticketVersion
-	raw, err := json.Marshal(t)
+	raw, err := json.Marshal(contentOf(tickets))
 	if err != nil {
 		return nil, err
 	}
@@ -88,9 +110,26 @@ func SealTicket(t Ticket, key string) ([]byte, error) {
 	head := append([]byte(ticketMark), salt...)
 	sealed := seal.Seal(head, nil, raw, head)
 	if len(sealed) > MostTicket {
-		return nil, &core.Error{Kind: core.Unsupported, Op: "seal the ticket of run", Object: t.Run.ID, Err: fmt.Errorf("it has %d bytes, at most %d are read", len(sealed), MostTicket), Remedy: "Shorten the Beefile."}
+		return nil, &core.Error{
+			Kind: core.Unsupported, Op: "seal the ticket of", Object: tickets[0].Run.Name, Err: fmt.Errorf("it has %d bytes, at most %d are read", len(sealed), MostTicket),
+			Remedy: "Shorten the Beefile, or submit fewer cases by --cases.",
+		}
 	}
 	return sealed, nil
+}
+
+// contentOf returns the content of the ticket of a run, or of an array.
+func contentOf(tickets []Ticket) sealedTicket {
+	first := tickets[0]
+	if first.Run.Case.Array == "" {
+		first.Version = ticketVersion
+		return sealedTicket{Ticket: first}
+	}
+	content := sealedTicket{Ticket: Ticket{Version: arrayVersion, Installation: first.Installation, Machine: first.Machine, Dir: first.Dir}}
+	for _, t := range tickets {
+		content.Cases = append(content.Cases, Ticket{Run: t.Run, Attempts: t.Attempts, Key: t.Key})
+	}
+	return content
 }
 
 // sealOf returns the cipher of a key. Each salt makes another one, so that its nonces, which it
@@ -107,13 +146,14 @@ func sealOf(key string, salt []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// OpenTicket decrypts the ticket of a file, whose name is for messages.
-func OpenTicket(file string, sealed []byte, key string) (Ticket, error) {
-	fail := func(kind core.Kind, err error, remedy string) (Ticket, error) {
-		return Ticket{}, &core.Error{Kind: kind, Op: opTicket, Object: file, Err: err, Remedy: remedy}
+// OpenTicket decrypts the ticket of a file, whose name is for messages. It returns the ticket of a
+// run, or those of the cases of one array.
+func OpenTicket(file string, sealed []byte, key string) ([]Ticket, error) {
+	fail := func(kind core.Kind, err error, remedy string) ([]Ticket, error) {
+		return nil, &core.Error{Kind: kind, Op: opTicket, Object: file, Err: err, Remedy: remedy}
 	}
 	if err := CheckTicketKey(key); err != nil {
-		return Ticket{}, err
+		return nil, err
 	}
 	head := len(ticketMark) + saltSize
 	switch {
@@ -124,24 +164,86 @@ func OpenTicket(file string, sealed []byte, key string) (Ticket, error) {
 	}
 	seal, err := sealOf(key, sealed[len(ticketMark):head])
 	if err != nil {
-		return Ticket{}, err
+		return nil, err
 	}
 	raw, err := seal.Open(nil, nil, sealed[head:], sealed[:head])
 	if err != nil {
 		return fail(core.Invalid, errors.New("the key is another one, or the file was changed"), "Set BEE_TICKET_KEY to the key that the ticket was sealed with.")
 	}
-	var t Ticket
-	if err := core.DecodeJSON(raw, &t); err != nil {
-		return fail(core.Invalid, err, "No bee has sealed it: do not use it.")
+	var content sealedTicket
+	if err := core.DecodeJSON(raw, &content); err != nil {
+		return fail(core.Invalid, err, notSealed)
 	}
-	if t.Version != ticketVersion {
-		return fail(core.Unsupported, fmt.Errorf("it has version %d, this bee knows %d", t.Version, ticketVersion), "Use the version of bee that sealed it.")
+	if content.Version != ticketVersion && content.Version != arrayVersion {
+		return fail(core.Unsupported, fmt.Errorf("it has version %d, this bee knows %d", content.Version, arrayVersion), "Use the version of bee that sealed it.")
 	}
-	if !state.IsID(t.Run.ID) || !state.IsID(t.Installation) || len(t.Attempts) == 0 {
-		return fail(core.Invalid, fmt.Errorf("it is of run %q, with %d attempts", core.Printable(t.Run.ID, 80), len(t.Attempts)), "No bee has sealed it: do not use it.")
+	tickets, err := content.tickets()
+	if err != nil {
+		return fail(core.Invalid, err, notSealed)
 	}
-	t.Digest = TicketDigest(sealed)
-	return t, nil
+	for i := range tickets {
+		tickets[i].Digest = TicketDigest(sealed)
+	}
+	return tickets, nil
+}
+
+// notSealed is the remedy for a ticket that cannot be.
+const notSealed = "No bee has sealed it: do not use it."
+
+// tickets returns those of the content, which are checked.
+func (s sealedTicket) tickets() ([]Ticket, error) {
+	if !state.IsID(s.Installation) {
+		return nil, fmt.Errorf("it is of installation %q", core.Printable(s.Installation, 80))
+	}
+	if s.Version == ticketVersion {
+		if !state.IsID(s.Run.ID) || len(s.Attempts) == 0 || s.Over() || s.Run.Case != (state.Case{}) || len(s.Cases) > 0 {
+			return nil, fmt.Errorf("it is of run %q, with %d attempts and %d cases", core.Printable(s.Run.ID, 80), len(s.Attempts), len(s.Cases))
+		}
+		return []Ticket{s.Ticket}, nil
+	}
+	if len(s.Cases) == 0 || len(s.Cases) > mostSealedCases {
+		return nil, fmt.Errorf("it is of an array, with %d cases", len(s.Cases))
+	}
+	array, ids, numbers, live := s.Cases[0].Run.Case.Array, map[string]bool{}, map[int]bool{}, false
+	tickets := make([]Ticket, len(s.Cases))
+	for i, t := range s.Cases {
+		of := t.Run.Case
+		switch {
+		case !state.IsID(of.Array) || of.Array != array || of.Pack != "" || of.Name == "":
+			return nil, fmt.Errorf("run %q is no case of array %q", core.Printable(t.Run.ID, 80), core.Printable(array, 80))
+		case !state.IsID(t.Run.ID) || ids[t.Run.ID] || of.Number < 1 || of.Number > mostSealedCases || numbers[of.Number]:
+			return nil, fmt.Errorf("case %d of it cannot be run %q", of.Number, core.Printable(t.Run.ID, 80))
+		case len(t.Attempts) == 0 && !t.Over():
+			return nil, fmt.Errorf("case %d of it has not begun", of.Number)
+		}
+		ids[t.Run.ID], numbers[of.Number], live = true, true, live || !t.Over()
+		t.Version, t.Installation, t.Machine, t.Dir = s.Version, s.Installation, s.Machine, s.Dir
+		tickets[i] = t
+	}
+	if !live {
+		return nil, errors.New("all of its cases are over")
+	}
+	return tickets, nil
+}
+
+// End returns the run of a ticket as it ended before that was made, and its attempts.
+func (t Ticket) End(run state.Run) (state.Run, []state.Attempt, error) {
+	attempts, err := ForeignAttempts(run.ID, t.Attempts)
+	if err != nil || !t.Over() {
+		return run, nil, cmp.Or(err, ForeignError(run.ID, errors.New("it is not over")))
+	}
+	run.State, run.Suspended, run.ExitCode, run.Ended = t.Run.State, "", t.Run.ExitCode, Began(t.Run.Ended)
+	run.Kind, run.Message, run.Remedy = Plain(t.Run.Kind), Plain(t.Run.Message), Plain(t.Run.Remedy)
+	return run, closed(attempts), nil
+}
+
+// closed returns attempts of another installation of which nothing is left on a site.
+func closed(attempts []state.Attempt) []state.Attempt {
+	for i := range attempts {
+		a := &attempts[i]
+		a.Lease, a.State, a.Autostart = nil, state.Closed, state.NoAutostart
+	}
+	return attempts
 }
 
 // OpenAttempt returns the attempt of a ticket that computes, with what a controller needs to
@@ -175,9 +277,5 @@ func (t Ticket) OpenAttempt() (open state.Attempt, earlier []state.Attempt, err 
 		Granted: moment(last.Granted), SiteGranted: moment(last.SiteGranted), AutostartAt: moment(last.AutostartAt),
 		Phases: map[core.Phase]time.Duration{},
 	}
-	for i, a := range earlier {
-		a.Lease, a.State, a.Autostart = nil, state.Closed, state.NoAutostart
-		earlier[i] = a
-	}
-	return open, earlier, nil
+	return open, closed(earlier), nil
 }

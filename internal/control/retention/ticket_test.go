@@ -26,7 +26,7 @@ func sampleTicket(change func(*Ticket)) Ticket {
 }
 
 func TestSealedTickets(t *testing.T) {
-	sealed, err := SealTicket(sampleTicket(func(*Ticket) {}), testKey)
+	sealed, err := SealTicket([]Ticket{sampleTicket(func(*Ticket) {})}, testKey)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func TestSealedTickets(t *testing.T) {
 		t.Error("the run's id can be read")
 	}
 	opened, err := OpenTicket("file", sealed, testKey)
-	if err != nil || opened.Run.ID != "bcdefghi" || !bytes.Equal(opened.Key, []byte("key of nodes")) {
+	if err != nil || len(opened) != 1 || opened[0].Run.ID != "bcdefghi" || !bytes.Equal(opened[0].Key, []byte("key of nodes")) {
 		t.Fatalf("got %+v, %v", opened, err)
 	}
 	changed := slices.Clone(sealed)
@@ -56,7 +56,7 @@ func TestSealedTickets(t *testing.T) {
 		"another file":      {[]byte("name: small\n"), testKey},
 		"one that is large": {append([]byte(ticketMark), make([]byte, MostTicket)...), testKey},
 	} {
-		if got, err := OpenTicket("file", c.sealed, c.key); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" || got.Run.ID != "" {
+		if got, err := OpenTicket("file", c.sealed, c.key); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" || got != nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
@@ -86,5 +86,74 @@ func TestOpenAttempt(t *testing.T) {
 	waiting := sampleTicket(func(t *Ticket) { t.Attempts[1].State, t.Attempts[1].Autostart = state.InQueue, state.Enabled })
 	if open, _, err := waiting.OpenAttempt(); err != nil || open.State != state.InQueue || !open.Autostart.MayStart() || open.TaskBegan {
 		t.Errorf("one that its site starts: %+v, %v", open, err)
+	}
+}
+
+// sampleArray are the tickets of an array: case 1 was over, and the others compute.
+func sampleArray(change func([]Ticket)) []Ticket {
+	list := make([]Ticket, 3)
+	for i, id := range []string{"bcdefghi", "bcdefghj", "bcdefghk"} {
+		list[i] = sampleTicket(func(t *Ticket) {
+			t.Run.ID, t.Run.Case = id, state.Case{Array: "zzzzzzzz", Name: "model", Number: i + 1, AtOnce: 2}
+			t.Attempts[1].Lease.Owner.Run = id
+		})
+	}
+	code := 3
+	list[0].Run.State, list[0].Run.ExitCode, list[0].Key = state.Failed, &code, nil
+	change(list)
+	return list
+}
+
+// TestTicketsOfAnArray: all cases come back with what is common to them, and the ticket of one run
+// keeps the version that every bee reads.
+func TestTicketsOfAnArray(t *testing.T) {
+	sealed, err := SealTicket(sampleArray(func([]Ticket) {}), testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := OpenTicket("file", sealed, testKey)
+	if err != nil || len(list) != 3 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	for i, c := range list {
+		if c.Installation != "abcdefgh" || c.Machine != "laptop" || c.Digest != TicketDigest(sealed) || c.Over() != (i == 0) || c.Case() != (state.Case{Array: "zzzzzzzz", Name: "model", Number: i + 1}) {
+			t.Errorf("case %d is %+v", i+1, c)
+		}
+	}
+	run, attempts, err := list[0].End(state.Run{ID: "bcdefghi", State: state.Suspended})
+	if err != nil || run.State != state.Failed || run.ExitCode == nil || *run.ExitCode != 3 || run.Ended.IsZero() || len(attempts) != 2 || !attempts[1].Released() || attempts[1].Lease != nil {
+		t.Errorf("the case that was over is %+v, %+v, %v", run, attempts, err)
+	}
+	if _, _, err := list[1].End(state.Run{ID: "bcdefghj"}); !core.IsKind(err, core.Invalid) {
+		t.Errorf("the end of a case that computes: %v", err)
+	}
+	one, err := SealTicket([]Ticket{sampleTicket(func(*Ticket) {})}, testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opened, err := OpenTicket("file", one, testKey); err != nil || opened[0].Version != ticketVersion {
+		t.Errorf("the ticket of a run has %+v, %v", opened, err)
+	}
+}
+
+// TestArraysThatCannotBe: what somebody with the key has sealed is refused before it is used.
+func TestArraysThatCannotBe(t *testing.T) {
+	for name, change := range map[string]func([]Ticket){
+		"cases of two arrays":      func(l []Ticket) { l[2].Run.Case.Array = "yyyyyyyy" },
+		"an id that is none":       func(l []Ticket) { l[0].Run.Case.Array, l[1].Run.Case.Array, l[2].Run.Case.Array = "..", "..", ".." },
+		"one run twice":            func(l []Ticket) { l[2].Run.ID = l[1].Run.ID },
+		"one number twice":         func(l []Ticket) { l[2].Run.Case.Number = 2 },
+		"no number":                func(l []Ticket) { l[2].Run.Case.Number = 0 },
+		"a large number":           func(l []Ticket) { l[2].Run.Case.Number = mostSealedCases + 1 },
+		"a case of a pack":         func(l []Ticket) { l[2].Run.Case.Pack = "xxxxxxxx" },
+		"a case that has no name":  func(l []Ticket) { l[2].Run.Case.Name = "" },
+		"a case without attempts":  func(l []Ticket) { l[2].Attempts = nil },
+		"a run that has no id":     func(l []Ticket) { l[2].Run.ID = "../.." },
+		"nobody's":                 func(l []Ticket) { l[0].Installation = "" },
+		"cases that are over only": func(l []Ticket) { l[1].Run.State, l[2].Run.State = state.Succeeded, state.Succeeded },
+	} {
+		if list, err := contentOf(sampleArray(change)).tickets(); err == nil || list != nil {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
 	}
 }

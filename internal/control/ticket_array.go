@@ -1,0 +1,185 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/bee-hpc/bee/internal/control/retention"
+	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// AdoptTickets is AdoptTicket of a run, or of the cases of an array, one after the other. Of two
+// installations at once, the one that adopts the first case adopts all: the other one fails
+// there. No controller begins before all are adopted.
+//
+// Cases that were over before the ticket was made are recorded as they ended. A case of which its
+// site has nothing any more has failed, unless that is so for all: then there is nothing to adopt.
+//
+// Where an error comes with runs, these are adopted, and another try continues with the others.
+func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticket, f Foreign, machineLost bool) ([]state.Run, error) {
+	f, err := c.allowedOnce(ctx, tickets, f)
+	if err != nil {
+		return nil, err
+	}
+	var runs []state.Run
+	var gone []retention.Ticket
+	var goneErr error
+	for _, t := range tickets {
+		if t.Over() {
+			continue
+		}
+		run, err := c.AdoptTicket(ctx, t, f, machineLost)
+		switch _, is := errors.AsType[leaseGone](err); {
+		case is:
+			gone, goneErr = append(gone, t), err
+		case err != nil:
+			return runs, err
+		default:
+			runs = append(runs, run)
+		}
+	}
+	if len(runs) == 0 {
+		return nil, goneErr
+	}
+	for _, t := range gone {
+		run, err := c.enterEnd(ctx, t, f, lostCase(t.Run.ID, goneErr))
+		if err != nil {
+			return runs, err
+		}
+		runs = append(runs, run)
+	}
+	for _, t := range tickets {
+		if !t.Over() {
+			continue
+		}
+		run, err := c.enterEnd(ctx, t, f, nil)
+		if err != nil {
+			return runs, err
+		}
+		runs = append(runs, run)
+	}
+	slices.SortFunc(runs, func(a, b state.Run) int { return a.Case.Number - b.Case.Number })
+	return runs, nil
+}
+
+// lostCase is why a case has failed of which its site has nothing any more.
+func lostCase(id string, err error) *core.Error {
+	return &core.Error{
+		Kind: core.Lost, Op: opAdopt, Object: id, Err: err,
+		Remedy: "Look for its outputs where the ticket was used before. If no machine has them, `bee run --again " + id + "` runs it again.",
+	}
+}
+
+// allowedOnce checks the jobs of tickets, and asks the user once for all of what they do outside
+// of the directory of f. The Foreign that it returns allows that.
+func (c *Controller) allowedOnce(ctx context.Context, tickets []retention.Ticket, f Foreign) (Foreign, error) {
+	if tickets[0].Case().Array == "" {
+		return f, nil
+	}
+	if err := c.ownArray(ctx, tickets); err != nil {
+		return f, err
+	}
+	var all []spec.Reach
+	seen := map[string]bool{}
+	look, allowed := f, f
+	look.Allow = func(reaches []spec.Reach) error {
+		for _, r := range reaches {
+			if text := r.String(); !seen[text] {
+				seen[text], all = true, append(all, r)
+			}
+		}
+		return nil
+	}
+	for _, t := range tickets {
+		if _, _, err := c.sealed(ctx, t, look); err != nil {
+			return f, err
+		}
+	}
+	allowed.Allow = func([]spec.Reach) error { return nil }
+	return allowed, f.Allow(all)
+}
+
+// ownArray refuses the ticket of an array that would add cases to another one here.
+func (c *Controller) ownArray(ctx context.Context, tickets []retention.Ticket) error {
+	array := tickets[0].Case().Array
+	wrong := func(id string) error {
+		return &core.Error{
+			Kind: core.Invalid, Op: opAdopt, Object: id, Err: errors.New("an array or a run of that id is on record here, and the ticket is not of it"),
+			Remedy: "The ticket is not one of an array of yours: do not use it.",
+		}
+	}
+	known, err := c.Store.Arrays().Runs(ctx, array)
+	if err != nil {
+		return err
+	}
+	for _, run := range known {
+		if !slices.ContainsFunc(tickets, func(t retention.Ticket) bool { return t.Run.ID == run.ID && t.Run.Case.Number == run.Case.Number }) {
+			return wrong(array)
+		}
+	}
+	for _, t := range tickets {
+		run, err := c.Store.Run(ctx, t.Run.ID)
+		if core.IsKind(err, core.NotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if run.Case.Array != array {
+			return wrong(run.ID)
+		}
+	}
+	return nil
+}
+
+// enterEnd records a case that has no attempt to adopt, unless it is on record: it was over, or
+// has failed for the reason why.
+func (c *Controller) enterEnd(ctx context.Context, t retention.Ticket, f Foreign, why *core.Error) (state.Run, error) {
+	known, err := c.Store.Run(ctx, t.Run.ID)
+	if !core.IsKind(err, core.NotFound) {
+		return known, err
+	}
+	run, sub, err := c.sealed(ctx, t, f)
+	if err != nil {
+		return run, err
+	}
+	if why != nil {
+		t.Run.State, t.Run.Kind, t.Run.Message, t.Run.Remedy = state.Failed, why.Kind.String(), why.Error(), why.Remedy
+	}
+	run, attempts, err := t.End(run)
+	if err != nil {
+		return run, err
+	}
+	sub.Ticket = ""
+	return run, c.enterSealed(ctx, run, &sub, attempts)
+}
+
+// caseOf returns the place in its array that the run of a ticket has here; nil: it is in none.
+func caseOf(t retention.Ticket, place *submission.ArrayCase) (*submission.ArrayCase, error) {
+	of := t.Case()
+	switch {
+	case of.Array == "" && place == nil:
+		return nil, nil
+	case of.Array == "" || place == nil || place.ID != of.Array || place.Number != of.Number || place.Of < of.Number || place.Of > mostCases || place.Pack != 0:
+		return nil, retention.ForeignError(t.Run.ID, fmt.Errorf("its place in an array cannot be"))
+	}
+	kept := &submission.ArrayCase{ID: of.Array, Name: of.Name, Number: of.Number, Of: place.Of, Values: spec.Case{}}
+	for name, value := range place.Values {
+		if len(kept.Values) == mostValues {
+			return nil, retention.ForeignError(t.Run.ID, fmt.Errorf("it has %d values", len(place.Values)))
+		}
+		kept.Values[retention.Plain(name)] = retention.Plain(value)
+	}
+	return kept, nil
+}
+
+// Bounds of an array whose ticket another installation has sealed.
+const (
+	mostCases  = 100_000
+	mostValues = 1000
+)
