@@ -24,7 +24,7 @@ type Picture struct {
 	width, height int
 }
 
-// NewPicture returns the picture of a PNG file that a job has written. Its pixels are encoded anew,
+// NewPicture returns the picture of a PNG file that a job has written. Its pixels are encoded again,
 // so a page has no byte of the file.
 func NewPicture(name string, file []byte) (Picture, error) {
 	if len(file) > MostPicture {

@@ -30,9 +30,9 @@ func pictureFile(t *testing.T, width, height int, text string) []byte {
 	return bytes.Join([][]byte{b.Bytes()[:head], chunk, b.Bytes()[head:]}, nil)
 }
 
-// TestPicturesAreEncodedAnew: the page has the pixels of a file, and nothing else of it. Its
+// TestPicturesAreEncodedAgain: the page has the pixels of a file, and nothing else of it. Its
 // policy allows pictures within it only where it has some.
-func TestPicturesAreEncodedAnew(t *testing.T) {
+func TestPicturesAreEncodedAgain(t *testing.T) {
 	const text = "Comment\x00<script>evil()</script>"
 	file := pictureFile(t, 3, 2, text)
 	p := hostile(time.Now())
