@@ -353,7 +353,7 @@ func (c *Controller) enterSealed(ctx context.Context, run state.Run, sub *submis
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return err
 	}
-	if len(sub.Job.Notify) > 0 && (sub.Array == nil || sub.Array.Number == 1) { // of an array, the first case has them
+	if len(sub.Job.Notify) > 0 && sub.Array == nil { // those of an array are prepared for its first case
 		if err := notify.Prepare(c.Store, run.ID); err != nil {
 			return err
 		}

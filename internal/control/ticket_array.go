@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/notify"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -22,9 +23,24 @@ import (
 //
 // Where an error comes with runs, these are adopted, and another try continues with the others.
 func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticket, f Foreign, machineLost bool) ([]state.Run, error) {
-	f, err := c.allowedOnce(ctx, tickets, f)
+	if tickets[0].Case().Array == "" {
+		run, err := c.AdoptTicket(ctx, tickets[0], f, machineLost)
+		if err != nil {
+			return nil, err
+		}
+		return []state.Run{run}, nil
+	}
+	f, notified, err := c.allowedOnce(ctx, tickets, f)
 	if err != nil {
 		return nil, err
+	}
+	first := slices.MinFunc(tickets, func(a, b retention.Ticket) int { return a.Run.Case.Number - b.Run.Case.Number }).Run.ID
+	undo := func() {}
+	if _, err := c.Store.Run(ctx, first); notified && core.IsKind(err, core.NotFound) {
+		if err := notify.Prepare(c.Store, first); err != nil {
+			return nil, err
+		}
+		undo = func() { core.BestEffort(notify.Remove(c.Store, first)) } // else a later look does
 	}
 	var runs []state.Run
 	var gone []retention.Ticket
@@ -38,12 +54,16 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 		case is:
 			gone, goneErr = append(gone, t), err
 		case err != nil:
+			if len(runs) == 0 {
+				undo()
+			}
 			return runs, err
 		default:
 			runs = append(runs, run)
 		}
 	}
 	if len(runs) == 0 {
+		undo()
 		return nil, goneErr
 	}
 	for _, t := range gone {
@@ -76,17 +96,20 @@ func lostCase(id string, err error) *core.Error {
 }
 
 // allowedOnce checks the jobs of tickets, and asks the user once for all of what they do outside
-// of the directory of f. The Foreign that it returns allows that.
-func (c *Controller) allowedOnce(ctx context.Context, tickets []retention.Ticket, f Foreign) (Foreign, error) {
-	if tickets[0].Case().Array == "" {
-		return f, nil
-	}
+// of the directory of f. The Foreign that it returns allows that. notified means that the array
+// has receivers of notifications.
+func (c *Controller) allowedOnce(ctx context.Context, tickets []retention.Ticket, f Foreign) (allowed Foreign, notified bool, err error) {
 	if err := c.ownArray(ctx, tickets); err != nil {
-		return f, err
+		return f, false, err
 	}
+	sites, err := f.Sites(nil) // the file is read once
+	if err != nil {
+		return f, false, err
+	}
+	f.Sites = func([]string) ([]spec.Site, error) { return slices.Clone(sites), nil }
 	var all []spec.Reach
 	seen := map[string]bool{}
-	look, allowed := f, f
+	look := f
 	look.Allow = func(reaches []spec.Reach) error {
 		for _, r := range reaches {
 			if text := r.String(); !seen[text] {
@@ -96,12 +119,15 @@ func (c *Controller) allowedOnce(ctx context.Context, tickets []retention.Ticket
 		return nil
 	}
 	for _, t := range tickets {
-		if _, _, err := c.sealed(ctx, t, look); err != nil {
-			return f, err
+		_, sub, err := c.sealed(ctx, t, look)
+		if err != nil {
+			return f, false, err
 		}
+		notified = notified || len(sub.Job.Notify) > 0
 	}
+	allowed = f
 	allowed.Allow = func([]spec.Reach) error { return nil }
-	return allowed, f.Allow(all)
+	return allowed, notified, f.Allow(all)
 }
 
 // ownArray refuses the ticket of an array that would add cases to another one here.
@@ -117,8 +143,12 @@ func (c *Controller) ownArray(ctx context.Context, tickets []retention.Ticket) e
 	if err != nil {
 		return err
 	}
+	numbers := make(map[string]int, len(tickets))
+	for _, t := range tickets {
+		numbers[t.Run.ID] = t.Run.Case.Number
+	}
 	for _, run := range known {
-		if !slices.ContainsFunc(tickets, func(t retention.Ticket) bool { return t.Run.ID == run.ID && t.Run.Case.Number == run.Case.Number }) {
+		if numbers[run.ID] != run.Case.Number {
 			return wrong(array)
 		}
 	}
@@ -155,7 +185,6 @@ func (c *Controller) enterEnd(ctx context.Context, t retention.Ticket, f Foreign
 	if err != nil {
 		return run, err
 	}
-	sub.Ticket = ""
 	return run, c.enterSealed(ctx, run, &sub, attempts)
 }
 
@@ -166,7 +195,7 @@ func caseOf(t retention.Ticket, place *submission.ArrayCase) (*submission.ArrayC
 	case of.Array == "" && place == nil:
 		return nil, nil
 	case of.Array == "" || place == nil || place.ID != of.Array || place.Number != of.Number || place.Of < of.Number || place.Of > mostCases || place.Pack != 0:
-		return nil, retention.ForeignError(t.Run.ID, fmt.Errorf("its place in an array cannot be"))
+		return nil, retention.ForeignError(t.Run.ID, errors.New("its place in an array cannot be"))
 	}
 	kept := &submission.ArrayCase{ID: of.Array, Name: of.Name, Number: of.Number, Of: place.Of, Values: spec.Case{}}
 	for name, value := range place.Values {

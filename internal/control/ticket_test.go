@@ -294,6 +294,9 @@ func TestCasesThatAreGone(t *testing.T) {
 	if err != nil || len(runs) != 3 || runs[1].State != state.Failed || runs[1].Kind != core.Lost.String() || runs[2].State != state.Running {
 		t.Errorf("%+v, %v", runs, err)
 	}
+	if again, err := c.AdoptTickets(t.Context(), tickets, f, false); err != nil || len(again) != 3 || again[1].State != state.Failed {
+		t.Errorf("a second try: %+v, %v", again, err)
+	}
 	other, site, tickets, f := arrayWorld(t)
 	clear(site.Held)
 	if runs, err := other.AdoptTickets(t.Context(), tickets, f, false); !core.IsKind(err, core.NotFound) || len(runs) > 0 {

@@ -1,8 +1,8 @@
 package workspace
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -64,13 +64,17 @@ func (s *Session) Adopt(ctx context.Context, t Ticket) ([]state.Run, error) {
 	f := s.Workspace.Foreign("the run of the ticket", "it is in "+t.File, t.trust)
 	f.Sites = func([]string) ([]spec.Site, error) { return s.Workspace.LoadSites(&spec.Job{}) }
 	runs, err := s.AdoptTickets(ctx, tickets, f, t.machineLost)
+	unsent, nerr := s.unsent(ctx)
 	var ids []string
 	for _, run := range runs {
-		if !run.State.Final() && !s.Store.Locks().Controlled(run.ID) {
+		if !run.State.Final() && !s.Store.Locks().Controlled(run.ID) || slices.Contains(unsent, run.ID) {
 			ids = append(ids, run.ID)
 		}
 	}
-	if err = errors.Join(err, s.Background(ids...)); err != nil {
+	if berr := cmp.Or(nerr, s.Background(ids...)); err == nil {
+		err = berr
+	}
+	if err != nil {
 		return runs, err
 	}
 	s.sayOver(tickets)
