@@ -87,6 +87,17 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 	return runs, nil
 }
 
+// OverBefore returns how many runs were over before their tickets were made, and the name of the
+// machine that has fetched their outputs.
+func OverBefore(tickets []retention.Ticket) (over int, machine string) {
+	for _, t := range tickets {
+		if t.Over() {
+			over, machine = over+1, retention.Plain(t.Machine)
+		}
+	}
+	return over, machine
+}
+
 // lostCase is why a case has failed of which its site has nothing any more.
 func lostCase(id string, err error) *core.Error {
 	return &core.Error{

@@ -9,7 +9,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/control"
-	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -77,21 +76,10 @@ func (s *Session) Adopt(ctx context.Context, t Ticket) ([]state.Run, error) {
 	if err != nil {
 		return runs, err
 	}
-	s.sayOver(tickets)
+	if over, machine := control.OverBefore(tickets); over > 0 {
+		s.Workspace.Say("%s of %d had ended before the ticket was made: machine %q has fetched the outputs", console.CountText(over, "case"), len(tickets), machine)
+	}
 	return runs, nil
-}
-
-// sayOver prints how many cases were over before the ticket was made.
-func (s *Session) sayOver(tickets []retention.Ticket) {
-	over := 0
-	for _, t := range tickets {
-		if t.Over() {
-			over++
-		}
-	}
-	if over > 0 {
-		s.Workspace.Say("%s of %d had ended before the ticket was made: machine %q has fetched the outputs", console.CountText(over, "case"), len(tickets), retention.Plain(tickets[0].Machine))
-	}
 }
 
 // AdoptedText says of what a ticket had what is adopted, and returns the word that means it: an
