@@ -57,7 +57,7 @@ func TestSignalsOfOneSenderAreOne(t *testing.T) {
 // bee's has to come.
 func TestWhoLeavesARunThatComputesLeavesASupervisor(t *testing.T) {
 	t.Parallel()
-	b, job := busyboxJob(t, "run: 'trap \"echo asked\" TERM; echo begun; while :; do sleep 0.1; done'", "checkpoint: {grace: 10s}")
+	b, job := busyboxJob(t, "run: 'trap \"echo asked\" TERM; echo begun; while :; do sleep 0.1; done'", "checkpoint: {grace: 25s}")
 	c := b.Command("run", "-q", job)
 	var out strings.Builder
 	c.Stdout, c.SysProcAttr = &out, &syscall.SysProcAttr{Setpgid: true}
