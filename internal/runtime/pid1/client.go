@@ -280,12 +280,16 @@ func (p *process) Signal(_ context.Context, s os.Signal) error {
 	return send(p.c, order{int(n)})
 }
 
-// Wait implements driver.Process.
+// Wait implements driver.Process. A process that has ended has its exit, even if ctx is done.
 func (p *process) Wait(ctx context.Context) (core.Exit, error) {
 	select {
 	case <-p.done:
-		return p.exit, p.err
 	case <-ctx.Done():
-		return core.Exit{}, context.Cause(ctx)
+		select {
+		case <-p.done:
+		default:
+			return core.Exit{}, context.Cause(ctx)
+		}
 	}
+	return p.exit, p.err
 }

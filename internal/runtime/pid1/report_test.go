@@ -1,6 +1,7 @@
 package pid1
 
 import (
+	"context"
 	"os"
 	"syscall"
 	"testing"
@@ -9,6 +10,22 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"golang.org/x/sys/unix"
 )
+
+// TestAnExitCounts as a wait for it ends: whether the process had ended is not left to chance.
+func TestAnExitCounts(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	p := &process{done: make(chan struct{}), exit: core.Exit{Code: 7}}
+	if _, err := p.Wait(ctx); err == nil {
+		t.Error("one that runs has ended")
+	}
+	close(p.done)
+	for range 64 {
+		if exit, err := p.Wait(ctx); err != nil || exit.Code != 7 {
+			t.Fatalf("got %+v, %v", exit, err)
+		}
+	}
+}
 
 // TestTheLastExitIsReported: a process ends just before the container does, as one does that
 // gives the container's program the word to end.
