@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -110,6 +111,14 @@ CREATE INDEX runs_of_packs ON runs(pack_run, state) WHERE pack_run<>'';
 // addCaseAttempts has it known which results of cases are lost with an attempt of their pack.
 const addCaseAttempts = "ALTER TABLE runs ADD COLUMN case_attempt INTEGER NOT NULL DEFAULT 0;"
 
+// addCollected has it known of which cases the outputs are here. A result without an attempt, of an
+// earlier bee, counts as one of the last attempt, with which it may be lost.
+const addCollected = `
+ALTER TABLE runs ADD COLUMN case_collected INTEGER NOT NULL DEFAULT 0;
+UPDATE runs SET case_attempt=(SELECT COALESCE(MAX(n), 0) FROM attempts WHERE run=runs.pack_run)
+WHERE pack_run<>'' AND case_attempt=0 AND (exit_code IS NOT NULL OR message<>'') AND ` + notOver + `;
+`
+
 // Packed returns the ids of the cases that share the lease of a run, and are not over.
 func (a Arrays) Packed(ctx context.Context, run string) ([]string, error) {
 	return ids(ctx, a.s.db, "SELECT id FROM runs WHERE pack_run=? AND pack_run<>'' AND "+notOver, run)
@@ -130,8 +139,8 @@ func (a Arrays) OfPack(ctx context.Context, run string) (string, error) {
 }
 
 // ownEnd is the condition of cases that end by what they have ended with, and not as their pack:
-// they have no outputs that the pack may have failed to collect.
-const ownEnd = "(exit_code<>0 OR exit_code=0 AND ?2<>'failed' OR message<>'')"
+// they have no outputs that the pack may have failed to collect, or these are here.
+const ownEnd = "(exit_code<>0 OR exit_code=0 AND (?2='succeeded' OR ?2='stopped' AND case_collected<>0) OR message<>'')"
 
 // carry has the cases of a pack follow its state: they are suspended or set aside with it, and end with it.
 func (t *tx) carry(ctx context.Context, run Run) error {
@@ -164,9 +173,22 @@ func (a Arrays) PausePack(ctx context.Context, run string) error {
 	return a.s.db.exec(ctx, "UPDATE runs SET state='queued' WHERE pack_run=? AND pack_run<>'' AND state='running' AND exit_code IS NULL AND message=''", run)
 }
 
+// Collected records that the outputs of cases of a pack are here, which have ended with code 0 and
+// have these numbers.
+func (a Arrays) Collected(ctx context.Context, pack string, numbers []int) error {
+	raw, err := json.Marshal(numbers)
+	if err == nil {
+		err = a.s.db.exec(ctx, "UPDATE runs SET case_collected=1 WHERE pack_run=? AND pack_run<>'' AND exit_code=0 AND case_number IN (SELECT value FROM json_each(?)) AND "+notOver, pack, string(raw))
+	}
+	if err != nil {
+		return fmt.Errorf("record whose outputs are here of run %s: %w", pack, err)
+	}
+	return nil
+}
+
 // Withdraw records that results of cases are lost, of a pack that has got them in an attempt on
-// a site: these cases run again. With a number, they are of that case alone. The histories of
-// the cases and of the pack name them.
+// a site: these cases run again. With a number, they are of that case alone, whose attempt may be
+// unknown (0). The histories of the cases and of the pack name them, once for each attempt.
 func (a Arrays) Withdraw(ctx context.Context, pack string, attempt, number int, site string) error {
 	type lost struct {
 		run    string
@@ -176,11 +198,16 @@ func (a Arrays) Withdraw(ctx context.Context, pack string, attempt, number int, 
 		list, err := txRows(ctx, t, func(scan func(...any) error) (c lost, err error) {
 			err = scan(&c.run, &c.number)
 			return c, err
-		}, `UPDATE runs SET state='queued', exit_code=NULL, kind='', message='', remedy='', case_attempt=0
-WHERE pack_run=?1 AND pack_run<>'' AND case_attempt=?2 AND case_attempt>0 AND (?3=0 OR case_number=?3) AND `+notOver+` RETURNING id, case_number`, pack, attempt, number)
+		}, `UPDATE runs SET state='queued', exit_code=NULL, kind='', message='', remedy='', case_attempt=0, case_collected=0
+WHERE pack_run=?1 AND pack_run<>'' AND case_attempt=?2 AND (case_attempt>0 AND ?3=0 OR case_number=?3) AND (exit_code IS NOT NULL OR message<>'') AND `+notOver+` RETURNING id, case_number`, pack, attempt, number)
+		if err != nil || len(list) == 0 {
+			return err
+		}
+		known, err := t.namedLost(ctx, pack, attempt)
 		if err != nil {
 			return err
 		}
+		list = slices.DeleteFunc(list, func(c lost) bool { return known[c.number] })
 		slices.SortFunc(list, func(a, b lost) int { return cmp.Compare(a.number, b.number) })
 		for some := range slices.Chunk(list, event.MaxList) {
 			named := event.CasesLost{Site: site}
@@ -200,6 +227,20 @@ WHERE pack_run=?1 AND pack_run<>'' AND case_attempt=?2 AND case_attempt>0 AND (?
 		return fmt.Errorf("withdraw results of cases of run %s: %w", pack, err)
 	}
 	return nil
+}
+
+// namedLost returns the cases that the history of a pack names as lost with an attempt.
+func (t *tx) namedLost(ctx context.Context, pack string, attempt int) (map[int]bool, error) {
+	events, err := txRows(ctx, t, scanEvent, "SELECT "+eventValues+" FROM events WHERE run=? AND attempt=? AND kind=?", pack, attempt, event.KindCasesLost)
+	named := map[int]bool{}
+	for _, e := range events {
+		if lost, is := e.Fields.(event.CasesLost); is {
+			for _, n := range lost.Cases {
+				named[n] = true
+			}
+		}
+	}
+	return named, err
 }
 
 // dueCases are those whose turn has come, and that need a controller. Of the others none is read.

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -228,7 +229,7 @@ func TestPackedCases(t *testing.T) {
 			}
 			return text
 		}
-		if err := s.Arrays().PausePack(t.Context(), "pack"); err != nil {
+		if err := errors.Join(s.Arrays().PausePack(t.Context(), "pack"), s.Arrays().Collected(t.Context(), "pack", []int{1})); err != nil {
 			t.Fatal(err)
 		}
 		if got := fmt.Sprint(show()); got != "[running/0 running/3 running/- queued/- queued/-]" {
@@ -258,6 +259,57 @@ func TestPackedCases(t *testing.T) {
 		}
 		if got := fmt.Sprint(show()); got != "["+c.want+"]" {
 			t.Errorf("as it has %s, they have %s, want %s", c.ends, got, c.want)
+		}
+	}
+}
+
+// TestAStoppedPack: cases that have ended with code 0 have succeeded where their outputs are here,
+// and not where these were of a result that was lost since.
+func TestAStoppedPack(t *testing.T) {
+	s, zero := open(t, t.TempDir()), 0
+	var cases []Run
+	for n := 1; n <= 3; n++ {
+		cases = append(cases, Run{ID: fmt.Sprintf("c%d", n), State: Running, ExitCode: &zero, EndedIn: n, Submission: []byte("{}"), Case: Case{Array: "a", Name: "model", Number: n, Pack: "pack"}})
+	}
+	pack := Run{ID: "pack", State: Running, Submission: []byte("{}")}
+	if _, err := s.Write(t.Context(), Change{Cases: append(cases, pack)}); err != nil {
+		t.Fatal(err)
+	}
+	pack.State, pack.Ended = Stopped, time.Now()
+	if err := errors.Join(
+		s.Arrays().Collected(t.Context(), "pack", []int{1, 3, 7}), s.Arrays().Withdraw(t.Context(), "pack", 3, 0, "rack"),
+		s.PutRun(t.Context(), cases[2]), s.PutRun(t.Context(), pack)); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []RunState{Succeeded, Stopped, Stopped} {
+		if r, err := s.Run(t.Context(), cases[i].ID); err != nil || r.State != want || (r.ExitCode != nil) != (want == Succeeded) {
+			t.Errorf("%v: case %d is %+v, want %s", err, i+1, r, want)
+		}
+	}
+}
+
+// TestOpenVersion15: results of cases that are not over count as those of the last attempt, and can
+// be lost with it.
+func TestOpenVersion15(t *testing.T) {
+	dir, zero := t.TempDir(), 0
+	s := open(t, dir)
+	pack := Run{ID: "pack", State: Running, Submission: []byte("{}")}
+	cases := []Run{{State: Running, ExitCode: &zero}, {State: Running, Message: "no such user"}, {State: Running}, {State: Succeeded, ExitCode: &zero}}
+	for i := range cases {
+		cases[i].ID, cases[i].Submission, cases[i].Case = fmt.Sprintf("c%d", i+1), []byte("{}"), Case{Array: "a", Number: i + 1, Pack: "pack"}
+	}
+	_, err := s.Write(t.Context(), Change{Cases: append(cases, pack), Attempts: []Attempt{{Run: "pack", N: 1}, {Run: "pack", N: 2}}})
+	for _, statement := range []string{"ALTER TABLE runs DROP COLUMN case_collected", "ALTER TABLE runs DROP COLUMN case_attempt", "PRAGMA user_version=15"} {
+		err = errors.Join(err, s.Exec(t.Context(), statement))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Close()
+	s = open(t, dir)
+	for i, want := range []int{2, 2, 0, 0} {
+		if r, err := s.Run(t.Context(), cases[i].ID); err != nil || r.EndedIn != want {
+			t.Errorf("%v: case %d is %+v, want attempt %d", err, i+1, r, want)
 		}
 	}
 }
@@ -318,20 +370,27 @@ func TestLostResults(t *testing.T) {
 	if _, err := s.Write(t.Context(), Change{Cases: append(cases, Run{ID: "pack", State: Running, Submission: []byte("{}")})}); err != nil {
 		t.Fatal(err)
 	}
+	again := cases[0] // as a controller died before it had recorded the end of the attempt, and the next one reads its events again
 	for _, number := range []int{3, 0, 0} {
-		if err := s.Arrays().Withdraw(t.Context(), "pack", 2, number, "rack"); err != nil {
+		if err := errors.Join(s.Arrays().Withdraw(t.Context(), "pack", 2, number, "rack"), s.PutRun(t.Context(), again)); err != nil {
 			t.Fatal(err)
 		}
+	}
+	unknown := Run{ID: "c7", State: Running, ExitCode: &zero, Submission: []byte("{}"), Case: Case{Array: "a", Name: "model", Number: 7, Pack: "pack"}}
+	if err := errors.Join(
+		s.Arrays().Withdraw(t.Context(), "pack", 2, 0, "rack"), s.PutRun(t.Context(), unknown),
+		s.Arrays().Withdraw(t.Context(), "pack", 0, 0, "rack"), s.Arrays().Withdraw(t.Context(), "pack", 0, 7, "rack")); err != nil {
+		t.Fatal(err)
 	}
 	runs, err := s.Arrays().Runs(t.Context(), "a")
 	var got []string
 	for _, r := range runs {
 		got = append(got, fmt.Sprintf("%s/%t", r.State, r.ExitCode != nil || r.Message != ""))
 	}
-	if want := "[queued/false running/true queued/false running/false succeeded/true running/true]"; err != nil || fmt.Sprint(got) != want {
+	if want := "[queued/false running/true queued/false running/false succeeded/true running/true queued/false]"; err != nil || fmt.Sprint(got) != want {
 		t.Errorf("%v: they are %v, want %s", err, got, want)
 	}
-	for run, want := range map[string]string{"c1": "[{rack [1]}]", "c2": "[]", "c3": "[{rack [3]}]", "pack": "[{rack [3]} {rack [1]}]"} {
+	for run, want := range map[string]string{"c1": "[{rack [1]}]", "c2": "[]", "c3": "[{rack [3]}]", "c7": "[{rack [7]}]", "pack": "[{rack [3]} {rack [1]} {rack [7]}]"} {
 		events, err := s.History().Events(t.Context(), run)
 		lost := []event.Fields{}
 		for _, e := range events {
