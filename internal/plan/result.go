@@ -1,6 +1,10 @@
 package plan
 
 import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"io"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -77,6 +81,28 @@ type CaseEnd struct {
 
 // Ended reports whether the case has a result.
 func (c CaseEnd) Ended() bool { return c.Exit != nil || c.Message != "" }
+
+// MaxCases bounds what is read of a CasesFile, in bytes: a checkpoint may come from a store.
+const MaxCases = 64 << 20
+
+// ReadCases reads a CasesFile: how cases stand, by number.
+func ReadCases(r io.Reader) (map[int]CaseEnd, error) {
+	known := map[int]CaseEnd{}
+	lines := bufio.NewReader(io.LimitReader(r, MaxCases))
+	for {
+		line, err := lines.ReadBytes('\n')
+		if errors.Is(err, io.EOF) { // a torn line is of a case that runs again
+			return known, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		var end CaseEnd
+		if json.Unmarshal(line, &end) == nil { // else it is empty, or was torn, as above
+			known[end.Number] = end
+		}
+	}
+}
 
 // Result is how an attempt ended.
 type Result struct {

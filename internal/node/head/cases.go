@@ -1,12 +1,10 @@
 package head
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"runtime"
 	"slices"
@@ -34,7 +32,7 @@ type cases struct {
 	end     *ending
 
 	mu    sync.Mutex
-	known map[int]plan.CaseEnd // by the record in the volume
+	known map[int]plan.CaseEnd // by the record in the volume, whose last line on a case counts
 }
 
 // runCases runs the cases of a pack to their ends. Where the attempt ends before, those that
@@ -149,6 +147,14 @@ func (cs *cases) one(ctx context.Context, c plan.Case) error {
 		core.BestEffort(b.Stop(stop, endGrace)) // its processes end with this one
 		b.Release()
 	}()
+	if was.Saved { // from here on its directory is no checkpoint: a head that is lost must not leave it as one
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err := cs.record(plan.CaseEnd{Number: c.Number}); err != nil {
+			return err
+		}
+	}
 	for i, argv := range steps {
 		exit, saved, err := cs.step(ctx, b, c, argv, i == command)
 		succeeded := err == nil && exit.Code == 0
@@ -247,27 +253,14 @@ func (cs *cases) read() error {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewReader(io.LimitReader(f, mostOfCases)) // a checkpoint may come from a store
-	for {
-		line, err := lines.ReadBytes('\n')
-		if errors.Is(err, io.EOF) { // a torn line is of a case that runs again
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read %s: %w", plan.CasesFile, err)
-		}
-		var end plan.CaseEnd
-		if json.Unmarshal(line, &end) == nil { // else it is empty, or was torn, as above
-			cs.known[end.Number] = end
-		}
+	if cs.known, err = plan.ReadCases(f); err != nil {
+		return fmt.Errorf("read %s: %w", plan.CasesFile, err)
 	}
+	return nil
 }
 
-// mostOfCases bounds what is read of the record of cases, in bytes.
-const mostOfCases = 64 << 20
-
-// record stores how a case has ended, durably before it is reported, and what it has written
-// before that: its record alone means that it never runs again.
+// record stores how a case has ended or stands, durably before it is reported, and what it has
+// written before that: its record alone means that it never runs again, or continues there.
 func (cs *cases) record(end plan.CaseEnd) error {
 	raw, err := json.Marshal(end)
 	if err != nil {
@@ -278,7 +271,9 @@ func (cs *cases) record(end plan.CaseEnd) error {
 		return err
 	}
 	defer volume.Close()
-	core.BestEffort(volume.Sync(context.Background(), plan.CaseDir(end.Number))) // a case may leave what only its own ids may open
+	if end.Ended() || end.Saved {
+		core.BestEffort(volume.Sync(context.Background(), plan.CaseDir(end.Number))) // a case may leave what only its own ids may open
+	}
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.known[end.Number] = end

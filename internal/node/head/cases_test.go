@@ -2,6 +2,7 @@ package head
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -20,10 +21,14 @@ import (
 // cannot be started, "wait" runs until a signal, and "done" succeeds at once.
 type scriptedNode struct {
 	Node
-	began func(argv string)
+	began   func(argv string)
+	started func() // a container; nil: nothing happens then
 }
 
 func (n scriptedNode) StartCase(context.Context, string, plan.Case, string) (*container.Container, error) {
+	if n.started != nil {
+		n.started()
+	}
 	return &container.Container{Container: scriptedContainer{node: n}, Release: func() {}}, nil
 }
 
@@ -138,6 +143,38 @@ func TestACaseContinues(t *testing.T) {
 		}
 		if _, err := os.Stat(state); err != nil {
 			t.Error(err)
+		}
+	}
+}
+
+// TestACaseThatContinuesLeavesNoCheckpoint from its first command on: a head that dies then has
+// left a directory that was computed in. Where none has begun, it still has its checkpoint.
+func TestACaseThatContinuesLeavesNoCheckpoint(t *testing.T) {
+	for _, begins := range []bool{true, false} {
+		ctx, cancel := context.WithCancelCause(t.Context())
+		die := func() { cancel(errors.New("its host is lost")) }
+		var cs *cases
+		saved := func() bool {
+			other := &cases{volume: cs.volume} // of the next attempt
+			if err := other.read(); err != nil {
+				t.Error(err)
+			}
+			return other.of(7).Saved
+		}
+		cs = newCases(t, plan.Case{Steps: [][]string{{"0"}, {"wait"}}, Command: 1, Saves: true}, func(string) {
+			if saved() {
+				t.Error("it computes in its checkpoint")
+			}
+			die()
+		})
+		if !begins {
+			cs.node = scriptedNode{began: func(argv string) { t.Errorf("%s begins", argv) }, started: die}
+		}
+		if err := os.WriteFile(filepath.Join(cs.volume, plan.CasesFile), []byte(`{"number":7,"saved":true}`+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := cs.run(ctx); err != nil || saved() == begins {
+			t.Errorf("begins: %t, %v; it has a checkpoint: %t", begins, err, saved())
 		}
 	}
 }
