@@ -108,9 +108,11 @@ type Record struct {
 	// Unmatched are the outputs of which nothing was there, and what of others could not
 	// leave the volume.
 	Unmatched []string `json:"unmatched,omitempty"`
-	// From identifies the checkpoint with which the attempt began. NoProgress is set for
-	// an attempt that left nothing newer.
+	// From identifies the checkpoint with which the attempt began, and Restored is the attempt of which
+	// that is; 0: there was none, or it is not known. NoProgress is set for an attempt that left
+	// nothing newer.
 	From       string `json:"from,omitempty"`
+	Restored   int    `json:"restored,omitempty"`
 	NoProgress bool   `json:"no_progress,omitempty"`
 	// Span is how long the attempt can compute at most, as then its head ends it,
 	// or its site; 0: nobody does. It counts from Begun, when its nodes ran.

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"path"
 	"path/filepath"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -73,6 +74,21 @@ func (f *Files) Journal(ctx context.Context, enough func(protocol.Event) bool) e
 		}
 	}
 	return lines.Err()
+}
+
+// Cases reads how cases of a pack stand, by the record that the head keeps in the volume.
+func (f *Files) Cases(ctx context.Context) (map[int]protocol.CaseEnd, error) {
+	volume := protocol.VolumeDir(f.Lease.Hosts()[0].Dir)
+	t := driver.Transfer{Remote: path.Join(volume, protocol.CasesFile), Within: volume, Local: filepath.Join(f.Dir, "cases.jsonl")}
+	if err := FetchFile(ctx, f.Lease, t, protocol.MaxCases); err != nil {
+		return nil, err
+	}
+	file, err := os.Open(t.Local)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return protocol.ReadCases(file)
 }
 
 // MaxNodeError bounds the file of a node's error, in bytes.

@@ -48,6 +48,9 @@ func (c *Collector) Collect(ctx context.Context, head string, r *protocol.Result
 		if errs[i] == nil {
 			errs[i] = c.settle(ctx, at[i], o)
 		}
+		if errs[i] == nil {
+			c.came(o.index)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil, errors.Join(errs...)

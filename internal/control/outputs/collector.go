@@ -26,6 +26,8 @@ type Collector struct {
 	Attempt *state.Attempt
 	Records Records
 	Remote  Places
+	// Came are the outputs of the job of which something is here, by index.
+	Came map[int]bool
 }
 
 // Records are those of the files that runs have written.

@@ -45,6 +45,7 @@ func (c *Collector) Salvage(ctx context.Context, head string, others []core.Host
 		if root != protocol.VolumeDir(head) {
 			also = &volumes{c: c} // of inputs, the hosts have the head's copy
 		}
+		arrivals := c.arrivals()
 		within, seen := root, path.Clean("/"+strings.TrimSuffix(path.Clean(out.From), rel))
 		if pattern == "" && len(also.hosts) == 0 {
 			err = c.fetch(ctx, output{index: i, path: rel, remote: path.Join(root, fixed), within: within, seen: seen, to: out.To, name: unused(taken, out.To, path.Base(out.From), fixed), replace: out.Replace, partial: true})
@@ -64,6 +65,8 @@ func (c *Collector) Salvage(ctx context.Context, head string, others []core.Host
 			c.Site.Record(ctx, event.DanglingLinks{From: out.From, Count: 1, First: fixed})
 		case err != nil && !core.IsKind(err, core.NotFound):
 			return err
+		case c.arrivals() > arrivals:
+			c.came(i)
 		}
 	}
 	return nil

@@ -50,6 +50,21 @@ func (c *Collector) arrived(to, name string) {
 	}
 }
 
+// arrivals counts the outputs that are on the submitting machine.
+func (c *Collector) arrivals() (count int) {
+	for _, o := range c.Attempt.Outputs {
+		count += o.Count
+	}
+	return count
+}
+
+func (c *Collector) came(index int) {
+	if c.Came == nil {
+		c.Came = map[int]bool{}
+	}
+	c.Came[index] = true
+}
+
 // namedBeside is how many files of one output that are beside others are named.
 const namedBeside = 3
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	machinery "github.com/bee-hpc/bee/internal/control/attempt"
@@ -119,7 +120,8 @@ func (k *keeping) lastSnapshot(ctx context.Context) error {
 	}
 	var err error
 	var newest protocol.Event
-	if k.rec.of.sub.Job.ContinuesAfterCheckpoint() {
+	pack := len(k.rec.of.sub.Job.Pack) > 0
+	if k.rec.of.sub.Job.ContinuesAfterCheckpoint() && !pack {
 		err = k.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
 			if e.Snapshot > newest.Snapshot {
 				newest = e
@@ -128,7 +130,7 @@ func (k *keeping) lastSnapshot(ctx context.Context) error {
 		})
 	}
 	switch {
-	case err == nil && len(k.rec.of.sub.Job.Pack) > 0:
+	case pack:
 		err = k.keepCases(ctx)
 	case err == nil && newest.Snapshot > 0:
 		err = k.keepSnapshot(ctx, newest)
@@ -146,14 +148,23 @@ func (k *keeping) lastSnapshot(ctx context.Context) error {
 }
 
 // keepCases copies the volume of a pack whose head is lost to the run's store, where cases have
-// ended in the attempt: their record in the volume, and their directories, are whole at any time.
+// ended in the attempt: their record in the volume, and their directories, are whole at any time,
+// also after a power failure. The journal, which may then lack its end, has those that had ended
+// before.
 func (k *keeping) keepCases(ctx context.Context) error {
-	ended := false
-	err := k.at.headFiles().Journal(ctx, func(e protocol.Event) bool {
-		ended = ended || e.Case != nil && e.Case.Ended() && e.Rank >= 0 // the others had ended before
-		return ended
+	files := k.at.headFiles()
+	known, err := files.Cases(ctx)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(known, func(_ int, c protocol.CaseEnd) bool { return !c.Ended() })
+	err = files.Journal(ctx, func(e protocol.Event) bool {
+		if e.Case != nil && e.Rank < 0 {
+			delete(known, e.Case.Number)
+		}
+		return len(known) == 0
 	})
-	if err != nil || !ended {
+	if err != nil && !core.IsKind(err, core.NotFound) || len(known) == 0 {
 		return err
 	}
 	return k.keepAs(ctx, 0, protocol.VolumeDir(k.at.lease.Hosts()[0].Dir), 0)
@@ -188,6 +199,10 @@ func (k *keeping) keepAs(ctx context.Context, snapshot int, remote string, bytes
 // volume or for its machines, and reports whether there was one.
 func (st *staging) restore(ctx context.Context, head core.Host) (bool, error) {
 	k, is, err := st.keeping.copier().Restore(ctx, head)
+	if err == nil {
+		err = withdrawBeyond(ctx, st.rec, k.Attempt)
+	}
+	st.rec.Restored = k.Attempt
 	if err != nil || !is {
 		return false, err
 	}

@@ -52,7 +52,10 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 			return err
 		}
 		remoteFiles{a.controlled}.tryAbort(ctx)
-		return found.Send(ctx)
+		if err := found.Send(ctx); err != nil {
+			return err
+		}
+		return collectedCases(ctx, a.rec, found.Came, r)
 	})
 	if err != nil {
 		if ctx.Err() == nil {

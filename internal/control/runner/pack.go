@@ -2,7 +2,9 @@ package runner
 
 import (
 	"context"
+	"path"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -51,7 +53,7 @@ func (h *headReports) caseEvent(ctx context.Context, e protocol.Event) error {
 	}
 	end, known := e.Case, run.ExitCode != nil || run.Message != ""
 	switch {
-	case known && !end.Ended() && run.EndedIn > 0 && run.EndedIn < h.rec.N: // it begins again, as the checkpoint with its result was lost
+	case known && !end.Ended() && run.EndedIn < h.rec.N: // it begins again, as the checkpoint with its result was lost
 		if err := withdraw(ctx, h.rec, run.EndedIn, end.Number); err != nil {
 			return err
 		}
@@ -61,6 +63,9 @@ func (h *headReports) caseEvent(ctx context.Context, e protocol.Event) error {
 	run.State, run.ExitCode, run.Kind, run.Message, run.EndedIn = state.Running, nil, end.Kind, end.Message, 0
 	if end.Ended() {
 		run.EndedIn = h.rec.N
+		if e.Rank < 0 && h.rec.Restored > 0 { // it had ended before
+			run.EndedIn = h.rec.Restored
+		}
 	}
 	if end.Exit != nil {
 		code := end.Exit.Code
@@ -73,6 +78,40 @@ func (h *headReports) caseEvent(ctx context.Context, e protocol.Event) error {
 		}
 	}
 	return recorded(h.rec.of.c.Store.PutRun(ctx, run))
+}
+
+// withdrawBeyond withdraws what cases of the run's pack have ended with in the attempts between one
+// whose checkpoint was restored, 0 where there is none, and this one.
+func withdrawBeyond(ctx context.Context, rec *record, restored int) error {
+	for n := restored + 1; n < rec.N && len(rec.of.sub.Job.Pack) > 0; n++ {
+		if err := withdraw(ctx, rec, n, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// collectedCases records of which cases of the run's pack the outputs are here, after an attempt with
+// a result. came are those of the job that are, by index. Of what a lost head has left, something has
+// to be there.
+func collectedCases(ctx context.Context, rec *record, came map[int]bool, r *protocol.Result) error {
+	job := &rec.of.sub.Job
+	var numbers []int
+	for _, c := range job.Pack {
+		dir, some, all := path.Join(job.Volume.Path, protocol.CaseDir(c.Number))+"/", r.Outputs != nil, true
+		for i, o := range job.Outputs {
+			if strings.HasPrefix(o.From+"/", dir) {
+				some, all = some || came[i], all && (came[i] || o.Optional)
+			}
+		}
+		if some && all {
+			numbers = append(numbers, c.Number)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil
+	}
+	return recorded(rec.of.c.Store.Arrays().Collected(ctx, rec.of.run.ID, numbers))
 }
 
 // withdraw records that the run continues without what cases of its pack have ended with in an

@@ -149,6 +149,9 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 	} else if is {
 		out = on
 	} else if a.stopAsked() {
+		if err := withdrawLost(ctx, a); err != nil {
+			return outcome{}, err
+		}
 		out = outcome{state: state.Stopped, err: errStopped()}
 	}
 	a.rec.blame(out)
