@@ -36,6 +36,9 @@ type study struct {
 	lostForGood bool
 	// visit has the image brought to the sites first: else that would count against the slot.
 	visit bool
+	// tight has times without a name be short also where each attempt is. Beside other tests they
+	// are as long as the machine makes them.
+	tight bool
 	// outside computes a case without BEE, and gives its result.
 	outside func(t *testing.T, b *testkit.Bee, number int) string
 }
@@ -50,7 +53,7 @@ func TestAnArrayOverThreeSites(t *testing.T) {
 	t.Parallel()
 	const command = `awk -v s=$BEE_CASE 'BEGIN { x = s / 1000; for (i = 0; i < 20000; i++) x = 3.9 * x * (1 - x); printf "%.15f\n", x }' >result`
 	study{
-		cases: 9, pack: 3, slot: 19 * time.Second, within: 2 * time.Minute, command: command,
+		cases: 9, pack: 3, slot: 30 * time.Second, within: 4 * time.Minute, visit: true, command: command,
 		lines: "image: docker-archive:" + testkit.Busybox(t, v1.Config{Env: []string{"PATH=/bin:/usr/bin"}}) + "\ncheckpoint: {signal: TERM, grace: 1s}\n",
 		outside: func(t *testing.T, _ *testkit.Bee, number int) string {
 			t.Helper()
@@ -77,7 +80,7 @@ func TestManyCasesOfLAMMPSOverThreeSites(t *testing.T) {
 	const command = `lmp -in /deck/in.melt -var seed $((87287+BEE_CASE)) -log log.lammps -screen none && grep -E '^ +[0-9]+( +[-0-9.]+){4} *$' log.lammps >result`
 	testkit.RequireTool(t, "mmdebstrap")
 	study{
-		cases: cases, pack: pack, slot: 40 * time.Second, within: time.Minute + time.Duration(cases)*4*time.Second, lostForGood: true, visit: true,
+		cases: cases, pack: pack, slot: 40 * time.Second, within: time.Minute + time.Duration(cases)*4*time.Second, lostForGood: true, visit: true, tight: true,
 		lines:   "inputs: [{from: ./deck, to: /deck}]\nenv: {OMP_NUM_THREADS: \"1\", OMPI_MCA_ess_singleton_isolated: \"1\"}\n",
 		command: command, outside: insideTree(command),
 	}.withLAMMPS().travel(t)
@@ -372,6 +375,14 @@ func (s study) once(t *testing.T, b *testkit.Bee) (again int) {
 	return again
 }
 
+// nameless is how much of a time may have no name.
+func (s study) nameless(wall float64) float64 {
+	if s.tight {
+		return 2 + wall/20
+	}
+	return 5 + wall/4
+}
+
 // accounts fails when the page and the table of the cases leave time without a name.
 func (s study) accounts(t *testing.T, b *testkit.Bee, array string, took time.Duration, again int) {
 	t.Helper()
@@ -394,7 +405,11 @@ func (s study) accounts(t *testing.T, b *testkit.Bee, array string, took time.Du
 				sum += at(row, name)
 			}
 		}
-		if wall := at(row, "seconds"); wall == 0 || sum < wall-1 || sum > wall+1 || at(row, "time.compute") == 0 || at(row, "attempts") == 0 {
+		wall, most := at(row, "seconds"), 1.0
+		if !s.tight {
+			most = s.nameless(wall)
+		}
+		if wall == 0 || sum < wall-most || sum > wall+most || at(row, "time.compute") == 0 || at(row, "attempts") == 0 {
 			t.Errorf("of %.1f s of case %s, %.1f s have a name: %v", wall, row[0], sum, row)
 		}
 	}
@@ -423,7 +438,7 @@ func (s study) accounts(t *testing.T, b *testkit.Bee, array string, took time.Du
 			for _, seconds := range a.Phases {
 				sum += seconds
 			}
-			if wall := a.Ended.Sub(a.Started).Seconds(); len(a.Nodes) > 0 && (sum < wall-2-wall/20 || sum > wall+1) {
+			if wall := a.Ended.Sub(a.Started).Seconds(); len(a.Nodes) > 0 && (sum < wall-s.nameless(wall) || sum > wall+1) {
 				t.Errorf("%s, attempt %d on %s: of %.1f s, %.1f s have a name: %v", p.Name, i+1, a.Site, wall, sum, a.Phases)
 			}
 		}
@@ -432,7 +447,7 @@ func (s study) accounts(t *testing.T, b *testkit.Bee, array string, took time.Du
 	for _, seconds := range uses {
 		all += seconds
 	}
-	if uses["other"] > all/20+0.3*float64(attempts) { // between two phases, a busy machine does something else
+	if most := all/20 + 0.3*float64(attempts); uses["other"] > most && (s.tight || uses["other"] > s.nameless(all)) { // between two phases, a busy machine does something else
 		t.Errorf("of %.1f s, %.1f s went to nothing with a name", all, uses["other"])
 	}
 	for _, site := range s.sites() {
