@@ -74,8 +74,32 @@ static int readable(struct qp *qp, const struct request *r)
 }
 
 /*
+ * shared_room reports whether the reader's shared receive queue has a receive for the message. The messages
+ * before it, of this queue pair, may need one each until the ring is empty.
+ */
+static int shared_room(struct qp *qp, const struct request *r)
+{
+	uint32_t place = __atomic_load_n(&qp->tx.ring->shared, __ATOMIC_RELAXED) - 1;
+	const struct bee_srq_room *room;
+
+	if (!qp->peer && __atomic_load_n(&qp->rx.ring->attached, __ATOMIC_ACQUIRE))
+		connect_pair(qp);
+	if (qp->far || !qp->peer || place >= BEE_SRQS)
+		return 0;
+	if (__atomic_load_n(&qp->tx.ring->tail, __ATOMIC_ACQUIRE) == qp->tx.head)
+		qp->ahead = 0;
+	room = &qp->peer->page->srq[place];
+	if (__atomic_load_n(&room->receives, __ATOMIC_ACQUIRE) <= qp->ahead)
+		return 0;
+	if (r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total > __atomic_load_n(&room->capacity, __ATOMIC_RELAXED))
+		return 0;
+	qp->ahead++;
+	return 1;
+}
+
+/*
  * claim makes sure that the message will be received: 1, or 0 where it has to wait. A
- * reader with a shared receive queue reports afterwards, as does another machine.
+ * reader whose shared receive queue has too few reports afterwards, as does another machine.
  */
 static int claim(struct qp *qp, struct request *r)
 {
@@ -84,14 +108,19 @@ static int claim(struct qp *qp, struct request *r)
 	if (r->claimed || r->number)
 		return 1;
 	if (__atomic_load_n(&qp->tx.ring->posted, __ATOMIC_ACQUIRE) == BEE_SHARED_RECEIVES) {
-		r->number = ++qp->numbered;
+		if (shared_room(qp, r))
+			r->claimed = 1;
+		else
+			r->number = ++qp->numbered;
 		return 1;
 	}
 	if (!ring_claim(qp->tx.ring, qp->claimed, &capacity))
 		return 0;
 	qp->claimed++;
 	r->claimed = 1;
-	if (r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total > capacity)
+	if (capacity == BEE_RECEIVE_VOID && r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total)
+		r->status = IBV_WC_REM_OP_ERR;
+	else if (r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total > capacity)
 		r->status = IBV_WC_REM_INV_REQ_ERR;
 	else if (qp->far)
 		r->number = ++qp->numbered;

@@ -60,6 +60,8 @@ static int message(struct qp *qp, const struct bee_entry *e, const uint8_t *payl
 		finish(qp, e, IBV_WC_SUCCESS);
 	else if (e->total > qp->current->total)
 		finish(qp, e, IBV_WC_LOC_LEN_ERR);
+	else if (e->total && !e->bytes) /* its sender has found that the receive is void */
+		finish(qp, e, IBV_WC_LOC_PROT_ERR);
 	else
 		fragment(qp, e, payload);
 	return 1;

@@ -3,6 +3,7 @@
 #include "context.h"
 #include "move.h"
 #include "owner.h"
+#include "qp.h"
 
 #include <sys/mman.h>
 
@@ -67,18 +68,20 @@ static int announce(struct context *c, struct mr *mr, const struct bee_extent *e
 		struct bee_register ask;
 		uint8_t room[sizeof(struct bee_register) + BEE_EXTENTS * sizeof(struct bee_extent)];
 	} m = {.ask = {.request = {0, BEE_OP_REGISTER, 0}, .pd = mr->mr.pd->handle, .access = mr->access,
-		.addr = (uintptr_t)mr->mr.addr, .length = mr->mr.length, .iova = mr->iova, .extents = extents}};
+		.addr = (uintptr_t)mr->mr.addr, .length = mr->mr.length, .iova = mr->iova, .extents = extents, .replaces = mr->handle}};
 	struct bee_register_reply reply;
 	int error;
 
 	m.ask.request.size = (uint32_t)(sizeof m.ask + extents * sizeof *extent);
 	memcpy(m.ask.extent, extent, extents * sizeof *extent);
 	error = broker_call(c, &m, &reply, sizeof reply, NULL, NULL);
+	if (error)
+		return error;
 	mr->handle = mr->mr.handle = reply.handle;
 	mr->mr.lkey = mr->mr.rkey = reply.key;
 	mr->slot = reply.slot;
 	mr->extents = extents;
-	return error;
+	return 0;
 }
 
 static int enter(struct context *c, struct mr *mr)
@@ -161,6 +164,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *x)
 	return 0;
 }
 
+/* The key remains: peers have it. */
 EXPORT int ibv_rereg_mr(struct ibv_mr *x, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct mr *mr = (struct mr *)x, next = *mr;
@@ -186,11 +190,11 @@ EXPORT int ibv_rereg_mr(struct ibv_mr *x, int flags, struct ibv_pd *pd, void *ad
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	withdraw(c, mr);
-	broker_destroy(c, mr->handle);
 	if (mr->extents)
 		move_out(c, x->addr, x->length);
 	*mr = next;
 	publish(c, mr);
+	receives_review(c);
 	return 0;
 }
 

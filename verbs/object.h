@@ -44,6 +44,7 @@ struct context {
 	struct lock lock;       /* guards the following */
 	struct process *processes;
 	struct object *objects; /* those that have events */
+	uint8_t srqs[BEE_SRQS]; /* 1: the place in the page is taken */
 
 	struct lock move_lock;
 	struct block *blocks;   /* memory that has moved, by address */
@@ -140,6 +141,7 @@ struct srq {
 	struct object object;
 	uint32_t handle;
 	uint32_t number;
+	uint32_t place;         /* 1 + that in the process page; 0: none was free */
 	uint32_t limit;
 	struct lock lock;
 	struct receives queue;
@@ -211,6 +213,7 @@ struct qp {
 	int far;                /* on another machine */
 	uint64_t posted;        /* receives published in rx */
 	uint64_t claimed;       /* the peer's receives */
+	uint32_t ahead;         /* messages for a shared receive queue since the ring was empty */
 	uint64_t numbered;      /* requests that the peer carries out */
 	int refusing;           /* a request of the peer has failed: no other is carried out */
 	struct remote *remotes;

@@ -13,14 +13,12 @@ static void publish(struct qp *qp)
 	struct receives *q = &qp->receives;
 
 	if (qp->qp.srq) {
+		qp->rx.ring->shared = ((struct srq *)qp->qp.srq)->place;
 		__atomic_store_n(&qp->rx.ring->posted, BEE_SHARED_RECEIVES, __ATOMIC_RELEASE);
 		return;
 	}
-	for (; qp->posted != q->posted; qp->posted++) {
-		uint64_t total = q->entry[qp->posted % q->size].total;
-
-		ring_post(qp->rx.ring, qp->posted, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
-	}
+	for (; qp->posted != q->posted; qp->posted++)
+		ring_post(qp->rx.ring, qp->posted, receive_capacity(&q->entry[qp->posted % q->size]));
 }
 
 static int map_pair(struct qp *qp, int fd, const struct bee_connect_reply *reply)
@@ -70,6 +68,7 @@ void disconnect_pair(struct qp *qp)
 	qp->rx = (struct ring_reader){0};
 	qp->peer = NULL;
 	qp->claimed = qp->numbered = qp->served = 0;
+	qp->ahead = 0;
 	qp->asked = qp->answered = 0;
 	qp->open = 0;
 	qp->refusing = 0;

@@ -19,7 +19,7 @@
 
 #include <stdint.h>
 
-#define BEE_PROTOCOL 4                  /* raised by every change of this file and of shared.h */
+#define BEE_PROTOCOL 5                  /* raised by every change of this file and of shared.h */
 #define BEE_SOCKET "/.bee/rdma.sock"    /* BEE_RDMA_SOCKET in the environment replaces it */
 #define BEE_DEVICE "bee_0"
 #define BEE_PACKET 4096                 /* largest message in bytes */
@@ -238,6 +238,7 @@ struct bee_create_region_reply {
  * BEE_OP_REGISTER. Extents cover the pages from addr to addr + length without gaps, in
  * order: `offset` counts from the first page's beginning (addr rounded down). No extent:
  * the owner copies (requests travel in the ring, and this process carries them out).
+ * One that replaces another has its key at another slot, so peers resolve it again.
  */
 struct bee_extent {
 	uint64_t offset;                /* in the MR's pages */
@@ -255,7 +256,7 @@ struct bee_register {
 	uint32_t access;                /* enum ibv_access_flags */
 	uint64_t addr, length, iova;
 	uint32_t extents;               /* how many follow */
-	uint32_t reserved;
+	uint32_t replaces;              /* handle of an MR that ends by this one, which has its key; 0: none */
 	struct bee_extent extent[];
 };
 

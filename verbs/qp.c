@@ -181,15 +181,15 @@ EXPORT int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, 
 	return 0;
 }
 
+/* As without enhanced connections: librdmacm refuses an ECE of no vendor. */
 EXPORT int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	memset(ece, 0, sizeof *ece);
-	return 0;
+	(void)qp, (void)ece;
+	return EOPNOTSUPP;
 }
 
 EXPORT int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	(void)qp;
-	return ece->comp_mask ? EINVAL : ece->vendor_id ? EOPNOTSUPP : 0;
+	return ece->comp_mask ? EINVAL : EOPNOTSUPP;
 }

@@ -33,6 +33,9 @@ void receive_progress(struct qp *qp);
 /* srq_taken raises the event of an SRQ that falls below its limit. */
 void srq_taken(struct srq *srq);
 
+/* srq_show publishes what an SRQ has for messages. The caller has its lock. */
+void srq_show(struct srq *srq);
+
 /* receive_take takes the oldest receive, own or shared: NULL without one. */
 struct receive *receive_take(struct qp *qp);
 
@@ -46,6 +49,12 @@ void receive_complete(struct qp *qp, const struct receive *r, struct ibv_wc *wc,
 int receives_init(struct receives *q, uint32_t size, uint32_t max_sge);
 int receives_add(struct receives *q, const struct ibv_recv_wr *wr);
 void receives_free(struct receives *q);
+
+/* receive_capacity is what a sender learns of a receive. */
+uint32_t receive_capacity(const struct receive *r);
+
+/* receives_review shows senders which receives still have their memory, after some was registered anew. */
+void receives_review(struct context *c);
 
 /* send_progress carries out posted requests, and completes them in order. */
 void send_progress(struct qp *qp);

@@ -42,6 +42,48 @@ int receives_add(struct receives *q, const struct ibv_recv_wr *wr)
 	return 0;
 }
 
+uint32_t receive_capacity(const struct receive *r)
+{
+	return r->total < BEE_RECEIVE_VOID ? (uint32_t)r->total : BEE_RECEIVE_VOID - 1;
+}
+
+/* writable reports whether a message may be written to every scatter entry. */
+static int writable(struct qp *qp, const struct receive *r)
+{
+	for (uint32_t i = 0; i < r->count; i++)
+		if (r->sge[i].length && !mr_at(qp, &r->sge[i], IBV_ACCESS_LOCAL_WRITE))
+			return 0;
+	return 1;
+}
+
+static void review(struct qp *qp)
+{
+	struct receives *q = &qp->receives;
+
+	lock(&qp->lock);
+	for (uint64_t i = q->taken; qp->pair && i != q->posted; i++) {
+		const struct receive *r = &q->entry[i % q->size];
+		uint64_t number = qp->posted - (q->posted - i);
+		uint32_t *capacity = &qp->rx.ring->capacity[number % BEE_CREDITS];
+
+		__atomic_store_n(capacity, writable(qp, r) ? receive_capacity(r) : BEE_RECEIVE_VOID, __ATOMIC_RELAXED);
+	}
+	unlock(&qp->lock);
+}
+
+void receives_review(struct context *c)
+{
+	lock(&c->queues_lock);
+	for (struct cq *cq = c->queues; cq; cq = cq->sibling) {
+		lock(&cq->pairs_lock);
+		for (uint32_t i = 0; i < cq->pair_count; i++)
+			if (cq->pairs[i]->qp.recv_cq == &cq->cq)
+				review(cq->pairs[i]);
+		unlock(&cq->pairs_lock);
+	}
+	unlock(&c->queues_lock);
+}
+
 int post_recv(struct ibv_qp *x, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct qp *qp = (struct qp *)x;
@@ -53,11 +95,8 @@ int post_recv(struct ibv_qp *x, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 		error = receives_add(&qp->receives, wr);
 		if (error)
 			break;
-		if (qp->pair) {
-			uint64_t total = qp->receives.entry[(qp->receives.posted - 1) % qp->receives.size].total;
-
-			ring_post(qp->rx.ring, qp->posted++, total > UINT32_MAX ? UINT32_MAX : (uint32_t)total);
-		}
+		if (qp->pair)
+			ring_post(qp->rx.ring, qp->posted++, receive_capacity(&qp->receives.entry[(qp->receives.posted - 1) % qp->receives.size]));
 	}
 	if (qp_state(qp) == IBV_QPS_ERR)
 		qp_flush(qp);
@@ -85,6 +124,7 @@ static struct receive *take_shared(struct qp *qp)
 		r->total = from->total;
 		r->count = from->count;
 		q->taken++;
+		srq_show(srq);
 	}
 	unlock(&srq->lock);
 	if (r)

@@ -21,17 +21,25 @@
  */
 #define BEE_SLOTS 65536                 /* QPs, and MRs, of one process at most */
 #define BEE_COUNTERS 32
+#define BEE_SRQS 256                    /* SRQs of one process whose receives senders see */
 
 struct bee_qp_word {
 	uint32_t state;                 /* enum ibv_qp_state + 1, 0: no such QP */
 	uint32_t number;
 };
 
+/* What an SRQ has for messages. Senders read it: see bee_ring. */
+struct bee_srq_room {
+	uint32_t receives;
+	uint32_t capacity;              /* bytes of the smallest since the queue was empty */
+};
+
 struct bee_process_page {
 	uint32_t sleeping;
 	uint32_t reserved[15];
 	uint64_t counter[BEE_COUNTERS];         /* by BEE_COUNT_; for statistics */
-	uint8_t pad[4096 - 64 - 8 * BEE_COUNTERS];
+	struct bee_srq_room srq[BEE_SRQS];
+	uint8_t pad[4096 - 64 - 8 * BEE_COUNTERS - 8 * BEE_SRQS];
 };
 
 struct bee_process_table {
@@ -59,6 +67,9 @@ struct bee_process_table {
  * BEE_RING_BYTES each; it is sparse, and sealed against changes of its size. The reader's
  * receive queue is published here (unless it has an SRQ), so that a sender knows that a
  * message will be received, and completes its request without waiting for the reader.
+ * With an SRQ, `shared` names its place in the process page of the reader. A sender of the
+ * same machine completes its request at once if the SRQ has more receives than messages are
+ * on their way in this ring; else it waits for `done`, as it does for other machines.
  *
  * Entries lie in `data`, in order, each aligned to 64 bytes; an entry that would not fit
  * before the end is preceded by one of opcode BEE_ENTRY_SKIP. Positions count bytes and
@@ -68,6 +79,7 @@ struct bee_process_table {
  */
 #define BEE_CREDITS 16384               /* receives that are posted at most */
 #define BEE_SHARED_RECEIVES UINT64_MAX  /* `posted` of a reader with an SRQ: senders wait for `done` */
+#define BEE_RECEIVE_VOID UINT32_MAX     /* capacity of a receive whose memory has been registered anew since */
 #define BEE_RING_DATA (1u << 20)
 #define BEE_RING_BYTES (4096 + 4 * BEE_CREDITS + BEE_RING_DATA)
 #define BEE_PAIR_BYTES (2 * BEE_RING_BYTES)
@@ -80,6 +92,7 @@ struct bee_ring {
 	_Alignas(64) uint64_t done;     /* requests of the writer that the reader has carried out, ever */
 	uint32_t done_status;           /* enum ibv_wc_status of the first that failed, or 0 */
 	uint32_t attached;              /* 1 once the writer has mapped this ring: CONNECT will find it */
+	uint32_t shared;                /* 1 + place of the reader's SRQ; 0: it has none there */
 	_Alignas(64) uint8_t pad[4096 - 5 * 64];
 	uint32_t capacity[BEE_CREDITS]; /* bytes of receive n at n % BEE_CREDITS */
 	uint8_t data[BEE_RING_DATA];

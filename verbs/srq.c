@@ -3,6 +3,53 @@
 #include "cq.h"
 #include "qp.h"
 
+/* take_place reserves a place in the process page: 0 where all are taken. */
+static uint32_t take_place(struct context *c)
+{
+	uint32_t place = 0;
+
+	lock(&c->lock);
+	while (place < BEE_SRQS && c->srqs[place])
+		place++;
+	if (place < BEE_SRQS)
+		c->srqs[place] = 1;
+	unlock(&c->lock);
+	return place < BEE_SRQS ? place + 1 : 0;
+}
+
+static void leave_place(struct context *c, uint32_t place)
+{
+	if (!place)
+		return;
+	__atomic_store_n(&c->page->srq[place - 1].receives, 0, __ATOMIC_RELEASE);
+	lock(&c->lock);
+	c->srqs[place - 1] = 0;
+	unlock(&c->lock);
+}
+
+void srq_show(struct srq *srq)
+{
+	struct context *c = context_of(srq->srq.context);
+
+	if (srq->place)
+		__atomic_store_n(&c->page->srq[srq->place - 1].receives, (uint32_t)(srq->queue.posted - srq->queue.taken), __ATOMIC_RELEASE);
+}
+
+/* show_posted publishes the receive that was posted last. */
+static void show_posted(struct srq *srq)
+{
+	struct receives *q = &srq->queue;
+	uint32_t bytes = receive_capacity(&q->entry[(q->posted - 1) % q->size]);
+	struct bee_srq_room *room;
+
+	if (!srq->place)
+		return;
+	room = &context_of(srq->srq.context)->page->srq[srq->place - 1];
+	if (q->posted - q->taken == 1 || bytes < room->capacity)
+		__atomic_store_n(&room->capacity, bytes, __ATOMIC_RELAXED);
+	srq_show(srq);
+}
+
 struct ibv_srq *create_srq_ex(struct ibv_context *x, struct ibv_srq_init_attr_ex *a)
 {
 	struct context *c = context_of(x);
@@ -28,6 +75,7 @@ struct ibv_srq *create_srq_ex(struct ibv_context *x, struct ibv_srq_init_attr_ex
 		return fail(error);
 	}
 	srq->srq.handle = srq->number = srq->handle;
+	srq->place = take_place(c);
 	track(c, &srq->object, srq->handle, srq);
 	return &srq->srq;
 }
@@ -105,6 +153,7 @@ EXPORT int ibv_destroy_srq(struct ibv_srq *x)
 
 	if (error)
 		return error;
+	leave_place(c, srq->place);
 	forget(c, &srq->object);
 	await(&x->events_completed, srq->object.events);
 	receives_free(&srq->queue);
@@ -118,8 +167,11 @@ int post_srq_recv(struct ibv_srq *x, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	int error = forked(context_of(x->context)) ? EIO : 0;
 
 	lock(&srq->lock);
-	for (; wr && !error; wr = error ? wr : wr->next)
+	for (; wr && !error; wr = error ? wr : wr->next) {
 		error = receives_add(&srq->queue, wr);
+		if (!error)
+			show_posted(srq);
+	}
 	unlock(&srq->lock);
 	if (error)
 		*bad = wr;

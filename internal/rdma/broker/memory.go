@@ -33,7 +33,8 @@ type region struct {
 type memoryRegion struct {
 	pd                 *object
 	node               *Node
-	key, slot          uint32
+	key                uint32
+	slots              []uint32 // the last one has the key; the others had it before
 	access             uint32
 	addr, length, iova uint64
 	extents            []extent // none: the owner copies
@@ -73,7 +74,8 @@ func (s *Session) removeRegion(r *region) {
 // Registered is a new memory region.
 type Registered struct{ Handle, Key, Slot uint32 }
 
-// Register makes a memory region.
+// Register makes a memory region, or replaces one of which the key remains. A peer that has mapped the one before
+// finds the key void in its place, and resolves it again.
 func (s *Session) Register(r *message.Register, extents []message.Extent) (Registered, error) {
 	if r.Access&^knownRights != 0 || r.Access&(RemoteWrite|RemoteAtomic) != 0 && r.Access&LocalWrite == 0 ||
 		r.Addr+r.Length < r.Addr || r.IOVA+r.Length < r.IOVA {
@@ -83,7 +85,15 @@ func (s *Session) Register(r *message.Register, extents []message.Extent) (Regis
 	if err := s.use(o, r.PD, message.KindPD); err != nil {
 		return Registered{}, err
 	}
-	if most := s.node.Limits.MRs; s.node.mrs >= most {
+	var replaced *memoryRegion
+	if r.Replaces != 0 {
+		old, err := s.find(r.Replaces, message.KindMR)
+		if err != nil {
+			return Registered{}, err
+		}
+		replaced = old.mr
+	}
+	if most := s.node.Limits.MRs; replaced == nil && s.node.mrs >= most {
 		return Registered{}, &Limit{Name: "memory regions of a container", Value: int64(most)}
 	}
 	m := &memoryRegion{pd: o.uses[0], node: s.node, access: r.Access, addr: r.Addr, length: r.Length, iova: r.IOVA}
@@ -104,16 +114,23 @@ func (s *Session) Register(r *message.Register, extents []message.Extent) (Regis
 	if len(extents) > 0 && covered != pagesOf(r.Addr, r.Length) {
 		return Registered{}, syscall.EINVAL
 	}
-	var is bool
-	if m.slot, is = s.keySlots.Take(); !is {
+	slot, is := s.keySlots.Take()
+	if !is {
 		return Registered{}, &Limit{Name: "memory regions of a process", Value: message.Slots}
 	}
-	m.key = s.node.broker.key()
+	if replaced == nil {
+		m.key = s.node.broker.key()
+	} else {
+		m.key, m.slots, replaced.slots = replaced.key, replaced.slots, nil
+		s.process.SetKey(m.slot(), 0)
+		s.remove(r.Replaces)
+	}
+	m.slots = append(m.slots, slot) // the key never has a place twice: that of a mapping from before would be true again
 	s.node.broker.keys[m.key] = m
 	o.mr = m
 	s.node.mrs++
-	s.process.SetKey(m.slot, m.key)
-	return Registered{Handle: s.add(o), Key: m.key, Slot: m.slot}, nil
+	s.process.SetKey(slot, m.key)
+	return Registered{Handle: s.add(o), Key: m.key, Slot: slot}, nil
 }
 
 // pagesOf is how many bytes the pages of a range have.
@@ -122,11 +139,16 @@ func pagesOf(addr, length uint64) uint64 {
 }
 
 func (s *Session) removeMR(m *memoryRegion) {
-	s.process.SetKey(m.slot, 0)
-	s.keySlots.Put(m.slot)
+	for _, slot := range m.slots {
+		s.process.SetKey(slot, 0)
+		s.keySlots.Put(slot)
+	}
 	s.node.mrs--
 	delete(s.node.broker.keys, m.key)
 }
+
+// slot is the place of the key.
+func (m *memoryRegion) slot() uint32 { return m.slots[len(m.slots)-1] }
 
 // Resolution is the memory behind a key of a peer.
 type Resolution struct {
@@ -159,7 +181,7 @@ func (s *Session) Resolve(handle, key uint32) (Resolution, error) {
 	if rights == 0 {
 		return Resolution{}, syscall.EACCES
 	}
-	r := Resolution{Addr: m.addr, Length: m.length, IOVA: m.iova, Access: rights, Slot: m.slot, ReadOnly: rights&(RemoteWrite|RemoteAtomic) == 0}
+	r := Resolution{Addr: m.addr, Length: m.length, IOVA: m.iova, Access: rights, Slot: m.slot(), ReadOnly: rights&(RemoteWrite|RemoteAtomic) == 0}
 	indices := map[*region]uint32{}
 	for _, e := range m.extents {
 		index, known := indices[e.region]

@@ -12,7 +12,7 @@ import (
 
 // Sizes and limits.
 const (
-	Protocol = 4
+	Protocol = 5
 	Packet   = 4096
 	Build    = 32
 	Slots    = 65536
@@ -237,11 +237,12 @@ type Extent struct {
 	Region, _         uint32
 }
 
-// Register makes a memory region. Its extents follow.
+// Register makes a memory region. Its extents follow. Replaces is the handle of one that ends by it, whose key the
+// new one has; 0: none.
 type Register struct {
 	PD, Access         uint32
 	Addr, Length, IOVA uint64
-	Count, _           uint32
+	Count, Replaces    uint32
 }
 
 // RegisterReply has the key of a memory region.
