@@ -7,7 +7,7 @@ set -euo pipefail
 declare -A packages=(
   [build]="gcc libc6-dev libibverbs-dev librdmacm-dev"
   [demo]="mmdebstrap uidmap"
-  [test]="mmdebstrap uidmap ibverbs-utils rdmacm-utils perftest e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils openmpi-bin gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 ovmf erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
+  [test]="mmdebstrap uidmap ibverbs-utils rdmacm-utils perftest python3-pyverbs e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils openmpi-bin gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 ovmf erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
   [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud lxc docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
   [docs]="python3-pip"
   [lint]="mypy"
@@ -83,6 +83,27 @@ engines() {
   echo "${wanted[*]}" > "$to/wanted"
   chmod -R a+rX "$to"
 }
+# The tests of pyverbs. They lie among the documentation of its package, which images of Debian often leave out.
+pyverbs() {
+  local to=/usr/local/share/bee-test/pyverbs version work
+  version=$(dpkg-query -W -f '${Version}' python3-pyverbs 2>/dev/null) || version=
+  [ "$task" = test ] && { [ -z "$version" ] || [ "$(cat "$to/version" 2>/dev/null)" != "$version" ]; } || return 0
+  if ((EUID != 0)); then
+    echo "The tests of python3-pyverbs $version are missing: /usr/share/doc/rdma-core/tests of its package, in $to" >&2
+    echo "Ask for: hack/deps.sh test" >&2
+    exit 1
+  fi
+  echo "installing the tests of python3-pyverbs"
+  rm -rf "$to"
+  work=$(mktemp -d)
+  (cd "$work" && apt-get download -qq -o APT::Sandbox::User=root "python3-pyverbs=$version" && dpkg-deb -x ./*.deb .)
+  mkdir -p "$to"
+  mv "$work/usr/share/doc/rdma-core/tests" "$to"
+  gunzip "$to"/tests/*.gz
+  rm -rf "$work"
+  echo "$version" > "$to/version"
+  chmod -R a+rX "$to"
+}
 # What makes a site of the documentation, in an environment of its own.
 site() {
   local to=/usr/local/share/bee-test/site list
@@ -104,6 +125,7 @@ if ((${#missing[@]} == 0)); then
   ! needs_gitlab || install_gitlab
   axe
   engines
+  pyverbs
   site
   exit 0
 fi
@@ -122,4 +144,5 @@ apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 ! needs_gitlab || install_gitlab
 axe
 engines
+pyverbs
 site

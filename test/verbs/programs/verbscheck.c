@@ -1,7 +1,7 @@
 /*
  * verbscheck SEED ROUNDS [FILE]: random operations between two queue pairs, compared with
  * a model byte by byte. Each side has a context and a buffer of its own, of memory of FILE
- * where one is given. What lies around the bytes that an operation may change is compared,
+ * where one is given, and of the broker at OTHER_SOCKET where that is set. What lies around the bytes that an operation may change is compared,
  * too, and so is each field of a completion.
  */
 #include <errno.h>
@@ -79,7 +79,10 @@ static void open_side(struct side *s, const char *file, int i)
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {DEPTH, DEPTH, SGES, SGES, 64}};
 	struct ibv_port_attr port;
+	const char *other = getenv("OTHER_SOCKET");
 
+	if (i == 1 && other)
+		CHECK(setenv("BEE_RDMA_SOCKET", other, 1) == 0);
 	CHECK(list && list[0]);
 	CHECK((s->context = ibv_open_device(list[0])));
 	ibv_free_device_list(list);
