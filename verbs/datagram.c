@@ -138,7 +138,7 @@ static int multicast(struct qp *qp, struct request *r, const struct ibv_ah_attr 
 		struct ibv_ah_attr to = {.dlid = member->lid};
 		struct target *t;
 
-		if (member->number == qp->qp.qp_num || !(t = target_of(qp, &to, member->number)))
+		if ((member->number == qp->qp.qp_num && member->lid == direct.dlid) || !(t = target_of(qp, &to, member->number)))
 			continue;
 		deliver(qp, r, &direct, t);
 	}

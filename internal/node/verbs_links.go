@@ -42,6 +42,7 @@ func (l *verbsLinks) machines(own []int) server.Machines {
 	c := l.verbs.config
 	return server.Machines{
 		Own:     own,
+		Size:    c.Size,
 		Address: func(rank int) broker.Address { return verbsAddress(c.Owner.Run, rank) },
 		Rank: func(lid uint16, global bool, gid [16]byte) (int, bool) {
 			if rank := int(lid) - 1; !global && rank >= 0 && rank < c.Size {

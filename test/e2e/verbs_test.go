@@ -31,7 +31,9 @@ func verbsImage(t *testing.T) string {
 	if err != nil || len(threads) == 0 {
 		testkit.Missing(t, "libgcc_s.so.1 is not installed: %v", err)
 	}
-	l.Program(testkit.RequireTool(t, "rping"), threads[0])
+	for _, program := range []string{"rping", "mckey"} {
+		l.Program(testkit.RequireTool(t, program), threads[0])
+	}
 	return l.Archive("docker.io/test/verbs:1", v1.Config{Env: []string{"PATH=/bin:/usr/bin"}})
 }
 
@@ -79,8 +81,13 @@ func TestVerbsBetweenMachines(t *testing.T) {
   grep -q "200 iters" client.out && echo pingpong
   both ib_write_bw -F -n 200
   grep -q "^ 65536 *200" client.out && echo write
+  /.bee/rsh $server mckey -m 239.1.2.3 -b $server -C 5 >member.out 2>&1 & pid=$!
+  while kill -0 $pid 2>/dev/null; do
+    /.bee/rsh $client mckey -m 239.1.2.3 -b $client -s -C 5 >sender.out 2>&1 || { cat sender.out; kill $pid; }
+  done
+  wait $pid && echo multicast || cat member.out
 `+connections(t)+"  [ $? = 0 ] && echo connected\n")
-		if out := b.Must("--sites", sites, "run", "-q", "--site", site, job); out != "pingpong\nwrite\nconnected\n" {
+		if out := b.Must("--sites", sites, "run", "-q", "--site", site, job); out != "pingpong\nwrite\nmulticast\nconnected\n" {
 			t.Errorf("%s: got %q", site, out)
 		}
 	}

@@ -118,11 +118,10 @@ func (h host) connects(t *testing.T) {
 
 // TestConnectionEvents: each event comes as documented, at both ends: of refusals, of a
 // rejected, pending and ended connection, and of a peer that is killed.
-func TestConnectionEvents(t *testing.T) { newHost(t).events(t, 1) }
+func TestConnectionEvents(t *testing.T) { newHost(t).events(t) }
 
-// events runs a server and a client that compares each event. Messages are how many of a multicast group
-// reach the server.
-func (h host) events(t *testing.T, messages int) {
+// events runs a server and a client that compares each event.
+func (h host) events(t *testing.T) {
 	program := compile(t, nil, []string{"test/verbs/programs/connections.c"}, "-lrdmacm", "-libverbs")
 	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
 	defer cancel()
@@ -139,7 +138,7 @@ func (h host) events(t *testing.T, messages int) {
 	if _, err := fmt.Fscanln(ports, &port); err != nil {
 		t.Errorf("the port of the server: %v", err)
 	}
-	client, out := h.command(ctx, 1, program, "check", fmt.Sprint(port), fmt.Sprint(messages))
+	client, out := h.command(ctx, 1, program, "check", fmt.Sprint(port))
 	if err := client.Run(); err != nil {
 		cancel()
 		t.Fatalf("client: %v\n%s\nserver: %v\n%s", err, out, server.Wait(), errs)
@@ -151,6 +150,34 @@ func (h host) events(t *testing.T, messages int) {
 		t.Errorf("the server: %v\n%s", err, errs)
 	}
 	h.empty(t)
+}
+
+// TestMulticast: each message of a stock sender reaches a member of its group.
+func TestMulticast(t *testing.T) { newHost(t).multicast(t) }
+
+// multicast sends to a group until its member has all that it waits for.
+func (h host) multicast(t *testing.T) {
+	testkit.RequireTool(t, "mckey")
+	ctx, cancel := context.WithTimeout(t.Context(), 120*time.Second)
+	defer cancel()
+	args := []string{"mckey", "-m", "239.1.2.3", "-b", "127.0.0.1", "-C", "5"}
+	member := h.start(t, ctx, 0, args...)
+	for {
+		sender, out := h.command(ctx, 1, append(args, "-s")...)
+		if err := sender.Run(); err != nil {
+			t.Errorf("the sender: %v\n%s", err, out)
+			cancel()
+		}
+		select {
+		case <-member.ended:
+			if member.err != nil || !strings.Contains(member.out.String(), "receiving data transfers") {
+				t.Errorf("the member: %v\n%s", member.err, member.out)
+			}
+			h.empty(t)
+			return
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
 }
 
 // TestKilledProcessDisconnects: rping ends when its other side is killed amid its work.

@@ -117,7 +117,7 @@ func newMachines(t *testing.T) machines {
 		c.servers[i] = s
 		h.listen(t, s, i)
 		m := server.Machines{
-			Own: []int{i}, Address: portAddress, Want: c.want, Together: func(int, int) bool { return false },
+			Own: []int{i}, Size: len(c.servers), Address: portAddress, Want: c.want, Together: func(int, int) bool { return false },
 			Rank: func(lid uint16, global bool, gid [16]byte) (int, bool) {
 				rank := int(lid) - 1
 				if global {
@@ -255,8 +255,11 @@ func TestConnectionsBetweenMachines(t *testing.T) {
 	m.empty(t)
 }
 
-// TestConnectionEventsBetweenMachines: events are those of one machine. Messages to groups stay there.
-func TestConnectionEventsBetweenMachines(t *testing.T) { newMachines(t).events(t, 0) }
+// TestConnectionEventsBetweenMachines: events, and messages to groups, are those of one machine.
+func TestConnectionEventsBetweenMachines(t *testing.T) { newMachines(t).events(t) }
+
+// TestMulticastBetweenMachines: members and senders of groups need not be on one machine.
+func TestMulticastBetweenMachines(t *testing.T) { newMachines(t).multicast(t) }
 
 // TestKilledProcessDisconnectsBetweenMachines does the same as on one machine.
 func TestKilledProcessDisconnectsBetweenMachines(t *testing.T) {

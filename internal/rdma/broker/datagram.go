@@ -48,6 +48,11 @@ func (s *Session) Join(r *message.Group) error {
 	if q.groups == maxGroups {
 		return &Limit{Name: "multicast groups of a queue pair", Value: maxGroups}
 	}
+	if b.far != nil {
+		if err := b.far.Join(q.membership(r.GID)); err != nil {
+			return err
+		}
+	}
 	q.groups++
 	b.groups[r.GID] = append(members, q)
 	return nil
@@ -63,6 +68,7 @@ func (s *Session) Leave(r *message.Group) error {
 	if !slices.Contains(b.groups[r.GID], q) {
 		return syscall.EINVAL
 	}
+	q.leave(r.GID)
 	q.groups--
 	members := slices.DeleteFunc(b.groups[r.GID], func(m *queuePair) bool { return m == q })
 	if b.groups[r.GID] = members; len(members) == 0 {
@@ -71,13 +77,29 @@ func (s *Session) Leave(r *message.Group) error {
 	return nil
 }
 
-// Members returns the queue pairs in a multicast group.
+// membership is that of the queue pair in a multicast group.
+func (q *queuePair) membership(gid [16]byte) Membership {
+	return Membership{GID: gid, LID: q.session.node.Address.LID, Number: q.number}
+}
+
+// leave reports to other machines that the queue pair leaves a multicast group.
+func (q *queuePair) leave(gid [16]byte) {
+	if far := q.session.node.broker.far; far != nil {
+		far.Leave(q.membership(gid))
+	}
+}
+
+// Members returns the queue pairs in a multicast group: those of this machine first.
 func (s *Session) Members(gid [16]byte) []message.Member {
+	b := s.node.broker
 	var members []message.Member
-	for _, q := range s.node.broker.groups[gid] {
+	for _, q := range b.groups[gid] {
 		members = append(members, message.Member{Number: q.number, LID: q.session.node.Address.LID})
 	}
-	return members
+	if b.far != nil {
+		members = append(members, b.far.Members(gid)...)
+	}
+	return members[:min(len(members), message.Members)]
 }
 
 func (s *Session) datagram(handle uint32) (*queuePair, error) {

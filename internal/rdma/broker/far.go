@@ -18,10 +18,22 @@ type Far interface {
 	// Attach returns an inbox whose messages go to a datagram queue pair. Whether that is there
 	// is found out later.
 	Attach(r *message.Attach) (Inbox, error)
+	// Join notes that a datagram queue pair of this machine is in a multicast group, and Leave that it is not.
+	Join(m Membership) error
+	Leave(m Membership)
+	// Members returns queue pairs of other machines in a group, as far as these have reported them.
+	Members(gid [16]byte) []message.Member
 	// Find returns the address of the port of another machine that an IP address reaches.
 	Find(ip netip.Addr) (Address, bool)
 	// Call passes the request of an identifier on to such a port, which f stands for.
 	Call(f FarIdentifier, to Address, request Step) (FarCall, error)
+}
+
+// Membership is that of a datagram queue pair in a multicast group. LID is that of its port.
+type Membership struct {
+	GID    [16]byte
+	LID    uint16
+	Number uint32
 }
 
 // FarPair is the connection of a queue pair with one of another machine.

@@ -95,6 +95,9 @@ func (s *Session) removeQP(q *queuePair) {
 	s.process.SetQP(q.slot, 0, 0)
 	s.qpSlots.Put(q.slot)
 	for group, members := range b.groups {
+		if slices.Contains(members, q) {
+			q.leave(group)
+		}
 		if members = slices.DeleteFunc(members, func(m *queuePair) bool { return m == q }); len(members) == 0 {
 			delete(b.groups, group)
 		} else {

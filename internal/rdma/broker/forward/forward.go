@@ -51,6 +51,8 @@ type Options struct {
 	// Build is that of the library, and Ranks are the nodes of this machine.
 	Build string
 	Ranks []int
+	// Size is how many nodes the run has.
+	Size int
 	// Address returns that of a node's port, and Rank the node with an address; false: none has it.
 	Address func(rank int) broker.Address
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
@@ -73,6 +75,9 @@ type Far struct {
 	callers map[int][]*call // that have no link yet, by rank
 	called  uint64          // number of the last call
 	boxes   map[target]*outbox
+	// joined are the members of multicast groups of this machine, and joins counts their changes.
+	joined map[broker.Membership]bool
+	joins  uint64
 	slots   broker.Slots
 	ended   bool
 	bytes   map[uint16]uint64 // of payload that were sent, ever, by LID of a port of this machine
@@ -83,7 +88,7 @@ const mostBoxes = 4096
 
 // New returns one without links.
 func New(o Options) *Far {
-	f := &Far{o: o, links: map[int]*link{}, waiting: map[int][]*pair{}, callers: map[int][]*call{}, boxes: map[target]*outbox{}, bytes: map[uint16]uint64{}}
+	f := &Far{o: o, links: map[int]*link{}, waiting: map[int][]*pair{}, callers: map[int][]*call{}, boxes: map[target]*outbox{}, joined: map[broker.Membership]bool{}, bytes: map[uint16]uint64{}}
 	go f.listen()
 	return f
 }

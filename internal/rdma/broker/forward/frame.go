@@ -32,10 +32,11 @@ const (
 	frameVoid                     // anything: what it was is not sent any more
 	frameCall                     // number, LIDs, space, addresses, parameters: a request for a connection by address
 	frameStep                     // number, whose it is, event, status, parameters: what becomes of that
+	frameMember                   // 1 or 0, LID, number, GID: a queue pair is in a multicast group, or not
 )
 
 // version is raised by every change of the frames.
-const version = 3
+const version = 4
 
 // mostFrame bounds a frame in bytes.
 const mostFrame = message.EntryBytes + ring.Fragment + 64

@@ -92,7 +92,7 @@ func newApart(t *testing.T, rank int, number uint32) *machine {
 	}
 	m := &machine{process: newProcess()}
 	m.far = New(Options{
-		Host: h, Peer: newProcess(), Build: strings.Repeat("b", message.Build), Ranks: []int{rank}, Address: address, Want: func(int) {}, Warn: func(string, error) {},
+		Host: h, Peer: newProcess(), Build: strings.Repeat("b", message.Build), Ranks: []int{rank}, Size: 2, Address: address, Want: func(int) {}, Warn: func(string, error) {},
 		Together: func(int, int) bool { return false },
 		Rank:     func(lid uint16, _ bool, _ [16]byte) (int, bool) { return int(lid) - 1, lid == 1 || lid == 2 },
 		Named:    func(ip netip.Addr) (int, bool) { n := int(ip.As4()[3]); return n - 1, n == 1 || n == 2 },

@@ -57,6 +57,7 @@ type link struct {
 	// called counts those of the other machine.
 	called int
 	ends   []ending // frames of calls that come after messages
+	groups groups
 	awake  chan struct{}
 	heard  time.Time
 }
@@ -92,6 +93,9 @@ func (l *link) lost() {
 	}
 	for _, c := range l.calls {
 		c.lost()
+	}
+	if len(f.joined) > 0 && !f.ended { // the other side has to learn of that again
+		f.o.Want(l.ranks[0])
 	}
 	for _, b := range f.boxes {
 		if slices.Contains(l.ranks, b.rank) {
@@ -235,7 +239,7 @@ func (l *link) ping() bool {
 // collect appends what there is to send.
 func (l *link) collect(out []byte) []byte {
 	l.deliver()
-	out = append(out, l.out...)
+	out = l.memberships(append(out, l.out...))
 	l.out = l.out[:0]
 	for _, p := range slices.Clone(l.order) { // one that has ended leaves it
 		if len(out) >= mostOut {
@@ -308,6 +312,8 @@ func (l *link) take(k kind, b *body) error {
 		return l.takeCall(b)
 	case frameStep:
 		return l.takeStep(b)
+	case frameMember:
+		return l.takeMember(b)
 	}
 	n := b.name()
 	p := l.pairs[n]

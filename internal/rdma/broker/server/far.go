@@ -17,6 +17,8 @@ import (
 type Machines struct {
 	// Own are the nodes of this machine.
 	Own []int
+	// Size is how many nodes the run has.
+	Size int
 	// Address returns that of a node's port, and Rank the node with an address; false: none has it.
 	Address func(rank int) broker.Address
 	Rank    func(lid uint16, global bool, gid [16]byte) (int, bool)
@@ -39,7 +41,7 @@ func (s *Server) Forward(m Machines) error {
 	}
 	s.peer = p
 	s.far = forward.New(forward.Options{
-		Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Address: m.Address, Rank: m.Rank, Named: m.Named, Together: m.Together, Want: m.Want,
+		Host: host{s}, Peer: p, Build: s.build, Ranks: m.Own, Size: m.Size, Address: m.Address, Rank: m.Rank, Named: m.Named, Together: m.Together, Want: m.Want,
 		Warn: func(text string, err error) { s.warnings.add(s.log, text, err) },
 	})
 	s.broker.SetFar(s.far)
