@@ -7,6 +7,7 @@
 
 #define GRH 40
 #define PATIENCE_NS 100000000ull /* how long a sender waits for room, as on a lossless link */
+#define LONG_PATIENCE_NS 5000000000ull /* and where the receiver has receives for all messages */
 #define MULTICAST 0xffffffu
 
 /* target is the inbox of a queue pair that was sent to. */
@@ -16,6 +17,7 @@ struct target {
 	uint16_t lid;
 	struct bee_inbox *inbox;
 	struct process *process;
+	int deaf; /* a sender has waited for long, in vain */
 };
 
 void targets_free(struct qp *qp)
@@ -145,13 +147,18 @@ static int multicast(struct qp *qp, struct request *r, const struct ibv_ah_attr 
 	return send_end(r, IBV_WC_SUCCESS);
 }
 
-static int patient(struct request *r)
+static int patient(struct request *r, struct target *t)
 {
 	uint64_t now = monotonic_ns();
 
 	if (!r->since)
 		r->since = now;
-	return now - r->since < PATIENCE_NS;
+	if (now - r->since < PATIENCE_NS)
+		return 1;
+	if (t->deaf || __atomic_load_n(&t->inbox->receives, __ATOMIC_RELAXED) <= BEE_INBOX_SLOTS)
+		return 0;
+	t->deaf = now - r->since >= LONG_PATIENCE_NS;
+	return !t->deaf;
 }
 
 int datagram_send(struct qp *qp, struct request *r)
@@ -170,7 +177,9 @@ int datagram_send(struct qp *qp, struct request *r)
 	if (r->wr.wr.ud.remote_qpn == MULTICAST)
 		return multicast(qp, r, a);
 	t = target_of(qp, a, r->wr.wr.ud.remote_qpn);
-	if (t && !deliver(qp, r, a, t) && patient(r)) {
+	if (t && deliver(qp, r, a, t)) {
+		t->deaf = 0;
+	} else if (t && patient(r, t)) {
 		wake(context_of(qp->qp.context), t->process);
 		return 0;
 	}

@@ -122,6 +122,7 @@ static void flush_receives(struct qp *qp)
 		return;
 	for (; q->taken != q->posted; q->taken++)
 		receive_complete(qp, &q->entry[q->taken % q->size], &wc, 0);
+	receives_show(qp);
 }
 
 /* last raises the event after which no more receives of the SRQ come to this queue pair. */
@@ -158,5 +159,6 @@ void qp_reset(struct qp *qp)
 	__atomic_store_n(&s->retired, 0, __ATOMIC_RELEASE);
 	qp->receives.posted = qp->receives.taken = qp->posted = 0;
 	qp->flushed = 0;
+	receives_show(qp);
 	disconnect_pair(qp);
 }

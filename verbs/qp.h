@@ -53,6 +53,9 @@ void receives_free(struct receives *q);
 /* receive_capacity is what a sender learns of a receive. */
 uint32_t receive_capacity(const struct receive *r);
 
+/* receives_show publishes how many receives of a datagram queue pair are posted. */
+void receives_show(struct qp *qp);
+
 /* receives_review shows senders which receives still have their memory, after some was registered anew. */
 void receives_review(struct context *c);
 

@@ -84,6 +84,12 @@ void receives_review(struct context *c)
 	unlock(&c->queues_lock);
 }
 
+void receives_show(struct qp *qp)
+{
+	if (qp->inbox && !qp->qp.srq)
+		__atomic_store_n(&qp->inbox->receives, qp->receives.posted - qp->receives.taken, __ATOMIC_RELAXED);
+}
+
 int post_recv(struct ibv_qp *x, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct qp *qp = (struct qp *)x;
@@ -98,6 +104,7 @@ int post_recv(struct ibv_qp *x, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad
 		if (qp->pair)
 			ring_post(qp->rx.ring, qp->posted++, receive_capacity(&qp->receives.entry[(qp->receives.posted - 1) % qp->receives.size]));
 	}
+	receives_show(qp);
 	if (qp_state(qp) == IBV_QPS_ERR)
 		qp_flush(qp);
 	if (qp->pair && !qp->peer && __atomic_load_n(&qp->rx.ring->attached, __ATOMIC_ACQUIRE))
@@ -147,6 +154,7 @@ struct receive *receive_take(struct qp *qp)
 	r->total = from->total;
 	r->count = from->count;
 	q->taken++;
+	receives_show(qp);
 	return r;
 }
 

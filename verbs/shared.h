@@ -131,6 +131,8 @@ struct bee_entry {
  * number n by adding 1 to `head`, once slot n % BEE_INBOX_SLOTS has turn n, fills it, and
  * sets its turn to n + 1. The receiver takes it and sets the turn to n + BEE_INBOX_SLOTS.
  * What is stored is the turn less n % BEE_INBOX_SLOTS, so that a new inbox is all zero.
+ * A sender to a full inbox waits for long where `receives` is more than BEE_INBOX_SLOTS: a
+ * card would have put its message into a receive. Else it would have dropped the message.
  */
 #define BEE_INBOX_SLOTS 256
 #define BEE_INBOX_SLOT 4352             /* header of 256 bytes, and a message of 4096 at most */
@@ -138,7 +140,7 @@ struct bee_entry {
 
 struct bee_inbox {
 	_Alignas(64) uint64_t head;
-	_Alignas(64) uint64_t tail;
+	_Alignas(64) uint64_t receives; /* posted and not taken; 0 with an SRQ */
 	_Alignas(64) uint8_t pad[4096 - 2 * 64];
 	uint8_t slot[BEE_INBOX_SLOTS * BEE_INBOX_SLOT];
 };

@@ -13,10 +13,12 @@ import (
 // mostUnder is how many datagrams for one queue pair may be on their way.
 const mostUnder = 64
 
-// mostLate is how many datagrams of a link may wait for room in inboxes, and lateTime how long.
+// mostLate is how many datagrams of a link may wait for room in inboxes, and lateTime how long: longLateTime where the
+// receiver has receives for all that have come, as a card would have put them there.
 const (
-	mostLate = 4096
-	lateTime = 100 * time.Millisecond
+	mostLate     = 4096
+	lateTime     = 100 * time.Millisecond
+	longLateTime = 5 * time.Second
 )
 
 // target names a datagram queue pair.
@@ -71,6 +73,7 @@ func (f *Far) newBox(to target, rank int) (*outbox, error) {
 		return nil, err
 	}
 	b := &outbox{to: to, rank: rank, share: s, inbox: s.memory}
+	b.inbox.TakeAll()
 	f.boxes[to] = b
 	f.o.Peer.SetQP(b.slot, to.number, uint32(broker.ReadyToReceive)+1)
 	return b, nil
@@ -188,6 +191,19 @@ func (l *link) put(d datagram) bool {
 	return true
 }
 
+// patience is how long a datagram waits for room.
+func (l *link) patience(d datagram) time.Duration {
+	inbox, err := l.far.o.Host.Receiver(d.to.lid, d.to.number)
+	if err != nil {
+		return 0
+	}
+	memory, err := l.far.o.Host.Memory(inbox.Segment)
+	if err != nil || ring.Inbox(memory).Receives() <= message.InboxSlots {
+		return lateTime
+	}
+	return longLateTime
+}
+
 func (l *link) taken(to target, k kind) {
 	l.out = to.append(l.out, k)
 	l.kick()
@@ -199,7 +215,7 @@ func (l *link) deliver() {
 	for _, d := range l.late {
 		switch {
 		case l.put(d):
-		case time.Since(d.came) > lateTime:
+		case time.Since(d.came) > l.patience(d):
 			l.taken(d.to, frameTaken)
 		default:
 			late = append(late, d)

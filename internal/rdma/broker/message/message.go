@@ -83,6 +83,7 @@ type Entry struct {
 
 // Places in an inbox, and in a slot of it.
 const (
+	InboxReceives = 64
 	InboxEntries = 4096
 	InboxHeader  = 256
 	InboxMessage = InboxSlot - InboxHeader

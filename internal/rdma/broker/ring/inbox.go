@@ -47,6 +47,14 @@ func (b Inbox) Next(n uint64) (header, text []byte, is bool) {
 	return slot[slotHeader : slotHeader+DatagramHeader], slot[message.InboxHeader : message.InboxHeader+int(bytes)], true
 }
 
+func (b Inbox) receives() *uint64 { return (*uint64)(unsafe.Pointer(&b[message.InboxReceives])) }
+
+// Receives is how many receives are posted for messages, by what its program claims.
+func (b Inbox) Receives() uint64 { return atomic.LoadUint64(b.receives()) }
+
+// TakeAll notes that its reader takes all messages.
+func (b Inbox) TakeAll() { atomic.StoreUint64(b.receives(), ^uint64(0)) }
+
 // Source is the LID of the sender of a message, by its header.
 func Source(header []byte) uint16 { return binary.LittleEndian.Uint16(header[slotLID-slotHeader:]) }
 
