@@ -118,9 +118,9 @@ static int claim(struct qp *qp, struct request *r)
 		return 0;
 	qp->claimed++;
 	r->claimed = 1;
-	if (capacity == BEE_RECEIVE_VOID && r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total)
+	if (capacity == BEE_RECEIVE_VOID && qp->qp.qp_type == IBV_QPT_RC && r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total)
 		r->status = IBV_WC_REM_OP_ERR;
-	else if (r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total > capacity)
+	else if (capacity != BEE_RECEIVE_VOID && r->wr.opcode != IBV_WR_RDMA_WRITE_WITH_IMM && r->total > capacity)
 		r->status = IBV_WC_REM_INV_REQ_ERR;
 	else if (qp->far)
 		r->number = ++qp->numbered;

@@ -56,7 +56,7 @@ uint32_t receive_capacity(const struct receive *r);
 /* receives_show publishes how many receives of a datagram queue pair are posted. */
 void receives_show(struct qp *qp);
 
-/* receives_review shows senders which receives still have their memory, after some was registered anew. */
+/* receives_review shows senders which receives still have their memory, after some was registered again. */
 void receives_review(struct context *c);
 
 /* send_progress carries out posted requests, and completes them in order. */

@@ -79,7 +79,7 @@ struct bee_process_table {
  */
 #define BEE_CREDITS 16384               /* receives that are posted at most */
 #define BEE_SHARED_RECEIVES UINT64_MAX  /* `posted` of a reader with an SRQ: senders wait for `done` */
-#define BEE_RECEIVE_VOID UINT32_MAX     /* capacity of a receive whose memory has been registered anew since */
+#define BEE_RECEIVE_VOID UINT32_MAX     /* capacity of a receive whose memory has been registered again since */
 #define BEE_RING_DATA (1u << 20)
 #define BEE_RING_BYTES (4096 + 4 * BEE_CREDITS + BEE_RING_DATA)
 #define BEE_PAIR_BYTES (2 * BEE_RING_BYTES)

@@ -191,8 +191,8 @@ func (l *link) put(d datagram) bool {
 	return true
 }
 
-// patience is how long a datagram waits for room.
-func (l *link) patience(d datagram) time.Duration {
+// mostTime is how long a datagram may wait for room.
+func (l *link) mostTime(d datagram) time.Duration {
 	inbox, err := l.far.o.Host.Receiver(d.to.lid, d.to.number)
 	if err != nil {
 		return 0
@@ -215,7 +215,7 @@ func (l *link) deliver() {
 	for _, d := range l.late {
 		switch {
 		case l.put(d):
-		case time.Since(d.came) > l.patience(d):
+		case time.Since(d.came) > l.mostTime(d):
 			l.taken(d.to, frameTaken)
 		default:
 			late = append(late, d)

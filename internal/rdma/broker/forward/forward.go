@@ -78,9 +78,9 @@ type Far struct {
 	// joined are the members of multicast groups of this machine, and joins counts their changes.
 	joined map[broker.Membership]bool
 	joins  uint64
-	slots   broker.Slots
-	ended   bool
-	bytes   map[uint16]uint64 // of payload that were sent, ever, by LID of a port of this machine
+	slots  broker.Slots
+	ended  bool
+	bytes  map[uint16]uint64 // of payload that were sent, ever, by LID of a port of this machine
 }
 
 // mostBoxes is how many datagram queue pairs of other machines can be sent to.

@@ -12,9 +12,9 @@ const mostMembers = 4096
 
 // groups are the multicast groups of a link.
 type groups struct {
-	// sent are the members of this machine that the other side knows, as of change told.
+	// sent are the members of this machine that the other side knows, as of change `reported`.
 	sent map[broker.Membership]bool
-	told uint64
+	reported uint64
 	// members are those of the other side, by group; count is how many.
 	members map[[16]byte][]message.Member
 	count   int
@@ -59,10 +59,10 @@ func (f *Far) Members(gid [16]byte) (members []message.Member) {
 	return members
 }
 
-// memberships appends what has changed since the other side was told.
+// memberships appends what has changed since the last report to the other side.
 func (l *link) memberships(out []byte) []byte {
 	g, f := &l.groups, l.far
-	if g.told == f.joins {
+	if g.reported == f.joins {
 		return out
 	}
 	for m := range g.sent {
@@ -80,7 +80,7 @@ func (l *link) memberships(out []byte) []byte {
 			g.sent[m] = true
 		}
 	}
-	g.told = f.joins
+	g.reported = f.joins
 	return out
 }
 

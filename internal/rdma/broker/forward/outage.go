@@ -33,7 +33,7 @@ func (l *link) broke(last bool) {
 
 // again asks for a connection where anything waits for it.
 func (l *link) again() {
-	if len(l.order)+len(l.calls)+len(l.early)+len(l.out)+len(l.sent.batches) > 0 || l.groups.told != l.far.joins || l.mail() {
+	if len(l.order)+len(l.calls)+len(l.early)+len(l.out)+len(l.sent.batches) > 0 || l.groups.reported != l.far.joins || l.mail() {
 		l.far.o.Want(l.ranks[0])
 	}
 }

@@ -84,9 +84,9 @@ type Entry struct {
 // Places in an inbox, and in a slot of it.
 const (
 	InboxReceives = 64
-	InboxEntries = 4096
-	InboxHeader  = 256
-	InboxMessage = InboxSlot - InboxHeader
+	InboxEntries  = 4096
+	InboxHeader   = 256
+	InboxMessage  = InboxSlot - InboxHeader
 )
 
 // Places in a process table.
