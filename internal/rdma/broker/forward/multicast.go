@@ -13,7 +13,7 @@ const mostMembers = 4096
 // groups are the multicast groups of a link.
 type groups struct {
 	// sent are the members of this machine that the other side knows, as of change `reported`.
-	sent map[broker.Membership]bool
+	sent     map[broker.Membership]bool
 	reported uint64
 	// members are those of the other side, by group; count is how many.
 	members map[[16]byte][]message.Member
