@@ -164,7 +164,7 @@ EXPORT int ibv_dereg_mr(struct ibv_mr *x)
 	return 0;
 }
 
-/* The key remains: peers have it. */
+/* The key remains, as peers have it, while the broker has slots for that. */
 EXPORT int ibv_rereg_mr(struct ibv_mr *x, int flags, struct ibv_pd *pd, void *addr, size_t length, int access)
 {
 	struct mr *mr = (struct mr *)x, next = *mr;

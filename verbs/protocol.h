@@ -238,7 +238,8 @@ struct bee_create_region_reply {
  * BEE_OP_REGISTER. Extents cover the pages from addr to addr + length without gaps, in
  * order: `offset` counts from the first page's beginning (addr rounded down). No extent:
  * the owner copies (requests travel in the ring, and this process carries them out).
- * One that replaces another has its key at another slot, so peers resolve it again.
+ * One that replaces another has its key at another slot, so peers resolve it again. Where
+ * the process has no slots left for that, it has another key.
  */
 struct bee_extent {
 	uint64_t offset;                /* in the MR's pages */
@@ -256,7 +257,7 @@ struct bee_register {
 	uint32_t access;                /* enum ibv_access_flags */
 	uint64_t addr, length, iova;
 	uint32_t extents;               /* how many follow */
-	uint32_t replaces;              /* handle of an MR that ends by this one, which has its key; 0: none */
+	uint32_t replaces;              /* handle of an MR that ends by this one; 0: none */
 	struct bee_extent extent[];
 };
 

@@ -71,6 +71,10 @@ func (s *Session) removeRegion(r *region) {
 	r.segment.Close()
 }
 
+// mostWorn is how many places of a process are those of memory before it was changed. What it changes then gets
+// another key: the rest is for memory that it registers.
+const mostWorn = message.Slots / 2
+
 // Registered is a new memory region.
 type Registered struct{ Handle, Key, Slot uint32 }
 
@@ -115,6 +119,12 @@ func (s *Session) Register(r *message.Register, extents []message.Extent) (Regis
 		return Registered{}, syscall.EINVAL
 	}
 	slot, is := s.keySlots.Take()
+	if replaced != nil && (!is || s.worn == mostWorn) { // its key ends, and leaves its places to others
+		s.remove(r.Replaces)
+		if replaced = nil; !is {
+			slot, is = s.keySlots.Take()
+		}
+	}
 	if !is {
 		return Registered{}, &Limit{Name: "memory regions of a process", Value: message.Slots}
 	}
@@ -123,6 +133,7 @@ func (s *Session) Register(r *message.Register, extents []message.Extent) (Regis
 	} else {
 		m.key, m.slots, replaced.slots = replaced.key, replaced.slots, nil
 		s.process.SetKey(m.slot(), 0)
+		s.worn++
 		s.remove(r.Replaces)
 	}
 	m.slots = append(m.slots, slot) // the key never has a place twice: that of a mapping from before would be true again
@@ -139,6 +150,7 @@ func pagesOf(addr, length uint64) uint64 {
 }
 
 func (s *Session) removeMR(m *memoryRegion) {
+	s.worn -= max(len(m.slots)-1, 0)
 	for _, slot := range m.slots {
 		s.process.SetKey(slot, 0)
 		s.keySlots.Put(slot)

@@ -16,6 +16,7 @@ type Session struct {
 	counts  map[uint32]int
 
 	qpSlots, keySlots Slots
+	worn              int // places that keys of memory had before it was changed
 }
 
 // object is one that a process refers to by its handle.

@@ -239,7 +239,7 @@ type Extent struct {
 }
 
 // Register makes a memory region. Its extents follow. Replaces is the handle of one that ends by it, whose key the
-// new one has; 0: none.
+// new one has while there are slots for that; 0: none.
 type Register struct {
 	PD, Access         uint32
 	Addr, Length, IOVA uint64
