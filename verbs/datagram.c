@@ -17,7 +17,7 @@ struct target {
 	uint16_t lid;
 	struct bee_inbox *inbox;
 	struct process *process;
-	int deaf; /* a sender has waited for long, in vain */
+	int deaf; /* a message has waited for long, in vain, and none has found room at once since */
 };
 
 void targets_free(struct qp *qp)
@@ -178,7 +178,8 @@ int datagram_send(struct qp *qp, struct request *r)
 		return multicast(qp, r, a);
 	t = target_of(qp, a, r->wr.wr.ud.remote_qpn);
 	if (t && deliver(qp, r, a, t)) {
-		t->deaf = 0;
+		if (!r->since) /* there was room at once */
+			t->deaf = 0;
 	} else if (t && patient(r, t)) {
 		wake(context_of(qp->qp.context), t->process);
 		return 0;

@@ -13,8 +13,8 @@ import (
 // mostUnder is how many datagrams for one queue pair may be on their way.
 const mostUnder = 64
 
-// mostLate is how many datagrams of a link may wait for room in inboxes, and lateTime how long: longLateTime where the
-// receiver has receives for all that have come, as a card would have put them there.
+// mostLate is how many datagrams of a link may wait for room in inboxes, mostUnder for one of them, and lateTime how
+// long: longLateTime where the receiver has receives for all that have come, as a card would have put them there.
 const (
 	mostLate     = 4096
 	lateTime     = 100 * time.Millisecond
@@ -42,6 +42,12 @@ type datagram struct {
 	to           target
 	header, text []byte
 	came         time.Time
+}
+
+// backlog is what waits for room in an inbox.
+type backlog struct {
+	late []datagram
+	deaf bool // one has waited for long, in vain, and none has found room since
 }
 
 // Attach implements broker.Far.
@@ -161,17 +167,25 @@ func (l *link) takeDatagram(k kind, b *body) error {
 	return nil
 }
 
-// arrive puts a datagram into its inbox, or keeps it for a short time until there is room.
+// arrive puts a datagram into its inbox, or keeps it for a time until there is room. What waits for others does not
+// hold it back.
 func (l *link) arrive(d datagram) {
-	if len(l.late) == 0 && l.put(d) {
+	b := l.backlogs[d.to]
+	if (b == nil || len(b.late) == 0) && l.put(d) {
+		delete(l.backlogs, d.to)
 		return
 	}
-	if len(l.late) == mostLate {
+	if b == nil {
+		b = &backlog{}
+		l.backlogs[d.to] = b
+	}
+	if len(b.late) == mostUnder || l.late == mostLate {
 		l.taken(d.to, frameTaken) // lost, as on a network
 		return
 	}
 	d.header, d.text = append([]byte(nil), d.header...), append([]byte(nil), d.text...)
-	l.late = append(l.late, d)
+	b.late = append(b.late, d)
+	l.late++
 	l.kick()
 }
 
@@ -191,17 +205,14 @@ func (l *link) put(d datagram) bool {
 	return true
 }
 
-// mostTime is how long a datagram may wait for room.
-func (l *link) mostTime(d datagram) time.Duration {
-	inbox, err := l.far.o.Host.Receiver(d.to.lid, d.to.number)
+// attentive reports whether a receiver has receives for all datagrams that have come.
+func (l *link) attentive(to target) bool {
+	inbox, err := l.far.o.Host.Receiver(to.lid, to.number)
 	if err != nil {
-		return 0
+		return false
 	}
 	memory, err := l.far.o.Host.Memory(inbox.Segment)
-	if err != nil || ring.Inbox(memory).Receives() <= message.InboxSlots {
-		return lateTime
-	}
-	return longLateTime
+	return err == nil && ring.Inbox(memory).Receives() > message.InboxSlots
 }
 
 func (l *link) taken(to target, k kind) {
@@ -209,20 +220,43 @@ func (l *link) taken(to target, k kind) {
 	l.kick()
 }
 
+// settle tries the first datagram of a backlog again, and loses it after its time; false: it waits.
+func (l *link) settle(b *backlog) bool {
+	d := b.late[0]
+	if l.put(d) {
+		b.deaf = false
+		return true
+	}
+	waits := time.Since(d.came)
+	if waits <= lateTime {
+		return false
+	}
+	if !b.deaf && l.attentive(d.to) {
+		if waits <= longLateTime {
+			return false
+		}
+		b.deaf = true
+	}
+	l.taken(d.to, frameTaken)
+	return true
+}
+
 // deliver tries again what had no room.
 func (l *link) deliver() {
-	var late []datagram
-	for _, d := range l.late {
-		switch {
-		case l.put(d):
-		case time.Since(d.came) > l.mostTime(d):
-			l.taken(d.to, frameTaken)
-		default:
-			late = append(late, d)
+	for to, b := range l.backlogs {
+		for len(b.late) > 0 && l.settle(b) {
+			b.late = b.late[1:]
+			l.late--
+		}
+		if len(b.late) > 0 {
+			continue
+		}
+		if _, err := l.far.o.Host.Receiver(to.lid, to.number); err != nil || !b.deaf {
+			delete(l.backlogs, to)
 		}
 	}
-	switch l.late = late; {
-	case len(late) == 0:
+	switch {
+	case l.late == 0:
 	case l.retry == nil:
 		l.retry = time.AfterFunc(time.Millisecond, l.kick)
 	default:

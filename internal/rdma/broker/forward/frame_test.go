@@ -74,7 +74,7 @@ type machine struct {
 func newMachine(t *testing.T, rank int, number uint32) *machine {
 	t.Helper()
 	m := newApart(t, rank, number)
-	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, awake: make(chan struct{}, 1)}
+	m.link = &link{far: m.far, ranks: []int{1 - rank}, pairs: map[name]*pair{}, early: map[name]early{}, calls: map[callName]*call{}, backlogs: map[target]*backlog{}, awake: make(chan struct{}, 1)}
 	m.far.links[1-rank] = m.link
 	m.connect(t)
 	m.pair = m.link.order[0]

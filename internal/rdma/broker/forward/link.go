@@ -51,9 +51,11 @@ type link struct {
 	order []*pair
 	early map[name]early // what the other side has connected before this one
 	out   []byte         // frames that come before all others
-	late  []datagram     // for inboxes without room
-	retry *time.Timer    // of these; nil: there was none yet
-	calls map[callName]*call
+	// backlogs are datagrams for inboxes without room, and late counts them. Their timer is nil before the first.
+	backlogs map[target]*backlog
+	late     int
+	retry    *time.Timer
+	calls    map[callName]*call
 	// called counts those of the other machine.
 	called int
 	ends   []ending // frames of calls that come after messages

@@ -161,7 +161,7 @@ func (f *Far) link(id uint64, ranks []int) (*link, error) {
 	}
 	l := &link{
 		far: f, id: id, ranks: ranks, pairs: map[name]*pair{}, early: map[name]early{},
-		calls: map[callName]*call{}, awake: make(chan struct{}, 1),
+		calls: map[callName]*call{}, backlogs: map[target]*backlog{}, awake: make(chan struct{}, 1),
 	}
 	for _, r := range l.ranks {
 		f.links[r] = l
