@@ -63,8 +63,10 @@ static void follow(struct qp *qp, enum ibv_qp_state state)
 		qp_reset(qp);
 	if (state == IBV_QPS_RTR && qp->qp.qp_type != IBV_QPT_UD)
 		connect_pair(qp);
-	if (state == IBV_QPS_ERR)
+	if (state == IBV_QPS_ERR) {
+		qp->given_up = 1;
 		qp_flush(qp);
+	}
 	if (state == IBV_QPS_RTS)
 		send_progress(qp);
 }

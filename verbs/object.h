@@ -218,6 +218,7 @@ struct qp {
 	int refusing;           /* a request of the peer has failed: no other is carried out */
 	struct remote *remotes;
 	int flushed;            /* the error state has been noticed */
+	int given_up;           /* this side has ended the connection: what waits in the ring is lost */
 
 	struct receive *current; /* of the message that is arriving */
 	uint64_t arrived;

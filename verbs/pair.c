@@ -127,5 +127,6 @@ void qp_fail(struct qp *qp, int sending, int peer, int peer_event)
 	};
 	struct bee_reply reply;
 
+	qp->given_up |= qp_state(qp) != IBV_QPS_ERR; /* else another has ended it before */
 	broker_call(context_of(qp->qp.context), &ask, &reply, sizeof reply, NULL, NULL);
 }

@@ -134,6 +134,18 @@ static void last(struct qp *qp)
 	broker_call(context_of(qp->qp.context), &ask, &reply, sizeof reply, NULL, NULL);
 }
 
+/*
+ * owed reports whether a message waits for a receive of the SRQ though its sender has seen it complete: several
+ * senders have counted on one receive, and this one has ended since.
+ */
+static int owed(struct qp *qp)
+{
+	struct bee_entry e;
+	uint8_t *payload;
+
+	return qp->qp.srq && qp->pair && !qp->given_up && ring_next(&qp->rx, &e, &payload) > 0 && (e.flags & BEE_ENTRY_FLAG_CLAIMED);
+}
+
 void qp_flush(struct qp *qp)
 {
 	enum ibv_qp_state state = qp_state(qp);
@@ -143,7 +155,7 @@ void qp_flush(struct qp *qp)
 		return;
 	qp->qp.state = state;
 	flush_sends(qp);
-	if (state != IBV_QPS_ERR)
+	if (state != IBV_QPS_ERR || owed(qp))
 		return;
 	flush_receives(qp);
 	qp->flushed = 1;
@@ -158,7 +170,7 @@ void qp_reset(struct qp *qp)
 	s->posted = s->next = s->completed = 0;
 	__atomic_store_n(&s->retired, 0, __ATOMIC_RELEASE);
 	qp->receives.posted = qp->receives.taken = qp->posted = 0;
-	qp->flushed = 0;
+	qp->flushed = qp->given_up = 0;
 	receives_show(qp);
 	disconnect_pair(qp);
 }
