@@ -2,7 +2,9 @@ package disk
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -10,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
 	"github.com/diskfs/go-diskfs/backend/file"
 	"github.com/diskfs/go-diskfs/filesystem/fat32"
@@ -133,6 +136,73 @@ func TestStore(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(s.Path(other)), "new*")); err != nil || len(left) > 0 {
 		t.Errorf("a failed disk leaves %q", left)
+	}
+}
+
+// TestAddFails: where a disk gets no place, the name keeps the one that it had.
+func TestAddFails(t *testing.T) {
+	s := Open(t.TempDir())
+	add := func(text string) (Disk, error) {
+		return s.Add(t.Context(), Disk{Name: "a"}, func(f *os.File) error { _, err := f.WriteString(text); return err })
+	}
+	before, err := add("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256([]byte("two"))
+	inTheWay := s.Path(Disk{ID: "sha256:" + hex.EncodeToString(sum[:])})
+	if err := os.MkdirAll(filepath.Join(inTheWay, "x"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := add("two"); err == nil {
+		t.Errorf("it is %+v", d)
+	}
+	if d, err := s.Get("a"); err != nil || d != before {
+		t.Errorf("the name has %+v, %v", d, err)
+	}
+}
+
+// TestClean: a disk whose record was never written goes with the next change, unless a record cannot be read.
+func TestClean(t *testing.T) {
+	s := Open(t.TempDir())
+	left, other, broken := s.Path(Disk{ID: strings.Repeat("a", 64)}), filepath.Join(s.dir, "notes.raw"), s.record("broken")
+	leave := func() {
+		t.Helper()
+		if err := errors.Join(os.MkdirAll(s.dir, 0o700), os.WriteFile(left, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	add := func(name string) error {
+		_, err := s.Add(t.Context(), Disk{Name: name}, func(f *os.File) error { _, err := f.WriteString(name); return err })
+		return err
+	}
+	for name, c := range map[string]struct {
+		record string
+		change func() error
+		goes   bool
+	}{
+		"add":                         {"", func() error { return add("a") }, true},
+		"remove":                      {"", func() error { return errors.Join(add("b"), s.Remove(t.Context(), "b")) }, true},
+		"add beside a bad record":     {"{", func() error { return add("c") }, false},
+		"remove beside a bad record":  {"{", func() error { return errors.Join(add("d"), s.Remove(t.Context(), "d")) }, false},
+		"what is none of ours stands": {"", func() error { return errors.Join(os.WriteFile(other, nil, 0o600), add("e")) }, true},
+	} {
+		leave()
+		if c.record != "" {
+			if err := os.WriteFile(broken, []byte(c.record), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.change(); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := os.Stat(left); errors.Is(err, os.ErrNotExist) != c.goes {
+			t.Errorf("%s: %v", name, err)
+		}
+		fsutil.TryRemove(broken)
+	}
+	if _, err := os.Stat(other); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -100,33 +100,45 @@ func (s *Store) Add(ctx context.Context, d Disk, write func(*os.File) error) (Di
 		return Disk{}, err
 	}
 	d.ID = "sha256:" + hex.EncodeToString(sum.Sum(nil))
-	before, err := s.Get(d.Name)
-	if err != nil && !core.IsKind(err, core.NotFound) {
+	if _, err := s.Get(d.Name); err != nil && !core.IsKind(err, core.NotFound) {
 		return Disk{}, err
 	}
 	raw, err := json.Marshal(d)
 	if err != nil {
 		return Disk{}, err
 	}
-	if err := cmp.Or(fsutil.Rename(f.Name(), s.Path(d)), fsutil.WriteFile(s.record(d.Name), raw, 0o600)); err != nil {
+	if err := fsutil.Rename(f.Name(), s.Path(d)); err != nil {
 		return Disk{}, err
 	}
-	return d, s.drop(before.ID)
+	if err := fsutil.WriteFile(s.record(d.Name), raw, 0o600); err != nil {
+		return Disk{}, err
+	}
+	return d, s.clean()
 }
 
-// drop removes the file of a disk that no name has any more.
-func (s *Store) drop(id string) error {
-	if id == "" {
-		return nil
-	}
+// fileForm is the form of the files of disks.
+var fileForm = regexp.MustCompile(`^[0-9a-f]{64}\.raw$`)
+
+// clean removes the files of disks that no record names: of names that are gone or have another disk, and what an end in
+// the middle left. The caller has the lock. While a record cannot be read, whose file is not known, it removes nothing.
+func (s *Store) clean() error {
 	all, err := s.List()
-	if err != nil || slices.ContainsFunc(all, func(d Disk) bool { return d.ID == id }) {
+	if err != nil {
+		return nil // List reports it
+	}
+	files, err := os.ReadDir(s.dir)
+	if err != nil {
 		return err
 	}
-	if err := os.Remove(s.Path(Disk{ID: id})); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
+	var failed error
+	for _, f := range files {
+		named := slices.ContainsFunc(all, func(d Disk) bool { return filepath.Base(s.Path(d)) == f.Name() })
+		if named || !fileForm.MatchString(f.Name()) || !f.Type().IsRegular() {
+			continue
+		}
+		failed = errors.Join(failed, os.Remove(filepath.Join(s.dir, f.Name())))
 	}
-	return nil
+	return failed
 }
 
 // List returns all disks, by name.
@@ -184,12 +196,11 @@ func (s *Store) Remove(ctx context.Context, name string) error {
 		return err
 	}
 	defer l.Unlock()
-	d, err := s.Get(name)
-	if err != nil {
+	if _, err := s.Get(name); err != nil {
 		return err
 	}
 	if err := os.Remove(s.record(name)); err != nil {
 		return err
 	}
-	return s.drop(d.ID)
+	return s.clean()
 }
