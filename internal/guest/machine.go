@@ -1,9 +1,7 @@
 package guest
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,8 +14,6 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/guest/api"
-	"github.com/bee-hpc/bee/internal/guest/instance"
-	"golang.org/x/sys/unix"
 )
 
 // runMachine is the agent of a machine that no host of ours prepares. It learns from the cloud what the machine is to be,
@@ -32,6 +28,14 @@ func runMachine(e ImageEngine) error {
 			fmt.Fprintf(os.Stderr, "bee guest: %s: %v\n", what, err)
 		}
 	}
+	before, err := readIdentity(machineDir)
+	complain("read which machine this was", err)
+	firmware := firmwareID()
+	same := before.Firmware == firmware
+	guarded := same && firmware != ""
+	if guarded { // whether or not there are a network and an answer of the cloud
+		guardAgain()
+	}
 	loadDrivers()
 	go awaitPowerButton()
 	complain("name the machine", writeNames(c))
@@ -45,20 +49,21 @@ func runMachine(e ImageEngine) error {
 			fmt.Println(api.Ready)
 		}
 	}()
-	complain("set the network up", startNetwork())
-	in := learn(context.Background())
+	ctx := context.Background()
+	complain("set the network up", command("ip", "link", "set", "lo", "up"))
+	complain("set the network up", machineCards().start(ctx, networkTime))
+	if !same { // another machine may have another source
+		before.Source = ""
+	}
+	in, from := learn(ctx, machineSources(before.ID), before.Source)
 	if in.Hostname != "" {
 		c.Hostname = in.Hostname
 		complain("name the machine", writeNames(c))
 	}
-	fresh, err := isFirst(in)
-	complain("keep which machine this is", err)
-	switch {
-	case fresh && len(in.Script) > 0:
-		complain("run the start script", runScript(in.Script))
-	case !fresh:
+	if in.ID == before.ID && !guarded {
 		guardAgain()
 	}
+	complain("start as the cloud has it", begin(machineDir, before, identity{ID: in.ID, Source: from, Firmware: firmware}, func() error { return runScript(in.Script) }))
 	complain("start sshd", startLogin())
 	keep("chronyd", "-d")
 	select {}
@@ -82,118 +87,17 @@ func loadDrivers() {
 	core.BestEffort(command("modprobe", "-a", "-q", "af_packet", "ib_uverbs", "rdma_ucm", "ib_ipoib", "evdev"))
 }
 
-// Times of a machine's boot.
-const (
-	// networkTime is for its network cards to appear, and for one of them to get an address.
-	networkTime = 5 * time.Minute
-	// scriptTime is after which the start script is not waited for.
-	scriptTime = 10 * time.Minute
-)
+// scriptTime is after which the start script is not waited for.
+const scriptTime = 10 * time.Minute
 
-// startNetwork asks for addresses on all network cards, and returns when one has one.
-func startNetwork() error {
-	if err := command("ip", "link", "set", "lo", "up"); err != nil {
-		return err
-	}
-	begun, up := time.Now(), make(chan struct{}, 1)
-	asked := map[string]bool{}
-	for time.Since(begun) < networkTime {
-		found, _ := filepath.Glob("/sys/class/net/*/device")
-		for _, f := range found {
-			name := filepath.Base(filepath.Dir(f))
-			if asked[name] {
-				continue
-			}
-			asked[name] = true
-			// The first card's route is used before those of others.
-			args := []string{"-1", "-q", "-e", fmt.Sprintf("IF_METRIC=%d", 100+len(asked)), "-pf", "/run/dhclient." + name + ".pid", "-lf", "/run/dhclient." + name + ".leases", name}
-			go func() {
-				for time.Since(begun) < networkTime {
-					if command(append([]string{"dhclient"}, args...)...) == nil {
-						select {
-						case up <- struct{}{}:
-						default:
-						}
-						return
-					}
-				}
-			}()
-		}
-		select {
-		case <-up:
-			return nil
-		case <-time.After(200 * time.Millisecond): // a card may come late: its driver probes it beside us
-		}
-	}
-	return fmt.Errorf("%d network cards were found, and none got an address within %v", len(asked), networkTime)
-}
+// scriptFile has the start script.
+const scriptFile = machineDir + "/start"
 
-// learn asks the cloud what this machine is, until it answers.
-func learn(ctx context.Context) instance.Instance {
-	pause, reported := fsutil.Backoff{First: time.Second, Longest: time.Minute}, ""
-	for {
-		in, err := fromDrive()
-		if errors.Is(err, errNoDrive) {
-			in, err = instance.Service(ctx, instance.Address)
-		}
-		if err == nil {
-			return in
-		}
-		if text := err.Error(); text != reported {
-			reported = text
-			fmt.Fprintln(os.Stderr, "bee guest: ask the cloud what this machine is:", core.Printable(text, 500))
-		}
-		if errors.Is(err, instance.ErrScript) {
-			return in
-		}
-		core.BestEffort(pause.Wait(ctx))
-	}
-}
-
-var errNoDrive = errors.New("there is no drive with a configuration")
-
-// fromDrive reads the drive with a configuration.
-func fromDrive() (instance.Instance, error) {
-	const at = "/run/bee/config"
-	for _, label := range instance.Labels() {
-		out, err := exec.Command("blkid", "-t", "LABEL="+label, "-o", "device").Output()
-		disk, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
-		if err != nil || disk == "" {
-			continue
-		}
-		var all error
-		for _, kind := range []string{"iso9660", "vfat"} {
-			err := (mount{disk, at, kind, unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC, ""}).do()
-			if err != nil {
-				all = errors.Join(all, err)
-				continue
-			}
-			in, err := instance.Drive(at)
-			return in, cmp.Or(err, unix.Unmount(at, 0))
-		}
-		return instance.Instance{}, all
-	}
-	return instance.Instance{}, errNoDrive
-}
-
-// Where a machine keeps what it was the last time.
-const (
-	machineDir   = "/var/lib/bee"
-	instanceFile = machineDir + "/instance"
-	scriptFile   = machineDir + "/start"
-)
-
-// isFirst reports whether this is the first boot of a machine, and keeps that it was: a start script runs once, as
-// cloud-init has it. A machine of an image that was made of another one boots for the first time as well.
-func isFirst(in instance.Instance) (bool, error) {
-	if before, err := os.ReadFile(instanceFile); err == nil && strings.TrimSpace(string(before)) == in.ID {
-		return false, nil
-	}
-	return true, cmp.Or(fsutil.MkdirAll(machineDir, 0o700), fsutil.WriteFile(instanceFile, []byte(in.ID+"\n"), 0o600))
-}
-
-// runScript runs the start script. What it prints is on the console.
+// runScript runs the start script, if there is one. What it prints is on the console.
 func runScript(script []byte) error {
+	if len(script) == 0 {
+		return nil
+	}
 	if err := core.WriteProgram(scriptFile, script, 0o700); err != nil {
 		return err
 	}

@@ -18,17 +18,18 @@ import (
 // mountMachine mounts the root of a machine that has booted a disk of ours: the root file system, and over it what the
 // machine writes, which its next boot finds.
 func mountMachine() error {
-	root, err := awaitPartition(api.RootPartition)
+	root, err := awaitPartition("", api.RootPartition)
 	if err != nil {
 		return err
 	}
-	if err := enlarge(deviceOf(filepath.Dir(root)), api.DataPartition); err != nil {
+	disk := filepath.Dir(root)
+	if err := enlarge(deviceOf(disk), api.DataPartition); err != nil {
 		fmt.Fprintln(os.Stderr, "bee: enlarge the last partition:", err) // it has room for something all the same
 	}
-	if root, err = awaitPartition(api.RootPartition); err != nil {
+	if root, err = awaitPartition("", api.RootPartition); err != nil { // another disk may have come meanwhile
 		return err
 	}
-	data, err := awaitPartition(api.DataPartition)
+	data, err := awaitPartition(disk, api.DataPartition)
 	if err != nil {
 		return err
 	}
@@ -66,10 +67,21 @@ func mountData(disk string) error {
 	if empty {
 		return nil
 	}
-	if err := inLower("resize2fs", disk); err != nil { // the disk may be larger than before
+	if err := fillPartition(disk); err != nil { // it has room for something all the same
 		fmt.Fprintln(os.Stderr, "bee:", err)
 	}
 	return nil
+}
+
+// fillPartition has the file system on /upper fill its partition: the disk may be larger than at the boot before. The
+// program enlarges what is mounted where it finds it mounted only, which /upper is not below /lower.
+func fillPartition(disk string) error {
+	const at = "/lower/mnt"
+	if err := unix.Mount("/upper", at, "", unix.MS_BIND, ""); err != nil {
+		return fmt.Errorf("mount /upper on %s: %w", at, err)
+	}
+	defer unix.Unmount(at, unix.MNT_DETACH) //nolint:errcheck // nothing needs it later
+	return inLower("resize2fs", disk)
 }
 
 // blank reports whether a disk has nothing where a file system has its description.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,20 +15,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// awaitPartition returns the directory in /sys of the partition with a name.
-func awaitPartition(name string) (string, error) {
+// awaitPartition returns the directory in /sys of the partition with a name, on a disk by its directory there; "": on
+// whichever disk.
+func awaitPartition(disk, name string) (string, error) {
 	for begun := time.Now(); time.Since(begun) < diskTimeout; time.Sleep(2 * time.Millisecond) { // its driver probes it beside us
-		files, _ := filepath.Glob("/sys/class/block/*/uevent")
-		for _, f := range files {
-			raw, _ := os.ReadFile(f)
-			for line := range strings.Lines(string(raw)) {
-				if strings.TrimSpace(line) == "PARTNAME="+name {
-					return filepath.EvalSymlinks(filepath.Dir(f))
-				}
-			}
+		if at, err := findPartition("/sys/class/block", disk, name); at != "" || err != nil {
+			return at, err
 		}
 	}
 	return "", fmt.Errorf("no disk has a partition %s", name)
+}
+
+// findPartition looks for a partition among block devices, whose links are in a directory; "": it is not there. Two of a
+// name are refused: which one the machine has booted cannot be known.
+func findPartition(block, disk, name string) (string, error) {
+	files, _ := filepath.Glob(filepath.Join(block, "*", "uevent"))
+	found := ""
+	for _, f := range files {
+		raw, _ := os.ReadFile(f)
+		if !slices.Contains(strings.Split(string(raw), "\n"), "PARTNAME="+name) {
+			continue
+		}
+		at, err := filepath.EvalSymlinks(filepath.Dir(f))
+		if err != nil || disk != "" && filepath.Dir(at) != disk {
+			continue // it is gone again, or another disk's
+		}
+		if found != "" {
+			return "", fmt.Errorf("both %s and %s are partitions %s: detach the disk that the machine has not booted", deviceOf(found), deviceOf(at), name)
+		}
+		found = at
+	}
+	return found, nil
 }
 
 // deviceOf is the device file of a disk or a partition by its directory in /sys.

@@ -1,6 +1,7 @@
 package guest
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -59,5 +60,42 @@ func TestEnlarge(t *testing.T) {
 	}
 	if _, err := enlargeIn(f, 0, api.DataPartition); err == nil {
 		t.Error("a disk without a partition table was changed")
+	}
+}
+
+// TestFindPartition: the data are on the disk with the root, whatever other disks have, and a machine with two roots does
+// not boot from one by chance.
+func TestFindPartition(t *testing.T) {
+	dir := t.TempDir()
+	block := filepath.Join(dir, "class", "block")
+	if err := os.MkdirAll(block, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	add := func(disk, part, name string) {
+		t.Helper()
+		at := filepath.Join(dir, "devices", disk, part)
+		err := errors.Join(os.MkdirAll(at, 0o755), os.WriteFile(filepath.Join(at, "uevent"), []byte("DEVTYPE=partition\nPARTN=2\nPARTNAME="+name+"\n"), 0o600),
+			os.Symlink(filepath.Join("..", "..", "devices", disk, part), filepath.Join(block, part)))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	find := func(disk, name, want string) {
+		t.Helper()
+		if got, err := findPartition(block, disk, name); err != nil || filepath.Base(got) != want && got != want {
+			t.Errorf("%s of %q is %q, expected %q, %v", name, disk, got, want, err)
+		}
+	}
+	find("", api.RootPartition, "")
+	add("vda", "vda3", api.DataPartition) // attached
+	add("vdb", "vdb2", api.RootPartition)
+	find("", api.RootPartition, "vdb2")
+	own := filepath.Join(dir, "devices", "vdb")
+	find(own, api.DataPartition, "")
+	add("vdb", "vdb3", api.DataPartition)
+	find(own, api.DataPartition, "vdb3")
+	add("vdc", "vdc2", api.RootPartition)
+	if at, err := findPartition(block, "", api.RootPartition); err == nil {
+		t.Errorf("of two roots it is %s", at)
 	}
 }

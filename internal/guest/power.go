@@ -17,7 +17,7 @@ import (
 )
 
 // ending has the first process of a machine end it in good order when it is asked to: by SIGTERM, which poweroff sends,
-// by SIGINT, which reboot sends, and by the kernel's Ctrl-Alt-Del.
+// by SIGINT, which reboot sends, by the kernel's Ctrl-Alt-Del, and by SIGPWR for the power button.
 type ending struct {
 	begun atomic.Bool
 	// alone is closed when no other process is left.
@@ -30,11 +30,12 @@ const endTime = 10 * time.Second
 func newEnding() *ending {
 	e := &ending{alone: make(chan struct{})}
 	asked := make(chan os.Signal, 1)
-	signal.Notify(asked, unix.SIGTERM, unix.SIGINT)
+	signal.Notify(asked, unix.SIGTERM, unix.SIGINT, unix.SIGPWR)
 	core.BestEffort(unix.Reboot(unix.LINUX_REBOOT_CMD_CAD_OFF))
 	go func() {
 		how := unix.LINUX_REBOOT_CMD_POWER_OFF
-		if <-asked == unix.SIGINT {
+		by := <-asked
+		if by == unix.SIGINT {
 			how = unix.LINUX_REBOOT_CMD_RESTART
 		}
 		fmt.Fprintln(os.Stderr, "bee: the machine ends, as asked")
@@ -44,6 +45,11 @@ func newEnding() *ending {
 		case <-e.alone:
 		case <-time.After(endTime):
 			core.BestEffort(unix.Kill(-1, unix.SIGKILL))
+		}
+		if by != unix.SIGPWR { // a start script that ends the machine itself has run
+			if err := closeIdentity(machineDir); err != nil {
+				fmt.Fprintln(os.Stderr, "bee: keep that the start script has run:", err)
+			}
 		}
 		unix.Sync()
 		core.BestEffort(unix.Reboot(how))
@@ -73,7 +79,7 @@ func awaitPowerButton() {
 					return
 				}
 				if bits.NativeEndian.Uint16(event[16:]) == eventKey && bits.NativeEndian.Uint16(event[18:]) == keyPower && bits.NativeEndian.Uint32(event[20:]) == 1 {
-					core.BestEffort(unix.Kill(1, unix.SIGTERM))
+					core.BestEffort(unix.Kill(1, unix.SIGPWR))
 				}
 			}
 		}()

@@ -151,23 +151,31 @@ func writeNames(c api.Config) error {
 	if err := unix.Sethostname([]byte(c.Hostname)); err != nil {
 		return err
 	}
-	hosts := "127.0.0.1 localhost\n::1 localhost\n"
-	if len(c.Hosts) == 0 { // nobody else names this guest
-		hosts += "127.0.1.1 " + c.Hostname + "\n"
-	}
-	hosts += strings.Join(c.Hosts, "\n") + "\n"
-	files := map[string]string{"/etc/hostname": c.Hostname + "\n", "/etc/hosts": hosts, "/run/resolv.conf": "nameserver " + outerDNS + "\n"}
-	if !c.Template {
-		id := make([]byte, 16)
-		rand.Read(id)
-		files["/etc/machine-id"] = hex.EncodeToString(id) + "\n"
-	}
-	for name, text := range files {
+	for name, text := range nameFiles(c) {
 		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// nameFiles are the files with the names of the guest and its peers. A machine's name servers are from DHCP.
+func nameFiles(c api.Config) map[string]string {
+	hosts := "127.0.0.1 localhost\n::1 localhost\n"
+	if len(c.Hosts) == 0 { // nobody else names this guest
+		hosts += "127.0.1.1 " + c.Hostname + "\n"
+	}
+	hosts += strings.Join(c.Hosts, "\n") + "\n"
+	files := map[string]string{"/etc/hostname": c.Hostname + "\n", "/etc/hosts": hosts}
+	if !c.Machine {
+		files["/run/resolv.conf"] = "nameserver " + outerDNS + "\n"
+	}
+	if !c.Template {
+		id := make([]byte, 16)
+		rand.Read(id)
+		files["/etc/machine-id"] = hex.EncodeToString(id) + "\n"
+	}
+	return files
 }
 
 // writeAccount makes the user's account, in place of one of that name that the image

@@ -27,11 +27,16 @@ const startScript = `#!/bin/sh
 echo "TEST host $(hostname)"
 echo "TEST room $(df --output=size -k /var/lib/bee | tail -n 1)"
 echo "TEST address $(ip -4 -o addr show scope global | wc -l)"
+echo "TEST resolver $(tr '\n' ' ' </etc/resolv.conf)"
 until docker version >/dev/null 2>&1; do sleep 1; done
 tar -C /run/bee -c bee | docker import - own >/dev/null
 echo "TEST container $(docker run --rm --network none own /bee version | head -n 1)"
 mkdir -p /etc/bee
-printf '#!/bin/sh\necho "TEST guard" >/dev/console\npoweroff\n' >/etc/bee/guard
+cat >/etc/bee/guard <<'END'
+echo "TEST guard, kept $(cat /var/lib/bee/instance)" >/dev/console
+echo "TEST room $(df --output=size -k /var/lib/bee | tail -n 1)" >/dev/console
+poweroff
+END
 poweroff
 `
 
@@ -54,7 +59,7 @@ func configDrive(t *testing.T, path string) {
 	if err := drive.Mkdir("/openstack/latest"); err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string]string{"meta_data.json": `{"uuid": "2b6d8c1e-0000-4000-8000-000000000001", "hostname": "worker.novalocal"}`, "user_data": startScript} {
+	for name, text := range map[string]string{"meta_data.json": `{"uuid": "` + machineID + `", "hostname": "worker.novalocal"}`, "user_data": startScript} {
 		out, err := drive.OpenFile("/openstack/latest/"+name, os.O_CREATE|os.O_RDWR)
 		if err != nil {
 			t.Fatal(err)
@@ -66,16 +71,22 @@ func configDrive(t *testing.T, path string) {
 	}
 }
 
-// bootMachine boots disks by UEFI in an emulated machine, as a device of KVM that opens need not work. It returns what was on the console when the machine has powered itself off.
-func bootMachine(t *testing.T, dir string) string {
+// Of the machine's cloud. QEMU's own name server would be 10.0.2.3.
+const (
+	machineID  = "2b6d8c1e-0000-4000-8000-000000000001"
+	nameServer = "10.0.2.77"
+)
+
+// bootMachine boots disks by UEFI in an emulated machine, as a device of KVM that opens need not work, with further
+// arguments of QEMU. It returns what was on the console when the machine has powered itself off.
+func bootMachine(t *testing.T, dir string, further ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "qemu-system-x86_64", "-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "2048",
-		"-drive", "if=pflash,format=raw,readonly=on,file="+filepath.Join(firmware, "OVMF_CODE.fd"), "-drive", "if=pflash,format=raw,file="+filepath.Join(dir, "vars"),
-		"-drive", "if=none,id=disk,format=raw,cache=unsafe,file="+filepath.Join(dir, "disk"), "-device", "nvme,serial=disk,drive=disk,bootindex=1",
-		"-drive", "if=virtio,format=raw,readonly=on,file="+filepath.Join(dir, "config"),
-		"-netdev", "user,id=net,ipv6=off,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile=", "-serial", "stdio")
+	c := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{"-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-uuid", machineID,
+		"-drive", "if=pflash,format=raw,readonly=on,file=" + filepath.Join(firmware, "OVMF_CODE.fd"), "-drive", "if=pflash,format=raw,file=" + filepath.Join(dir, "vars"),
+		"-drive", "if=none,id=disk,format=raw,cache=unsafe,file=" + filepath.Join(dir, "disk"), "-device", "nvme,serial=disk,drive=disk,bootindex=1",
+		"-netdev", "user,id=net,ipv6=off,dns=" + nameServer, "-device", "virtio-net-pci,netdev=net,romfile=", "-serial", "stdio"}, further...)...)
 	begun := time.Now()
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -85,8 +96,9 @@ func bootMachine(t *testing.T, dir string) string {
 }
 
 // TestMachineBootsByUEFI boots an image for rented machines as a cloud does: by the machine's own firmware, from a disk of
-// NVMe that is larger than the image, with a drive that has its configuration. The start script runs at the first boot only;
-// what ends the machine at its expiry is started at each.
+// NVMe that is larger than the image, with a drive that has its configuration. The start script runs at the first boot only.
+// What ends the machine at its expiry is started at the next one, too, though the cloud has no answer then. The disk is
+// larger again there, and the machine has its room.
 func TestMachineBootsByUEFI(t *testing.T) {
 	besideOthers(t)
 	testkit.Long(t, "TestWrite")
@@ -111,7 +123,7 @@ func TestMachineBootsByUEFI(t *testing.T) {
 		t.Fatalf("listed are %+v", list)
 	}
 	dir := t.TempDir()
-	const size = 6 << 30
+	const size, later = 6 << 30, 8 << 30
 	disk, vars := filepath.Join(dir, "disk"), filepath.Join(dir, "vars")
 	for to, from := range map[string]string{disk: list[at].File, vars: filepath.Join(firmware, "OVMF_VARS.fd")} {
 		if out, err := exec.CommandContext(t.Context(), "cp", "--sparse=always", from, to).CombinedOutput(); err != nil {
@@ -122,19 +134,30 @@ func TestMachineBootsByUEFI(t *testing.T) {
 	if err := errors.Join(os.Chmod(disk, 0o600), os.Truncate(disk, size)); err != nil {
 		t.Fatal(err)
 	}
-	console := bootMachine(t, dir)
-	for _, want := range []string{"TEST host worker", "TEST address 1", "TEST container bee", "bee: docker answers"} {
+	console := bootMachine(t, dir, "-drive", "if=virtio,format=raw,readonly=on,file="+filepath.Join(dir, "config"))
+	for _, want := range []string{"TEST host worker", "TEST address 1", "TEST resolver nameserver " + nameServer, "TEST container bee", "bee: docker answers"} {
 		if !strings.Contains(console, want) {
 			t.Errorf("the console has no %q:\n%s", want, console)
 		}
 	}
+	hasRoom(t, console, size-list[at].Size)
+	if err := os.Truncate(disk, later); err != nil {
+		t.Fatal(err)
+	}
+	console = bootMachine(t, dir)
+	if !strings.Contains(console, "TEST guard") || !strings.Contains(console, `"started":true`) || strings.Contains(console, "TEST host") {
+		t.Errorf("at the second boot the console has\n%s", console)
+	}
+	hasRoom(t, console, later-list[at].Size)
+}
+
+// hasRoom checks that the root has nearly as many bytes as the disk has for it.
+func hasRoom(t *testing.T, console string, want int64) {
+	t.Helper()
 	var room int64
 	if found := regexp.MustCompile(`TEST room +(\d+)`).FindStringSubmatch(console); found == nil {
 		t.Errorf("the root has no size:\n%s", console)
-	} else if _, err := fmt.Sscan(found[1], &room); err != nil || room<<10 < (size-list[at].Size)*9/10 {
-		t.Errorf("the root has %d KiB, and the disk %d (%v)", room, size>>10, err)
-	}
-	if console = bootMachine(t, dir); !strings.Contains(console, "TEST guard") || strings.Contains(console, "TEST host") {
-		t.Errorf("at the second boot the console has\n%s", console)
+	} else if _, err := fmt.Sscan(found[1], &room); err != nil || room<<10 < want*9/10 {
+		t.Errorf("the root has %d KiB, expected nearly %d (%v):\n%s", room, want>>10, err, console)
 	}
 }
