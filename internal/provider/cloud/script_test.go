@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // TestStartScript is a script of the shell, whole, and below what clouds take.
@@ -26,6 +28,58 @@ func TestStartScript(t *testing.T) {
 	}
 	if _, err := script("ann; reboot", "KEY", "k", "", time.Now(), time.Now()); err == nil {
 		t.Error("a user who is none is taken")
+	}
+}
+
+// TestStartScriptAgain: where a reset has cut the script short, it runs again, and nothing is twice. What would change the
+// machine of the test has stand-ins.
+func TestStartScriptAgain(t *testing.T) {
+	testkit.RequireTool(t, "ssh-keygen")
+	dir := t.TempDir()
+	key := filepath.Join(dir, "key")
+	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "", "-f", key).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	private, err := os.ReadFile(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := script("ann", string(private), "ssh-ed25519 AAAA", "", time.Unix(1800000000, 0), time.Unix(1800003600, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	etc, bin := filepath.Join(dir, "etc"), filepath.Join(dir, "bin")
+	if err := errors.Join(os.MkdirAll(filepath.Join(etc, "ssh"), 0o755), os.Mkdir(bin, 0o755), os.WriteFile(filepath.Join(etc, "ssh", "sshd_config"), []byte("UsePAM yes\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, program := range map[string]string{"systemctl": "", "restorecon": "", "chown": "", "id": `[ -e "$0.made" ]`, "useradd": `set -C; : >"${0%/*}/id.made"`} {
+		if err := core.WriteProgram(filepath.Join(bin, name), []byte("#!/bin/sh\n"+program+"\n"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text = strings.ReplaceAll(text, "/etc/", etc+"/")
+	run := func(text string) {
+		t.Helper()
+		c := exec.CommandContext(t.Context(), "/bin/sh", "-c", text)
+		c.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	for _, cut := range []string{"mkdir -p " + etc + "/security", "\nssh-keygen -q", "\n: >" + etc, "\nsystemctl reload"} {
+		begin, _, found := strings.Cut(text, cut)
+		if !found {
+			t.Fatalf("the script has no %q", cut)
+		}
+		run(begin)
+	}
+	run(text)
+	run(text)
+	for name, want := range map[string]int{"ssh/sshd_config": 1, "bee/guard": 0, "ssh/bee_login": 0, "bee/host_key.pub": 0} {
+		raw, err := os.ReadFile(filepath.Join(etc, name))
+		if err != nil || len(raw) == 0 || strings.Count(string(raw), "Match User ann") != want {
+			t.Errorf("%s: %q, %v", name, raw, err)
+		}
 	}
 }
 
