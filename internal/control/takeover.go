@@ -85,10 +85,13 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 }
 
 // allowed confines the job of another installation's record to the directory of f, unless the user
-// allows what leaves that. Busy: a run that is not over may write the same outputs.
+// allows what leaves that. Busy: a run that is not over may write the same outputs. Those of an
+// array are checked together: see allowedOnce.
 func (c *Controller) allowed(ctx context.Context, op, run string, sub *submission.Submission, f Foreign) error {
-	if err := submission.PlacesFree(ctx, c.Store, op, sub, run); err != nil {
-		return err
+	if sub.Array == nil {
+		if err := submission.PlacesFree(ctx, c.Store, op, sub, run); err != nil {
+			return err
+		}
 	}
 	reaches := sub.Job.Reaches(f.Dir)
 	if err := f.Allow(reaches); err != nil {

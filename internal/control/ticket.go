@@ -25,12 +25,25 @@ import (
 // opAdopt is the operation of AdoptTicket in its errors.
 const opAdopt = "adopt run"
 
-// CheckTicket refuses jobs of which there can be no ticket, and keys that can be guessed.
-func CheckTicket(sub *submission.Submission, key string) error {
+// CheckTicket refuses a job, or the cases of an array, of which there can be no ticket, and keys that
+// can be guessed.
+func CheckTicket(subs []submission.Submission, key string) error {
 	if err := retention.CheckTicketKey(key); err != nil {
 		return err
 	}
-	return sealable(sub)
+	size := 0
+	for i := range subs {
+		if err := sealable(&subs[i]); err != nil {
+			return err
+		}
+		bare := bareOf(&subs[i])
+		raw, err := bare.Encode()
+		if err != nil {
+			return err
+		}
+		size += len(raw) + retention.LeastSealedRun
+	}
+	return retention.CheckTicketSize(subs[0].Job.Name, size)
 }
 
 // sealable refuses jobs of which a ticket would not be all that another machine needs.
@@ -54,7 +67,8 @@ func sealable(sub *submission.Submission) error {
 }
 
 // Seal returns the ticket of a run that needs no controller now, as an encrypted file has it. Of
-// the cases of an array, those that are over are in it as well.
+// the cases of an array, those that are over are in it as well. While a site does not answer that is
+// to record it, it is asked again, until ctx ends.
 func (c *Controller) Seal(ctx context.Context, key string, ids ...string) ([]byte, error) {
 	tickets, subs := make([]retention.Ticket, len(ids)), make([]submission.Submission, len(ids))
 	for i, id := range ids {
@@ -69,14 +83,29 @@ func (c *Controller) Seal(ctx context.Context, key string, ids ...string) ([]byt
 	}
 	digest := retention.TicketDigest(sealed)
 	for i, t := range tickets {
-		if t.Over() {
-			continue
-		}
-		if err := c.recordTicket(ctx, &subs[i], t.Attempts[len(t.Attempts)-1], digest); err != nil {
-			return nil, err
+		retry := fsutil.Backoff{First: sealingRetry, Longest: longestSealingRetry}
+		for !t.Over() {
+			err := c.recordTicket(ctx, &subs[i], t.Attempts[len(t.Attempts)-1], digest)
+			if err == nil {
+				break
+			}
+			if !core.IsKind(err, core.Transient) {
+				return nil, err
+			}
+			c.Log.Warn("record the ticket of a run at its site", "run", t.Run.ID, "err", err)
+			if err := retry.Wait(ctx); err != nil {
+				return nil, err
+			}
 		}
 	}
 	return sealed, nil
+}
+
+// bareOf returns the submission of a run as its ticket has it, but for the run's image.
+func bareOf(sub *submission.Submission) submission.Submission {
+	bare := submission.Submission{Version: sub.Version, Job: sub.Job, Ticket: submission.Sealed, Array: sub.Array}
+	bare.Job.Store, bare.Sites = "", submission.Addresses(sub.Sites)
+	return bare
 }
 
 // ticketOf makes the ticket of a run, and returns its submission.
@@ -99,12 +128,10 @@ func (c *Controller) ticketOf(ctx context.Context, id string) (t retention.Ticke
 	if sub.Origin.Beefile != "" {
 		t.Dir = filepath.Dir(sub.Origin.Beefile)
 	}
-	bare := submission.Submission{Version: sub.Version, Job: sub.Job, Ticket: submission.Sealed, Array: sub.Array}
-	bare.Job.Store = ""
+	bare := bareOf(&sub)
 	if job := &bare.Job; job.Build != nil || spec.IsLocalImage(job.Image) || spec.IsEngineImage(job.Image) {
 		job.Image, job.Build = run.Image, nil // the reader has no such file
 	}
-	bare.Sites = submission.Addresses(sub.Sites)
 	t.Run = state.Run{ID: run.ID, Name: run.Name, Created: run.Created, Image: run.Image, SetupDone: run.SetupDone, Case: run.Case}
 	if run.State.Final() { // nothing of it is left on its sites
 		t.Run.State, t.Run.ExitCode, t.Run.Ended, t.Run.Kind, t.Run.Message, t.Run.Remedy = run.State, run.ExitCode, run.Ended, run.Kind, run.Message, run.Remedy
@@ -353,12 +380,16 @@ func (c *Controller) enterSealed(ctx context.Context, run state.Run, sub *submis
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return err
 	}
-	if len(sub.Job.Notify) > 0 && sub.Array == nil { // those of an array are prepared for its first case
-		if err := notify.Prepare(c.Store, run.ID); err != nil {
-			return err
+	change := state.Change{Run: &run, Attempts: attempts, Durable: true}
+	if sub.Array == nil { // else AdoptTickets has done both for the whole array
+		if len(sub.Job.Notify) > 0 {
+			if err := notify.Prepare(c.Store, run.ID); err != nil {
+				return err
+			}
 		}
+		change.Admit = sub.Admits(opAdopt, run.ID)
 	}
-	_, err = c.Store.Write(ctx, state.Change{Run: &run, Attempts: attempts, Admit: sub.Admits(opAdopt, run.ID), Durable: true})
+	_, err = c.Store.Write(ctx, change)
 	return err
 }
 

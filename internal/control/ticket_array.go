@@ -1,10 +1,12 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/control/retention"
 	"github.com/bee-hpc/bee/internal/control/submission"
@@ -14,12 +16,16 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
+// opAdoptArray is the operation of AdoptTickets in errors of a whole array.
+const opAdoptArray = "adopt array"
+
 // AdoptTickets is AdoptTicket of a run, or of the cases of an array, one after the other. Of two
 // installations at once, the one that adopts the first case adopts all: the other one fails
 // there. No controller begins before all are adopted.
 //
 // Cases that were over before the ticket was made are recorded as they ended. A case of which its
-// site has nothing any more has failed, unless that is so for all: then there is nothing to adopt.
+// site has nothing any more has failed, if another case was adopted at that site. Else the site of
+// that name may be another one here, where the case is not: then it is not recorded, and NotFound.
 //
 // Where an error comes with runs, these are adopted, and another try continues with the others.
 func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticket, f Foreign, machineLost bool) ([]state.Run, error) {
@@ -36,15 +42,22 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 	}
 	first := slices.MinFunc(tickets, func(a, b retention.Ticket) int { return a.Run.Case.Number - b.Run.Case.Number }).Run.ID
 	undo := func() {}
-	if _, err := c.Store.Run(ctx, first); notified && core.IsKind(err, core.NotFound) {
-		if err := notify.Prepare(c.Store, first); err != nil {
-			return nil, err
+	prepare := func() error {
+		if !notified {
+			return nil
+		}
+		if _, err := c.Store.Run(ctx, first); !core.IsKind(err, core.NotFound) {
+			return err
 		}
 		undo = func() { core.BestEffort(notify.Remove(c.Store, first)) } // else a later look does
+		return notify.Prepare(c.Store, first)
+	}
+	if err := prepare(); err != nil {
+		return nil, err
 	}
 	var runs []state.Run
-	var gone []retention.Ticket
-	var goneErr error
+	var gone []goneCase
+	adopted := map[string]bool{} // sites at which a case was
 	for _, t := range tickets {
 		if t.Over() {
 			continue
@@ -52,7 +65,7 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 		run, err := c.AdoptTicket(ctx, t, f, machineLost)
 		switch _, is := errors.AsType[leaseGone](err); {
 		case is:
-			gone, goneErr = append(gone, t), err
+			gone = append(gone, goneCase{t, err})
 		case err != nil:
 			if len(runs) == 0 {
 				undo()
@@ -60,14 +73,25 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 			return runs, err
 		default:
 			runs = append(runs, run)
+			if sub, err := submission.Of(run); err == nil && sub.Ticket == submission.Adopted {
+				adopted[t.Site()] = true
+			}
 		}
 	}
 	if len(runs) == 0 {
 		undo()
-		return nil, goneErr
+		return nil, gone[0].err
 	}
-	for _, t := range gone {
-		run, err := c.enterEnd(ctx, t, f, lostCase(t.Run.ID, goneErr))
+	if err := prepare(); err != nil { // the first case may be among those that are gone
+		return runs, err
+	}
+	var unknown error
+	for _, g := range gone {
+		if !adopted[g.Site()] {
+			unknown = cmp.Or(unknown, g.unknown())
+			continue
+		}
+		run, err := c.enterEnd(ctx, g.Ticket, f, g.lost())
 		if err != nil {
 			return runs, err
 		}
@@ -84,7 +108,7 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 		runs = append(runs, run)
 	}
 	slices.SortFunc(runs, func(a, b state.Run) int { return a.Case.Number - b.Case.Number })
-	return runs, nil
+	return runs, unknown
 }
 
 // OverBefore returns how many runs were over before their tickets were made, and the name of the
@@ -98,17 +122,33 @@ func OverBefore(tickets []retention.Ticket) (over int, machine string) {
 	return over, machine
 }
 
-// lostCase is why a case has failed of which its site has nothing any more.
-func lostCase(id string, err error) *core.Error {
+// goneCase is a case of which its site has nothing, and the error that says so.
+type goneCase struct {
+	retention.Ticket
+	err error
+}
+
+// lost is why the case has failed.
+func (g goneCase) lost() *core.Error {
 	return &core.Error{
-		Kind: core.Lost, Op: opAdopt, Object: id, Err: err,
-		Remedy: "Look for its outputs where the ticket was used before. If no machine has them, `bee run --again " + id + "` runs it again.",
+		Kind: core.Lost, Op: opAdopt, Object: g.Run.ID, Err: g.err,
+		Remedy: "Look for its outputs where the ticket was used before. If no machine has them, `bee run --again " + g.Run.ID + "` runs it again.",
+	}
+}
+
+// unknown is the error where the case may compute, as nothing shows that the site is the same here.
+func (g goneCase) unknown() error {
+	array := g.Case().Array
+	return &core.Error{
+		Kind: core.NotFound, Op: opAdoptArray, Object: array, Err: g.err,
+		Remedy: fmt.Sprintf("Give site %s the same `scratch` and account as on %q, and the ticket again. `bee wait %s` waits for the cases that are adopted.", retention.Plain(g.Site()), retention.Plain(g.Machine), array),
 	}
 }
 
 // allowedOnce checks the jobs of tickets, and asks the user once for all of what they do outside
 // of the directory of f. The Foreign that it returns allows that. notified means that the array
-// has receivers of notifications.
+// has receivers of notifications. Busy: a run that is not over may write the same outputs as one
+// of the cases.
 func (c *Controller) allowedOnce(ctx context.Context, tickets []retention.Ticket, f Foreign) (allowed Foreign, notified bool, err error) {
 	if err := c.ownArray(ctx, tickets); err != nil {
 		return f, false, err
@@ -129,12 +169,20 @@ func (c *Controller) allowedOnce(ctx context.Context, tickets []retention.Ticket
 		}
 		return nil
 	}
+	var ids []string
+	var subs []submission.Submission
 	for _, t := range tickets {
 		_, sub, err := c.sealed(ctx, t, look)
 		if err != nil {
 			return f, false, err
 		}
 		notified = notified || len(sub.Job.Notify) > 0
+		if !t.Over() {
+			ids, subs = append(ids, t.Run.ID), append(subs, sub)
+		}
+	}
+	if err := submission.CasesPlacesFree(ctx, c.Store, opAdoptArray, subs, ids); err != nil {
+		return f, false, err
 	}
 	allowed = f
 	allowed.Allow = func([]spec.Reach) error { return nil }
@@ -178,10 +226,13 @@ func (c *Controller) ownArray(ctx context.Context, tickets []retention.Ticket) e
 	return nil
 }
 
-// enterEnd records a case that has no attempt to adopt, unless it is on record: it was over, or
-// has failed for the reason why.
+// enterEnd records a case that has no attempt to adopt: it was over, or has failed for the reason
+// why. One that is on record is left as it is, unless it waits there for its ticket.
 func (c *Controller) enterEnd(ctx context.Context, t retention.Ticket, f Foreign, why *core.Error) (state.Run, error) {
 	known, err := c.Store.Run(ctx, t.Run.ID)
+	if err == nil && known.Suspended == state.ReasonTicket && why != nil {
+		return c.endKnown(ctx, t.Run.ID, why)
+	}
 	if !core.IsKind(err, core.NotFound) {
 		return known, err
 	}
@@ -197,6 +248,32 @@ func (c *Controller) enterEnd(ctx context.Context, t retention.Ticket, f Foreign
 		return run, err
 	}
 	return run, c.enterSealed(ctx, run, &sub, attempts)
+}
+
+// endKnown records that a case on record here, which waits for its ticket, has failed.
+func (c *Controller) endKnown(ctx context.Context, id string, why *core.Error) (state.Run, error) {
+	run, lock, err := c.lockTicket(ctx, id)
+	if err != nil || lock == nil {
+		return run, err
+	}
+	defer lock.Unlock()
+	if run.ID == "" { // it was removed meanwhile
+		return c.Store.Run(ctx, id)
+	}
+	attempts, err := c.Store.Attempts(ctx, id)
+	if err != nil {
+		return run, err
+	}
+	run.State, run.Suspended, run.Ended = state.Failed, "", time.Now()
+	run.Kind, run.Message, run.Remedy = why.Kind.String(), why.Error(), why.Remedy
+	attempts = slices.DeleteFunc(attempts, func(a state.Attempt) bool { return a.Released() })
+	for i := range attempts {
+		a := &attempts[i]
+		a.State, a.Autostart, a.Verdict, a.Ended = state.Closed, state.NoAutostart, state.NotContinued, run.Ended
+		a.Kind, a.Message, a.Remedy = run.Kind, run.Message, run.Remedy
+	}
+	_, err = c.Store.Write(ctx, state.Change{Run: &run, Attempts: attempts, Durable: true})
+	return run, err
 }
 
 // caseOf returns the place in its array that the run of a ticket has here; nil: it is in none.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -77,25 +78,35 @@ func (s *ArraySealing) Seal(ctx context.Context) (runs []state.Run, sealed bool,
 	if runs, err = store.Arrays().Runs(ctx, s.Array); err != nil {
 		return runs, false, err
 	}
-	live := 0
-	for _, run := range runs {
-		if !run.State.Final() {
-			live++
-		}
-	}
-	if live == 0 {
+	if !slices.ContainsFunc(runs, func(r state.Run) bool { return !r.State.Final() }) {
 		return runs, false, nil
 	}
+	err = s.ticket(ctx, runs, ids)
+	return runs, err == nil, err
+}
+
+// ticket makes and stores the ticket of cases, which are left to the machine that has it. From then
+// on there is a ticket, whatever fails here: of two controllers of a case, its site admits one.
+func (s *ArraySealing) ticket(ctx context.Context, runs []state.Run, ids []string) error {
 	ticket, err := s.Controller.Seal(ctx, s.Key, ids...)
 	if err == nil {
 		err = s.Write(ticket)
 	}
-	for i := range runs {
-		if err == nil && !runs[i].State.Final() {
-			runs[i], err = s.Controller.HandOver(ctx, runs[i].ID)
-		}
+	if err != nil {
+		return err
 	}
-	return runs, err == nil, err
+	for i := range runs {
+		if runs[i].State.Final() {
+			continue
+		}
+		run, err := s.Controller.HandOver(context.WithoutCancel(ctx), runs[i].ID)
+		if err != nil {
+			s.Controller.Log.Warn("leave a case to the machine that has its ticket", "run", runs[i].ID, "err", err)
+			continue
+		}
+		runs[i] = run
+	}
+	return nil
 }
 
 // carry has controllers for cases until each of them is over or needs none.

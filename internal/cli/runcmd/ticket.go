@@ -22,10 +22,8 @@ func ticketOf(subs []submission.Submission, o runOptions) (remove func(), err er
 	if o.ticket == "" {
 		return func() {}, nil
 	}
-	for i := range subs {
-		if err := control.CheckTicket(&subs[i], workspace.TicketKey()); err != nil {
-			return nil, err
-		}
+	if err := control.CheckTicket(subs, workspace.TicketKey()); err != nil {
+		return nil, err
 	}
 	f, err := os.OpenFile(o.ticket, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err == nil {
@@ -72,7 +70,7 @@ func (a *Commands) carryToTicket(ctx context.Context, s *workspace.Session, run 
 	ui.Clear()
 	switch {
 	case errors.Is(err, control.ErrUnattended):
-		return a.sealTicket(ctx, s, run, lock, o)
+		return a.sealTicket(ctx, watched, s, run, lock, o)
 	case errors.Is(err, errDetach):
 		a.Say("no ticket is made: the run needs a controller still")
 		fallthrough
@@ -83,9 +81,10 @@ func (a *Commands) carryToTicket(ctx context.Context, s *workspace.Session, run 
 	return a.ending(ctx, s, ended, o)
 }
 
-// sealTicket writes the ticket of a run, and then leaves the run to the machine that has it.
-func (a *Commands) sealTicket(ctx context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
-	sealed, err := s.Seal(ctx, workspace.TicketKey(), run.ID)
+// sealTicket writes the ticket of a run, and then leaves the run to the machine that has it. A second
+// signal, with which watched ends, has the run continue in the background here.
+func (a *Commands) sealTicket(ctx, watched context.Context, s *workspace.Session, run state.Run, lock *state.Lock, o runOptions) error {
+	sealed, err := s.Seal(watched, workspace.TicketKey(), run.ID)
 	if err == nil {
 		err = fsutil.WriteFile(o.ticket, sealed, 0o600)
 	}

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -55,6 +56,14 @@ func (t Ticket) Case() state.Case {
 	return state.Case{Array: t.Run.Case.Array, Name: Plain(t.Run.Case.Name), Number: t.Run.Case.Number}
 }
 
+// Site returns the name of the site of the last attempt; "": there is none.
+func (t Ticket) Site() string {
+	if len(t.Attempts) == 0 {
+		return ""
+	}
+	return slices.MaxFunc(t.Attempts, func(a, b state.Attempt) int { return cmp.Compare(a.N, b.N) }).Site
+}
+
 // TicketDigest returns the digest of a sealed ticket.
 func TicketDigest(sealed []byte) string {
 	sum := sha256.Sum256(sealed)
@@ -69,6 +78,9 @@ const (
 	mostSealedCases = 100_000
 	// MostTicket bounds a sealed ticket, in bytes.
 	MostTicket = MostRecord
+	// LeastSealedRun is the least that a run takes of a ticket beside its submission, in bytes, if it
+	// is not over. Names of hosts and further attempts add to it.
+	LeastSealedRun = 512
 	// ticketMark begins a sealed ticket. Salt, nonce and the sealed content follow.
 	ticketMark = "bee ticket 1\n"
 	saltSize   = 16
@@ -109,13 +121,21 @@ func SealTicket(tickets []Ticket, key string) ([]byte, error) {
 	}
 	head := append([]byte(ticketMark), salt...)
 	sealed := seal.Seal(head, nil, raw, head)
-	if len(sealed) > MostTicket {
-		return nil, &core.Error{
-			Kind: core.Unsupported, Op: "seal the ticket of", Object: tickets[0].Run.Name, Err: fmt.Errorf("it has %d bytes, at most %d are read", len(sealed), MostTicket),
-			Remedy: "Shorten the Beefile, or submit fewer cases by --cases.",
-		}
+	if err := CheckTicketSize(tickets[0].Run.Name, len(sealed)); err != nil {
+		return nil, err
 	}
 	return sealed, nil
+}
+
+// CheckTicketSize refuses a ticket that is too large to be read, by its size in bytes.
+func CheckTicketSize(name string, size int) error {
+	if size <= MostTicket {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "seal the ticket of", Object: name, Err: fmt.Errorf("it has %d bytes, at most %d are read", size, MostTicket),
+		Remedy: "Shorten the Beefile, or submit fewer cases by --cases.",
+	}
 }
 
 // contentOf returns the content of the ticket of a run, or of an array.

@@ -2,6 +2,7 @@ package retention
 
 import (
 	"bytes"
+	"encoding/json"
 	"slices"
 	"testing"
 	"time"
@@ -155,5 +156,15 @@ func TestArraysThatCannotBe(t *testing.T) {
 		if list, err := contentOf(sampleArray(change)).tickets(); err == nil || list != nil {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
+	}
+}
+
+// TestTheLeastOfASealedRun: what is refused at submission would be too large in any case.
+func TestTheLeastOfASealedRun(t *testing.T) {
+	one := sampleArray(func([]Ticket) {})[1]
+	one.Attempts, one.Key, one.Run.Submission = one.Attempts[1:], make([]byte, 32), []byte(`{}`)
+	raw, err := json.Marshal(contentOf([]Ticket{one}).Cases[0])
+	if err != nil || len(raw) < LeastSealedRun {
+		t.Errorf("a run takes %d bytes, %v, expected %d at least", len(raw), err, LeastSealedRun)
 	}
 }

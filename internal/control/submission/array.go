@@ -73,7 +73,7 @@ func SubmitArray(ctx context.Context, store *state.Store, subs []Submission) ([]
 	for i := range placed {
 		places[i] = placed[i].Job.Places()
 	}
-	own, err := apart(placed, places)
+	own, err := apart(opSubmitArray, placed, places)
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func SubmitArray(ctx context.Context, store *state.Store, subs []Submission) ([]
 			return nil, err
 		}
 	}
-	_, err = store.Write(ctx, state.Change{Cases: all, Admit: admitsArray(placed, own)})
+	_, err = store.Write(ctx, state.Change{Cases: all, Admit: admitsArray(opSubmit, placed, own)})
 	if err != nil {
 		if notified {
 			core.BestEffort(notify.Remove(store, first)) // else a later look does
@@ -122,12 +122,12 @@ func (f *foundOnce) dependencies(ctx context.Context, after []spec.After) (list 
 
 // apart refuses cases that would write the same outputs, of which the places are given, and
 // returns the places with the index of the case that each is of.
-func apart(cases []Submission, places []spec.Places) (*spec.PlaceIndex, error) {
+func apart(op string, cases []Submission, places []spec.Places) (*spec.PlaceIndex, error) {
 	taken := &spec.PlaceIndex{}
 	for i := range cases {
 		if k, to := taken.Find(places[i]); to != "" {
 			return nil, &core.Error{
-				Kind: core.Invalid, Op: "submit array", Object: cases[i].Array.Name,
+				Kind: core.Invalid, Op: op, Object: cases[i].Array.Name,
 				Err:    fmt.Errorf("cases %d and %d may write the same outputs to %s", cases[k].Array.Number, cases[i].Array.Number, to),
 				Remedy: "Name a value in `to:`, such as \"./results/${case.seed}\", or the run, as ${run.id}.",
 			}
@@ -137,9 +137,12 @@ func apart(cases []Submission, places []spec.Places) (*spec.PlaceIndex, error) {
 	return taken, nil
 }
 
+// opSubmitArray is the operation of SubmitArray in errors of a whole array.
+const opSubmitArray = "submit array"
+
 // admitsArray returns what refuses an array where outputs of a case would come where those of
 // a run do that is not over; nil: no case has any. own are the places of the cases.
-func admitsArray(cases []Submission, own *spec.PlaceIndex) func(active []state.Run) error {
+func admitsArray(op string, cases []Submission, own *spec.PlaceIndex) func(active []state.Run) error {
 	if own.Empty() {
 		return nil
 	}
@@ -157,7 +160,7 @@ func admitsArray(cases []Submission, own *spec.PlaceIndex) func(active []state.R
 				before[key] = s.before(others.submissions)
 			}
 			if !before[key][run.ID] {
-				return errSamePlace(opSubmit, s.Job.Name, s.Job.Places().Collision(others.places[run.ID]), run)
+				return errSamePlace(op, s.Job.Name, s.Job.Places().Collision(others.places[run.ID]), run)
 			}
 		}
 		return nil

@@ -3,6 +3,7 @@ package submission
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -74,6 +75,28 @@ func PlacesFree(ctx context.Context, store *state.Store, op string, s *Submissio
 		return err
 	}
 	return admit(active)
+}
+
+// CasesPlacesFree is PlacesFree of cases of one array, by the ids of their runs, all at once. Runs of
+// that array are these cases, and not others. Invalid: two cases would write the same outputs.
+func CasesPlacesFree(ctx context.Context, store *state.Store, op string, cases []Submission, ids []string) error {
+	placed, places := make([]Submission, len(cases)), make([]spec.Places, len(cases))
+	for i, s := range cases {
+		s.Job.Outputs = append([]spec.Output{}, s.Job.Outputs...)
+		s.placed(ids[i])
+		placed[i], places[i] = s, s.Job.Places()
+	}
+	own, err := apart(op, placed, places)
+	if err != nil || own.Empty() {
+		return err
+	}
+	active, err := store.Runs(ctx, state.Filter{Active: true})
+	if err != nil {
+		return err
+	}
+	array := placed[0].arrayID()
+	active = slices.DeleteFunc(active, func(r state.Run) bool { return r.Case.Array == array })
+	return admitsArray(op, placed, own)(active)
 }
 
 func errSamePlace(op, job, to string, run state.Run) error {
