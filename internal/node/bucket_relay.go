@@ -7,6 +7,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
 )
@@ -24,7 +25,7 @@ func (b *bucketRelay) attach(ctx context.Context, _ rpc.Caller, _ rpc.None, a rp
 	if err := a.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	peer, err := wire.NewPeer(a, true, "the submitting machine", wire.Tolerant)
+	peer, err := wire.NewBoundedPeer(a, true, "the submitting machine", wire.Tolerant, wire.Bounds{Streams: nodecall.MostRelayed, Window: nodecall.RelayWindow})
 	if err != nil {
 		return err
 	}

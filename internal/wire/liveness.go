@@ -37,9 +37,29 @@ func (v Liveness) beats() (every time.Duration, silent int) {
 	return 0, 0
 }
 
+// Bounds are on what the other end can have this one keep.
+type Bounds struct {
+	Streams int    // that wait to be accepted
+	Window  uint32 // bytes of a stream that wait to be read, at least 256 KiB
+}
+
 // NewPeer makes a connection with streams of conn. Exactly one of the two ends is the
 // client. name is the other end as messages call it.
 func NewPeer(conn io.ReadWriteCloser, client bool, name string, v Liveness) (*Peer, error) {
+	b := Bounds{Streams: 1024, Window: 4 << 20} // a storm of calls must not wait for one another
+	beneath := conn
+	if around, is := conn.(interface{ Beneath() io.ReadWriteCloser }); is {
+		beneath = around.Beneath()
+	}
+	if _, many := beneath.(*ConnPool); many {
+		b.Window = poolWindow
+	}
+	return NewBoundedPeer(conn, client, name, v, b)
+}
+
+// NewBoundedPeer is NewPeer with bounds for an end that is not believed. Who opens streams has the same ones: those for
+// which there is no room wait then, and are ended else.
+func NewBoundedPeer(conn io.ReadWriteCloser, client bool, name string, v Liveness, b Bounds) (*Peer, error) {
 	make := yamux.Server
 	if client {
 		make = yamux.Client
@@ -47,15 +67,7 @@ func NewPeer(conn io.ReadWriteCloser, client bool, name string, v Liveness) (*Pe
 	c := yamux.DefaultConfig()
 	c.LogOutput = io.Discard
 	c.StreamCloseTimeout = 0
-	c.MaxStreamWindowSize = 4 << 20
-	beneath := conn
-	if around, is := conn.(interface{ Beneath() io.ReadWriteCloser }); is {
-		beneath = around.Beneath()
-	}
-	if _, many := beneath.(*ConnPool); many {
-		c.MaxStreamWindowSize = poolWindow
-	}
-	c.AcceptBacklog = 1024 // a storm of calls must not wait for one another
+	c.MaxStreamWindowSize, c.AcceptBacklog = b.Window, b.Streams
 	// What is sent may wait behind megabytes for a slow line: only silence shows it
 	// that the other end is gone.
 	c.EnableKeepAlive, c.ConnectionWriteTimeout, c.StreamOpenTimeout = false, 24*time.Hour, 0

@@ -10,9 +10,6 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
-// mostRelayed is how many connections of a head are answered at a time. More of them wait.
-const mostRelayed = 32
-
 // Relay has serve answer the connections by which a burst buffer on the head's host reaches its bucket through this
 // machine, until ctx or the connection ends.
 func (c *Client) Relay(ctx context.Context, serve func(context.Context, net.Listener) error) error {
@@ -21,13 +18,13 @@ func (c *Client) Relay(ctx context.Context, serve func(context.Context, net.List
 		return err
 	}
 	defer s.Close()
-	peer, err := wire.NewPeer(s, false, "the head", wire.Tolerant)
+	peer, err := wire.NewBoundedPeer(s, false, "the head", wire.Tolerant, wire.Bounds{Streams: nodecall.MostRelayed, Window: nodecall.RelayWindow})
 	if err != nil {
 		return err
 	}
 	defer peer.Close()
 	defer context.AfterFunc(ctx, func() { peer.Close() })()
-	return lost("pass requests on of", serve(ctx, &streams{peer, make(chan struct{}, mostRelayed)}))
+	return lost("pass requests on of", serve(ctx, &streams{peer, make(chan struct{}, nodecall.MostRelayed)}))
 }
 
 // streams is a listener for the streams of a connection, of which room bounds the number.

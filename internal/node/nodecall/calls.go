@@ -21,6 +21,13 @@ import (
 // Protocol is what a node speaks with everybody.
 var Protocol = rpc.Protocol{Name: "node", Version: plan.Version}
 
+const (
+	// MostRelayed is how many connections of a head to a bucket are answered at a time. As many wait.
+	MostRelayed = 32
+	// RelayWindow is how many bytes of each wait to be read.
+	RelayWindow = 1 << 20
+)
+
 // The calls that a controller, commands of the run's user and launch agents make.
 var (
 	CallWatch     = rpc.Method[WatchRequest, rpc.None]{Name: "watch", By: rpc.Controller}
@@ -36,7 +43,8 @@ var (
 	CallHealth    = rpc.Method[rpc.None, Health]{Name: "health", By: rpc.Controller}
 	CallConsole   = rpc.Method[rpc.None, Console]{Name: "console", By: rpc.Controller, Reply: rpc.LargeSize}
 	CallLogin     = rpc.Method[rpc.None, Login]{Name: "login", By: rpc.Controller}
-	// CallRelay has the stream carry connections of a burst buffer that reaches its bucket through the caller.
+	// CallRelay has the stream carry connections of a burst buffer that reaches its bucket through the caller, within
+	// MostRelayed and RelayWindow.
 	CallRelay  = rpc.Method[rpc.None, rpc.None]{Name: "relay-bucket", By: rpc.Controller}
 	CallFabric = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
 )
