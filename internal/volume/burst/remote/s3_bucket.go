@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -90,7 +91,51 @@ func (b *bucket) call(op, name string, do func(*s3.Client) error) error {
 	if err != nil {
 		return err
 	}
+	err = do(client)
+	if !wordless(err) {
+		return b.explain(op, name, err)
+	}
+	// Credentials may have expired, here or at a relay. Where others have replaced them, the request is made again: a
+	// permission is missing only where the bucket can be listed with the same ones.
+	if err := b.probe(); err != nil {
+		return err
+	}
+	if client, err = b.api(); err != nil {
+		return err
+	}
 	return b.explain(op, name, do(client))
+}
+
+// wordless reports whether a refusal has no words, as an answer without content.
+func wordless(err error) bool {
+	switch s3client.Status(err) {
+	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnauthorized:
+		api, is := errors.AsType[smithy.APIError](err)
+		return !is || slices.Contains([]string{"", "Forbidden", "BadRequest", "Unauthorized"}, api.ErrorCode())
+	}
+	return false
+}
+
+// probe tries to list the place, and reports why that is refused. A refusal without words is no missing permission.
+func (b *bucket) probe() error {
+	client, err := b.api()
+	if err != nil {
+		return err
+	}
+	below, one := b.below("."), int32(1)
+	_, err = client.ListObjectsV2(b.ctx, &s3.ListObjectsV2Input{Bucket: &b.place.Bucket, Prefix: &below, MaxKeys: &one})
+	if wordless(err) {
+		b.forget()
+		return Away(s3client.Explain("use", b.place.Bucket, err))
+	}
+	return b.explain("list", ".", err)
+}
+
+// forget has settings and credentials read again.
+func (b *bucket) forget() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.client = nil
 }
 
 // explain gives an error of a request its kind: what the bucket does not have, conditions that
@@ -125,20 +170,17 @@ func (b *bucket) explain(op, name string, err error) error {
 	case http.StatusRequestedRangeNotSatisfiable:
 		return at(fs.ErrClosed)
 	case http.StatusBadRequest, http.StatusForbidden, http.StatusUnauthorized:
-		switch code {
-		case "AccessDenied", "AllAccessDisabled":
-			return at(syscall.EACCES)
-		case "", "Forbidden", "BadRequest", "Unauthorized": // it has no words, as an answer without content
-			if _, err := b.list(".", "", 1); err != nil {
-				return err
-			}
+		if code == "AccessDenied" || code == "AllAccessDisabled" || wordless(err) {
 			return at(syscall.EACCES)
 		}
-		// Credentials may have expired: they are read again.
-		b.mu.Lock()
-		b.client = nil
-		b.mu.Unlock()
+		b.forget() // credentials may have expired
 		return Away(s3client.Explain("use", b.place.Bucket, err))
+	}
+	if code == RelayHasNoKeys {
+		return Away(&core.Error{
+			Kind: core.Transient, Op: "use the bucket", Object: b.place.Bucket, Err: errors.New("the submitting machine has no valid credentials for it"),
+			Remedy: "Set them up there, as for AWS's tools.",
+		})
 	}
 	err = s3client.Explain("use", b.place.Bucket, err)
 	if core.IsKind(err, core.Transient) || s3client.Status(err) == 0 {

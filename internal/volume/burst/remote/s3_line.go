@@ -28,6 +28,9 @@ func line(ctx context.Context, rate *Rate) *http.Client {
 // them by others.
 const relayed = "http://relay.invalid"
 
+// RelayHasNoKeys is the code of a relay's answer where the submitting machine has no valid credentials.
+const RelayHasNoKeys = "RelayHasNoCredentials"
+
 var relayedKeys = core.BucketKeys{ID: "relay", Secret: "relay", Region: "us-east-1"}
 
 // relayLine is a line to a relay.

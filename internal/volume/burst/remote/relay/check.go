@@ -35,6 +35,9 @@ func check(p remote.Place, q *http.Request) (request, error) {
 	if q.ContentLength < 0 || q.ContentLength > mostBody || len(q.TransferEncoding) > 0 {
 		return w, fmt.Errorf("its content has %d bytes", q.ContentLength)
 	}
+	if q.ContentLength > 0 && q.Method != http.MethodPut && q.Method != http.MethodPost {
+		return w, fmt.Errorf("a %s has content", core.Printable(q.Method, 20))
+	}
 	if w.sum = q.Header.Get("X-Amz-Content-Sha256"); !bodySum.MatchString(w.sum) {
 		return w, fmt.Errorf("the sum of its content is %q", core.Printable(w.sum, 100))
 	}
@@ -63,20 +66,24 @@ func below(p remote.Place) string {
 
 // checkKey refuses a key outside of the place, and one that a server might take for a path out of it.
 func checkKey(p remote.Place, key string) error {
-	bad := fmt.Errorf("%q: %w", core.Printable(key, 200), errOutside)
 	in, is := strings.CutPrefix(key, below(p))
-	if !is || len(key) > mostKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c == 0x7f }) {
-		return bad
+	if !is || len(key) > mostKey || strings.ContainsFunc(key, func(c rune) bool { return c < ' ' || c == 0x7f }) || !plain(in) {
+		return fmt.Errorf("%q: %w", core.Printable(key, 200), errOutside)
 	}
-	if in == "" { // the marker of the place itself
-		return nil
+	return nil
+}
+
+// plain reports whether no server takes a key, or the beginning of one, for another path. "" is the marker of the place.
+func plain(in string) bool {
+	if in == "" {
+		return true
 	}
 	for part := range strings.SplitSeq(strings.TrimSuffix(in, "/"), "/") {
 		if part == "" || part == "." || part == ".." {
-			return bad
+			return false
 		}
 	}
-	return nil
+	return true
 }
 
 // only reports whether a request has no parameters but some.
@@ -100,10 +107,7 @@ func (w request) checkList(p remote.Place, method string) error {
 	if method != http.MethodGet || !objects && !uploads {
 		return w.refused(method)
 	}
-	if prefix := w.query.Get("prefix"); !strings.HasPrefix(prefix, below(p)) {
-		return fmt.Errorf("%q: %w", core.Printable(prefix, 200), errOutside)
-	}
-	return nil
+	return checkKey(p, w.query.Get("prefix"))
 }
 
 // checkObject refuses a request about an object that a burst buffer does not make.

@@ -12,14 +12,17 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/s3client"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
@@ -30,26 +33,35 @@ const (
 	idleTime   = 2 * time.Minute
 	// answerTime bounds the wait for an answer: a bucket copies a large object meanwhile.
 	answerTime = 10 * time.Minute
-	// readAgain is the least time between two times at which the settings and credentials are read.
-	readAgain = time.Second
+	// readAgain and mostReadAgain are the least times between two readings of settings and credentials, at first and
+	// once they were read often: a site may cause readings, which run the user's programs. After calm without one,
+	// the first counts again.
+	readAgain     = time.Second
+	mostReadAgain = time.Minute
+	calm          = 2 * time.Minute
+	// keysTime bounds a program or a server that gives credentials.
+	keysTime = time.Minute
 )
 
 // Relay passes requests on.
 type Relay struct {
 	place remote.Place
-	log   *slog.Logger
+	log   *tally
 	http  *http.Client
 
 	mu     sync.Mutex
 	client *s3.Client // nil: settings and credentials were not read
-	read   time.Time  // when they were last
+	lacks  error      // why there are no credentials; nil: there are some
 	stale  bool       // they may have been replaced since
+	next   time.Time  // before that they are not read again
+	pause  fsutil.Backoff
 }
 
 // New makes a relay to the objects of a place. It does not try the bucket.
 func New(p remote.Place, log *slog.Logger) *Relay {
 	dialer := net.Dialer{Timeout: headerTime, KeepAlive: headerTime}
-	return &Relay{place: p, log: log, http: &http.Client{
+	pause := fsutil.Backoff{First: readAgain, Longest: mostReadAgain, Exact: true}
+	return &Relay{place: p, log: &tally{log: log.With("bucket", p.Bucket)}, pause: pause, http: &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, DialContext: dialer.DialContext, TLSHandshakeTimeout: headerTime, ResponseHeaderTimeout: answerTime,
 			MaxIdleConnsPerHost: 8, IdleConnTimeout: idleTime, DisableCompression: true,
@@ -60,6 +72,7 @@ func New(p remote.Place, log *slog.Logger) *Relay {
 
 // Serve answers the requests of connections, until the listener or ctx ends. The listener bounds their number.
 func (r *Relay) Serve(ctx context.Context, l net.Listener) error {
+	defer r.log.flush()
 	server := &http.Server{
 		Handler: r, DisableGeneralOptionsHandler: true, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError),
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -75,21 +88,20 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	wanted, err := check(r.place, q)
 	if err != nil {
 		core.BestEffort(http.NewResponseController(w).SetReadDeadline(time.Now().Add(headerTime))) // its content is not waited for
-		r.log.Warn("a site has asked for what its run does not need, and was refused", "bucket", r.place.Bucket, "err", err)
+		r.log.warn("a site has asked for what its run does not need, and was refused", "err", err)
 		refuse(w, http.StatusForbidden, "AccessDenied", "the submitting machine passes no such request on")
 		return
 	}
 	out, err := r.signed(q, wanted)
 	if err != nil {
-		r.forget()
-		r.log.Warn("no request can be signed for the bucket of a burst buffer", "bucket", r.place.Bucket, "err", err)
-		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", "the submitting machine has no valid credentials for the bucket")
+		r.log.warn(noCredentials, "err", err)
+		refuse(w, http.StatusServiceUnavailable, remote.RelayHasNoKeys, "the submitting machine has no valid credentials for the bucket")
 		return
 	}
 	answer, err := r.http.Do(out)
 	if err != nil {
 		if q.Context().Err() == nil {
-			r.log.Warn("the bucket of a burst buffer does not answer", "bucket", r.place.Bucket, "err", err)
+			r.log.warn("the bucket of a burst buffer does not answer", "err", err)
 		}
 		refuse(w, http.StatusServiceUnavailable, "ServiceUnavailable", "the submitting machine has no answer of the bucket")
 		return
@@ -105,23 +117,43 @@ func (r *Relay) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 		}
 	}
 	w.WriteHeader(answer.StatusCode)
-	if _, err := io.Copy(w, answer.Body); err != nil {
+	var to io.Writer = w
+	if answer.ContentLength < 0 {
+		to = &promptly{w, http.NewResponseController(w)}
+		core.BestEffort(to.Write(nil))
+	}
+	if _, err := io.Copy(to, answer.Body); err != nil {
 		panic(http.ErrAbortHandler) // the answer is not whole
 	}
 }
 
+// promptly passes on at once what is written: a bucket that copies an object for long sends a byte now and then
+// meanwhile, and the other end waits for no silent one.
+type promptly struct {
+	to      io.Writer
+	control *http.ResponseController
+}
+
+// Write implements io.Writer.
+func (p *promptly) Write(b []byte) (int, error) {
+	n, err := p.to.Write(b)
+	if err == nil {
+		err = p.control.Flush()
+	}
+	return n, err
+}
+
+// noCredentials is what the log has where no request can be signed.
+const noCredentials = "this machine has no valid credentials for the bucket of a burst buffer: set them up here, as for AWS's tools"
+
 // signed is the request to the bucket that has the content of q.
 func (r *Relay) signed(q *http.Request, wanted request) (*http.Request, error) {
 	ctx := q.Context()
-	client, err := r.api(ctx)
+	client, credentials, err := r.access()
 	if err != nil {
 		return nil, err
 	}
 	o := client.Options()
-	credentials, err := o.Credentials.Retrieve(ctx)
-	if err != nil {
-		return nil, err
-	}
 	at, err := o.EndpointResolverV2.ResolveEndpoint(ctx, s3.EndpointParameters{Bucket: &r.place.Bucket, Region: &o.Region, Endpoint: o.BaseEndpoint, ForcePathStyle: &o.UsePathStyle})
 	if err != nil {
 		return nil, err
@@ -143,17 +175,28 @@ func (r *Relay) signed(q *http.Request, wanted request) (*http.Request, error) {
 	return out, v4.NewSigner().SignHTTP(ctx, credentials, out, wanted.sum, "s3", o.Region, time.Now(), func(o *v4.SignerOptions) { o.DisableURIPathEscaping = true })
 }
 
-// api returns the client of the bucket, whose settings and credentials are those of this machine.
-func (r *Relay) api(ctx context.Context) (*s3.Client, error) {
+// access returns the client of the bucket and its credentials, which are those of this machine. Those that cannot be
+// had are not asked for by each request.
+func (r *Relay) access() (*s3.Client, aws.Credentials, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), keysTime) // a request that ends breaks off none of another
+	defer cancel()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.client != nil && (!r.stale || time.Since(r.read) < readAgain) {
-		return r.client, nil
+	if now := time.Now(); (r.client == nil || r.stale) && !now.Before(r.next) {
+		if now.Sub(r.next) > calm {
+			r.pause.Reset()
+		}
+		r.client, r.lacks = s3client.New(ctx, s3client.Settings{Bucket: r.place.Bucket, Endpoint: r.place.Endpoint, Region: r.place.Region, Profile: r.place.Profile})
+		r.stale, r.next = false, now.Add(r.pause.Next())
 	}
-	var err error
-	r.client, err = s3client.New(context.WithoutCancel(ctx), s3client.Settings{Bucket: r.place.Bucket, Endpoint: r.place.Endpoint, Region: r.place.Region, Profile: r.place.Profile})
-	r.read, r.stale = time.Now(), false
-	return r.client, err
+	if r.lacks != nil {
+		return nil, aws.Credentials{}, r.lacks
+	}
+	c, err := r.client.Options().Credentials.Retrieve(ctx)
+	if err != nil {
+		r.lacks, r.stale = err, true
+	}
+	return r.client, c, err
 }
 
 // forget has credentials read again, as those in use may have been replaced.
@@ -166,8 +209,23 @@ func (r *Relay) forget() {
 // mostFault bounds what is read of an answer that reports an error.
 const mostFault = 64 << 10
 
-// failed passes an error of the bucket on, by its code alone where it may be about credentials: buckets repeat what
-// they do not accept.
+// aboutKeys are codes of answers that say that credentials are not, or no longer, valid.
+var aboutKeys = []string{
+	"", "AccountProblem", "ExpiredToken", "ExpiredTokenException", "InvalidAccessKeyId", "InvalidClientTokenId", "InvalidToken", "NotSignedUp", "SignatureDoesNotMatch", "TokenRefreshRequired", "UnrecognizedClientException", "XAdminUserNotFound", "XMinioInvalidToken",
+}
+
+// usual reports whether an answer only says that an object is not there, or is another one than was asked for.
+func usual(status int, code string) bool {
+	switch status {
+	case http.StatusNotModified, http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
+		return true
+	case http.StatusNotFound:
+		return code == "" || code == "NoSuchKey" || code == "NoSuchUpload"
+	}
+	return false
+}
+
+// failed passes an error of the bucket on by its code alone: buckets repeat what they do not accept.
 func (r *Relay) failed(w http.ResponseWriter, answer *http.Response) {
 	f := readFault(io.LimitReader(answer.Body, mostFault))
 	if after := answer.Header.Get("Retry-After"); after != "" {
@@ -175,17 +233,17 @@ func (r *Relay) failed(w http.ResponseWriter, answer *http.Response) {
 			w.Header().Set("Retry-After", after)
 		}
 	}
-	switch answer.StatusCode {
-	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
-		r.forget()
-		r.log.Warn("the bucket of a burst buffer has refused a request", "bucket", r.place.Bucket, "code", f.Code, "err", core.Printable(f.Message, 500))
-		f.Message = "the bucket has refused a request that the submitting machine has signed"
+	if !usual(answer.StatusCode, f.Code) {
+		r.log.warn("the bucket of a burst buffer has refused a request", "status", answer.StatusCode, "code", f.Code, "err", f.Message)
+		if answer.StatusCode < http.StatusInternalServerError && slices.Contains(aboutKeys, f.Code) {
+			r.forget()
+		}
 	}
 	if answer.Request.Method == http.MethodHead || f.Code == "" {
 		w.WriteHeader(answer.StatusCode)
 		return
 	}
-	refuse(w, answer.StatusCode, f.Code, f.Message)
+	refuse(w, answer.StatusCode, f.Code, "the bucket has refused a request that the submitting machine has signed")
 }
 
 // request is a request of the other end that is passed on.

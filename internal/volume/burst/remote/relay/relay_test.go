@@ -4,15 +4,19 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
@@ -151,8 +155,10 @@ func TestRelayPassesNothingElseOn(t *testing.T) {
 			}
 		}
 		status := 0
-		for _, c := range strings.Fields(answer)[1] {
-			status = status*10 + int(c-'0')
+		if words := strings.Fields(answer); len(words) > 1 {
+			for _, c := range words[1] {
+				status = status*10 + int(c-'0')
+			}
 		}
 		return status, answer
 	}
@@ -177,6 +183,9 @@ func TestRelayPassesNothingElseOn(t *testing.T) {
 		"PUT /checkpoints/run7/out\nX-Amz-Copy-Source: checkpoints/run7/in\nX-Amz-Copy-Source: checkpoints/secret", "PUT /checkpoints/run7/out?uploadId=1", "PUT /checkpoints/run7/out?partNumber=1",
 		"POST /checkpoints/run7/out", "POST /checkpoints/run7/out?select", "POST /checkpoints/run7/out?uploads&uploadId=1", "PATCH /checkpoints/run7/in", "CONNECT elsewhere.invalid:443", "OPTIONS *",
 		"PUT /checkpoints/run7/out\nTransfer-Encoding: chunked", "PUT /checkpoints/run7/out\nContent-Length: 99999999999", "PUT /checkpoints/run7/out\nX-Amz-Content-Sha256: STREAMING-AWS4-HMAC-SHA256-PAYLOAD",
+		"GET /checkpoints?list-type=2&prefix=run7%2F..%2F", "GET /checkpoints?list-type=2&prefix=run7%2F..", "GET /checkpoints?list-type=2&prefix=run7%2F.%2Fd", "GET /checkpoints?list-type=2&prefix=run7%2F%2F", "GET /checkpoints?list-type=2&prefix=run7%2Fd%2F%2Fe",
+		"GET /checkpoints?list-type=2&prefix=run7%2Fd%0A", "GET /checkpoints?uploads&prefix=run7%2F..%2Fsecret",
+		"GET /checkpoints/run7/in\nContent-Length: 1", "HEAD /checkpoints/run7/in\nContent-Length: 1", "DELETE /checkpoints/run7/in\nContent-Length: 1",
 		"GET /checkpoints/run7/" + strings.Repeat("x", 1025), "GET /checkpoints/run7/in\nX-Amz-Content-Sha256: x",
 	} {
 		if status, answer := ask(request); status != http.StatusForbidden || !strings.Contains(answer, "AccessDenied") && !strings.HasPrefix(request, "HEAD") {
@@ -231,7 +240,7 @@ func TestRelayReadsCredentialsAgain(t *testing.T) {
 		}
 		q.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
 		w := &recorder{header: http.Header{}}
-		r.read = r.read.Add(-2 * readAgain)
+		r.next = time.Time{}
 		r.ServeHTTP(w, q)
 		return w.status
 	}
@@ -249,6 +258,186 @@ func TestRelayReadsCredentialsAgain(t *testing.T) {
 		if status := look(); status != c.status {
 			t.Errorf("with %q: %d", c.secret, status)
 		}
+	}
+}
+
+// fakeBucket is a relay to a bucket that answers as it is told, with the credentials of a program that notes each time
+// it is run.
+func fakeBucket(t *testing.T, log io.Writer, answer http.HandlerFunc) (r *Relay, ran func() int) {
+	t.Helper()
+	server := httptest.NewServer(answer)
+	t.Cleanup(server.Close)
+	home := t.TempDir()
+	program, times := filepath.Join(home, "give"), filepath.Join(home, "times")
+	text := "#!/bin/sh\necho >> " + times + "\n[ -e " + home + "/logged-in ] && echo '{\"Version\": 1, \"AccessKeyId\": \"id\", \"SecretAccessKey\": \"s3cr3t\"}'\n"
+	if err := errors.Join(core.WriteProgram(program, []byte(text), 0o700),
+		os.WriteFile(filepath.Join(home, "config"), []byte("[default]\ncredential_process = "+program+"\n"), 0o600),
+		os.WriteFile(filepath.Join(home, "logged-in"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for name, value := range map[string]string{
+		"HOME": home, "AWS_EC2_METADATA_DISABLED": "true", "AWS_ACCESS_KEY_ID": "", "AWS_SECRET_ACCESS_KEY": "", "AWS_SESSION_TOKEN": "", "AWS_PROFILE": "", "AWS_ENDPOINT_URL": server.URL, "AWS_REGION": "us-east-1",
+		"AWS_SHARED_CREDENTIALS_FILE": filepath.Join(home, "none"), "AWS_CONFIG_FILE": filepath.Join(home, "config"),
+	} {
+		t.Setenv(name, value)
+	}
+	return New(remote.Place{Bucket: "b", Prefix: "p"}, slog.New(slog.NewTextHandler(log, nil))), func() int {
+		raw, err := os.ReadFile(times)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Error(err)
+		}
+		return bytes.Count(raw, []byte("\n"))
+	}
+}
+
+// asked is what a relay answers to a request.
+func asked(t *testing.T, r *Relay, method, path string) *httptest.ResponseRecorder {
+	t.Helper()
+	q := httptest.NewRequestWithContext(t.Context(), method, path, http.NoBody)
+	q.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	w := httptest.NewRecorder()
+	r.ServeHTTP(w, q)
+	return w
+}
+
+// TestRelayRunsNoProgramAtWill: a site cannot have the program for credentials be run again and again, nor fill the log,
+// and gets no text of the bucket.
+func TestRelayRunsNoProgramAtWill(t *testing.T) {
+	var log bytes.Buffer
+	code := "AccessDenied"
+	r, ran := fakeBucket(t, &log, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusForbidden)
+		io.WriteString(w, "<Error><Code>"+code+"</Code><Message>texts of the bucket</Message></Error>")
+	})
+	for range 20 {
+		if w := asked(t, r, http.MethodGet, "/b/p/x"); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "texts of") || !strings.Contains(w.Body.String(), code) {
+			t.Errorf("%d: %q", w.Code, w.Body.String())
+		}
+		r.next = time.Time{}
+	}
+	if n := ran(); n != 1 {
+		t.Errorf("for what is not permitted, the program was run %d times", n)
+	}
+	code = "ExpiredToken"
+	begun := time.Now()
+	for range 20 {
+		asked(t, r, http.MethodGet, "/b/p/x")
+	}
+	if n := ran(); n > 2+int(time.Since(begun)/readAgain) {
+		t.Errorf("for credentials that have expired, the program was run %d times", n)
+	}
+	for range 20 {
+		asked(t, r, http.MethodGet, "/b/other")
+	}
+	r.log.flush()
+	if n := strings.Count(log.String(), "\n"); n > 4+2*int(time.Since(begun)/logAgain) || !strings.Contains(log.String(), "texts of the bucket") || strings.Count(log.String(), "times=") < 2 {
+		t.Errorf("the log has %d lines: %s", n, log.String())
+	}
+	if first, second := r.pause.Next(), r.pause.Next(); second <= first || second > mostReadAgain {
+		t.Errorf("the pauses are %v and %v", first, second)
+	}
+}
+
+// TestRelayWithoutCredentials says so by a code of its own, and asks for them once in a while.
+func TestRelayWithoutCredentials(t *testing.T) {
+	var log bytes.Buffer
+	r, ran := fakeBucket(t, &log, func(w http.ResponseWriter, _ *http.Request) {})
+	in := filepath.Join(os.Getenv("HOME"), "logged-in")
+	if err := os.Remove(in); err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		if w := asked(t, r, http.MethodGet, "/b/p/x"); w.Code != http.StatusServiceUnavailable || !strings.Contains(w.Body.String(), remote.RelayHasNoKeys) {
+			t.Errorf("%d: %q", w.Code, w.Body.String())
+		}
+	}
+	if n := ran(); n > 4 {
+		t.Errorf("the program was run %d times", n)
+	}
+	if err := os.WriteFile(in, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r.next = time.Time{}
+	if w := asked(t, r, http.MethodGet, "/b/p/x"); w.Code != http.StatusOK {
+		t.Errorf("after a login: %d", w.Code)
+	}
+}
+
+// TestRelayPassesSlowAnswersOn: the first bytes of an answer of unknown length come while the bucket still works.
+func TestRelayPassesSlowAnswersOn(t *testing.T) {
+	read := make(chan struct{})
+	r, _ := fakeBucket(t, io.Discard, func(w http.ResponseWriter, q *http.Request) {
+		io.WriteString(w, " ")
+		core.BestEffort(http.NewResponseController(w).Flush())
+		select {
+		case <-read:
+		case <-q.Context().Done():
+		}
+		io.WriteString(w, "<done/>")
+	})
+	front := httptest.NewServer(r)
+	defer front.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	q, err := http.NewRequestWithContext(ctx, http.MethodPost, front.URL+"/b/p/x?uploadId=1", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.Header.Set("X-Amz-Content-Sha256", "UNSIGNED-PAYLOAD")
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if _, err := io.ReadFull(answer.Body, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	close(read)
+	if rest, err := io.ReadAll(answer.Body); err != nil || string(rest) != "<done/>" {
+		t.Errorf("%q, %v", rest, err)
+	}
+}
+
+// TestCredentialsThatExpireAreNoMissingPermission, where their end is noticed by an answer without content, at a relay
+// and at this host itself.
+func TestCredentialsThatExpireAreNoMissingPermission(t *testing.T) {
+	var heads atomic.Int64
+	var denied atomic.Bool
+	r, _ := fakeBucket(t, io.Discard, func(w http.ResponseWriter, q *http.Request) {
+		switch {
+		case q.Method == http.MethodHead && (denied.Load() || heads.Add(1) == 1): // those that it was signed by have just expired
+			w.WriteHeader(http.StatusForbidden)
+		case q.Method == http.MethodHead:
+			w.WriteHeader(http.StatusNotFound)
+		default:
+			io.WriteString(w, "<ListBucketResult></ListBucketResult>")
+		}
+	})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { core.BestEffort(r.Serve(t.Context(), l)) }()
+	relayed := func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", l.Addr().String())
+	}
+	for name, dial := range map[string]remote.Dial{"relayed": relayed, "direct": nil} {
+		t.Run(name, func(t *testing.T) {
+			heads.Store(0)
+			far, err := remote.Open(remote.Place{Bucket: "b", Prefix: "p"}, remote.Options{Volume: "v", Notes: t.TempDir(), Dial: dial})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer far.Close()
+			denied.Store(false)
+			if _, err := far.Stat("f"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("with credentials that have expired: %v", err)
+			}
+			denied.Store(true)
+			if _, err := far.Stat("f"); !errors.Is(err, fs.ErrPermission) {
+				t.Errorf("without the permission: %v", err)
+			}
+		})
 	}
 }
 
