@@ -64,7 +64,7 @@ type Config struct {
 	Over bool `json:"over,omitempty"`
 	// Superseded is whether another volume of the run has taken the remote over.
 	Superseded bool `json:"superseded,omitempty"`
-	// Sent is whether Keys were sent: a process that starts without them has no way to the bucket.
+	// Sent is whether Keys were sent, or have to be: a process that starts without them has no way to the bucket.
 	Sent bool `json:"sent,omitempty"`
 	// Relay is whether the submitting machine passes requests for the bucket on, by the node.
 	Relay bool `json:"relay,omitempty"`

@@ -127,5 +127,8 @@ func (c Config) passRelay(ctx context.Context, peer *rpc.Peer) error {
 		return nil
 	}
 	_, err := rpc.Call(ctx, peer, calls.UseRelay, calls.RelayRequest{Use: c.Relay})
+	if !c.Relay && core.IsKind(err, core.Unsupported) { // an earlier version, which knows no relay
+		return nil
+	}
 	return err
 }

@@ -249,8 +249,9 @@ func (s *server) calls(c Config, log *slog.Logger) *rpc.Server {
 		return rpc.None{}, useKeys(s.v, k)
 	})
 	rpc.Handle(table, calls.UseRelay, func(_ context.Context, _ rpc.Caller, q calls.RelayRequest) (rpc.None, error) {
-		c.Relay = q.Use
-		return rpc.None{}, useRelay(s.v, c.relay())
+		now := c // others ask at the same time
+		now.Relay = q.Use
+		return rpc.None{}, useRelay(s.v, now.relay())
 	})
 	rpc.Handle(table, calls.Prefetch, func(ctx context.Context, _ rpc.Caller, q calls.PrefetchRequest) (calls.Prefetched, error) {
 		defer s.used()

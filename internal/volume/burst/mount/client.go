@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/mountns"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/volume/burst"
@@ -78,9 +81,43 @@ func (c *client) end() {
 	}
 }
 
+// clientLock is a file in the directory of a record that its clients have locked. A host may hide from its user processes
+// that hide their memory (hidepid of proc).
+const clientLock = "client"
+
+// lockClient has ClientRuns see this process as a client, until it unlocks the lock or ends.
+func lockClient(c burst.Config) (*fsutil.Lock, error) {
+	end := time.Now().Add(lockTime)
+	for {
+		lock, err := fsutil.TryLockShared(filepath.Join(c.Dir, clientLock))
+		if !core.IsKind(err, core.Busy) || time.Now().After(end) {
+			return lock, err
+		}
+		time.Sleep(10 * time.Millisecond) // who looks has it for a moment
+	}
+}
+
+// lockTime bounds the wait for who looks for clients.
+const lockTime = 10 * time.Second
+
 // ClientRuns reports whether this user has a client here with the record in a directory. The mount itself is not asked:
 // a client that hangs would never answer.
 func ClientRuns(dir string) (bool, error) {
+	name := filepath.Join(dir, clientLock)
+	if there, err := fsutil.Exists(name); err != nil {
+		return false, err
+	} else if there {
+		lock, err := fsutil.TryLockFor(name, fsutil.Momentary)
+		if core.IsKind(err, core.Busy) {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
+		}
+		if err == nil {
+			lock.Unlock()
+		}
+	}
 	processes, err := os.ReadDir("/proc")
 	if err != nil {
 		return false, err

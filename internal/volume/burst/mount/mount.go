@@ -43,6 +43,11 @@ func serve(c burst.Config, logs *slog.Logger, ready func()) error {
 	if err != nil {
 		return err
 	}
+	lock, err := lockClient(c)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
 	var starter <-chan struct{} // nil: the client does not end with it
 	if endsWithStarter(c) {
 		starter = burst.StarterEnded()

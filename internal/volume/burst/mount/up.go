@@ -275,7 +275,8 @@ func Find(volumes, word string) (burst.Config, error) {
 }
 
 // Recover gives the volume of a dead attempt: its directory, its remote, its id, or the directory of
-// its buffer, of whatever installation that was. A volume that a living client has mounted is Busy.
+// its buffer, of whatever installation that was. A volume that a living client has mounted is Busy. One that is Sent needs
+// credentials of this process.
 func Recover(ctx context.Context, volumes, word string) (burst.Config, error) {
 	c, err := Find(volumes, word)
 	if core.IsKind(err, core.NotFound) {
@@ -296,8 +297,12 @@ func Recover(ctx context.Context, volumes, word string) (burst.Config, error) {
 	if !c.Relay {
 		return c, nil
 	}
-	c.Relay = false // its node has gone
-	return c, c.Save()
+	now, err := burst.Load(c.Dir) // its I/O process may have changed it meanwhile
+	if err != nil {
+		return c, err
+	}
+	now.Relay, now.Sent = false, true // its node has gone
+	return now, now.Save()
 }
 
 // unusedAt unmounts a volume whose client is dead. One that is alive is Busy.
