@@ -102,14 +102,13 @@ func bucketAccess(ctx context.Context, at remote.Place, from string, sent *core.
 }
 
 // RelayBucket answers requests of a site for a bucket, for what the remote of its burst buffer names and nothing else.
-func RelayBucket(log *slog.Logger) func(ctx context.Context, name string, l net.Listener) error {
-	return func(ctx context.Context, name string, l net.Listener) error {
-		s, err := spec.ParseStore(name)
-		if err != nil {
-			return err
-		}
-		return relay.New(remote.Place(s), log).Serve(ctx, l)
+// log has what is refused.
+func RelayBucket(ctx context.Context, name string, l net.Listener, log *slog.Logger) error {
+	s, err := spec.ParseStore(name)
+	if err != nil {
+		return err
 	}
+	return relay.New(remote.Place(s), log).Serve(ctx, l)
 }
 
 // BucketKeys finds the user's credentials for the bucket that a remote names.

@@ -118,7 +118,7 @@ func (a *Workspace) OpenQuietly(ctx context.Context) (*Session, error) {
 	}
 	c.LocalStore, c.Remote = catalog.LocalStore, catalog.Remote{}
 	c.BucketKeys = catalog.BucketKeys
-	c.RelayBucket = catalog.RelayBucket(a.Log())
+	c.RelayBucket = catalog.RelayBucket
 	c.Secure = control.SecureByKey
 	c.Connect = func(conn net.Conn) (control.Head, error) { return client.New(conn) }
 	return &Session{Controller: c, Workspace: a, Images: images}, nil

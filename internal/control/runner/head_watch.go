@@ -266,17 +266,41 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 	return result, err
 }
 
-// relay passes requests of a burst buffer there on to its bucket, where it may have no other way, until ctx ends.
+// relayWorks is after what time a relay that ends has worked.
+const relayWorks = time.Minute
+
+// relay passes requests of a burst buffer there on to its bucket, where it may have no other way, until ctx ends. One
+// that ends is begun again.
 func (w *headWatch) relay(ctx context.Context, head headlink.Head) {
 	job := &w.rec.of.sub.Job
 	if !job.MayRelay() || w.rec.of.c.RelayBucket == nil {
 		return
 	}
-	err := head.Relay(ctx, func(ctx context.Context, l net.Listener) error {
-		return w.rec.of.c.RelayBucket(ctx, job.Volume.Remote, l)
-	})
-	if err != nil && ctx.Err() == nil {
-		w.rec.of.c.Log.Debug("pass requests for the bucket on", "run", w.rec.of.run.ID, "err", err)
+	log := w.rec.of.c.Log.With("run", w.rec.of.run.ID)
+	pause := fsutil.Backoff{First: joinCheck, Longest: longestPause, Exact: true}
+	for warned := false; ; {
+		begun := time.Now()
+		err := head.Relay(ctx, func(ctx context.Context, l net.Listener) error {
+			return w.rec.of.c.RelayBucket(ctx, job.Volume.Remote, l, log)
+		})
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(begun) > relayWorks {
+			pause.Reset()
+			warned = false
+		}
+		never := core.IsKind(err, core.Unsupported)
+		if !never && pause.Wait(ctx) != nil { // the head has ended
+			return
+		}
+		if !warned {
+			log.Warn("requests of the burst buffer for its bucket are not passed on", "err", err)
+			warned = true
+		}
+		if never {
+			return
+		}
 	}
 }
 

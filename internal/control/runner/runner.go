@@ -42,7 +42,7 @@ type Runner struct {
 	ReadSecrets func(context.Context, *spec.Job) (map[string]string, error)
 	// RelayBucket answers connections by which a burst buffer reaches the bucket that its remote names, with the user's
 	// credentials, until the listener or ctx ends. What comes is not believed.
-	RelayBucket func(ctx context.Context, remote string, l net.Listener) error
+	RelayBucket func(ctx context.Context, remote string, l net.Listener, log *slog.Logger) error
 	// Remote fetches remote inputs.
 	Remote Remote
 	// LocalStore opens the checkpoints in a directory of this machine, and calls between

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
+	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
 )
@@ -40,7 +41,13 @@ type private struct {
 	keys   *core.BucketKeys  // nil: none are sent
 }
 
-// secrets reads those of the run's job, and the credentials that are sent for its burst buffer.
+// usesKeys reports whether a job needs the user's credentials for a bucket on this machine.
+func usesKeys(j *spec.Job) bool {
+	return j.SendsKeys() || j.Volume.Credentials == spec.CredentialsRelay
+}
+
+// secrets reads those of the run's job, and the credentials that are sent for its burst buffer. Those by which this
+// machine passes requests on have to be there, too.
 func (r *controlled) secrets(ctx context.Context) (private, error) {
 	read := submission.Secrets
 	if r.c.ReadSecrets != nil {
@@ -48,9 +55,9 @@ func (r *controlled) secrets(ctx context.Context) (private, error) {
 	}
 	values, err := read(ctx, &r.sub.Job)
 	p := private{values: values}
-	if err == nil && r.sub.Job.SendsKeys() {
+	if err == nil && usesKeys(&r.sub.Job) {
 		var keys core.BucketKeys
-		if keys, err = r.c.BucketKeys(ctx, r.sub.Job.Volume.Remote); err == nil {
+		if keys, err = r.c.BucketKeys(ctx, r.sub.Job.Volume.Remote); err == nil && r.sub.Job.SendsKeys() {
 			p.keys = &keys
 		}
 	}
@@ -87,7 +94,7 @@ func (c *Runner) waitsForSecrets(ctx context.Context, id string) bool {
 		return false
 	}
 	recent := time.Since(tried.ModTime()).Abs() < retrySecrets
-	if sub.Job.SendsKeys() {
+	if usesKeys(&sub.Job) {
 		if recent {
 			return true
 		}

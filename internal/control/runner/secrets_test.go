@@ -98,8 +98,15 @@ func TestARunThatIsOverNeedsNoSecrets(t *testing.T) {
 
 // TestCredentialsAreNotAskedForByEachCommand: a program or a server may give them, and may hang.
 func TestCredentialsAreNotAskedForByEachCommand(t *testing.T) {
+	for _, from := range []string{spec.CredentialsSend, spec.CredentialsRelay} {
+		t.Run(from, func(t *testing.T) { askedForOnce(t, from) })
+	}
+}
+
+func askedForOnce(t *testing.T, from string) {
+	t.Helper()
 	w := newWorld(t, "a")
-	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "s3://bucket/x", Credentials: spec.CredentialsSend}})
+	run := w.submitJob(t, spec.Job{Name: "j", Nodes: 1, Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "s3://bucket/x", Credentials: from}})
 	asked := 0
 	w.Runner.BucketKeys = func(ctx context.Context, _ string) (core.BucketKeys, error) {
 		asked++
