@@ -17,7 +17,7 @@ struct target {
 	uint16_t lid;
 	struct bee_inbox *inbox;
 	struct process *process;
-	int deaf; /* a message has waited for long, in vain, and none has found room at once since */
+	int blocked; /* a message has waited for long, and none has found room at once since */
 };
 
 void targets_free(struct qp *qp)
@@ -155,10 +155,10 @@ static int patient(struct request *r, struct target *t)
 		r->since = now;
 	if (now - r->since < PATIENCE_NS)
 		return 1;
-	if (t->deaf || __atomic_load_n(&t->inbox->receives, __ATOMIC_RELAXED) <= BEE_INBOX_SLOTS)
+	if (t->blocked || __atomic_load_n(&t->inbox->receives, __ATOMIC_RELAXED) <= BEE_INBOX_SLOTS)
 		return 0;
-	t->deaf = now - r->since >= LONG_PATIENCE_NS;
-	return !t->deaf;
+	t->blocked = now - r->since >= LONG_PATIENCE_NS;
+	return !t->blocked;
 }
 
 int datagram_send(struct qp *qp, struct request *r)
@@ -179,7 +179,7 @@ int datagram_send(struct qp *qp, struct request *r)
 	t = target_of(qp, a, r->wr.wr.ud.remote_qpn);
 	if (t && deliver(qp, r, a, t)) {
 		if (!r->since) /* there was room at once */
-			t->deaf = 0;
+			t->blocked = 0;
 	} else if (t && patient(r, t)) {
 		wake(context_of(qp->qp.context), t->process);
 		return 0;

@@ -47,7 +47,7 @@ type datagram struct {
 // backlog is what waits for room in an inbox.
 type backlog struct {
 	late []datagram
-	deaf bool // one has waited for long, in vain, and none has found room since
+	blocked bool // one has waited for long, and none has found room since
 }
 
 // Attach implements broker.Far.
@@ -224,18 +224,18 @@ func (l *link) taken(to target, k kind) {
 func (l *link) settle(b *backlog) bool {
 	d := b.late[0]
 	if l.put(d) {
-		b.deaf = false
+		b.blocked = false
 		return true
 	}
 	waits := time.Since(d.came)
 	if waits <= lateTime {
 		return false
 	}
-	if !b.deaf && l.attentive(d.to) {
+	if !b.blocked && l.attentive(d.to) {
 		if waits <= longLateTime {
 			return false
 		}
-		b.deaf = true
+		b.blocked = true
 	}
 	l.taken(d.to, frameTaken)
 	return true
@@ -251,7 +251,7 @@ func (l *link) deliver() {
 		if len(b.late) > 0 {
 			continue
 		}
-		if _, err := l.far.o.Host.Receiver(to.lid, to.number); err != nil || !b.deaf {
+		if _, err := l.far.o.Host.Receiver(to.lid, to.number); err != nil || !b.blocked {
 			delete(l.backlogs, to)
 		}
 	}

@@ -65,11 +65,11 @@ func (m *machine) receiver(t *testing.T) (target, ring.Inbox) {
 	return target{uint16(m.far.o.Ranks[0] + 1), q.Number}, q.Inbox.(*plainSegment).memory
 }
 
-// TestDeafReceivers: datagrams wait for a receiver that has receives, a few of them, and hold back none for others. After
+// TestBlockedReceivers: datagrams wait for a receiver that has receives, a few of them, and hold back none for others. After
 // a receiver has let them wait in vain, they wait for a short time, until it takes one.
-func TestDeafReceivers(t *testing.T) {
+func TestBlockedReceivers(t *testing.T) {
 	_, b := newMachines(t)
-	deaf, full := b.receiver(t)
+	blocked, full := b.receiver(t)
 	other, box := b.receiver(t)
 	full.TakeAll()
 	send := func(to target, count int) {
@@ -82,14 +82,14 @@ func TestDeafReceivers(t *testing.T) {
 		}
 	}
 	waiting := func() int {
-		if q := b.link.backlogs[deaf]; q != nil {
+		if q := b.link.backlogs[blocked]; q != nil {
 			return len(q.late)
 		}
 		return 0
 	}
 	// later has what waits have come so long ago.
 	later := func(ago time.Duration) {
-		if q := b.link.backlogs[deaf]; q != nil {
+		if q := b.link.backlogs[blocked]; q != nil {
 			for i := range q.late {
 				q.late[i].came = time.Now().Add(-ago)
 			}
@@ -102,7 +102,7 @@ func TestDeafReceivers(t *testing.T) {
 			t.Fatalf("%s, %d datagrams wait, and %d of the link", when, got, b.link.late)
 		}
 	}
-	send(deaf, message.InboxSlots+mostUnder+10)
+	send(blocked, message.InboxSlots+mostUnder+10)
 	expect("after more than there is room for", mostUnder)
 	for n := range uint64(3) {
 		send(other, 1)
@@ -114,12 +114,12 @@ func TestDeafReceivers(t *testing.T) {
 	expect("after a short time", mostUnder)
 	later(2 * longLateTime)
 	expect("after a long time", 0)
-	send(deaf, 3)
+	send(blocked, 3)
 	later(0)
 	expect("at first", 3)
 	later(2 * lateTime)
-	expect("after a short time for a deaf receiver", 0)
-	send(deaf, 2)
+	expect("after a short time for a blocked receiver", 0)
+	send(blocked, 2)
 	full.Release(0)
 	later(0)
 	expect("after it has taken one", 1)
