@@ -33,7 +33,7 @@ func TestProcessesThatHideTheirMemoryAreMine(t *testing.T) {
 	if mine("self") || mine("0") {
 		t.Error("it is no process of this user")
 	}
-	if init, err := os.Stat("/proc/1"); err == nil && init.Sys().(*syscall.Stat_t).Uid != uint32(unix.Geteuid()) && mine("1") { //nolint:forcetypeassert // of Linux
+	if init, err := os.Stat("/proc/1"); err == nil && init.Sys().(*syscall.Stat_t).Uid != uint32(unix.Geteuid()) && mine("1") { // on Linux
 		t.Error("process 1 is another user's")
 	}
 }

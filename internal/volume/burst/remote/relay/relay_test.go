@@ -307,10 +307,10 @@ func TestRelayRunsNoProgramAtWill(t *testing.T) {
 	code := "AccessDenied"
 	r, ran := fakeBucket(t, &log, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
-		io.WriteString(w, "<Error><Code>"+code+"</Code><Message>texts of the bucket</Message></Error>")
+		io.WriteString(w, "<Error><Code>"+code+"</Code><Message>private-text</Message></Error>")
 	})
 	for range 20 {
-		if w := asked(t, r, http.MethodGet, "/b/p/x"); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "texts of") || !strings.Contains(w.Body.String(), code) {
+		if w := asked(t, r, http.MethodGet, "/b/p/x"); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "private") || !strings.Contains(w.Body.String(), code) {
 			t.Errorf("%d: %q", w.Code, w.Body.String())
 		}
 		r.next = time.Time{}
@@ -330,7 +330,7 @@ func TestRelayRunsNoProgramAtWill(t *testing.T) {
 		asked(t, r, http.MethodGet, "/b/other")
 	}
 	r.log.flush()
-	if n := strings.Count(log.String(), "\n"); n > 4+2*int(time.Since(begun)/logAgain) || !strings.Contains(log.String(), "texts of the bucket") || strings.Count(log.String(), "times=") < 2 {
+	if n := strings.Count(log.String(), "\n"); n > 4+2*int(time.Since(begun)/logAgain) || !strings.Contains(log.String(), "private-text") || strings.Count(log.String(), "times=") < 2 {
 		t.Errorf("the log has %d lines: %s", n, log.String())
 	}
 	if first, second := r.pause.Next(), r.pause.Next(); second <= first || second > mostReadAgain {
