@@ -83,10 +83,12 @@ func bootMachine(t *testing.T, dir string, further ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{"-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-uuid", machineID,
+	c := exec.CommandContext(ctx, "qemu-system-x86_64", append([]string{
+		"-nodefaults", "-no-user-config", "-display", "none", "-machine", "q35,accel=tcg", "-cpu", "max", "-smp", "2", "-m", "2048", "-uuid", machineID,
 		"-drive", "if=pflash,format=raw,readonly=on,file=" + filepath.Join(firmware, "OVMF_CODE.fd"), "-drive", "if=pflash,format=raw,file=" + filepath.Join(dir, "vars"),
 		"-drive", "if=none,id=disk,format=raw,cache=unsafe,file=" + filepath.Join(dir, "disk"), "-device", "nvme,serial=disk,drive=disk,bootindex=1",
-		"-netdev", "user,id=net,ipv6=off,dns=" + nameServer, "-device", "virtio-net-pci,netdev=net,romfile=", "-serial", "stdio"}, further...)...)
+		"-netdev", "user,id=net,ipv6=off,dns=" + nameServer, "-device", "virtio-net-pci,netdev=net,romfile=", "-serial", "stdio",
+	}, further...)...)
 	begun := time.Now()
 	out, err := c.CombinedOutput()
 	if err != nil {
