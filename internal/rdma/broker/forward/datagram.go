@@ -46,7 +46,7 @@ type datagram struct {
 
 // backlog is what waits for room in an inbox.
 type backlog struct {
-	late []datagram
+	late    []datagram
 	blocked bool // one has waited for long, and none has found room since
 }
 
