@@ -127,6 +127,10 @@ func look(ctx context.Context, b *driver.BurstBuffer) bool {
 		return true
 	}
 	lock, err := c.Lock()
+	if errors.Is(err, fs.ErrNotExist) { // its I/O process has removed it meanwhile
+		b.State = driver.BufferRemoved
+		return false
+	}
 	switch client, busy := isClient(b.Dir), core.IsKind(err, core.Busy); {
 	case client && busy:
 		b.State, b.Detail = driver.BufferDraining, "the node of its client runs"
