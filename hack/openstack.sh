@@ -8,5 +8,5 @@ echo "installing OpenStack for tests"
 rm -rf "$venv"
 mkdir -p "$(dirname "$venv")"
 python3 -m venv --without-pip "$venv"
-python3 -m pip --python "$venv/bin/python" install -q "keystone==30.*" "openstack-placement==16.*" "glance==33.*" "neutron==29.*" "nova==34.*" waitress pymysql
+python3 -m pip --python "$venv/bin/python" install -q "keystone==30.*" "openstack-placement==16.*" "glance==33.*" "neutron==29.*" "nova==34.*" "blazar==18.*" "blazar-nova==10.*" waitress pymysql
 touch "$venv/done"

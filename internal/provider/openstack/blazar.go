@@ -183,6 +183,12 @@ func (r reservations) makeLease(ctx context.Context, name string, o cloud.Order,
 		if there, lerr := r.leases(ctx, name); lerr == nil && len(there) > 0 {
 			return there, nil
 		}
+		if s, lerr := r.a.login(ctx); lerr == nil && s.delegated { // Blazar acts for its users by trusts of Keystone, which refuses these
+			return nil, &core.Error{
+				Kind: core.Unsupported, Op: "reserve", Object: o.Offer.String(), Err: fmt.Errorf("an application credential does not suffice for Blazar, which acts for its users: %w", err),
+				Remedy: "Log in to the cloud by a password. Where Keystone is older, a credential made with `openstack application credential create --unrestricted` also serves.",
+			}
+		}
 	case core.IsKind(err, core.Unsupported):
 		return nil, &core.Error{
 			Kind: core.Unsupported, Op: "reserve", Object: o.Offer.String(), Err: err,

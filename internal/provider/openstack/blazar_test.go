@@ -79,6 +79,18 @@ func TestLeaseOfBlazar(t *testing.T) {
 	wantLeft(t, s)
 }
 
+// TestLeaseByApplicationCredential: where Keystone lets Blazar not act for its user, the error has what to do.
+func TestLeaseByApplicationCredential(t *testing.T) {
+	s := openstackserver.Start(t)
+	s.Use(t)
+	s.Restrict()
+	_, err := site(t, s, t.TempDir(), hosts).Acquire(t.Context(), driver.Request{Owner: owner("delegated"), Nodes: 1})
+	if !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+		t.Errorf("got %v", err)
+	}
+	wantLeft(t, s)
+}
+
 // TestKindsOfLeases are each launched into, and gone with the run; one of the user's is used and stays.
 func TestKindsOfLeases(t *testing.T) {
 	s := openstackserver.Start(t)

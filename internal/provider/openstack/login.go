@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type session struct {
 	endpoints gophercloud.EndpointOpts
 	// project is the id of the project, or "" where the cloud does not report one.
 	project string
+	// delegated is whether the login is by an application credential, with which Keystone lets few services act for its user.
+	delegated bool
 }
 
 // fromVariables is the name of the cloud that the OS_* variables describe, as OpenStack's own client has it.
@@ -120,9 +123,10 @@ func login(ctx context.Context, name, region string) (*session, error) {
 	}); is {
 		var t struct {
 			Project struct{ ID string }
+			Methods []string
 		}
 		if err := token.ExtractInto(&t); err == nil {
-			s.project = t.Project.ID
+			s.project, s.delegated = t.Project.ID, slices.Contains(t.Methods, "application_credential")
 		}
 	}
 	return s, nil

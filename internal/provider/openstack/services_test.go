@@ -1,8 +1,10 @@
 package openstack_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -76,5 +78,38 @@ func TestRealServices(t *testing.T) {
 				t.Errorf("%s: %+v, %v", word, fact, err)
 			}
 		}
+	})
+	t.Run("lease of Blazar", func(t *testing.T) { // the last: the host is Blazar's from now on
+		if err := f.Reserve(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := provider(t, nil).Acquire(t.Context(), driver.Request{Owner: owner("outside"), Nodes: 1}); !core.IsKind(err, core.Busy) {
+			t.Errorf("outside of a lease: %v", err)
+		}
+		reserve := func(cloud string) (driver.Lease, error) {
+			return provider(t, func(s *openstack.Settings) {
+				s.Name, s.Lease = cloud, &openstack.Lease{Kind: openstack.LeaseHost, Properties: map[string]string{"node_type": openstackfarm.NodeType}}
+			}).Acquire(t.Context(), driver.Request{Owner: owner("blazar"), Nodes: 1})
+		}
+		if _, err := reserve(openstackfarm.Cloud); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+			t.Errorf("by an application credential: %v", err)
+		}
+		l, err := reserve(openstackfarm.ByPassword)
+		if err != nil {
+			t.Fatal(err)
+		}
+		await(t, l)
+		if err := f.EndLeases(); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, 3*time.Minute, func() error {
+			st, err := l.Status(t.Context())
+			if err == nil && (st.Live || st.End != core.HostsReclaimed) {
+				err = fmt.Errorf("its status is %+v", st)
+			}
+			return err
+		})
+		testkit.Eventually(t, time.Minute, func() error { return l.Release(t.Context()) }) // Blazar refuses it while it ends the lease
+		wantNothing(t)
 	})
 }

@@ -78,6 +78,10 @@ compute_driver = beefarm.FarmDriver
 my_ip = 127.0.0.1
 host = farm
 osapi_compute_workers = 1
+[filter_scheduler]
+available_filters = nova.scheduler.filters.all_filters
+available_filters = blazarnova.scheduler.filters.blazar_filter.BlazarFilter
+enabled_filters = ComputeFilter,ComputeCapabilitiesFilter,ImagePropertiesFilter,ServerGroupAntiAffinityFilter,ServerGroupAffinityFilter,BlazarFilter
 [api]
 auth_strategy = keystone
 [wsgi]
@@ -96,10 +100,36 @@ lock_path = @DIR@/lock
 send_service_user_token = true
 @AUTH@[keystone_authtoken]
 @TOKEN@`,
+	"blazar.conf": `[DEFAULT]
+log_file = @DIR@/log/blazar.log
+transport_url = fake://
+host = 127.0.0.1
+port = 1234
+os_auth_host = 127.0.0.1
+os_auth_port = 35357
+os_auth_protocol = http
+os_auth_version = v3
+os_admin_username = admin
+os_admin_password = secret
+os_admin_project_name = admin
+identity_service = identity
+os_region_name = RegionOne
+[manager]
+plugins = physical.host.plugin
+event_interval = 2
+minutes_before_end_lease = 0
+[database]
+connection = @DB@/blazar?charset=utf8
+[oslo_concurrency]
+lock_path = @DIR@/lock
+[nova]
+@AUTH@[placement]
+@AUTH@[keystone_authtoken]
+@TOKEN@`,
 }
 
 // databases are those of the services.
-const databases = "keystone placement glance neutron nova_api nova_cell0 nova_cell1"
+const databases = "keystone placement glance neutron nova_api nova_cell0 nova_cell1 blazar"
 
 const (
 	auth = `auth_type = password

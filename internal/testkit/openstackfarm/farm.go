@@ -1,5 +1,5 @@
-// Package openstackfarm gives tests the real services of OpenStack on this machine: Keystone, Placement, Glance, Neutron
-// and Nova, with MariaDB. Only what would need hardware is the farm's own: a compute driver whose servers are
+// Package openstackfarm gives tests the real services of OpenStack on this machine: Keystone, Placement, Glance, Neutron,
+// Nova and Blazar, with MariaDB. Only what would need hardware is the farm's own: a compute driver whose servers are
 // network namespaces with a start script and an sshd, a driver that binds ports, and an agent that attaches floating
 // addresses. It needs root, and a network and mount namespace of its own (Inside). It knows nothing of bee.
 package openstackfarm
@@ -27,13 +27,16 @@ import (
 //go:embed all:files
 var files embed.FS
 
-// Names of what the project has. Huge has more cores than the quota.
+// Names of what the project has. Huge has more cores than the quota, NodeType is that of the hosts of Blazar. Cloud is
+// used by an application credential, and ByPassword by its user's password.
 const (
-	Cloud   = "test"
-	Network = "private"
-	Image   = "debian-12"
-	Small   = "m1.small"
-	Huge    = "m1.huge"
+	Cloud      = "test"
+	ByPassword = "password"
+	Network    = "private"
+	Image      = "debian-12"
+	Small      = "m1.small"
+	Huge       = "m1.huge"
+	NodeType   = "compute_test"
 )
 
 const (
@@ -81,6 +84,9 @@ func Start(t testing.TB) *Farm {
 		f.output("sh", "-c", "for s in $(ip netns list | cut -d ' ' -f 1); do ip netns pids $s | xargs -r kill -9; done") //nolint:errcheck // there may be none
 		cancel()
 		f.running.Wait()
+		if t.Failed() {
+			f.logErrors()
+		}
 	})
 	for _, step := range []struct {
 		name string
@@ -97,6 +103,29 @@ func Start(t testing.TB) *Farm {
 		}
 	}
 	return f
+}
+
+// logErrors logs what the services have written last of errors.
+func (f *Farm) logErrors() {
+	logs, err := filepath.Glob(filepath.Join(f.dir, "log", "*.log"))
+	for _, log := range logs {
+		var raw []byte
+		if raw, err = os.ReadFile(log); err != nil {
+			break
+		}
+		var errors []string
+		for line := range strings.Lines(string(raw)) {
+			if strings.Contains(line, " ERROR ") {
+				errors = append(errors, line)
+			}
+		}
+		if len(errors) > 0 {
+			f.t.Logf("%s:\n%s", filepath.Base(log), strings.Join(errors[max(0, len(errors)-20):], ""))
+		}
+	}
+	if err != nil {
+		f.t.Log(err)
+	}
 }
 
 // find finds the services, which hack/openstack.sh has installed.
@@ -182,6 +211,7 @@ func (f *Farm) databases() error {
 			manage("nova-manage", "nova.conf", "api_db", "sync"), manage("nova-manage", "nova.conf", "cell_v2", "map_cell0", "--database_connection", f.database("nova_cell0")),
 			manage("nova-manage", "nova.conf", "db", "sync"),
 			manage("nova-manage", "nova.conf", "cell_v2", "create_cell", "--name", "cell1", "--transport-url", "fake://", "--database_connection", f.database("nova_cell1")),
+			manage("blazar-db-manage", "blazar.conf", "upgrade", "head"),
 		},
 	}
 	errs := make([]error, len(chains))
@@ -216,7 +246,8 @@ func (f *Farm) serve() error {
 		return err
 	}
 	f.daemon("nova", f.interpreter(), filepath.Join(f.dir, "nova_all.py"), filepath.Join(f.dir, "nova.conf"))
-	for _, port := range []string{"9696", "9292", "8774"} {
+	f.daemon("blazar", f.interpreter(), filepath.Join(f.dir, "blazar_all.py"), filepath.Join(f.dir, "blazar.conf"))
+	for _, port := range []string{"9696", "9292", "8774", "1234"} {
 		if err := f.answers(port); err != nil {
 			return err
 		}
@@ -231,7 +262,7 @@ func (f *Farm) serve() error {
 	return nil
 }
 
-// CloudsFile is the clouds.yaml of the project, with an application credential.
+// CloudsFile is the clouds.yaml of the project, by both credentials.
 func (f *Farm) CloudsFile() string { return filepath.Join(f.dir, "clouds.yaml") }
 
 // Scratch is a directory of which each machine has one of its own.
@@ -239,6 +270,14 @@ func (f *Farm) Scratch() string { return filepath.Join(f.dir, "scratch") }
 
 // Break has Nova fail to build one machine.
 func (f *Farm) Break() error { return os.WriteFile(filepath.Join(f.dir, "break"), nil, 0o600) }
+
+// Reserve has Blazar lend the only host, of NodeType. From then on Nova launches nothing on it outside of a lease.
+func (f *Farm) Reserve() error {
+	return f.python(filepath.Join(f.dir, "api.py"), "reserve", NodeType)
+}
+
+// EndLeases has the leases of Blazar end with the next minute, as their operator may.
+func (f *Farm) EndLeases() error { return f.python(filepath.Join(f.dir, "api.py"), "end_leases") }
 
 // Left lists what there is in the project, a line each.
 func (f *Farm) Left() (string, error) {
@@ -300,7 +339,7 @@ func (f *Farm) answers(port string) error {
 		if err == nil {
 			return c.Close()
 		}
-		if time.Since(begun) > 5*time.Minute {
+		if f.t.Failed() || time.Since(begun) > 5*time.Minute { // a service has ended, or takes too long
 			return fmt.Errorf("nobody answers at port %s: %w", port, err)
 		}
 	}

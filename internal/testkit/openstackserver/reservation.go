@@ -87,6 +87,9 @@ func (b blazar) makeLease(_ *http.Request, q map[string]any) (int, any, error) {
 	if name == "" || len(name) > 80 || len(reservations) != 1 {
 		return 0, nil, blame(http.StatusBadRequest, "Missing parameter name")
 	}
+	if b.s.limited { // as Blazar 18 answers where Keystone refuses it a trust
+		return 0, nil, blame(http.StatusInternalServerError, "Internal Server Error")
+	}
 	now := time.Now().UTC().Truncate(time.Minute)
 	start, err := date(q["start_date"], now)
 	if err != nil {

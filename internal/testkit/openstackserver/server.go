@@ -57,6 +57,7 @@ type Server struct {
 	members  int                         // quota of machines in a server group
 	bodies   map[string][]map[string]any // of the calls of a kind
 	held     bool                        // machines boot for ever
+	limited  bool                        // Keystone lets Blazar not act for users
 	bastion  string                      // the floating address of a machine of the user's, or ""
 	calls    map[string]int
 	serial   int
@@ -132,6 +133,9 @@ func (s *Server) Use(t testing.TB) {
 
 // Break has a number of machines of the next request end in ERROR.
 func (s *Server) Break(n int) { s.locked(func() { s.broken = n }) }
+
+// Restrict has Keystone let Blazar not act for the users of application credentials: it makes no leases then.
+func (s *Server) Restrict() { s.locked(func() { s.limited = true }) }
 
 // Full has the next requests for a flavor find no host; "POLICY FLAVOR": all requests in server groups of that policy.
 func (s *Server) Full(flavor string, requests int) { s.locked(func() { s.full[flavor] = requests }) }

@@ -1,9 +1,9 @@
 """Lists the services in Keystone's catalog, and gives their user the role by which Nova deletes in its own name."""
 
-from api import COMPUTE, IDENTITY, call, login
+from api import COMPUTE, IDENTITY, RESERVATION, call, login
 
 token, body = login()
-for kind, url in (("compute", COMPUTE), ("placement", "http://127.0.0.1:8778"), ("image", "http://127.0.0.1:9292"), ("network", "http://127.0.0.1:9696")):
+for kind, url in (("compute", COMPUTE), ("placement", "http://127.0.0.1:8778"), ("image", "http://127.0.0.1:9292"), ("network", "http://127.0.0.1:9696"), ("reservation", RESERVATION)):
     service = call("POST", IDENTITY + "services", {"service": {"name": kind, "type": kind}}, token)[1]["service"]["id"]
     for interface in ("public", "internal"):
         endpoint = {"service_id": service, "interface": interface, "url": url.rstrip("/"), "region_id": "RegionOne"}

@@ -28,3 +28,5 @@ with open(sys.argv[1], "w") as clouds:
     clouds.write(
         "clouds:\n  test:\n    auth_type: v3applicationcredential\n    region_name: RegionOne\n    auth: {auth_url: %s, application_credential_id: %s, application_credential_secret: %s}\n"
         % (IDENTITY, credential["id"], credential["secret"]))
+    clouds.write(
+        "  password:\n    region_name: RegionOne\n    auth: {auth_url: %s, username: admin, password: secret, project_name: admin, user_domain_name: Default, project_domain_name: Default}\n" % IDENTITY)
