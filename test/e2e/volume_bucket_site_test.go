@@ -18,7 +18,6 @@ import (
 	"github.com/bee-hpc/bee/internal/emulate"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/s3server"
-	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
@@ -81,20 +80,7 @@ func TestVolumeInABucketOnASite(t *testing.T) {
 	}
 	for _, site := range []string{"ssh", "slurm"} {
 		t.Run(site, func(t *testing.T) {
-			var (
-				b    *testkit.Bee
-				farm *sshfarm.Farm
-				left string
-			)
-			if site == "ssh" {
-				b, _ = busyboxJob(t, lines...)
-				farm = behindSSH(t, b, 1)
-				left = burstsOf(farm)
-			} else {
-				var of *slurmfarm.Farm
-				b, of, _ = cluster(t, 1, "", lines...)
-				farm, left = of.Farm, filepath.Join(of.Dir, "scratch", "bee", ".burst", "*", "*", "*")
-			}
+			b, farm, left := burstJob(t, site, lines...)
 			server := bucketOfAFarm(t, farm, 0)
 			server.Put("run7/there", "remote\n")
 			b.Env = append(b.Env, server.Env()...)
@@ -173,20 +159,7 @@ func TestVolumeInABucketThroughTheSubmittingMachine(t *testing.T) {
 	}
 	for _, site := range []string{"ssh", "slurm"} {
 		t.Run(site, func(t *testing.T) {
-			var (
-				b    *testkit.Bee
-				farm *sshfarm.Farm
-				left string
-			)
-			if site == "ssh" {
-				b, _ = busyboxJob(t, lines...)
-				farm = behindSSH(t, b, 1)
-				left = burstsOf(farm)
-			} else {
-				var of *slurmfarm.Farm
-				b, of, _ = cluster(t, 1, "", lines...)
-				farm, left = of.Farm, filepath.Join(of.Dir, "scratch", "bee", ".burst", "*", "*", "*")
-			}
+			b, farm, left := burstJob(t, site, lines...)
 			server := s3server.Start(t)
 			server.Put("run7/there", "remote\n")
 			b.Env = append(b.Env, server.Env()...)

@@ -16,7 +16,6 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/bee-hpc/bee/internal/testkit/slurmfarm"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
@@ -159,20 +158,7 @@ func TestBurstBuffersThatAreLeftAreSwept(t *testing.T) {
 	lines := []string{"volume: {kind: burst, remote: 'FAR', disk: 64M, rate: 800kbit}", "workdir: /work", "run: '" + write + "'"}
 	for _, site := range []string{"ssh", "slurm"} {
 		t.Run(site, func(t *testing.T) {
-			var (
-				b    *testkit.Bee
-				farm *sshfarm.Farm
-				left string
-			)
-			if site == "ssh" {
-				b, _ = busyboxJob(t, lines...)
-				farm = behindSSH(t, b, 1)
-				left = burstsOf(farm)
-			} else {
-				var of *slurmfarm.Farm
-				b, of, _ = cluster(t, 1, "", lines...)
-				farm, left = of.Farm, filepath.Join(of.Dir, "scratch", "bee", ".burst", "*", "*", "*")
-			}
+			b, farm, left := burstJob(t, site, lines...)
 			far := filepath.Join(farm.Dir, "far")
 			if err := os.Mkdir(far, 0o755); err != nil {
 				t.Fatal(err)
@@ -274,6 +260,18 @@ func processesOf(farm *sshfarm.Farm, which string) (pids []int) {
 // burstsOf is a pattern of what burst buffers leave on hosts behind ssh.
 func burstsOf(farm *sshfarm.Farm) string {
 	return filepath.Join(farm.Private, "*", "bee", ".burst", "*", "*", "*")
+}
+
+// burstJob has a job ready on one host of a site, "ssh" or "slurm": left is the pattern of what a burst buffer has there.
+func burstJob(t *testing.T, site string, lines ...string) (b *testkit.Bee, farm *sshfarm.Farm, left string) {
+	t.Helper()
+	if site == "ssh" {
+		b, _ = busyboxJob(t, lines...)
+		farm = behindSSH(t, b, 1)
+		return b, farm, burstsOf(farm)
+	}
+	b, of, _ := cluster(t, 1, "", lines...)
+	return b, of.Farm, filepath.Join(of.Dir, "scratch", "bee", ".burst", "*", "*", "*")
 }
 
 // TestVolumeOfARunBehindSSH: hosts behind ssh have one burst buffer. What one writes the other one reads, and a
