@@ -14,7 +14,7 @@ type CMA string
 // The findings, in the order of their weight.
 const (
 	CMAOpen       CMA = "open"       // nothing does
-	CMARestricted CMA = "restricted" // a security module that limits who traces whom
+	CMARestricted CMA = "restricted" // a security module limits which processes trace others
 	CMAFiltered   CMA = "filtered"   // a filter of system calls, which may have it
 	CMAOff        CMA = "off"        // a setting of MPI
 )

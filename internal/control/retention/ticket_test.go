@@ -137,7 +137,7 @@ func TestTicketsOfAnArray(t *testing.T) {
 	}
 }
 
-// TestArraysThatCannotBe: what somebody with the key has sealed is refused before it is used.
+// TestArraysThatCannotBe: an impossible array that another holder of the key has sealed is refused before use.
 func TestArraysThatCannotBe(t *testing.T) {
 	for name, change := range map[string]func([]Ticket){
 		"cases of two arrays":      func(l []Ticket) { l[2].Run.Case.Array = "yyyyyyyy" },

@@ -204,7 +204,7 @@ func TestRelayPassesNothingElseOn(t *testing.T) {
 	if status, answer := ask("GET /checkpoints/run7/in"); status != http.StatusForbidden || !strings.Contains(answer, "SignatureDoesNotMatch") {
 		t.Errorf("%q", answer)
 	}
-	t.Setenv("AWS_ACCESS_KEY_ID", "another") // of a user whom the server does not know: no object is missing
+	t.Setenv("AWS_ACCESS_KEY_ID", "another") // the server does not know this user: no object is missing
 	gone := served(t, remote.Place{Bucket: server.Bucket, Prefix: "run7"})
 	r, err := remote.Open(remote.Place{Bucket: server.Bucket, Prefix: "run7"}, remote.Options{Volume: "v", Dial: func(ctx context.Context) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "tcp", gone)
@@ -261,8 +261,8 @@ func TestRelayReadsCredentialsAgain(t *testing.T) {
 	}
 }
 
-// fakeBucket is a relay to a bucket that answers as it is told, with the credentials of a program that notes each time
-// it is run.
+// fakeBucket is a relay to a bucket whose answers the test gives. Its credentials are from a program; ran counts how often
+// that was run.
 func fakeBucket(t *testing.T, log io.Writer, answer http.HandlerFunc) (r *Relay, ran func() int) {
 	t.Helper()
 	server := httptest.NewServer(answer)
