@@ -25,7 +25,8 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
 				t.Errorf("%s links to %s, which does not exist", file, m[1])
 			}
-			if anchor != "" && !anchors(texts[target])[anchor] {
+			picture := path.Ext(target) == ".png" && (anchor == "only-light" || anchor == "only-dark") // the theme that shows it
+			if anchor != "" && !picture && !anchors(texts[target])[anchor] {
 				t.Errorf("%s links to %s, which has no such heading", file, m[1])
 			}
 		}
