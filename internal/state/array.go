@@ -329,7 +329,7 @@ func (a Arrays) Find(ctx context.Context, word string, why Meaning) (Array, erro
 	if err != nil || len(arrays) == 0 {
 		return Array{}, err
 	}
-	runs, err := a.s.runs(ctx, "WHERE name=? ORDER BY created DESC", word)
+	runs, err := a.s.runs(ctx, ofName, word)
 	if err != nil {
 		return Array{}, err
 	}

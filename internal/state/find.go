@@ -28,6 +28,16 @@ const (
 	ToForget
 )
 
+// addNames has the runs of a name found without reading all others, and the arrays of a name without
+// reading their cases.
+const addNames = `
+CREATE INDEX IF NOT EXISTS runs_by_name ON runs(name, created);
+DROP INDEX IF EXISTS runs_by_array_name;
+`
+
+// ofName are the runs of a name, newest first.
+const ofName = "WHERE name=? ORDER BY created DESC"
+
 // minBeginning is how many letters of an id are enough to end or forget a run.
 const minBeginning = 4
 
@@ -50,7 +60,7 @@ func (s *Store) FindRun(ctx context.Context, word string, why Meaning) (Run, err
 			return s.Run(ctx, id)
 		}
 	}
-	named, err := s.runs(ctx, "WHERE name=? ORDER BY created DESC", word)
+	named, err := s.runs(ctx, ofName, word)
 	if err != nil {
 		return Run{}, err
 	}

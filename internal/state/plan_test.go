@@ -25,8 +25,8 @@ func TestWhatIsNotOverIsFoundByItsIndex(t *testing.T) {
 	}
 }
 
-// TestListsReadNoCase: arrays are counted in an index, and what lists other runs reads none of
-// their cases.
+// TestListsReadNoCase: arrays are counted in an index, and what lists other runs, or those of a name,
+// reads none of their cases.
 func TestListsReadNoCase(t *testing.T) {
 	s := open(t, t.TempDir())
 	allAlone, _ := Filter{Alone: true}.query()
@@ -34,12 +34,14 @@ func TestListsReadNoCase(t *testing.T) {
 	for query, index := range map[string]string{
 		countCases + "TRUE GROUP BY array_id, state":                                "COVERING INDEX runs_of_arrays",
 		countCases + "array_id=? GROUP BY array_id, state":                          "COVERING INDEX runs_of_arrays",
+		countCases + "array_name=? GROUP BY array_id, state":                        "COVERING INDEX runs_of_arrays",
 		"SELECT * FROM runs " + allAlone:                                            "INDEX runs_alone",
 		"SELECT case_number FROM runs WHERE " + liveCases + " ORDER BY case_number": "COVERING INDEX runs_in_turn",
 		dueCases:                            "COVERING INDEX runs_in_turn (array_id=? AND case_number<?)",
 		liveArrays:                          "COVERING INDEX runs_in_turn",
 		lastEnd:                             "COVERING INDEX runs_of_arrays_by_end",
 		"SELECT * FROM runs " + activeAlone: "INDEX runs_alone_by_state",
+		"SELECT * FROM runs " + ofName:      "INDEX runs_by_name",
 	} {
 		plan, err := rows(t.Context(), s.db, func(scan func(...any) error) (step string, err error) {
 			err = scan(new(int), new(int), new(int), &step)

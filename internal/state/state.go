@@ -42,7 +42,7 @@ type Store struct {
 
 // schemaVersion is PRAGMA user_version. Each step of migrations brings an
 // older file one version further.
-const schemaVersion = 17
+const schemaVersion = 18
 
 // readableFrom is the oldest version whose bee may use a file of schemaVersion: it follows
 // runs that it has launched to their end, after a newer one has brought the file further. A
@@ -86,7 +86,7 @@ INSERT INTO events (run, seq, time, kind, fields)
   SELECT run, ROW_NUMBER() OVER (PARTITION BY run ORDER BY rowid), time, 'note', json_object('text', text) FROM history;
 DROP TABLE history;
 ALTER TABLE runs ADD COLUMN suspended TEXT NOT NULL DEFAULT '';
-` + setSuspended, addStates, addRequests, addWritten, requestStops, addPartial, addCases, addArrayIndexes, addTurns, addPacks, addCaseAttempts, addCollected}
+` + setSuspended, addStates, addRequests, addWritten, requestStops, addPartial, addCases, addArrayIndexes, addTurns, addPacks, addCaseAttempts, addCollected, addNames}
 }
 
 // Open opens, and on first use makes, the state in dir.

@@ -120,18 +120,7 @@ func (a *Commands) ps(ctx context.Context, o psOptions) error {
 // many are read as it takes.
 func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runview.View, error) {
 	if o.array != "" {
-		runs, err := s.Cases(ctx, o.array, state.ToSee)
-		if err == nil && len(runs) == 0 {
-			e := &core.Error{Kind: core.NotFound, Op: "find array", Object: o.array, Err: errors.New("no run is a case of it"), Remedy: "`bee ps -a` lists all runs and arrays."}
-			if named, failed := s.Named(ctx, []string{o.array}, state.ToSee); failed == nil && len(named) == 1 {
-				e.Err, e.Remedy = errors.New("it is a run, and no array"), "`bee show "+named[0].ID+"` shows it."
-			}
-			err = e
-		}
-		if err != nil {
-			return nil, err
-		}
-		return passingRuns(ctx, s, runs, o)
+		return listedCases(ctx, s, o)
 	}
 	if o.folds() {
 		return foldedRuns(ctx, s, o)
@@ -145,6 +134,50 @@ func listedRuns(ctx context.Context, s *workspace.Session, o psOptions) ([]runvi
 		if err != nil || len(views) == o.limit || len(runs) < most || most <= 0 {
 			return views, err
 		}
+	}
+}
+
+// How many cases of an array are read at once, and with a limit.
+const (
+	casesAtOnce     = 1000
+	casesUnderLimit = 100
+)
+
+// listedCases returns the cases of an array that are asked for, in their order. NotFound: the word
+// means no array.
+func listedCases(ctx context.Context, s *workspace.Session, o psOptions) ([]runview.View, error) {
+	array, err := s.Store.Arrays().Find(ctx, o.array, state.ToSee)
+	if err != nil {
+		return nil, err
+	}
+	if array.ID == "" {
+		e := &core.Error{Kind: core.NotFound, Op: "find array", Object: o.array, Err: errors.New("no run is a case of it"), Remedy: "`bee ps -a` lists all runs and arrays."}
+		if named, failed := s.Named(ctx, []string{o.array}, state.ToSee); failed == nil && len(named) == 1 {
+			e.Err, e.Remedy = errors.New("it is a run, and no array"), "`bee show "+named[0].ID+"` shows it."
+		}
+		return nil, e
+	}
+	views, page := []runview.View{}, casesAtOnce
+	if o.limit > 0 {
+		page = casesUnderLimit
+	}
+	for last := 0; ; {
+		runs, err := s.Store.Arrays().Page(ctx, array.ID, last, page)
+		if err != nil {
+			return nil, err
+		}
+		some, err := passingRuns(ctx, s, runs, o)
+		if err != nil {
+			return nil, err
+		}
+		views = append(views, some...)
+		if o.limit > 0 && len(views) >= o.limit {
+			return views[:o.limit], nil
+		}
+		if len(runs) < page {
+			return views, nil
+		}
+		last = runs[len(runs)-1].Case.Number
 	}
 }
 
