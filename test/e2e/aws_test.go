@@ -251,8 +251,8 @@ func TestMachineIsMaintained(t *testing.T) {
 func leaveMachines(t *testing.T, announce func(s *ec2server.Server) error) {
 	t.Helper()
 	b, job := busyboxJob(t, strings.Join([]string{
-		"nodes: 2", "checkpoint: {signal: TERM, grace: 5s, paths: [/work/n]}", "workdir: /work", "outputs: [n]",
-		`run: 'n=$(cat n 2>/dev/null || echo 0); trap "exit 85" TERM; echo ready $n; [ $n -gt 0 ] && exit; while :; do n=$((n+1)); echo $n > n; sleep 0.1; done'`,
+		"nodes: 2", "checkpoint: {signal: TERM, grace: 5s, paths: [/work/n, /work/signalled]}", "workdir: /work", "outputs: [n, signalled]",
+		`run: 'n=$(cat n 2>/dev/null || echo 0); trap "cat /proc/uptime > signalled; exit 85" TERM; echo ready $n; [ $n -gt 0 ] && exit; while :; do n=$((n+1)); echo $n > n; sleep 0.1; done'`,
 	}, "\n"))
 	s := rented(t, b)
 	sites := b.Read("rented.yaml")
@@ -264,6 +264,7 @@ func leaveMachines(t *testing.T, announce func(s *ec2server.Server) error) {
 		}
 		return nil
 	})
+	announced := uptime(t, "/proc/uptime")
 	if err := announce(s); err != nil {
 		t.Fatal(err)
 	}
@@ -274,7 +275,21 @@ func leaveMachines(t *testing.T, announce func(s *ec2server.Server) error) {
 	if logs := strings.Fields(b.Must("logs", id)); len(logs) != 4 || logs[3] == "0" {
 		t.Errorf("it has printed %q", logs)
 	}
+	testkit.Figure(t, "the job has its signal %.2f s after the metadata service has the notice", uptime(t, filepath.Join(b.Work, "signalled"))-announced)
 	wantNothingRented(t, s)
+}
+
+// uptime is how long the kernel had run when it was asked, in seconds (proc_uptime(5)).
+func uptime(t *testing.T, file string) (seconds float64) {
+	t.Helper()
+	raw, err := os.ReadFile(file)
+	if err == nil {
+		_, err = fmt.Sscan(string(raw), &seconds)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seconds
 }
 
 // TestReclaimedMachines: the loss of all machines ends the attempt. A job that restarts begins again, after two
