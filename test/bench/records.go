@@ -3,7 +3,7 @@ package main
 import (
 	"context"
 
-	"github.com/bee-hpc/bee/internal/testkit/records"
+	"github.com/bee-hpc/bee/test/records"
 )
 
 // manyRecords is how many runs an installation has that was used for years, or cases an array at most.

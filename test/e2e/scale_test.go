@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/testkit"
-	"github.com/bee-hpc/bee/internal/testkit/records"
+	"github.com/bee-hpc/bee/test/records"
 	"github.com/chromedp/chromedp"
 )
 
