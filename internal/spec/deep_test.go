@@ -28,6 +28,8 @@ func TestHostileFilesAreRefusedCheaply(t *testing.T) {
 		"keys":         "x-a: {" + times("a: b, ", n/4) + "}\nimage: a",
 		"same key":     times("a: b\n", n/8),
 		"documents":    times("---\na: b\n", n/8),
+		"ends":         times("a: b\n...\n", n/8),
+		"jobs":         times("---\nname: b\nimage: a\nrun: ["+times("x,", 400)+"]\nafter: [b]\n", maxDocuments),
 		"short lists":  "x-a: [" + times("[],", n) + "]\nimage: a",
 		"indentations": indented(800),
 		"size":         "image: a\nrun: " + times("x", maxFile),
@@ -35,7 +37,7 @@ func TestHostileFilesAreRefusedCheaply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			_, err := ParseJob("x", []byte(text), "/")
+			_, _, err := finishAll(text)
 			runtime.ReadMemStats(&after)
 			if !core.IsKind(err, core.Invalid) {
 				t.Errorf("error of kind %v, want Invalid", core.KindOf(err))

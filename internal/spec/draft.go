@@ -31,47 +31,69 @@ type Draft struct {
 	anchors map[string][]anchor
 	// casesFile is the file that the cases are in; "": none.
 	casesFile string
+	// links are the elements of `after:` that mean other jobs of the file, whose names are beside.
+	links  []Link
+	beside []string
 }
 
-// ReadDraft reads a Beefile. Its error says that there is none to be read; what
+// ReadDraft reads a Beefile of one job. Its error says that there is none to be read; what
 // is wrong in it is reported by Finish.
 func ReadDraft(file string) (*Draft, error) {
-	if file == "" {
-		return nil, &core.Error{Kind: core.Invalid, Op: "read Beefile", Err: errors.New("its name is empty"), Remedy: "Name a Beefile; - is standard input."}
-	}
-	abs, err := filepath.Abs(file)
+	data, dir, err := readBeefile(file)
 	if err != nil {
 		return nil, err
 	}
-	f, err := os.Open(abs) // it may be a pipe of the user's shell
-	if errors.Is(err, os.ErrNotExist) {
-		return nil, &core.Error{Kind: core.NotFound, Op: "read Beefile", Object: file, Err: errors.Unwrap(err), Remedy: "Name a Beefile that you can read; `bee init` writes one."}
-	}
-	if err != nil {
-		return nil, FileError("Beefile", file, err)
-	}
-	defer f.Close()
-	data, err := readBounded(f)
-	if err != nil {
-		return nil, FileError("Beefile", file, err)
-	}
-	return parseDraft(file, data, filepath.Dir(abs)), nil
+	return parseDraft(file, data, dir), nil
 }
 
-// parseDraft reads a Beefile. Where it has an array, its job is that of the first case.
+// readBeefile returns the text of a Beefile, and where its paths start.
+func readBeefile(file string) (data []byte, dir string, err error) {
+	if file == "" {
+		return nil, "", &core.Error{Kind: core.Invalid, Op: "read Beefile", Err: errors.New("its name is empty"), Remedy: "Name a Beefile; - is standard input."}
+	}
+	abs, err := filepath.Abs(file)
+	if err != nil {
+		return nil, "", err
+	}
+	f, err := os.Open(abs) // it may be a pipe of the user's shell
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, "", &core.Error{Kind: core.NotFound, Op: "read Beefile", Object: file, Err: errors.Unwrap(err), Remedy: "Name a Beefile that you can read; `bee init` writes one."}
+	}
+	if err != nil {
+		return nil, "", FileError("Beefile", file, err)
+	}
+	defer f.Close()
+	if data, err = readBounded(f); err != nil {
+		return nil, "", FileError("Beefile", file, err)
+	}
+	return data, filepath.Dir(abs), nil
+}
+
+// parseDraft reads a Beefile of one job.
 func parseDraft(file string, data []byte, dir string) *Draft {
 	d := newDecoder(file, data)
 	d.dir = dir
-	t := newDraft(d)
-	if root := d.root(data); root != nil {
-		t.read = true
-		if t.cases = d.casesOf(root); len(t.cases) > 0 {
-			d.ofCase = t.cases[0]
-			t.ofCases, t.anchors = withoutArray(root), d.anchors
-		}
-		d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
-		t.casesFile = d.casesFile
+	documents := d.documents(data)
+	if len(documents) > 1 {
+		d.report.problem(begins(documents[1]), "", "a second job begins here, and one is wanted")
 	}
+	if len(documents) != 1 {
+		return newDraft(d)
+	}
+	return d.draft(documents[0])
+}
+
+// draft reads the Beefile of a job. Where it has an array, its job is that of the first case.
+func (d *decoder) draft(root ast.Node) *Draft {
+	ast.Walk(d, root)
+	t := newDraft(d)
+	t.read = true
+	if t.cases = d.casesOf(root); len(t.cases) > 0 {
+		d.ofCase = t.cases[0]
+		t.ofCases, t.anchors = withoutArray(root), d.anchors
+	}
+	d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
+	t.casesFile = d.casesFile
 	return t
 }
 
@@ -137,14 +159,24 @@ func (t *Draft) Finish() (*Job, error) {
 	return t.Job, nil
 }
 
-// Both gives the problems of two files as one error; of two errors the first,
+// Both gives the problems of two files or jobs as one error, each once; of two errors the first,
 // where one of them is no list of problems.
 func Both(one, two error) error {
 	a, isA := errors.AsType[*Errors](one)
 	b, isB := errors.AsType[*Errors](two)
 	switch {
 	case isA && isB:
-		return &core.Error{Kind: core.Invalid, Err: &Errors{slices.Concat(a.Problems, b.Problems)}}
+		known := make(map[Problem]bool, len(a.Problems))
+		for _, p := range a.Problems {
+			known[p] = true
+		}
+		all := slices.Clone(a.Problems)
+		for _, p := range b.Problems {
+			if !known[p] {
+				all = append(all, p)
+			}
+		}
+		return &core.Error{Kind: core.Invalid, Err: &Errors{all}}
 	case one != nil:
 		return one
 	}

@@ -61,14 +61,16 @@ func isJob(file string, data []byte) bool {
 	return !sites && slices.ContainsFunc(keys, func(k string) bool { return k == "image" || k == "build" || k == "run" })
 }
 
-// topKeys returns the keys at the top of a text, and whether one of them is a list of sites. What cannot be parsed has none.
+// topKeys returns the keys at the top of a text, of several documents the first one's, and
+// whether one of them is a list of sites. What cannot be parsed has none.
 func topKeys(file string, data []byte) (keys []string, sites bool) {
 	d := newDecoder(file, data)
-	root := d.root(data)
-	if root == nil || len(d.report.problems) > 0 {
+	documents := d.documents(data)
+	if len(documents) == 0 || len(d.report.problems) > 0 {
 		return nil, false
 	}
-	for _, f := range d.fields(root, "") {
+	ast.Walk(d, documents[0])
+	for _, f := range d.fields(documents[0], "") {
 		key := f.Key.GetToken().Value
 		keys = append(keys, key)
 		if list, is := f.Value.(*ast.SequenceNode); is && key == "sites" && len(list.Values) > 0 {

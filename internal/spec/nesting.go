@@ -13,7 +13,13 @@ const (
 	maxDepth     = 64
 	maxTokens    = 100_000
 	maxKeys      = 10_000
-	maxDocuments = 2 // the second one is reported by the decoder
+	maxDocuments = 100
+)
+
+// The problem of a file with more documents, and what would be right.
+const (
+	documentsProblem = "a file holds at most %d documents"
+	documentsHint    = "write an `array:` for jobs that are alike, or several files"
 )
 
 // bounded reports whether a file is small and flat enough to be parsed, and adds the
@@ -32,8 +38,8 @@ func (d *decoder) bounded(data []byte) bool {
 			problem = fmt.Sprintf("a file has at most %d words and signs", maxTokens)
 		case count[token.MappingValueType] > maxKeys:
 			problem = fmt.Sprintf("a file has at most %d keys", maxKeys)
-		case count[token.DocumentHeaderType] > maxDocuments:
-			problem, hint = "one file holds one document", ""
+		case max(count[token.DocumentHeaderType], count[token.DocumentEndType]) > maxDocuments:
+			problem, hint = fmt.Sprintf(documentsProblem, maxDocuments), documentsHint
 		case n.add(t) > maxDepth:
 			problem, hint = fmt.Sprintf("a file nests at most %d levels deep", maxDepth), ""
 		default:

@@ -13,7 +13,7 @@ type report struct {
 	file     string
 	lines    []string
 	problems []Problem
-	places   map[string]*token.Token // of keys and elements by path, for checks that come later
+	places   map[string]*token.Token // of keys and elements by path, for checks that come later; that of "" is set of a document among several
 	values   map[string]*token.Token // where the values of keys begin
 	failed   map[string]bool         // paths whose values could not be read
 	flags    map[string]string       // what gave a path's value in place of the file
@@ -25,9 +25,13 @@ func newReport(file string, data []byte) *report {
 	return r.fresh()
 }
 
-// fresh returns an empty report about the same file.
+// fresh returns an empty report about the same document.
 func (r *report) fresh() *report {
-	return &report{file: r.file, lines: r.lines, places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
+	next := &report{file: r.file, lines: r.lines, places: map[string]*token.Token{}, values: map[string]*token.Token{}, failed: map[string]bool{}, flags: map[string]string{}}
+	if begin, is := r.places[""]; is {
+		next.places[""] = begin
+	}
+	return next
 }
 
 // problem adds a problem at a place of the file; nil: at its beginning.

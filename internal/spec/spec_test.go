@@ -323,13 +323,25 @@ func FuzzParseJob(f *testing.F) {
 		f.Add(text)
 	}
 	f.Add("image: a\nenv: &x {A: 1}\nsecrets: *x\n")
+	f.Add("name: a\nimage: &i a\n---\nname: b\nimage: *i\nafter: [a, c]\n---\n{name: c, build: ., array: {cases: {s: [1, 2]}}, after: [b, c, c.1]}\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		j, err := ParseJob("f.yaml", []byte(text), "/d")
-		if (j == nil) == (err == nil) {
-			t.Errorf("job %v, error %v", j, err)
+		check := func(j *Job, err error) {
+			if (j == nil) == (err == nil) {
+				t.Errorf("job %v, error %v", j, err)
+			}
+			if err != nil && !core.IsKind(err, core.Invalid) {
+				t.Errorf("a bad file gives kind %v: %v", core.KindOf(err), err)
+			}
 		}
-		if err != nil && !core.IsKind(err, core.Invalid) {
-			t.Errorf("a bad file gives kind %v: %v", core.KindOf(err), err)
+		check(ParseJob("f.yaml", []byte(text), "/d"))
+		drafts := DraftsOf("f.yaml", []byte(text), "/d")
+		for _, d := range drafts {
+			for _, l := range d.Links() {
+				if l.Job >= len(drafts) || l.After >= len(d.Job.After) {
+					t.Errorf("of %d jobs, it waits for %+v", len(drafts), l)
+				}
+			}
+			check(d.Finish())
 		}
 	})
 }

@@ -4,10 +4,12 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/lexer"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
 )
@@ -28,6 +30,20 @@ func unmarked(data []byte) []byte { return bytes.TrimPrefix(data, []byte(mark)) 
 
 // root parses the file and gives its one mapping, or nil.
 func (d *decoder) root(data []byte) ast.Node {
+	documents := d.documents(data)
+	if len(documents) > 1 {
+		d.report.problem(documents[1].GetToken(), "", "a second document begins here; one file holds one document")
+	}
+	if len(documents) != 1 {
+		return nil
+	}
+	ast.Walk(d, documents[0])
+	return documents[0]
+}
+
+// documents parses the file and gives the mapping of each of its documents that is not empty;
+// none where one cannot be read.
+func (d *decoder) documents(data []byte) []ast.Node {
 	data = unmarked(data)
 	if len(data) > maxFile {
 		d.report.problems = append(d.report.problems, Problem{File: d.report.file, Line: 1, Column: 1, Message: fmt.Sprintf("the file has more than %d bytes", maxFile)})
@@ -41,27 +57,49 @@ func (d *decoder) root(data []byte) ast.Node {
 	if !d.bounded(data) {
 		return nil
 	}
-	f, err := parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey()) // merged reports them, beside all else
+	f, err := parser.Parse(withoutEmpty(lexer.Tokenize(string(data))), 0, parser.AllowDuplicateMapKey()) // merged reports them, beside all else
 	if err != nil {
 		d.syntax(err)
 		return nil
 	}
-	var docs []ast.Node
+	var documents []ast.Node
 	for _, doc := range f.Docs {
-		if _, directive := doc.Body.(*ast.DirectiveNode); doc.Body != nil && !directive {
-			docs = append(docs, doc.Body)
+		switch doc.Body.(type) {
+		case nil, *ast.DirectiveNode:
+			continue
+		case *ast.NullNode:
+			if len(f.Docs) > 1 { // an empty one between others
+				continue
+			}
 		}
+		documents = append(documents, doc.Body)
 	}
-	switch len(docs) {
-	case 0:
+	switch {
+	case len(documents) == 0:
 		d.report.problems = append(d.report.problems, Problem{File: d.report.file, Line: 1, Column: 1, Message: "the file is empty"})
+	case len(documents) > maxDocuments:
+		d.report.problem(begins(documents[maxDocuments]), documentsHint, documentsProblem, maxDocuments)
 		return nil
-	case 1:
-		ast.Walk(d, docs[0])
-		return docs[0]
 	}
-	d.report.problem(docs[1].GetToken(), "", "a second document begins here; one file holds one document")
-	return nil
+	return documents
+}
+
+// withoutEmpty returns the tokens of a file without those that begin empty documents: the parser
+// drops all that follows one.
+func withoutEmpty(tokens token.Tokens) token.Tokens {
+	kept := make(token.Tokens, 0, len(tokens))
+	last := token.UnknownType // of what follows, but for comments
+	for _, t := range slices.Backward(tokens) {
+		if t.Type == token.DocumentHeaderType && (last == token.DocumentHeaderType || last == token.DocumentEndType) {
+			continue
+		}
+		if t.Type != token.CommentType {
+			last = t.Type
+		}
+		kept = append(kept, t)
+	}
+	slices.Reverse(kept)
+	return kept
 }
 
 // syntax makes a problem of the parser's own error.
