@@ -28,7 +28,7 @@ func putLimited(t *testing.T, s *Store, id, name string, atOnce int, created tim
 		}
 		cases = append(cases, r)
 	}
-	if _, err := s.Write(t.Context(), Change{Cases: cases}); err != nil {
+	if _, err := s.Write(t.Context(), Change{New: cases}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -209,7 +209,7 @@ func TestPackedCases(t *testing.T) {
 		}
 		cases[4].State, cases[4].Case.Pack = Queued, "other"
 		pack := Run{ID: "pack", State: Running, Submission: []byte("{}"), Case: Case{Array: "a.packs", Name: "model.packs", Number: 1}}
-		if _, err := s.Write(t.Context(), Change{Cases: append(cases, pack)}); err != nil {
+		if _, err := s.Write(t.Context(), Change{New: append(cases, pack)}); err != nil {
 			t.Fatal(err)
 		}
 		if all, err := s.Unfinished(t.Context()); err != nil || fmt.Sprint(all) != "[pack]" {
@@ -272,7 +272,7 @@ func TestAStoppedPack(t *testing.T) {
 		cases = append(cases, Run{ID: fmt.Sprintf("c%d", n), State: Running, ExitCode: &zero, EndedIn: n, Submission: []byte("{}"), Case: Case{Array: "a", Name: "model", Number: n, Pack: "pack"}})
 	}
 	pack := Run{ID: "pack", State: Running, Submission: []byte("{}")}
-	if _, err := s.Write(t.Context(), Change{Cases: append(cases, pack)}); err != nil {
+	if _, err := s.Write(t.Context(), Change{New: append(cases, pack)}); err != nil {
 		t.Fatal(err)
 	}
 	pack.State, pack.Ended = Stopped, time.Now()
@@ -298,7 +298,7 @@ func TestOpenVersion15(t *testing.T) {
 	for i := range cases {
 		cases[i].ID, cases[i].Submission, cases[i].Case = fmt.Sprintf("c%d", i+1), []byte("{}"), Case{Array: "a", Number: i + 1, Pack: "pack"}
 	}
-	_, err := s.Write(t.Context(), Change{Cases: append(cases, pack), Attempts: []Attempt{{Run: "pack", N: 1}, {Run: "pack", N: 2}}})
+	_, err := s.Write(t.Context(), Change{New: append(cases, pack), Attempts: []Attempt{{Run: "pack", N: 1}, {Run: "pack", N: 2}}})
 	for _, statement := range []string{"ALTER TABLE runs DROP COLUMN case_collected", "ALTER TABLE runs DROP COLUMN case_attempt", "PRAGMA user_version=15"} {
 		err = errors.Join(err, s.Exec(t.Context(), statement))
 	}
@@ -367,7 +367,7 @@ func TestLostResults(t *testing.T) {
 		c.Case = Case{Array: "a", Name: "model", Number: i + 1, Pack: "pack"}
 	}
 	cases[4].State, cases[5].Case.Pack = Succeeded, "other"
-	if _, err := s.Write(t.Context(), Change{Cases: append(cases, Run{ID: "pack", State: Running, Submission: []byte("{}")})}); err != nil {
+	if _, err := s.Write(t.Context(), Change{New: append(cases, Run{ID: "pack", State: Running, Submission: []byte("{}")})}); err != nil {
 		t.Fatal(err)
 	}
 	again := cases[0] // as a controller died before it had recorded the end of the attempt, and the next one reads its events again

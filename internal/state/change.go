@@ -17,8 +17,8 @@ const openStop = "SELECT id FROM requests WHERE run=? AND kind='stop' AND result
 // both, with the events that report the change.
 type Change struct {
 	Run *Run
-	// Cases are the runs of a new array.
-	Cases   []Run
+	// New are runs that are submitted together, such as the cases of an array.
+	New     []Run
 	Attempt *Attempt
 	// Attempts are those of a run that another installation has begun.
 	Attempts []Attempt
@@ -89,9 +89,9 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 				return err
 			}
 		}
-		for _, r := range c.Cases {
+		for _, r := range c.New {
 			if err := t.run(ctx, r); err != nil {
-				return fmt.Errorf("record case %d of array %s: %w", r.Case.Number, r.Case.Array, err)
+				return fmt.Errorf("record run %s (%s): %w", r.ID, r.Name, err)
 			}
 		}
 		if c.Attempt != nil {

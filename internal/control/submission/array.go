@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/notify"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
@@ -42,65 +41,21 @@ func (c *ArrayCase) Full() event.ArrayFull {
 // order. No process controls them yet. Invalid: two cases would write the same outputs. Other
 // errors are as for Submit.
 func SubmitArray(ctx context.Context, store *state.Store, subs []Submission) ([]state.Run, error) {
-	runs, placed, now := make([]state.Run, len(subs)), make([]Submission, len(subs)), time.Now()
-	notified, found := false, foundOnce{store: store}
+	subs, found := slices.Clone(subs), foundOnce{store: store}
 	for i := range subs {
-		s := subs[i]
-		place := *s.Array
-		place.StopAt = place.OnFailure.Limit(len(subs))
-		s.Array = &place
 		var err error
-		if s.After, err = found.dependencies(ctx, s.Job.After); err != nil {
+		if subs[i].After, err = found.dependencies(ctx, subs[i].Job.After); err != nil {
 			return nil, err
 		}
-		if s.Version = Version; s.Array.Pack > 0 {
-			s.Version = packedVersion
-		}
-		raw, err := s.Encode()
-		if err != nil {
-			return nil, err
-		}
-		runs[i] = state.Run{
-			ID: state.NewID(), Name: s.Job.Name, State: state.Queued, Created: now.Add(time.Duration(i)), Submission: raw, // their order is that of time
-			Case: state.Case{Array: s.Array.ID, Name: s.Array.Name, Number: s.Array.Number, AtOnce: s.Array.AtOnce},
-		}
-		s.Job.Outputs = append([]spec.Output{}, s.Job.Outputs...)
-		s.placed(runs[i].ID)
-		placed[i] = s
-		notified = notified || len(s.Notify)+len(s.Job.Notify) > 0
 	}
-	places := make([]spec.Places, len(placed))
-	for i := range placed {
-		places[i] = placed[i].Job.Places()
+	array, err := newRuns(subs, time.Now())
+	if err == nil {
+		err = record(ctx, store, []newJob{array})
 	}
-	own, err := apart(opSubmitArray, placed, places)
 	if err != nil {
 		return nil, err
 	}
-	first, all := "", runs // the former has the notifications of the whole
-	if len(runs) > 0 {
-		first = runs[0].ID
-	}
-	if len(subs) > 0 && subs[0].Array.Pack > 0 {
-		packs, err := packsOf(runs, placed)
-		if err != nil {
-			return nil, err
-		}
-		first, all = packs[0].ID, slices.Concat(packs, runs)
-	}
-	if notified {
-		if err := notify.Prepare(store, first); err != nil {
-			return nil, err
-		}
-	}
-	_, err = store.Write(ctx, state.Change{Cases: all, Admit: admitsArray(opSubmit, placed, own)})
-	if err != nil {
-		if notified {
-			core.BestEffort(notify.Remove(store, first)) // else a later look does
-		}
-		return nil, err
-	}
-	return runs, nil
+	return array.runs, nil
 }
 
 // foundOnce finds the runs of `after:` once for all cases that name the same.
@@ -139,30 +94,3 @@ func apart(op string, cases []Submission, places []spec.Places) (*spec.PlaceInde
 
 // opSubmitArray is the operation of SubmitArray in errors of a whole array.
 const opSubmitArray = "submit array"
-
-// admitsArray returns what refuses an array where outputs of a case would come where those of
-// a run do that is not over; nil: no case has any. own are the places of the cases.
-func admitsArray(op string, cases []Submission, own *spec.PlaceIndex) func(active []state.Run) error {
-	if own.Empty() {
-		return nil
-	}
-	return func(active []state.Run) error {
-		others := beside(active)
-		before := map[string]map[string]bool{} // runs that are over when a case begins, by what it waits for
-		for _, run := range others.runs {
-			i, _ := own.Find(others.places[run.ID])
-			if i < 0 {
-				continue
-			}
-			s := &cases[i]
-			key := fmt.Sprint(s.After)
-			if before[key] == nil {
-				before[key] = s.before(others.submissions)
-			}
-			if !before[key][run.ID] {
-				return errSamePlace(op, s.Job.Name, s.Job.Places().Collision(others.places[run.ID]), run)
-			}
-		}
-		return nil
-	}
-}

@@ -64,26 +64,34 @@ func (d Dependency) Never(id, why string) error {
 	}
 }
 
-// dependencies finds the runs that a job is to begin after. A name means the run that it
-// means now.
+// dependencies finds the runs that a job is to begin after.
 func dependencies(ctx context.Context, store *state.Store, after []spec.After) ([]Dependency, error) {
 	var list []Dependency
 	for _, a := range after {
-		array, err := store.Arrays().Find(ctx, a.Run, state.ToReach)
+		d, err := FindDependency(ctx, store, a)
 		if err != nil {
 			return nil, err
 		}
-		if array.ID != "" {
-			list = append(list, Dependency{Run: array.ID, Name: array.Name, On: cmp.Or(a.On, spec.AfterSuccess), Array: true})
-			continue
-		}
-		run, err := store.FindRun(ctx, a.Run, state.ToReach)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, Dependency{Run: run.ID, Name: run.Name, On: cmp.Or(a.On, spec.AfterSuccess)})
+		list = append(list, d)
 	}
 	return list, nil
+}
+
+// FindDependency finds a run that a job is to begin after. A name means the run that it means
+// now. NotFound: it means none. Invalid: it means several.
+func FindDependency(ctx context.Context, store *state.Store, after spec.After) (Dependency, error) {
+	d := Dependency{On: cmp.Or(after.On, spec.AfterSuccess)}
+	array, err := store.Arrays().Find(ctx, after.Run, state.ToReach)
+	if err != nil {
+		return d, err
+	}
+	if array.ID != "" {
+		d.Run, d.Name, d.Array = array.ID, array.Name, true
+		return d, nil
+	}
+	run, err := store.FindRun(ctx, after.Run, state.ToReach)
+	d.Run, d.Name = run.ID, run.Name
+	return d, err
 }
 
 // before returns which of some runs are over when the run of a submission begins.

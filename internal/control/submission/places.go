@@ -96,7 +96,8 @@ func CasesPlacesFree(ctx context.Context, store *state.Store, op string, cases [
 	}
 	array := placed[0].arrayID()
 	active = slices.DeleteFunc(active, func(r state.Run) bool { return r.Case.Array == array })
-	return admitsArray(op, placed, own)(active)
+	others := beside(active)
+	return newJob{subs: placed, own: own}.admit(op, others, others.submissions)
 }
 
 func errSamePlace(op, job, to string, run state.Run) error {
