@@ -117,14 +117,16 @@ A Beefile describes the job, a sites file your machines:
 	records := recordcmd.New(a.Workspace)
 	setup := setupcmd.New(a.Workspace)
 	images := imagecmd.New(a.Workspace)
+	stopping := stopcmd.New(a.Workspace, showRun)
 	running := runcmd.New(a.Workspace, runcmd.Records{
 		Follow: func(ctx context.Context, s *workspace.Session, run string) error {
 			return records.TaskOutput(ctx, s, run, recordcmd.LogsOptions{Node: -1, Follow: true})
 		},
-		Results: records.WriteResults,
+		FollowSeveral: recordcmd.FollowSeveral,
+		Stop:          stopping.StopNamed,
+		Results:       records.WriteResults,
 	})
 	resuming := runcmd.NewResume(a.Workspace)
-	stopping := stopcmd.New(a.Workspace, showRun)
 	vm := newVMCommand(images.VMBuildCommand(), images.VMBundleCommand(), images.VMImageCommand(), nodes.VMShellCommand(), nodes.VMConsoleCommand(),
 		nodes.VMSnapshotCommand(), running.VMRestoreCommand())
 	group("runs", running.RunCommand(), running.RetryCommand(), records.PsCommand(), records.ShowCommand(), records.ReportCommand(), records.CompareCommand(), records.WebCommand(), records.LogsCommand(), nodes.ExecCommand(), nodes.CpCommand(), nodes.ForwardCommand(), records.StatsCommand(), nodes.SSHCommand(),

@@ -71,8 +71,10 @@ func TestFilesShownAreValid(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := spec.ParseJob(file, []byte(m[1]), besideJobs(t, text)); err != nil {
-				t.Errorf("%s: %v\n%s", file, err, m[1])
+			for _, draft := range spec.DraftsOf(file, []byte(m[1]), besideJobs(t, text)) {
+				if _, err := draft.Finish(); err != nil {
+					t.Errorf("%s: %v\n%s", file, err, m[1])
+				}
 			}
 		}
 	}

@@ -37,6 +37,7 @@ func TestAStrangersBeefile(t *testing.T) {
 	}{
 		"in its directory": {lines: "inputs: [{from: data, to: /in}]\noutputs: [{from: /work/x, to: results}]"},
 		"a command":        {lines: "secrets: {A: {exec: 'touch " + ran + "; echo x'}}", asked: true},
+		"another job":      {lines: "name: one\n---\nname: two\nimage: docker-archive:./image.tar\nrun: echo it runs\nsecrets: {A: {exec: 'touch " + ran + "; echo x'}}", asked: true},
 		"a file":           {lines: "secrets: {A: {file: ~/.ssh/id}}", asked: true},
 		"a variable":       {lines: "secrets: {A: {env: HOME}}", asked: true},
 		"an input":         {lines: "inputs: [{from: ../../.ssh, to: /in}]", asked: true},

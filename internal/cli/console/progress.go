@@ -288,15 +288,15 @@ func (p *Progress) Asks() bool {
 	return !p.Lent && output.IsTerminal(p.out) && output.IsTerminal(os.Stdin)
 }
 
-// AskStop asks what a Ctrl-C is to mean. Without a terminal to ask on, and on
-// a second Ctrl-C, it means stop.
-func (p *Progress) AskStop(run string, signals <-chan os.Signal) Answer {
+// AskStop asks what a Ctrl-C is to mean for runs, such as "run 1a2b". Without a terminal to ask
+// on, and on a second Ctrl-C, it means stop.
+func (p *Progress) AskStop(what string, signals <-chan os.Signal) Answer {
 	if !p.Asks() {
 		return Stop
 	}
 	p.mu.Lock()
 	p.Clear()
-	fmt.Fprintf(p.out, "\nbee: stop run %s? [y]es, stop it / [d]etach, it continues in the background / [N]o: ", run)
+	fmt.Fprintf(p.out, "\nbee: stop %s? [y]es, stop / [d]etach, continue in the background / [N]o: ", what)
 	p.held = &heldOutput{}
 	p.mu.Unlock()
 	defer p.answered()

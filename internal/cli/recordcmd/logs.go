@@ -39,6 +39,9 @@ type LogsOptions struct {
 	since      console.Age
 	// run is the run's id where the output is one of several runs.
 	run string
+	// fresh: the run has just been submitted, so that it need not have begun yet, nor have a
+	// controller. quiet: nothing but the output is shown.
+	fresh, quiet bool
 	// packed is the number of a case that shares the output of its pack; 0: it is all shown.
 	packed int
 }
@@ -136,12 +139,13 @@ func (a *Commands) logs(ctx context.Context, word string, o LogsOptions) error {
 		return a.copyLog(control.NodeLog(s.Store.RunDir(run.ID), o.attempt, control.NodeLogRank(&sub.Job, o.Node)), PieceView{Attempt: o.attempt, Stream: "node"}, o)
 	}
 	switch {
+	case o.fresh:
 	case run.State == state.Queued && !slices.ContainsFunc(attempts, func(at state.Attempt) bool { return at.Launched() }):
 		a.Say("run %s has not begun; `bee show %s` shows what it waits for", run.ID, run.ID)
 	case run.State.Final() && len(attempts) == 0:
 		a.Say("run %s never began; `bee show %s` shows why", run.ID, run.ID)
 	}
-	if o.Follow {
+	if o.Follow && !o.fresh {
 		if err := s.WarnUnsupervised(ctx, func(id string) bool { return id == run.ID }); err != nil {
 			return err
 		}
@@ -149,7 +153,7 @@ func (a *Commands) logs(ctx context.Context, word string, o LogsOptions) error {
 	if err := a.TaskOutput(ctx, s, run.ID, o); err != nil {
 		return err
 	}
-	if run, err = s.Store.Run(ctx, run.ID); err == nil && o.Follow && run.State.Final() && !o.asJSON {
+	if run, err = s.Store.Run(ctx, run.ID); err == nil && o.Follow && run.State.Final() && !o.asJSON && !o.quiet {
 		a.SayEnding(ctx, run, s)
 	}
 	return err

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/mattn/go-runewidth"
@@ -69,6 +70,12 @@ func (a *Commands) logsOfSeveral(ctx context.Context, words []string, o LogsOpti
 	}
 	all.Wait()
 	return errors.Join(errs...)
+}
+
+// FollowSeveral shows the output of new runs until they end, each line with the name of its run.
+// quiet: and nothing else.
+func FollowSeveral(ctx context.Context, w *workspace.Workspace, runs []string, quiet bool) error {
+	return (&Commands{w}).logsOfSeveral(ctx, runs, LogsOptions{Follow: true, tail: -1, Node: -1, fresh: true, quiet: quiet})
 }
 
 // isArray reports whether a word means an array of runs.

@@ -192,11 +192,7 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	if o.ticket != "" {
 		return arrayTicket{a, s, array, runs, o}.carry(ctx, &subs[0])
 	}
-	carried := array.ID // the array whose runs have controllers
-	if array.Pack > 0 {
-		carried = submission.PacksOf(array.ID)
-	}
-	due, err := s.Store.Arrays().Due(ctx, carried) // the supervisor continues the others in their turn
+	due, err := s.Store.Arrays().Due(ctx, carriedArray(array)) // the supervisor continues the others in their turn
 	if err == nil {
 		err = s.Background(due...)
 	}
@@ -209,11 +205,7 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	}
 	if o.detach {
 		if o.asJSON {
-			ids := make([]string, len(runs))
-			for i, run := range runs {
-				ids[i] = run.ID
-			}
-			return a.WriteJSON(map[string]any{"id": array.ID, "name": array.Name, "state": state.Queued, "runs": ids})
+			return a.WriteJSON(map[string]any{"id": array.ID, "name": array.Name, "state": state.Queued, "runs": idsOf(runs)})
 		}
 		if _, err := fmt.Fprintln(a.Stdout, array.ID); err != nil || o.quiet {
 			return err
@@ -225,6 +217,14 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 		a.Say("array %s of %s: %s. It continues without this command; `bee stop %s` ends it", array.ID, array.Name, console.CountText(len(runs), "case"), array.ID)
 	}
 	return a.await(ctx, s, array.ID, runs, o)
+}
+
+// carriedArray is the array whose runs have controllers: an array itself, or that of its packs.
+func carriedArray(of *submission.ArrayCase) string {
+	if of.Pack > 0 {
+		return submission.PacksOf(of.ID)
+	}
+	return of.ID
 }
 
 // shownCases is of how many cases the end is explained.
@@ -245,22 +245,7 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 	if err != nil {
 		return err
 	}
-	code, failed := 0, 0
-	for _, run := range over {
-		if run.State == state.Succeeded {
-			continue
-		}
-		if failed++; failed <= shownCases && !o.quiet {
-			a.Say("run %s (%s) %s: %s", run.ID, run.Name, run.State, whyOver(run))
-		}
-		if code == 0 {
-			code = workspace.CodeOf(run)
-		}
-	}
-	if failed > shownCases && !o.quiet {
-		a.Say("%s more did not succeed; `bee ps %s` lists all", console.CountText(failed-shownCases, "case"), id)
-	}
-	array, err := s.Store.Arrays().Array(ctx, id)
+	array, code, err := a.ending(ctx, s, id, over, o.quiet)
 	if err != nil {
 		return err
 	}
@@ -269,17 +254,48 @@ func (a arrayRunner) await(ctx context.Context, s *workspace.Session, id string,
 			return err
 		}
 	}
-	if !o.quiet {
-		a.Say("array %s: %s", id, runview.ArrayText(array))
-		if failed > 0 {
-			a.On(a.Stderr).SayBelow("`bee logs --failed %s` shows what they printed, `bee retry %s` runs them again.", id, id)
-		}
-	}
 	var ending error
 	if code != 0 {
 		ending = console.Exit(code)
 	}
 	return a.Reported(o.results, ending, func() error { return a.records.Results(ctx, s, o.results, over, false) })
+}
+
+// ending reports how cases of an array ended, and returns it with the code of the first one
+// that did not succeed.
+func (a arrayRunner) ending(ctx context.Context, s *workspace.Session, id string, over []state.Run, quiet bool) (array state.Array, code int, err error) {
+	failed := 0
+	for _, run := range over {
+		if run.State == state.Succeeded {
+			continue
+		}
+		if failed++; failed <= shownCases && !quiet {
+			a.Say("run %s (%s) %s: %s", run.ID, run.Name, run.State, whyOver(run))
+		}
+		if code == 0 {
+			code = workspace.CodeOf(run)
+		}
+	}
+	if failed > shownCases && !quiet {
+		a.Say("%s more did not succeed; `bee ps %s` lists all", console.CountText(failed-shownCases, "case"), id)
+	}
+	if array, err = s.Store.Arrays().Array(ctx, id); err != nil || quiet {
+		return array, code, err
+	}
+	a.Say("array %s: %s", id, runview.ArrayText(array))
+	if failed > 0 {
+		a.On(a.Stderr).SayBelow("`bee logs --failed %s` shows what they printed, `bee retry %s` runs them again.", id, id)
+	}
+	return array, code, nil
+}
+
+// idsOf are the ids of runs.
+func idsOf(runs []state.Run) []string {
+	ids := make([]string, len(runs))
+	for i, run := range runs {
+		ids[i] = run.ID
+	}
+	return ids
 }
 
 // checkCases checks each case of a Beefile by itself.

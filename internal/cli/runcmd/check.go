@@ -22,7 +22,8 @@ func (a *Commands) CheckCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "check FILE", Short: "Check a Beefile, the sites and the local files that it names, or a sites file, without running it", Args: cobra.ExactArgs(1),
 		Long: `Check a Beefile, the sites and the local files that it names, or a sites file, without
-running it. FILE may be -, for a Beefile on standard input.`,
+running it. FILE may be -, for a Beefile on standard input. Of several jobs in a Beefile, each
+is checked.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if args[0] != workspace.StandardInput && spec.FileKind(args[0]) == spec.KindSites {
 				return a.checkSites(args[0], asJSON)
@@ -31,54 +32,7 @@ running it. FILE may be -, for a Beefile on standard input.`,
 			if err != nil {
 				return err
 			}
-			draft := source.draft
-			draft.CheckHere()
-			if f, err := a.FindSites(); err == nil { // else finish reports it
-				draft.CheckHosts(f)
-			}
-			named := draft.Job.Store != ""
-			job, sites, err := a.Finish(draft)
-			if err == nil {
-				err = checkCases(draft)
-			}
-			if err == nil {
-				err = volumeHere(job)
-			}
-			var launch []string
-			if err == nil {
-				launch = a.launchWarnings(c.Context(), job)
-			}
-			if asJSON {
-				problems, warnings := []spec.Problem{}, []string{}
-				if err == nil {
-					warnings = slices.Concat(warnings, job.SkippedSites(sites), job.Warnings(sites), control.InputWarnings(c.Context(), job, ownDir(job, source.strange)), launch)
-				}
-				if all, ok := errors.AsType[*spec.Errors](err); ok {
-					problems = all.Problems
-				} else if err != nil {
-					return err
-				}
-				if werr := a.WriteJSON(map[string]any{"valid": err == nil, "problems": problems, "warnings": warnings}); werr != nil || err == nil {
-					return werr
-				}
-				return console.Exit(console.ExitInvalid)
-			}
-			if err != nil {
-				return err
-			}
-			a.warnOf(job.SkippedSites(sites))
-			a.warn(c.Context(), job, sites, ownDir(job, source.strange))
-			a.warnOf(launch)
-			if !named {
-				job.Store = "" // that of the sites file
-			}
-			core.BestEffort(a.Allow(source.what, "", console.ReachesOf(job, source.strange), console.Trust{}, false)) // nothing is done here, so nothing is refused
-			cases := ""
-			if n := len(draft.Cases()); n > 0 {
-				cases = console.CountText(n, "case") + ", the first with "
-			}
-			_, err = fmt.Fprintf(a.Stdout, "%s is valid: %s, %s%s on %s\n", source.what, job.Name, cases, console.CountText(job.Nodes, "node"), siteNames(sites))
-			return err
+			return checker{a}.check(c.Context(), source, asJSON)
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "write JSON")
@@ -93,11 +47,104 @@ func (a *Commands) checked(file string) (jobSource, error) {
 	if err := usage.NoBeefile(file); err != nil {
 		return jobSource{}, err
 	}
-	draft, err := spec.ReadDraft(file)
+	drafts, err := spec.ReadDrafts(file)
 	if err != nil {
 		return jobSource{}, err
 	}
-	return jobSource{draft: draft, what: file, strange: console.StrangerOfDraft(draft)}, nil
+	return sourceOf(drafts, jobSource{what: file}), nil
+}
+
+// checkedJob is a job that was checked, with what may surprise its user.
+type checkedJob struct {
+	jobSource
+	job *spec.Job
+	// named: the Beefile names its store, and not the sites file.
+	named    bool
+	sites    []spec.Site
+	warnings []string
+}
+
+// checker checks Beefiles.
+type checker struct{ *Commands }
+
+// checkJob checks a job of a Beefile.
+func (a checker) checkJob(ctx context.Context, source jobSource) (checkedJob, error) {
+	c := checkedJob{jobSource: source}
+	c.draft.CheckHere()
+	if f, err := a.FindSites(); err == nil { // else finish reports it
+		c.draft.CheckHosts(f)
+	}
+	c.named = c.draft.Job.Store != ""
+	var err error
+	c.job, c.sites, err = a.Finish(c.draft)
+	if err == nil {
+		err = checkCases(c.draft)
+	}
+	if err == nil {
+		err = volumeHere(c.job)
+	}
+	if err == nil {
+		c.warnings = slices.Concat(c.job.SkippedSites(c.sites), c.job.Warnings(c.sites), control.InputWarnings(ctx, c.job, ownDir(c.job, source.strange)), a.launchWarnings(ctx, c.job))
+	}
+	return c, err
+}
+
+// check checks the jobs of a Beefile, and prints what is wrong with all of them.
+func (a checker) check(ctx context.Context, source jobSource, asJSON bool) error {
+	var wrong error
+	var jobs []checkedJob
+	warnings := []string{}
+	for _, one := range source.all() {
+		c, err := a.checkJob(ctx, one)
+		wrong = spec.Both(wrong, err)
+		jobs = append(jobs, c)
+		for _, text := range c.warnings {
+			if len(source.jobs) > 0 {
+				text = c.job.Name + ": " + text
+			}
+			warnings = append(warnings, text)
+		}
+	}
+	if asJSON {
+		problems := []spec.Problem{}
+		if all, ok := errors.AsType[*spec.Errors](wrong); ok {
+			problems = all.Problems
+		} else if wrong != nil {
+			return wrong
+		}
+		if wrong != nil {
+			warnings = []string{}
+		}
+		if werr := a.WriteJSON(map[string]any{"valid": wrong == nil, "problems": problems, "warnings": warnings}); werr != nil || wrong == nil {
+			return werr
+		}
+		return console.Exit(console.ExitInvalid)
+	}
+	if wrong != nil {
+		return wrong
+	}
+	a.warnOf(warnings)
+	for _, c := range jobs {
+		if err := a.printChecked(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// printChecked prints that a job is valid, and what it does outside of its directory.
+func (a checker) printChecked(c checkedJob) error {
+	job := *c.job
+	if !c.named {
+		job.Store = "" // that of the sites file
+	}
+	core.BestEffort(a.Allow(c.what, "", console.ReachesOf(&job, c.strange), console.Trust{}, false)) // nothing is done here, so nothing is refused
+	cases := ""
+	if n := len(c.draft.Cases()); n > 0 {
+		cases = console.CountText(n, "case") + ", the first with "
+	}
+	_, err := fmt.Fprintf(a.Stdout, "%s is valid: %s, %s%s on %s\n", c.what, job.Name, cases, console.CountText(job.Nodes, "node"), siteNames(c.sites))
+	return err
 }
 
 // checkSites checks a sites file, which names what runs there and is therefore nobody else's.

@@ -1,8 +1,8 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -11,7 +11,9 @@ import (
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/spf13/cobra"
@@ -28,7 +30,8 @@ func (a *Commands) PlanCommand() *cobra.Command {
 		Long: `Ask every site what it would do with a job submitted now. Show whether it can
 take the job and when it would start it. Show the time that its slot leaves to
 compute, and the price of an hour. Try the store of its checkpoints. Sites are listed in the
-order in which a run would try them. Nothing is submitted.
+order in which a run would try them. Nothing is submitted. A Beefile of several jobs is
+shown job by job.
 
 For a volume of kind burst, a few files are sent to its remote and removed, and the
 command predicts whether the buffer pays.`,
@@ -52,20 +55,65 @@ command predicts whether the buffer pays.`,
 
 func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSON bool) error {
 	o.pull = "missing"
-	sub, err := a.submission(from, o)
+	finished, err := a.finishAll(from, o)
 	if err != nil {
 		return err
-	}
-	doubts, wrong := a.checkLaunch(ctx, &sub.Job)
-	if !asJSON {
-		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
-		a.warnOf(doubts)
 	}
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	var all []plannedJob
+	var failed error
+	for i, f := range finished {
+		sub, err := f.submission(a, o)
+		if err != nil {
+			return err
+		}
+		if len(from.jobs) > 0 && !asJSON {
+			if _, err := fmt.Fprintf(a.Stdout, "%s%s%s\n", strings.Repeat("\n", min(i, 1)), output.Printable(sub.Job.Name), afterText(&sub.Job)); err != nil {
+				return err
+			}
+		}
+		sites, err := planJob(ctx, a, s, sub, asJSON)
+		all = append(all, plannedJob{sub.Job.Name, sites})
+		failed = cmp.Or(failed, err)
+	}
+	if asJSON {
+		var view any = all
+		if len(from.jobs) == 0 {
+			view = all[0].Sites
+		}
+		if err := a.WriteJSON(view); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// afterText is what a job waits for.
+func afterText(job *spec.Job) string {
+	if len(job.After) == 0 {
+		return ""
+	}
+	words := make([]string, len(job.After))
+	for i, after := range job.After {
+		words[i] = output.Printable(after.Run)
+		if after.On != "" && after.On != spec.AfterSuccess {
+			words[i] += " (" + after.On + ")"
+		}
+	}
+	return ", after " + strings.Join(words, ", ")
+}
+
+// planJob shows what each site would do with a job, and returns that.
+func planJob(ctx context.Context, a *Commands, s *workspace.Session, sub submission.Submission, asJSON bool) ([]plannedSite, error) {
+	doubts, wrong := a.checkLaunch(ctx, &sub.Job)
+	if !asJSON {
+		a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
+		a.warnOf(doubts)
+	}
 	list := s.Prospects(ctx, sub)
 	usable := slices.IndexFunc(list, func(p control.Prospect) bool { return p.Usable })
 	var v *burstVerdict
@@ -77,9 +125,9 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 		}
 		return err
 	}
+	var err error
 	if asJSON {
 		err = measured()
-		err = errors.Join(a.WriteJSON(planned(list, usable, v)), err)
 	} else {
 		err = explain(a.Stdout, list)
 	}
@@ -95,9 +143,15 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 		err = wrong
 	}
 	if err == nil && usable < 0 {
-		return console.Exit(console.ExitUnsupported)
+		err = console.Exit(console.ExitUnsupported)
 	}
-	return err
+	return planned(list, usable, v), err
+}
+
+// plannedJob is what the sites would do with one of several jobs, as --json prints it.
+type plannedJob struct {
+	Job   string        `json:"job"`
+	Sites []plannedSite `json:"sites"`
 }
 
 // plannedSite is what a site would do, as --json prints it.

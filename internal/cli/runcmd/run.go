@@ -76,6 +76,9 @@ With -i and -t the job's command reads what you type or pipe, and depends on thi
 process: if that ends before the input does, the run fails. It cannot be moved, and
 on a terminal Ctrl-C is the command's.
 
+Of a Beefile with several jobs, all are submitted or none. Each line of output has the name
+of its job. The code is that of the first job that did not succeed.
+
 With --junit and --summary, write at the end what became of the run, for a CI service. JUnit's
 XML has one test for the run, or for each case of an array. With -d, bee wait writes both.`,
 		Example: "  bee run job.yaml\n  bee run docker.io/library/debian:12 uname -a\n  bee run -n 2 -v /project/data:/data:ro lab/solver:2.1 mpirun solver /data/case\n  bee run -d --site lab job.yaml\n  bee run -it docker.io/library/debian:12 bash\n  bee run --image oci:./app --nodes 4 job.yaml\n  bee run --again pi -n 4",
@@ -146,6 +149,9 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 	if err := o.refuseTicket(); err != nil {
 		return err
 	}
+	if len(from.jobs) > 0 {
+		return jobsRunner{a}.run(ctx, from, o)
+	}
 	if len(from.cases) > 0 || len(from.draft.Cases()) > 0 {
 		return arrayRunner{a}.run(ctx, from, o)
 	}
@@ -214,11 +220,14 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 	return a.carryOut(ctx, s, run, lock, o)
 }
 
+// notificationsText is what a user of notifications may not expect.
+const notificationsText = "notifications are sent by this machine: while it sleeps or is switched off, none are"
+
 // sayOf prints what the user may not expect of a new run.
 func (a *Commands) sayOf(ctx context.Context, s *workspace.Session, sub *submission.Submission) {
 	a.warn(ctx, &sub.Job, sub.Sites, sub.Own)
 	if len(sub.Notify)+len(sub.Job.Notify) > 0 {
-		a.Say("notifications are sent by this machine: while it sleeps or is switched off, none are")
+		a.Say("%s", notificationsText)
 	}
 	if sites := s.Attended(sub); len(sites) > 0 {
 		a.Say("%s", attendedText("the", namesOf(sites)))

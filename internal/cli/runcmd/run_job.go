@@ -20,7 +20,10 @@ import (
 
 // jobSource is where a job comes from: a Beefile, standard input, or an image and a command.
 type jobSource struct {
+	// draft is nil where the Beefile has several jobs, or an array is repeated.
 	draft *spec.Draft
+	// jobs are those of a Beefile that has several, in its order.
+	jobs []jobSource
 	// what names it in questions, and strange is why it may be another user's, or "".
 	what, strange string
 	// beefile is the file's absolute path, or "".
@@ -63,11 +66,40 @@ func (a *Commands) jobOf(c *cobra.Command, args []string) (jobSource, error) {
 	if first == workspace.StandardInput {
 		return a.jobOfInput()
 	}
-	draft, err := spec.ReadDraft(first)
+	drafts, err := spec.ReadDrafts(first)
 	if err != nil {
 		return jobSource{}, err
 	}
-	return jobSource{draft: draft, what: first, strange: console.StrangerOfDraft(draft), beefile: absolute(first)}, nil
+	return sourceOf(drafts, jobSource{what: first, beefile: absolute(first)}), nil
+}
+
+// sourceOf is the source of the jobs of a Beefile, of which from has the rest. Without a reason
+// why it may be another user's, its file is looked at.
+func sourceOf(drafts []*spec.Draft, from jobSource) jobSource {
+	jobs := make([]jobSource, len(drafts))
+	for i, draft := range drafts {
+		if from.strange == "" { // the files of its cases may be others'
+			from.strange = console.StrangerOfDraft(draft)
+		}
+		jobs[i] = from
+		jobs[i].draft = draft
+	}
+	if len(jobs) == 1 {
+		return jobs[0]
+	}
+	for i := range jobs { // of one file, all are one user's
+		jobs[i].strange = from.strange
+	}
+	from.jobs = jobs
+	return from
+}
+
+// all returns the jobs of the source one by one.
+func (j jobSource) all() []jobSource {
+	if len(j.jobs) > 0 {
+		return j.jobs
+	}
+	return []jobSource{j}
 }
 
 // isImage reports whether an argument is an image, and no Beefile: there is no such file,
@@ -96,7 +128,8 @@ func (a *Commands) jobOfInput() (jobSource, error) {
 	if err != nil {
 		return jobSource{}, &core.Error{Kind: core.Invalid, Op: "read the Beefile from", Object: "standard input", Err: err, Remedy: "Name a file instead."}
 	}
-	return jobSource{draft: spec.DraftOf("stdin", raw, workspace.WorkingDir()), what: "the Beefile on standard input", strange: "it came through a pipe", input: true}, nil
+	drafts := spec.DraftsOf("stdin", raw, workspace.WorkingDir())
+	return sourceOf(drafts, jobSource{what: "the Beefile on standard input", strange: "it came through a pipe", input: true}), nil
 }
 
 // imageJob is the job of an image and a command; none: the image's own.

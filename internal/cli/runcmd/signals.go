@@ -90,7 +90,7 @@ func watchSignals(ctx context.Context, s *workspace.Session, run string, ui *con
 				cancel(errLeave)
 				return
 			case got == syscall.SIGINT:
-				want = ui.AskStop(run, signals)
+				want = ui.AskStop("run "+run, signals)
 				if ui.Asks() {
 					earlier.interrupt = time.Time{} // an answer makes the next Ctrl-C a new one
 				}

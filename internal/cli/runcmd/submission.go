@@ -14,53 +14,101 @@ import (
 	"github.com/spf13/pflag"
 )
 
+// finishedJob is a job as the flags change it, with its sites, before the user has agreed to
+// what it does outside of its directory.
+type finishedJob struct {
+	from    jobSource
+	job     *spec.Job
+	sites   []spec.Site
+	reaches []spec.Reach
+}
+
 // submission is a job as the flags change it, with its sites.
 func (a *Commands) submission(from jobSource, o runOptions) (submission.Submission, error) {
+	f, err := a.finish(from, o)
+	if err == nil {
+		err = a.Allow(from.what, from.strange, f.reaches, o.trust, o.quiet)
+	}
+	if err != nil {
+		return submission.Submission{}, err
+	}
+	return f.submission(a, o)
+}
+
+// finish checks a job as the flags change it.
+func (a *Commands) finish(from jobSource, o runOptions) (finishedJob, error) {
+	f := finishedJob{from: from}
 	draft := from.draft
 	if err := o.change(draft); err != nil {
-		return submission.Submission{}, err
+		return f, err
 	}
 	if o.begins {
 		draft.CheckHere()
 	}
 	named := draft.Job.Store != "" // and not by the sites file
-	job, sites, err := a.Finish(draft)
-	if err != nil {
-		return submission.Submission{}, err
+	var err error
+	if f.job, f.sites, err = a.Finish(draft); err != nil {
+		return f, err
 	}
 	if o.begins {
-		if err := volumeHere(job); err != nil {
-			return submission.Submission{}, err
+		if err := volumeHere(f.job); err != nil {
+			return f, err
 		}
 	}
-	shown := *job
+	shown := *f.job
 	if !named {
 		shown.Store = ""
 	}
 	if o.given("image") || from.typed { // which the user has typed, as the last mounts
 		shown.Image = ""
 	}
-	shown.Mounts = job.Mounts[:len(job.Mounts)-len(o.docker.volumes)]
-	strange := from.strange
-	reaches := console.ReachesOf(&shown, strange)
+	shown.Mounts = f.job.Mounts[:len(f.job.Mounts)-len(o.docker.volumes)]
+	f.reaches = console.ReachesOf(&shown, from.strange)
 	if !o.begins { // only stores are tried
-		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key != "store" && r.Key != "volume.remote" })
+		f.reaches = slices.DeleteFunc(f.reaches, func(r spec.Reach) bool { return r.Key != "store" && r.Key != "volume.remote" })
 	}
-	if err := a.Allow(from.what, strange, reaches, o.trust, o.quiet); err != nil {
-		return submission.Submission{}, err
+	return f, nil
+}
+
+// submission is the job with all that its controller needs, once its user has agreed to what it
+// does.
+func (f finishedJob) submission(a *Commands, o runOptions) (submission.Submission, error) {
+	file, err := a.FindSites()
+	if err == nil && file.Path != "" {
+		file.Path, err = filepath.Abs(file.Path)
 	}
-	f, err := a.FindSites()
-	if err == nil && f.Path != "" {
-		f.Path, err = filepath.Abs(f.Path)
-	}
-	sub := submission.Submission{Job: *job, Sites: sites, SitesFile: f.Path, Pull: o.pull, Origin: a.Origin(from.beefile)}
-	if !from.keepsLinks {
-		sub.Own = ownDir(job, strange)
+	strange := f.from.strange
+	sub := submission.Submission{Job: *f.job, Sites: f.sites, SitesFile: file.Path, Pull: o.pull, Origin: a.Origin(f.from.beefile)}
+	if !f.from.keepsLinks {
+		sub.Own = ownDir(f.job, strange)
 	}
 	if err == nil && strange != "" {
-		err = sub.Confine(job.Dir, reaches)
+		err = sub.Confine(f.job.Dir, f.reaches)
 	}
 	return sub, err
+}
+
+// finishAll checks the jobs of a Beefile, and returns what is wrong with any of them. Once all
+// are right, the user is asked about all together.
+func (a *Commands) finishAll(from jobSource, o runOptions) ([]finishedJob, error) {
+	var wrong error
+	var reaches []spec.Reach
+	list := from.all()
+	finished := make([]finishedJob, len(list))
+	for i, one := range list {
+		f, err := a.finish(one, o)
+		wrong = spec.Both(wrong, err)
+		finished[i] = f
+		for _, r := range f.reaches {
+			if !slices.Contains(reaches, r) {
+				reaches = append(reaches, r)
+			}
+		}
+	}
+	if wrong != nil {
+		return nil, wrong
+	}
+	return finished, a.Allow(from.what, from.strange, reaches, o.trust, o.quiet)
 }
 
 // volumeHere finds a data image for the volume that is none.

@@ -84,6 +84,17 @@ func (a *Commands) stop(ctx context.Context, words []string, o stopOptions) erro
 	return t.End()
 }
 
+// StopNamed has runs and arrays end that are not over, and does not wait for it.
+func (a *Commands) StopNamed(ctx context.Context, s *workspace.Session, words []string) error {
+	runs, err := s.Named(ctx, words, state.ToEnd)
+	if err != nil {
+		return err
+	}
+	runs = slices.DeleteFunc(runs, func(r state.Run) bool { return r.State.Final() })
+	endRuns(ctx, s, runs, stopOptions{noWait: true}, func(_ state.Run, one error) { err = errors.Join(err, one) })
+	return err
+}
+
 // holdLost ends the waiting of a run that shall end for a site that does not
 // answer. Where it waits for none, it only ends.
 func holdLost(ctx context.Context, s *workspace.Session, run state.Run) error {

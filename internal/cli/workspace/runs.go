@@ -126,6 +126,12 @@ const lookShare = 20
 
 // AwaitEnds returns the runs that are over, once all are, or one of them.
 func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]state.Run, error) {
+	return s.AwaitUntil(ctx, runs, func(_ []state.Run, over int) bool { return over == len(runs) || one && over > 0 })
+}
+
+// AwaitUntil returns the runs that are over, once enough reports so of all as they are then, of
+// which so many are over.
+func (s *Session) AwaitUntil(ctx context.Context, runs []state.Run, enough func(now []state.Run, over int) bool) ([]state.Run, error) {
 	now := append([]state.Run{}, runs...)
 	for {
 		var over []state.Run
@@ -149,7 +155,7 @@ func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]
 				waiting = now[i].ID
 			}
 		}
-		if len(over) == len(runs) || one && len(over) > 0 {
+		if enough(now, len(over)) {
 			return over, nil
 		}
 		select {

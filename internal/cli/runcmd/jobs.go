@@ -1,0 +1,248 @@
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/output"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control"
+	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
+)
+
+// jobsRunner submits the jobs of a Beefile that has several.
+type jobsRunner struct{ *Commands }
+
+// submittedJob is one of them, once it is on record.
+type submittedJob struct {
+	// first is the submission of its run, or of the first case of its array.
+	first *submission.Submission
+	runs  []state.Run
+	links []submission.Link
+}
+
+// id is that of its run or array, and name is what it is called.
+func (j submittedJob) id() string {
+	if of := j.first.Array; of != nil {
+		return of.ID
+	}
+	return j.runs[0].ID
+}
+
+func (j submittedJob) name() string {
+	if of := j.first.Array; of != nil {
+		return of.Name
+	}
+	return j.runs[0].Name
+}
+
+// text is what the job is, and what it waits for.
+func (j submittedJob) text() string {
+	after, name := afterText(&j.first.Job), output.Printable(j.name())
+	if j.first.Array != nil {
+		return fmt.Sprintf("array %s of %s: %s%s", j.id(), name, console.CountText(len(j.runs), "case"), after)
+	}
+	return fmt.Sprintf("run %s of %s: %s on %s%s", j.id(), name, console.CountText(j.first.Job.Nodes, "node"), siteNames(j.first.Sites), after)
+}
+
+// refuseOfOne refuses flags that are for one job.
+func (o runOptions) refuseOfOne(from jobSource) error {
+	for _, flag := range []string{"interactive", "tty", "if-new", "ticket", "name", "cases", "explain"} {
+		if o.given(flag) {
+			return &core.Error{
+				Kind: core.Unsupported, Op: "submit the jobs of", Object: from.what, Err: fmt.Errorf("--%s is for one job, and it has %d", flag, len(from.jobs)),
+				Remedy: "Leave it out, or write a Beefile for that job alone.",
+			}
+		}
+	}
+	return nil
+}
+
+// submissions are the jobs as the flags change them, with their sites. All of them are checked
+// before the first one is submitted.
+func (a jobsRunner) submissions(from jobSource, o runOptions) ([]submission.Job, error) {
+	all := *a.Commands
+	all.Workspace = a.ReadingSitesOnce()
+	finished, err := all.finishAll(from, o)
+	if err != nil {
+		return nil, err
+	}
+	quiet := o
+	quiet.quiet = true // what leaves the directory is printed
+	jobs := make([]submission.Job, len(finished))
+	for i, f := range finished {
+		if len(f.from.draft.Cases()) > 0 {
+			jobs[i].Runs, err = arrayRunner{&all}.submissions(f.from, casesOf(f.from), quiet)
+		} else {
+			var sub submission.Submission
+			if sub, err = f.submission(&all, o); err == nil {
+				err = all.AddReceivers(&sub)
+			}
+			jobs[i].Runs = []submission.Submission{sub}
+		}
+		if err != nil {
+			return nil, fmt.Errorf("job %s: %w", f.job.Name, err)
+		}
+	}
+	return jobs, nil
+}
+
+// findRuns finds what the jobs wait for: other jobs of the file, or runs on record.
+func findRuns(ctx context.Context, store *state.Store, from jobSource, jobs []submission.Job) error {
+	var wrong error
+	known := map[spec.After]submission.Dependency{}
+	for i, source := range from.jobs {
+		draft := source.draft
+		links := map[int]int{}
+		for _, l := range draft.Links() {
+			links[l.After] = l.Job
+		}
+		for k, after := range draft.Job.After {
+			if job, is := links[k]; is {
+				jobs[i].Links = append(jobs[i].Links, submission.Link{Job: job, On: cmp.Or(after.On, spec.AfterSuccess)})
+				continue
+			}
+			d, is := known[after]
+			if !is {
+				var err error
+				if d, err = submission.FindDependency(ctx, store, after); core.IsKind(err, core.NotFound) || core.IsKind(err, core.Invalid) {
+					draft.RefuseAfter(k, err)
+					continue
+				} else if err != nil {
+					return err
+				}
+				known[after] = d
+			}
+			jobs[i].After = append(jobs[i].After, d)
+		}
+		wrong = spec.Both(wrong, draft.Problems())
+	}
+	return wrong
+}
+
+// run submits the jobs, and waits for them unless they are to continue in the background.
+func (a jobsRunner) run(ctx context.Context, from jobSource, o runOptions) error {
+	if err := o.refuseOfOne(from); err != nil {
+		return err
+	}
+	jobs, err := a.submissions(from, o)
+	if err != nil {
+		return err
+	}
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	if _, err := a.TakeOrphans(ctx, s); err != nil {
+		return err
+	}
+	if err := findRuns(ctx, s.Store, from, jobs); err != nil {
+		return err
+	}
+	runs, err := submission.SubmitJobs(ctx, s.Store, jobs)
+	if err != nil {
+		return err
+	}
+	submitted := make([]submittedJob, len(jobs))
+	for i := range jobs {
+		submitted[i] = submittedJob{&jobs[i].Runs[0], runs[i], jobs[i].Links}
+	}
+	if err := a.begin(ctx, s, submitted); err != nil {
+		return err
+	}
+	if !o.quiet {
+		a.sayOfJobs(ctx, s, submitted)
+	}
+	if o.detach {
+		return a.printDetached(submitted, o)
+	}
+	if !o.quiet {
+		for _, job := range submitted {
+			a.Say("%s", job.text())
+		}
+	}
+	return jobsWatch{a: a, s: s, jobs: submitted, o: o}.await(ctx)
+}
+
+// begin has a supervisor carry the jobs out.
+func (a jobsRunner) begin(ctx context.Context, s *workspace.Session, jobs []submittedJob) error {
+	var ids []string
+	for _, job := range jobs {
+		of := job.first.Array
+		if of == nil {
+			ids = append(ids, job.id())
+			continue
+		}
+		due, err := s.Store.Arrays().Due(ctx, carriedArray(of)) // the supervisor continues the others in their turn
+		if err != nil {
+			return err
+		}
+		ids = append(ids, due...)
+	}
+	if err := s.Background(ids...); err != nil {
+		return fmt.Errorf("go on in the background with the jobs: %w", err)
+	}
+	return nil
+}
+
+// sayOfJobs prints what the user may not expect of new jobs.
+func (a jobsRunner) sayOfJobs(ctx context.Context, s *workspace.Session, jobs []submittedJob) {
+	notifies := false
+	for _, job := range jobs {
+		sub, name := job.first, output.Printable(job.name())
+		notifies = notifies || len(sub.Notify)+len(sub.Job.Notify) > 0
+		for _, text := range slices.Concat(sub.Job.SkippedSites(sub.Sites), sub.Job.Warnings(sub.Sites), control.InputWarnings(ctx, &sub.Job, sub.Own)) {
+			a.Say("warning: %s: %s", name, output.Printable(text))
+		}
+		if sites := s.Attended(sub); len(sites) > 0 {
+			a.Say("%s: %s", name, attendedText("the", namesOf(sites)))
+		}
+	}
+	if notifies {
+		a.Say("%s", notificationsText)
+	}
+}
+
+// mostNamed bounds the jobs that a line names.
+const mostNamed = 5
+
+// printDetached prints what there is to know of jobs that continue in the background.
+func (a jobsRunner) printDetached(jobs []submittedJob, o runOptions) error {
+	if o.asJSON {
+		views := make([]map[string]any, len(jobs))
+		for i, job := range jobs {
+			views[i] = map[string]any{"id": job.id(), "name": job.name(), "state": state.Queued}
+			if job.first.Array != nil {
+				views[i]["runs"] = idsOf(job.runs)
+			}
+		}
+		return a.WriteJSON(views)
+	}
+	var words []string
+	for _, job := range jobs {
+		if _, err := fmt.Fprintln(a.Stdout, job.id()); err != nil {
+			return err
+		}
+		words = append(words, job.id())
+	}
+	if o.quiet {
+		return nil
+	}
+	for _, job := range jobs {
+		a.On(a.Stderr).SayBelow("%s", job.text())
+	}
+	how := "`bee ps` lists them"
+	if len(words) <= mostNamed {
+		how = fmt.Sprintf("`bee wait %[1]s` waits for them, `bee stop %[1]s` ends them", strings.Join(words, " "))
+	}
+	a.Say("%s continue in the background; %s", console.CountText(len(jobs), "job"), how)
+	return nil
+}
