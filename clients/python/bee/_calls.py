@@ -67,7 +67,7 @@ def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], p
     else:
         if command is not None:
             raise InvalidError("a Beefile has its command itself", remedy="Write the command as `run` in the Beefile, or run an image.")
-        return Call((*arguments, *_flags(keys), *(("--trust",) if trust else ()), "--", os.fspath(job)), _checked, finish=True)
+        return Call((*arguments, *_flags(keys), *(("--trust",) if trust else ()), "--", os.fspath(job)), _one_run, finish=True)
     if command is not None:
         beefile["run"] = command if isinstance(command, str) else list(command)
     if trust:
@@ -131,6 +131,16 @@ def _succeeded(answer: Answer) -> None:
 def _checked(answer: Answer) -> Any:
     _succeeded(answer)
     return answer.json()
+
+
+def _one_run(answer: Answer) -> Record:
+    """The record of the one run that a Beefile made."""
+    made = _checked(answer)
+    if isinstance(made, list):
+        jobs = ", ".join(f"{one['name']} ({one['id']})" for one in made)
+        raise InvalidError(f"the Beefile has {len(made)} jobs, which were all submitted: {jobs}", remedy="Follow each by its id, and write a Beefile for each job to get its run.")
+    record: Record = made
+    return record
 
 
 def runs(everything: bool, name: Optional[str], label: Optional[str], limit: int) -> Call[List[Record]]:

@@ -131,6 +131,18 @@ class Errors(InDirectory):
         self.assertEqual(run.reload().state, "running")
         run.stop()
 
+    def test_several_jobs(self):
+        Path("jobs.yaml").write_text(f"{{name: mesh, image: '{APP}', run: 'true'}}\n---\n{{name: plot, image: '{APP}', after: [mesh], run: 'true'}}\n")
+        with self.assertRaises(bee.InvalidError) as raised:
+            bee.run("jobs.yaml")
+        made = {r.name: r for r in bee.runs(all=True) if r.name in ("mesh", "plot")}
+        self.assertEqual(sorted(made), ["mesh", "plot"])
+        for run in made.values():
+            self.assertIn(run.id, str(raised.exception))
+            run.wait()
+        for name in ("plot", "mesh"):
+            made[name].remove()
+
 
 class Programs(InDirectory):
     def program(self, text):
