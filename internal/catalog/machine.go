@@ -40,7 +40,7 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 	t.Sockets, t.Cores, t.Threads = m.Topology(m.Cores)
 	o := vm.Options{
 		Guest: m.Tree, Templates: m.Kept, Program: program, Accel: accel, CPU: m.CPU, Topology: t, Memory: m.Memory, Disk: m.Disk, HugePages: m.HugePages,
-		Bridge: m.Bridge, Bare: m.Bare, Emulated: m.VM.Emulated, SocketName: plan.SocketName, SoftRDMA: m.SoftRDMA, PCI: m.PCI, Peers: m.Peers, Inputs: m.Inputs, Report: m.Report,
+		Bridge: m.Bridge, Bare: m.Bare, Emulated: m.VM.Emulated, SocketName: plan.SocketName, SoftRDMA: m.SoftRDMA, PCI: m.PCI, Broker: m.Broker, Peers: m.Peers, Inputs: m.Inputs, Report: m.Report,
 	}
 	if o.CPU == "" {
 		o.CPU = "max"

@@ -25,6 +25,8 @@ type Guest interface {
 	InGuest(target string) string
 	// RDMA returns the RDMA devices of the container that are the machine's own.
 	RDMA() []core.RDMADevice
+	// Broker returns the broker of bee_0 that the machine's agent runs; nil: there is none.
+	Broker() GuestBroker
 	// CommandLine returns the program that emulates the machine, with its arguments.
 	CommandLine() []string
 	// Console returns the last output of the machine's kernel.

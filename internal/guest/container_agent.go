@@ -29,7 +29,8 @@ type containerAgent struct {
 	mu     sync.Mutex
 	peer   *rpc.Peer // the host
 	box    driver.Container
-	task   *task // the job's command; nil: it was not given to us
+	task   *task        // the job's command; nil: it was not given to us
+	verbs  *verbsBroker // nil: the container has no bee_0
 }
 
 // runContainerAgent serves the node's port as long as the guest lives.
@@ -58,6 +59,9 @@ func (h *containerAgent) server() *rpc.Server {
 	rpc.HandleStream(s, api.CallPut, put)
 	rpc.HandleStream(s, api.CallGet, get)
 	rpc.Handle(s, api.CallDevices, h.devices)
+	rpc.HandleStream(s, api.CallLink, h.link)
+	rpc.Handle(s, api.CallRenew, h.renew)
+	rpc.Handle(s, api.CallVerbs, h.statistics)
 	rpc.Handle(s, api.CallUse, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (core.Sample, error) {
 		box, err := h.container()
 		if err != nil {
@@ -145,6 +149,11 @@ func (h *containerAgent) start(ctx context.Context, _ rpc.Caller, r api.StartReq
 	}
 	if r.RDMA {
 		spec.Devices = rdmaNodes()
+	}
+	if r.Broker != nil {
+		if err := h.startBroker(*r.Broker, &spec); err != nil {
+			return rpc.None{}, err
+		}
 	}
 	box, err := h.engine.Start(ctx, spec)
 	if err != nil {

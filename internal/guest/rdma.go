@@ -77,7 +77,10 @@ func awaitRDMA() error {
 // rdmaNodes are the guest's device nodes for programs that use RDMA.
 func rdmaNodes() []driver.Device { return driver.SameDevices(rdma.Host{}.Look().Paths()) }
 
-// devices reports the guest's RDMA devices.
-func (*containerAgent) devices(context.Context, rpc.Caller, rpc.None) (api.Devices, error) {
+// devices reports the RDMA devices of the container, once it has started.
+func (h *containerAgent) devices(context.Context, rpc.Caller, rpc.None) (api.Devices, error) {
+	if _, err := h.broker(); err == nil {
+		return api.Devices{RDMA: []core.RDMADevice{rdma.OwnDevice()}}, nil
+	}
 	return api.Devices{RDMA: rdma.Host{}.Look().Report()}, nil
 }

@@ -34,7 +34,9 @@ func (n *node) newServer() *rpc.Server {
 		stats, err := n.links.stats()
 		return nodecall.Fabric{Stats: stats}, err
 	})
-	rpc.Handle(s, nodecall.CallVerbs, func(context.Context, rpc.Caller, rpc.None) (nodecall.Verbs, error) { return n.verbs.statistics() })
+	rpc.Handle(s, nodecall.CallVerbs, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (nodecall.Verbs, error) {
+		return n.verbs.statistics(ctx)
+	})
 	rpc.Handle(s, peercall.CallBroker, n.verbs.answerBroker)
 	rpc.Handle(s, peercall.CallHello, func(context.Context, rpc.Caller, rpc.None) (rpc.None, error) { return rpc.None{}, nil })
 	rpc.HandleStream(s, spread.Call, n.spreads.Send)

@@ -34,6 +34,8 @@ type Machine struct {
 	// a card by its address on the host, "" none.
 	SoftRDMA bool
 	PCI      string
+	// Broker is what the guest's agent makes the broker of bee_0 of; nil: the guest has none.
+	Broker *driver.BrokerOptions
 	// Peers has the machine hold all that its container uses, so that it can be
 	// saved; nil: it need not.
 	Peers *driver.Peers

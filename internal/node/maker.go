@@ -134,6 +134,7 @@ func (k *maker) start(ctx context.Context, runtimeName string) (*container.Conta
 		release()
 		return nil, unusable(ctx, p, rt, unmountable(ctx, rt, spec, err))
 	}
+	k.verbs.reach(b.Guest())
 	return b, nil
 }
 
@@ -288,6 +289,11 @@ func (k *maker) runtime(ctx context.Context, name string) (rt driver.Runtime, wh
 	}, Emulated: k.emulates.Store, SoftRDMA: p.RDMA == plan.RDMASoft, PCI: p.PCI}
 	if p.SavesVM() {
 		m.Peers = k.peers()
+	}
+	if p.RDMA == plan.RDMABee {
+		if m.Broker, err = k.verbs.inGuest(k.members, p.RDMAMemory, p.RDMAQPs); err != nil {
+			return nil, "", nil, err
+		}
 	}
 	m.Sharers, m.Index = k.sharers()
 	m.Volume = k.volume()

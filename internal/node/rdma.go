@@ -16,6 +16,10 @@ import (
 // addRDMA adds this host's RDMA devices to a container, as far as the job wants them. What
 // keeps programs from them is an error where the job needs them, and a note otherwise.
 func (k *maker) addRDMA(ctx context.Context, rt driver.Runtime, b *container.Container, s *driver.ContainerSpec) error {
+	if k.plan.VM != nil && k.plan.RDMA == plan.RDMABee {
+		k.verbs.addToGuest(b, s)
+		return nil
+	}
 	if k.plan.VM != nil {
 		return k.checkGuestRDMA(ctx)
 	}

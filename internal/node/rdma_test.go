@@ -93,6 +93,7 @@ func TestRDMAOfAContainer(t *testing.T) {
 		"in a guest, needed":         {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMAHost}, host: card("ACTIVE"), err: true},
 		"in a guest, a function":     {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMAHost, PCI: "0000:81:00.1"}},
 		"in a guest, soft":           {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMASoft}, host: card("ACTIVE")},
+		"in a guest, BEE's":          {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMABee}, host: card("ACTIVE"), tree: old},
 		"for which the image is old": {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMASoft}, tree: old, err: true},
 		"in a guest, and not wanted": {plan: plan.Plan{VM: &plan.VM{}, RDMA: plan.RDMANone}, host: card("ACTIVE")},
 	} {

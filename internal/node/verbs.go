@@ -1,7 +1,6 @@
 package node
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"errors"
@@ -21,7 +20,6 @@ import (
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/server"
 	"github.com/bee-hpc/bee/internal/rdma/library"
-	"golang.org/x/sys/unix"
 )
 
 // Where containers have the parts of bee_0.
@@ -46,7 +44,8 @@ type verbs struct {
 	leader int
 	ports  map[int]*server.Port // by rank
 	server *server.Server
-	far    *verbsLinks // nil: all nodes are on this machine, or another node runs the broker
+	far    *verbsLinks  // nil: all nodes are on this machine, or another node runs the broker
+	guest  *guestBroker // runs the broker; nil: no guest does
 }
 
 // start makes the device, or waits for the node that does, as long as the start may take.
@@ -66,10 +65,16 @@ func (v *verbs) start(ctx context.Context) error {
 func (v *verbs) lead() (rank int, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.ready {
+	c := v.config
+	job, members, _ := v.known.all()
+	switch {
+	case v.guest != nil: // each guest is a machine
+		return c.Rank, nil
+	case job.VM != nil: // there is none yet
+		return 0, errNoVerbs()
+	case v.ready:
 		return v.leader, nil
 	}
-	c := v.config
 	verbs, err := library.Get()
 	if err != nil {
 		return 0, err
@@ -77,7 +82,6 @@ func (v *verbs) lead() (rank int, err error) {
 	if err := os.WriteFile(plan.VerbsLibrary(c.Host.Dir, c.Rank), verbs.File, 0o755); err != nil {
 		return 0, fmt.Errorf("write the library for verbs: %w", err)
 	}
-	job, members, _ := v.known.all()
 	ranks := []int{c.Rank}
 	if !job.RDMAForward {
 		ranks = sameMachine(c, members)
@@ -91,7 +95,7 @@ func (v *verbs) lead() (rank int, err error) {
 	for _, rank := range ranks {
 		a := verbsAddress(c.Owner.Run, rank)
 		a.IPs = verbsIPs(members, rank)
-		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, verbsLimits(job))
+		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(job.RDMAMemory, job.RDMAQPs))
 		if err != nil {
 			return 0, errors.Join(err, v.closePorts())
 		}
@@ -181,24 +185,19 @@ func memberIP(m peercall.Member) netip.Addr {
 	return ip.Unmap().WithZone("")
 }
 
-// verbsLimits are those of a container's device.
-func verbsLimits(p plan.Plan) broker.Limits {
-	l := broker.Limits{
-		Memory: p.RDMAMemory, QPs: cmp.Or(p.RDMAQPs, 4096),
-		PDs: 4096, CQs: 16384, SRQs: 4096, AHs: 65536, MRs: 65536, IDs: 16384, WR: 16384, Processes: 4096,
+// addressable reports whether each node of the run has an address.
+func (v *verbs) addressable() error {
+	if most := 0xbfff; v.config.Size >= most {
+		return &core.Error{Kind: core.Unsupported, Op: "make device", Object: "bee_0", Err: fmt.Errorf("%d nodes have no addresses", v.config.Size), Remedy: fmt.Sprintf("Use fewer than %d nodes.", most)}
 	}
-	var info unix.Sysinfo_t
-	if l.Memory == 0 && unix.Sysinfo(&info) == nil {
-		l.Memory = int64(info.Totalram) * int64(info.Unit) / 2
-	}
-	return l
+	return nil
 }
 
 // addTo adds the device to a container.
 func (v *verbs) addTo(ctx context.Context, rt driver.Runtime, b *container.Container, s *driver.ContainerSpec) error {
 	c := v.config
-	if most := 0xbfff; c.Size >= most {
-		return &core.Error{Kind: core.Unsupported, Op: "make device", Object: "bee_0", Err: fmt.Errorf("%d nodes have no addresses", c.Size), Remedy: fmt.Sprintf("Use fewer than %d nodes.", most)}
+	if err := v.addressable(); err != nil {
+		return err
 	}
 	if err := v.start(ctx); err != nil {
 		return err

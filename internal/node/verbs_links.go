@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/node/peercall"
 	"github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
@@ -22,13 +22,21 @@ import (
 // brokers, that of the higher rank makes the connection.
 type verbsLinks struct {
 	verbs  *verbs
-	server *server.Server
+	broker machineBroker
 	own    map[int]bool // nodes of this machine
 
 	mu      sync.Mutex
-	wanted  map[int]bool // nodes that a link is being made to
 	dialed  map[int]bool // brokers that are connected, by rank
+	asking  map[int]bool // nodes that the guest asks about
 	leaders map[int]int  // which nodes run the brokers of others, as far as these have answered
+}
+
+// machineBroker is the broker of this machine: of this process, or of this node's guest.
+type machineBroker interface {
+	// Serve connects queue pairs by a connection with the broker that a node runs, until it ends.
+	Serve(ctx context.Context, c net.Conn, rank int) error
+	// Renew has the connection with such a broker, which claims to have none, be made again. It returns at once.
+	Renew(rank int)
 }
 
 // askTime bounds the question which node runs the broker of another. In an outage, nothing answers
@@ -37,8 +45,8 @@ const askTime = 5 * time.Second
 
 var errLeader = errors.New("the node that is named does not run it")
 
-// machines are those of the run as its broker has them.
-func (l *verbsLinks) machines(own []int) server.Machines {
+// machines are those of the run as its broker has them. want asks for a link with the broker of a node.
+func (l *verbsLinks) machines(own []int, want func(rank int)) server.Machines {
 	c := l.verbs.config
 	return server.Machines{
 		Own:     own,
@@ -61,44 +69,17 @@ func (l *verbsLinks) machines(own []int) server.Machines {
 			return 0, false
 		},
 		Together: l.together,
-		Want:     l.want,
+		Want: func(rank int) {
+			if !l.own[rank] {
+				want(rank)
+			}
+		},
 	}
 }
 
 // together reports whether nodes that are known run on one machine.
 func (l *verbsLinks) together(a, b int) bool {
 	return together(l.verbs.known.member(a), l.verbs.known.member(b))
-}
-
-// want makes a link to the broker of a node, unless that is under way.
-func (l *verbsLinks) want(rank int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.wanted[rank] || l.own[rank] {
-		return
-	}
-	l.wanted[rank] = true
-	go l.make(rank)
-}
-
-// make asks until there is a link to the broker of a node.
-func (l *verbsLinks) make(rank int) {
-	v := l.verbs
-	backoff := fsutil.Backoff{First: 20 * time.Millisecond, Longest: 500 * time.Millisecond}
-	for !l.server.Linked(rank) {
-		if err := l.ask(v.life, rank); err != nil {
-			v.log.Debug("link bee_0 with that of another host", "rank", rank, "err", err)
-		}
-		if backoff.Wait(v.life) != nil {
-			return
-		}
-	}
-	l.mu.Lock()
-	delete(l.wanted, rank)
-	l.mu.Unlock()
-	if !l.server.Linked(rank) { // it has broken meanwhile, and was not asked for twice
-		l.want(rank)
-	}
 }
 
 // ask finds the broker of a node, and connects with it, or has it connect.
@@ -173,7 +154,7 @@ func (l *verbsLinks) hangUp(rank int) {
 
 // serve uses a connection until it ends.
 func (l *verbsLinks) serve(ctx context.Context, c *wire.Secure, rank int) {
-	if err := l.server.Serve(ctx, c, rank); err != nil && ctx.Err() == nil {
+	if err := l.broker.Serve(ctx, c, rank); err != nil && ctx.Err() == nil {
 		l.verbs.log.Warn("the link with another host's bee_0 has ended", "err", err)
 	}
 }
@@ -189,8 +170,7 @@ func (v *verbs) answerBroker(_ context.Context, from rpc.Caller, _ rpc.None) (pe
 		return peercall.BrokerReply{}, err
 	}
 	if l := v.farLinks(); l != nil && leader == v.config.Rank && from.Rank < v.config.Rank {
-		l.server.Doubt(from.Rank) // it would not ask
-		l.want(from.Rank)
+		l.broker.Renew(from.Rank) // it would not ask
 	}
 	return peercall.BrokerReply{Rank: leader}, nil
 }
@@ -220,13 +200,21 @@ func (v *verbs) linkTo(s *server.Server, own []int) error {
 	if len(own) == v.config.Size {
 		return nil
 	}
-	l := &verbsLinks{verbs: v, server: s, own: map[int]bool{}, wanted: map[int]bool{}, dialed: map[int]bool{}, leaders: map[int]int{}}
-	for _, rank := range own {
-		l.own[rank] = true
-	}
-	if err := s.Forward(l.machines(own)); err != nil {
+	l := v.newLinks(own)
+	links := server.NewLinks(v.life, s, l.ask)
+	l.broker = links
+	if err := s.Forward(l.machines(own, links.Want)); err != nil {
 		return fmt.Errorf("connect bee_0 with other machines: %w", err)
 	}
 	v.far = l
 	return nil
+}
+
+// newLinks returns those of a machine with nodes, without its broker.
+func (v *verbs) newLinks(own []int) *verbsLinks {
+	l := &verbsLinks{verbs: v, own: map[int]bool{}, dialed: map[int]bool{}, asking: map[int]bool{}, leaders: map[int]int{}}
+	for _, rank := range own {
+		l.own[rank] = true
+	}
+	return l
 }

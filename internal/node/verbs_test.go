@@ -56,7 +56,7 @@ func TestSameMachine(t *testing.T) {
 func TestTogether(t *testing.T) {
 	l := &verbsLinks{verbs: &verbs{config: plan.Config{Size: 9}, known: &known{}}}
 	l.verbs.known.learn(plan.Plan{}, []peercall.Member{{Machine: "a"}, {Rank: 1, Machine: "b/1"}, {Rank: 2, Machine: "b/2"}, {Rank: 3}, {Rank: 4}}, peercall.Network{})
-	together := l.machines(nil).Together
+	together := l.machines(nil, nil).Together
 	for _, tc := range []struct {
 		a, b int
 		want bool
@@ -110,7 +110,7 @@ func TestVerbsStatistics(t *testing.T) {
 		}
 		n.verbs.ports[rank] = p
 	}
-	if ports, err := c.Verbs(t.Context()); err != nil || !slices.Equal(ports, []nodecall.VerbsPort{{Rank: 1}, {Rank: 3}}) {
+	if ports, err := c.Verbs(t.Context()); err != nil || !slices.Equal(ports, []core.VerbsPort{{Rank: 1}, {Rank: 3}}) {
 		t.Errorf("of two devices without programs: %+v, %v", ports, err)
 	}
 	s := server.Statistics{Forwarded: 6, Usage: broker.Usage{Processes: 1, Memory: 2}, Refusals: server.Refusals{Limits: 3, Keys: 4, Others: 5}}
@@ -124,8 +124,8 @@ func TestVerbsStatistics(t *testing.T) {
 		s.States[i] = 29 + i
 	}
 	s.Objects[message.KindQP] = 7 * 32 // the sum of the states
-	p := portView(6, s)
-	if err := (nodecall.Verbs{Ports: []nodecall.VerbsPort{p}}).Check(); err != nil {
+	p := s.View(6)
+	if err := (nodecall.Verbs{Ports: []core.VerbsPort{p}}).Check(); err != nil {
 		t.Error(err)
 	}
 	raw, err := json.Marshal(p)
@@ -134,7 +134,7 @@ func TestVerbsStatistics(t *testing.T) {
 	}
 	testkit.Golden(t, "verbs-statistics", string(raw)+"\n")
 	s.Counters[message.CountErrors] = 1<<64 - 1
-	if p = portView(6, s); p.Errors != nodecall.MaxCount {
+	if p = s.View(6); p.Errors != core.MaxVerbsCount {
 		t.Errorf("a count that cannot be is shown as %d", p.Errors)
 	}
 }

@@ -83,8 +83,8 @@ func (jc *jobCheck) rdma() {
 	switch guests := j.VM != nil && j.VM.When != VMNever && j.VM.When != VMAuto; {
 	case guests && j.RDMA.Device == RDMAHost:
 		jc.report.at(at, "`{device: host, pci: ADDRESS}` passes a function of the card in, and `soft` needs no card", "%s: a virtual machine cannot use the host's devices as containers do", at)
-	case j.VM != nil && j.VM.When != VMNever && j.RDMA.Device == RDMABee:
-		jc.report.at(at, "`soft`, or leave `vm:` out", "%s: bee in virtual machines needs a later version", at)
+	case guests && j.RDMA.Device == RDMABee && jc.report.allRead("checkpoint", "resume") && j.SavesVM():
+		jc.report.at(at, "`soft`, or a job that writes its own checkpoint", "%s: a guest with bee_0 cannot be saved", at)
 	case !guests && j.RDMA.Device == RDMASoft:
 		jc.report.at(at, "`vm: true`", "%s: soft is a device of virtual machines, which the job need not have", at)
 	case guests && j.RDMA.Device == RDMASoft && j.VM.Fabric == "none" && j.Nodes > 1:

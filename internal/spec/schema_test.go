@@ -69,7 +69,7 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 	}
 	for _, good := range []string{
 		"x-common: {a: 1}\nimage: i\nrun: x\n", "image: i\nvolume: /v\n", "image: i\nvm: true\nvolume: dataimage\n", "image: i\nvm: true\nvolume: {kind: dataimage, from: ./x}\n", "image: i\nvm: {memory: 1.5G, mtu: 9000}\n", "image: i\nvolume: {kind: burst, remote: ./far, rate: 1gbit, expect: {write: 1G, every: 10m, reuse: 0.5}}\n",
-		"build: {debian: bookworm/updates, env: {A_1: x}}\n", "image: i\nrdma: none\n", "image: i\nrdma: {device: auto}\n", "image: i\nrdma: {}\n", "image: i\nvm: true\nrdma: soft\n", "image: i\nvm: true\nrdma: {device: host, pci: '0000:81:00.1'}\n", "image: i\nrdma: host\nvm: auto\n", "image: i\nplatform: linux/arm/v7\nname: 7\ntimeout: 1h30m\n",
+		"build: {debian: bookworm/updates, env: {A_1: x}}\n", "image: i\nrdma: none\n", "image: i\nrdma: {device: auto}\n", "image: i\nrdma: {}\n", "image: i\nvm: true\nrdma: soft\n", "image: i\nvm: {per_host: 2}\ncheckpoint: {mode: app}\nrdma: {device: bee, memory: 1G}\n", "image: i\nvm: auto\nrdma: bee\n", "image: i\nvm: true\nrdma: {device: host, pci: '0000:81:00.1'}\n", "image: i\nrdma: host\nvm: auto\n", "image: i\nplatform: linux/arm/v7\nname: 7\ntimeout: 1h30m\n",
 	} {
 		if _, err := ParseJob("f", []byte(good), "/d"); err != nil || !beefile(good) {
 			t.Errorf("%s: parser says %v, schema %v", good, err, beefile(good))

@@ -181,7 +181,7 @@ func bad() map[string]string {
 		"disk on the volume":              "image: a\nvm: {disks: [{size: 1G, to: /a/../work}]}\n",
 		"disk on a disk":                  "image: a\nvm: {disks: [{size: 1G, to: /a}, {size: 1G, to: /a/}]}\n",
 		"disk on an input":                "image: a\nvm: {disks: [{size: 1G, to: /in}]}\ninputs: [{from: x, to: /in}]\n",
-		"RDMA of BEE in guests":           "image: a\nvm: true\nrdma: bee\n",
+		"RDMA of BEE in saved guests":     "image: a\nvm: true\ncheckpoint: {mode: vm}\nrdma: bee\n",
 		"RDMA of BEE, keys of later":      "image: a\nrdma: {device: bee, path: forward, domain: lab}\n",
 		"RDMA of BEE, limits":             "image: a\nrdma: {device: bee, qps: 65537}\n",
 		"RDMA of BEE, memory":             "image: a\nrdma: {device: bee, memory: much}\n",

@@ -33,6 +33,7 @@ type container struct {
 	stop    sync.Once
 	used    atomic.Pointer[core.Exit] // what the container used, by the guest's word before its machine was ended
 	rdma    atomic.Pointer[[]core.RDMADevice]
+	brokers bool // its agent runs a broker of bee_0
 	// freezing holds one while the volume is being frozen, is, and is being thawed.
 	freezing chan struct{}
 	// halts counts how often the machine was halted and continued: while it is

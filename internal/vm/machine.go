@@ -56,6 +56,8 @@ type boot struct {
 	reserved *reservation.Held
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
+	// ask asks for a connection with the broker of another node; nil: the guest has no broker.
+	ask func(ctx context.Context, rank int) error
 	// timeout is how long it may take to boot; 0: bootTimeout.
 	timeout time.Duration
 }
@@ -243,7 +245,7 @@ func (vm *machine) meet(ctx context.Context, b boot, timeout time.Duration) erro
 	if vm.containerAgent, err = b.port(ctx, api.NodePort, timeout); err != nil {
 		return err
 	}
-	go vm.serve(b.dial)
+	go vm.serve(b)
 	return nil
 }
 
@@ -299,11 +301,11 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 	return e
 }
 
-// serve joins those in the guest who want the node with it.
-func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
+// serve joins those in the guest who want the node with it, and answers its broker.
+func (vm *machine) serve(b boot) {
 	s := rpc.NewServer(nil)
 	rpc.HandleStream(s, api.CallDial, func(ctx context.Context, _ rpc.Caller, _ rpc.None, to rpc.Answer[rpc.None]) error {
-		c, err := dial(ctx)
+		c, err := b.dial(ctx)
 		if err != nil {
 			return err
 		}
@@ -318,6 +320,11 @@ func (vm *machine) serve(dial func(ctx context.Context) (net.Conn, error)) {
 		_, err = io.Copy(to, c)
 		return err
 	})
+	if b.ask != nil {
+		rpc.Handle(s, api.CallAsk, func(ctx context.Context, _ rpc.Caller, r api.BrokerRequest) (rpc.None, error) {
+			return rpc.None{}, b.ask(ctx, r.Rank)
+		})
+	}
 	vm.containerAgent.Serve(context.Background(), s, rpc.Caller{Role: rpc.Guest, Rank: -1})
 }
 

@@ -218,6 +218,9 @@ func (r *Runtime) boot(s driver.ContainerSpec) boot {
 		},
 	}
 	b.qemu.Name = s.Name
+	if o := r.o.Broker; o != nil {
+		b.ask = o.Ask
+	}
 	return b
 }
 

@@ -59,6 +59,8 @@ type Options struct {
 	// of a card by its address on the host, "" none.
 	SoftRDMA bool
 	PCI      string
+	// Broker is what the guest's agent makes the broker of bee_0 of; nil: there is none.
+	Broker *driver.BrokerOptions
 	// Fabric is this host's place in the network of the guests; nil: none.
 	Fabric *Fabric
 	// Peers makes guests with a driver.Snapshot; nil: they use directories of
@@ -203,6 +205,9 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if r.o.PCI != "" && r.o.Peers != nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest with a function of a card cannot be saved"), Remedy: "Set `rdma: soft`, or leave `checkpoint: {mode: vm}` out."}
 	}
+	if r.o.Broker != nil && r.o.Peers != nil {
+		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest with bee_0 cannot be saved"), Remedy: "Set `rdma: soft`, or leave `checkpoint: {mode: vm}` out."}
+	}
 	held, err := r.reserved(s, r.o.Memory, r.o.HugePages)
 	if err != nil {
 		return nil, err
@@ -253,7 +258,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 			b.qemu.Disks = append(b.qemu.Disks, v.disk())
 		}
 	}
-	request := api.StartRequest{Spec: inner, Peers: r.o.Peers, RDMA: b.config.RDMA != ""}
+	request := api.StartRequest{Spec: inner, Peers: r.o.Peers, RDMA: b.config.RDMA != "", Broker: r.o.Broker}
 	if request.Files, err = runFiles(s.RunDir); err != nil {
 		return nil, err
 	}
@@ -288,7 +293,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	if err != nil {
 		return nil, err
 	}
-	c := &container{freezing: make(chan struct{}, 1), machine: m, spec: s, volume: r.o.Volume, mounts: request.Spec.Mounts, login: b.config.User}
+	c := &container{freezing: make(chan struct{}, 1), machine: m, spec: s, volume: r.o.Volume, mounts: request.Spec.Mounts, login: b.config.User, brokers: request.Broker != nil}
 	how := "from a template"
 	if !m.made.Restore {
 		last := "docker"
@@ -323,7 +328,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 		m.Kill()
 		return nil, err
 	}
-	if request.RDMA {
+	if request.RDMA || request.Broker != nil {
 		if err := c.askDevices(bounded); err != nil {
 			m.Kill()
 			return nil, err

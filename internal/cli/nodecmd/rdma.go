@@ -12,7 +12,6 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
-	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
 )
@@ -51,7 +50,7 @@ requests that the node refused.`,
 	return c
 }
 
-func (a *Commands) readPorts(ctx context.Context, word string) ([]nodecall.VerbsPort, error) {
+func (a *Commands) readPorts(ctx context.Context, word string) ([]core.VerbsPort, error) {
 	s, run, err := a.OpenRun(ctx, word)
 	if err != nil {
 		return nil, err
@@ -61,7 +60,7 @@ func (a *Commands) readPorts(ctx context.Context, word string) ([]nodecall.Verbs
 	if err != nil {
 		return nil, err
 	}
-	return gatherPorts(sub.Job.Nodes, func(rank int) ([]nodecall.VerbsPort, error) {
+	return gatherPorts(sub.Job.Nodes, func(rank int) ([]core.VerbsPort, error) {
 		node, err := s.Node(ctx, run, rank)
 		if err != nil {
 			return nil, err
@@ -73,8 +72,8 @@ func (a *Commands) readPorts(ctx context.Context, word string) ([]nodecall.Verbs
 
 // gatherPorts asks one node of each machine. It is the one with the lowest rank that runs
 // the broker, so each node of which nothing is known yet has one.
-func gatherPorts(nodes int, read func(rank int) ([]nodecall.VerbsPort, error)) ([]nodecall.VerbsPort, error) {
-	all, known := []nodecall.VerbsPort{}, map[int]bool{}
+func gatherPorts(nodes int, read func(rank int) ([]core.VerbsPort, error)) ([]core.VerbsPort, error) {
+	all, known := []core.VerbsPort{}, map[int]bool{}
 	for rank := range nodes {
 		if known[rank] {
 			continue
@@ -91,11 +90,11 @@ func gatherPorts(nodes int, read func(rank int) ([]nodecall.VerbsPort, error)) (
 		}
 		all = append(all, ports...)
 	}
-	slices.SortFunc(all, func(a, b nodecall.VerbsPort) int { return cmp.Compare(a.Rank, b.Rank) })
+	slices.SortFunc(all, func(a, b core.VerbsPort) int { return cmp.Compare(a.Rank, b.Rank) })
 	return all, nil
 }
 
-func writePorts(to io.Writer, ports []nodecall.VerbsPort) error {
+func writePorts(to io.Writer, ports []core.VerbsPort) error {
 	w := output.On(to, output.Auto).List()
 	w.Row("NODE", "PROCESSES", "QUEUE PAIRS", "MEMORY", "SENDS", "DIRECT", "STAGED", "FORWARDED", "ERRORS", "REFUSED")
 	for _, p := range ports {
@@ -109,7 +108,7 @@ func writePorts(to io.Writer, ports []nodecall.VerbsPort) error {
 }
 
 // queuePairs is how many a container has, by the states that there are.
-func queuePairs(p nodecall.VerbsPort) string {
+func queuePairs(p core.VerbsPort) string {
 	var parts []string
 	s := p.States
 	for _, of := range []struct {

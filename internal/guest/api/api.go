@@ -271,6 +271,13 @@ type StartRequest struct {
 	Peers *driver.Peers `json:"peers,omitempty"`
 	// RDMA passes the guest's RDMA devices in.
 	RDMA bool `json:"rdma,omitempty"`
+	// Broker has the agent run a broker of bee_0 for the container; nil: it has no such device.
+	Broker *driver.BrokerOptions `json:"broker,omitempty"`
+}
+
+// BrokerRequest is about the broker of another node of the run.
+type BrokerRequest struct {
+	Rank int `json:"rank"`
 }
 
 // Devices are those that the container has of its guest.

@@ -35,6 +35,15 @@ var (
 	CallTaskSignal = rpc.Method[TaskSignalRequest, rpc.None]{Name: "task-signal", By: rpc.Host, Within: rpc.Unlimited}
 )
 
+// Calls about the broker of bee_0 that the agent runs. CallLink has it use a connection with the broker of another
+// node, whose bytes follow. CallRenew has it ask for such a connection again, by CallAsk to its host.
+var (
+	CallLink  = rpc.Method[BrokerRequest, rpc.None]{Name: "link", By: rpc.Host, Within: rpc.Unlimited}
+	CallRenew = rpc.Method[BrokerRequest, rpc.None]{Name: "renew", By: rpc.Host, Within: rpc.Unlimited}
+	CallVerbs = rpc.Method[rpc.None, core.VerbsPort]{Name: "verbs", By: rpc.Host, Within: rpc.Unlimited}
+	CallAsk   = rpc.Method[BrokerRequest, rpc.None]{Name: "ask", By: rpc.Guest}
+)
+
 // Calls from the host on RootPort, beside CallExec.
 var (
 	CallClock = rpc.Method[ClockRequest, rpc.None]{Name: "clock", By: rpc.Host, Within: rpc.Unlimited}
@@ -99,6 +108,14 @@ func (r StopRequest) Check() error {
 func (d Devices) Check() error {
 	if err := core.CheckRDMA(d.RDMA); err != nil {
 		return invalid("RDMA devices of a guest", err)
+	}
+	return nil
+}
+
+// Check implements the check of package rpc.
+func (r BrokerRequest) Check() error {
+	if r.Rank < 0 {
+		return invalid("node of a broker", r.Rank)
 	}
 	return nil
 }

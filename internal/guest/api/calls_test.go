@@ -34,6 +34,11 @@ func TestChecksOfCalls(t *testing.T) {
 		{"devices", Devices{RDMA: []core.RDMADevice{{Name: "rxe0", Ports: []core.RDMAPort{{Number: 1}}}}}, true},
 		{"a device with a terminal's escapes", Devices{RDMA: []core.RDMADevice{{Name: "\x1b[2J"}}}, false},
 		{"devices without number", Devices{RDMA: make([]core.RDMADevice, 1000)}, false},
+		{"the broker of a node", BrokerRequest{1}, true},
+		{"the broker of no node", BrokerRequest{-1}, false},
+		{"statistics", core.VerbsPort{Processes: 1, Objects: core.VerbsObjects{QueuePairs: 1}, States: core.VerbsStates{RTS: 1}}, true},
+		{"a count that cannot be added", core.VerbsPort{Wakes: 1 << 62}, false},
+		{"queue pairs without a state", core.VerbsPort{Objects: core.VerbsObjects{QueuePairs: 1}}, false},
 		{"files", GetReply{1}, true},
 		{"a negative number of files", GetReply{-1}, false},
 		{"output", TaskOutput{Pieces: []Piece{{Data: []byte("x")}}, Exit: &core.Exit{Code: 1}}, true},
@@ -57,7 +62,7 @@ func TestChecksOfCalls(t *testing.T) {
 
 // FuzzReplies: whatever a guest replies is refused or usable.
 func FuzzReplies(f *testing.F) {
-	for _, v := range []any{Hello{}, ExecReply{}, TaskOutput{Pieces: []Piece{{}}}, VolumeState{}, GetReply{}, core.Exit{}} {
+	for _, v := range []any{Hello{}, ExecReply{}, TaskOutput{Pieces: []Piece{{}}}, VolumeState{}, GetReply{}, core.Exit{}, core.VerbsPort{}} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
@@ -72,6 +77,9 @@ func FuzzReplies(f *testing.F) {
 			t.Fatalf("%q passed", raw)
 		}
 		if s, err := rpc.Decode[VolumeState](raw); err == nil && s.Silent < 0 {
+			t.Fatalf("%q passed", raw)
+		}
+		if p, err := rpc.Decode[core.VerbsPort](raw); err == nil && p.Bytes.Forwarded < 0 {
 			t.Fatalf("%q passed", raw)
 		}
 		rpc.Decode[Hello](raw)     //nolint:errcheck // it must end, no more

@@ -172,7 +172,7 @@ func (c *Client) Fabric(ctx context.Context) (fabric.Stats, error) {
 }
 
 // Verbs returns what bee_0 has done in the containers whose broker a node runs.
-func (c *Client) Verbs(ctx context.Context) ([]nodecall.VerbsPort, error) {
+func (c *Client) Verbs(ctx context.Context) ([]core.VerbsPort, error) {
 	r, err := rpc.Call(ctx, c.peer, nodecall.CallVerbs, rpc.None{})
 	return r.Ports, err
 }

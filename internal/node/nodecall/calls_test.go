@@ -55,12 +55,12 @@ func TestChecks(t *testing.T) {
 		{"no account", Login{}, false},
 		{"statistics", Fabric{fabric.Stats{Guests: 1, Ports: make([]fabric.Port, 1)}}, true},
 		{"statistics of other guests", Fabric{fabric.Stats{Guests: -1}}, false},
-		{"ports of two containers", Verbs{[]VerbsPort{{Rank: 0}, {Rank: 1, Objects: VerbsObjects{QueuePairs: 3}, States: VerbsStates{RTS: 2, Error: 1}}}}, true},
-		{"a port twice", Verbs{[]VerbsPort{{Rank: 1}, {Rank: 1}}}, false},
-		{"a port of no node", Verbs{[]VerbsPort{{Rank: -1}}}, false},
-		{"a negative count", Verbs{[]VerbsPort{{Bytes: VerbsBytes{Staged: -1}}}}, false},
-		{"a count that cannot be added", Verbs{[]VerbsPort{{Operations: VerbsOperations{Writes: 1 << 62}}}}, false},
-		{"queue pairs without a state", Verbs{[]VerbsPort{{Objects: VerbsObjects{QueuePairs: 1}}}}, false},
+		{"ports of two containers", Verbs{[]core.VerbsPort{{Rank: 0}, {Rank: 1, Objects: core.VerbsObjects{QueuePairs: 3}, States: core.VerbsStates{RTS: 2, Error: 1}}}}, true},
+		{"a port twice", Verbs{[]core.VerbsPort{{Rank: 1}, {Rank: 1}}}, false},
+		{"a port of no node", Verbs{[]core.VerbsPort{{Rank: -1}}}, false},
+		{"a negative count", Verbs{[]core.VerbsPort{{Bytes: core.VerbsBytes{Staged: -1}}}}, false},
+		{"a count that cannot be added", Verbs{[]core.VerbsPort{{Operations: core.VerbsOperations{Writes: 1 << 62}}}}, false},
+		{"queue pairs without a state", Verbs{[]core.VerbsPort{{Objects: core.VerbsObjects{QueuePairs: 1}}}}, false},
 		{"an exit", ExitFrame{Exit: core.Exit{Code: 137, Signal: 9}}, true},
 		{"an exit code that there is not", ExitFrame{Exit: core.Exit{Code: 256}}, false},
 		{"a signal that there is not", ExitFrame{Exit: core.Exit{Signal: -1}}, false},
@@ -75,7 +75,7 @@ func TestChecks(t *testing.T) {
 
 // FuzzCalls: whatever passes has the values that it may have.
 func FuzzCalls(f *testing.F) {
-	for _, v := range []any{ExecRequest{Args: []string{"a"}}, Health{Phase: "run"}, Addresses{[]string{"1.2.3.4:5"}}, Login{"a"}, SaveReply{1}, Fabric{}, Verbs{[]VerbsPort{{}}}, ExitFrame{}} {
+	for _, v := range []any{ExecRequest{Args: []string{"a"}}, Health{Phase: "run"}, Addresses{[]string{"1.2.3.4:5"}}, Login{"a"}, SaveReply{1}, Fabric{}, Verbs{[]core.VerbsPort{{}}}, ExitFrame{}} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
@@ -95,7 +95,7 @@ func FuzzCalls(f *testing.F) {
 		if x, err := rpc.Decode[ExitFrame](raw); err == nil && (x.Exit.Code < 0 || x.Exit.Code > 255) {
 			t.Fatalf("%q passed", raw)
 		}
-		if v, err := rpc.Decode[Verbs](raw); err == nil && slices.ContainsFunc(v.Ports, func(p VerbsPort) bool { return p.Rank < 0 || p.Operations.Direct() < 0 }) {
+		if v, err := rpc.Decode[Verbs](raw); err == nil && slices.ContainsFunc(v.Ports, func(p core.VerbsPort) bool { return p.Rank < 0 || p.Operations.Direct() < 0 }) {
 			t.Fatalf("%q passed", raw)
 		}
 		rpc.Decode[Addresses](raw) //nolint:errcheck // it must end, no more

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"syscall"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 )
@@ -54,3 +55,32 @@ func (p *Port) Statistics() Statistics {
 	}
 	return s
 }
+
+// View returns the statistics of the port of a node as calls have them.
+func (s Statistics) View(rank int) core.VerbsPort {
+	object := func(kind uint32) int64 { return int64(s.Objects[kind]) }
+	state := func(of broker.State) int64 { return int64(s.States[of]) }
+	count := func(place int) int64 { return bounded(s.Counters[place]) }
+	return core.VerbsPort{
+		Rank: rank, Processes: int64(s.Processes), MemoryBytes: s.Memory, Errors: count(message.CountErrors), Wakes: count(message.CountWakes),
+		Objects: core.VerbsObjects{
+			ProtectionDomains: object(message.KindPD), CompletionQueues: object(message.KindCQ), Channels: object(message.KindChannel),
+			SharedReceiveQueues: object(message.KindSRQ), AddressHandles: object(message.KindAH), QueuePairs: object(message.KindQP),
+			MemoryRegions: object(message.KindMR), SharedBlocks: object(message.KindRegion),
+			EventChannels: object(message.KindCMChannel), ConnectionIDs: object(message.KindCMID),
+		},
+		States: core.VerbsStates{
+			Reset: state(broker.Reset), Init: state(broker.Init), RTR: state(broker.ReadyToReceive), RTS: state(broker.ReadyToSend),
+			SQD: state(broker.SendDrained), SQE: state(broker.SendError), Error: state(broker.Failed),
+		},
+		Operations: core.VerbsOperations{
+			Sends: count(message.CountSends), Receives: count(message.CountReceives), Writes: count(message.CountWrites),
+			Reads: count(message.CountReads), Atomics: count(message.CountAtomics), Staged: count(message.CountStaged),
+		},
+		Bytes:    core.VerbsBytes{Ring: count(message.CountRingBytes), Direct: count(message.CountDirectBytes), Staged: count(message.CountStagedBytes), Forwarded: bounded(s.Forwarded)},
+		Refusals: core.VerbsRefusals{Limits: bounded(s.Refusals.Limits), Keys: bounded(s.Refusals.Keys), Others: bounded(s.Refusals.Others)},
+	}
+}
+
+// bounded is a count of programs, which may be any number.
+func bounded(n uint64) int64 { return int64(min(n, core.MaxVerbsCount)) }
