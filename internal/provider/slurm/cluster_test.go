@@ -371,11 +371,15 @@ func TestReasons(t *testing.T) {
 // whose nodes are starting.
 func TestWhatQueues(t *testing.T) {
 	for state, queued := range map[string]bool{
-		"PENDING": true, "REQUEUED": true, "REQUEUE_HOLD": true, "REQUEUE_FED": true, "SPECIAL_EXIT": true, "RESV_DEL_HOLD": true,
+		"PENDING": true, "REQUEUED": true, "REQUEUE_HOLD": true, "REQUEUE_FED": true, "SPECIAL_EXIT": true, "RESV_DEL_HOLD": true, "EXPEDITING": true,
 		"CONFIGURING": false, "RUNNING": false, "SUSPENDED": false, "STOPPED": false, "COMPLETING": false, "CANCELLED": false,
 	} {
-		if j := (&job{state: state}); j.queued() != queued || queued && j.over() {
+		if j := (&job{state: state}); j.queued() != queued || j.over() != (state == "CANCELLED") {
 			t.Errorf("%s: queued %t, over %t", state, j.queued(), j.over())
 		}
+	}
+	// Nothing is concluded from a state that Slurm may have one day: the job may compute.
+	if j := (&job{state: "POWER_UP_NODE"}); j.over() || j.gone() {
+		t.Error("a job in a state that is not known counts as ended")
 	}
 }

@@ -11,13 +11,13 @@ import (
 const completing = "COMPLETING"
 
 // over reports whether a job has ended; what is still tidied up on its nodes has
-// not.
+// not, nor has a job in a state that another version of Slurm may have.
 func (j *job) over() bool {
 	switch j.state {
-	case "CONFIGURING", "RUNNING", completing, "SUSPENDED", "STAGE_OUT", "SIGNALING", "STOPPED", "RESIZING":
-		return false
+	case "BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT":
+		return true
 	}
-	return !j.queued()
+	return false
 }
 
 // gone means that the job's nodes are not to be had any more, or will not be
@@ -26,7 +26,8 @@ func (j *job) gone() bool { return j == nil || j.over() || j.state == completing
 
 // queued means that it waits for nodes, however it came to that, or is held.
 func (j *job) queued() bool {
-	return j.state == "PENDING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT" || j.state == "RESV_DEL_HOLD"
+	return j.state == "PENDING" || strings.HasPrefix(j.state, "REQUEUE") || j.state == "SPECIAL_EXIT" || j.state == "RESV_DEL_HOLD" ||
+		j.state == "EXPEDITING" // as Slurm 25.11 calls one that comes first when its node has failed
 }
 
 // again reports, of a job that had its nodes, that it has them no more and waits

@@ -14,8 +14,11 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// systemTables makes the tables of MariaDB's own that Slurm's procedures are kept in.
-const systemTables = "/usr/share/mysql/mysql_system_tables.sql"
+// systemTables are where MariaDB, older and newer, has what makes the tables of its own that
+// Slurm's procedures are kept in.
+func systemTables() []string {
+	return []string{"/usr/share/mysql/mysql_system_tables.sql", "/usr/share/mariadb/mariadb_system_tables.sql", "/usr/share/mysql/mariadb_system_tables.sql"}
+}
 
 // databaseVariable reports MariaDB's library, and so slurmdbd, of the socket.
 const (
@@ -77,21 +80,27 @@ func (f *Farm) Answered(t testing.TB) map[string]int {
 // node, and has slurm.conf say so.
 func (f *Farm) keepBooks(t testing.TB) {
 	t.Helper()
-	mariadbd := testkit.RequireTool(t, "mariadbd")
-	f.tool["slurmdbd"] = testkit.RequireTool(t, "slurmdbd")
-	tables, err := os.ReadFile(systemTables)
+	f.tool["mariadbd"], f.tool["slurmdbd"] = f.find(t, "mariadbd"), f.find(t, "slurmdbd")
+	var (
+		tables []byte
+		err    error
+	)
+	for _, path := range systemTables() {
+		if tables, err = os.ReadFile(filepath.Join(f.root, path)); err == nil {
+			break
+		}
+	}
 	if err != nil {
-		testkit.Missing(t, "%v", err)
+		testkit.Missing(t, "MariaDB's system tables, at one of %q of %q: %v", systemTables(), f.root, err)
 	}
 	data, socket := f.file("data"), f.file(databaseSocket)
 	must(t, os.Mkdir(data, 0o700))
 	options := []string{"--no-defaults", "--user=" + userName(t), "--datadir=" + data, "--skip-grant-tables"}
-	boot := exec.Command(mariadbd, append(options, "--bootstrap")...)
+	boot := f.command(0, append(append([]string{f.tool["mariadbd"]}, options...), "--bootstrap")...)
 	boot.Stdin = bytes.NewReader(append([]byte("create database mysql;\nuse mysql;\n"), tables...))
 	if out, err := boot.CombinedOutput(); err != nil {
 		t.Fatalf("make a database: %v: %s", err, out)
 	}
-	f.tool["mariadbd"] = mariadbd
 	f.daemon(t, 0, "mariadbd", append(options, "--skip-networking", "--socket="+socket, "--pid-file="+f.file("db.pid"))...)
 	testkit.Eventually(t, 30*time.Second, func() error { _, err := os.Stat(socket); return err })
 

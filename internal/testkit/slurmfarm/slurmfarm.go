@@ -32,6 +32,8 @@ type Farm struct {
 	// Env is what a login needs to see of Slurm, KEY=VALUE.
 	Env  []string
 	tool map[string]string
+	// root has the /usr of the hosts; "": they have that of this machine.
+	root string
 }
 
 // Start starts a cluster of n compute nodes with these partitions: main, which
@@ -54,23 +56,33 @@ func StartFor(t testing.TB, account []string, n int, cores ...int) *Farm {
 func prepare(t testing.TB, account []string, n int, cores []int) *Farm {
 	t.Helper()
 	f := &Farm{tool: map[string]string{}}
-	var err error
+	var (
+		err    error
+		mounts []emulate.Mount
+	)
+	if release := os.Getenv(releaseVariable); release != "" {
+		f.root = root(t, release)
+		mounts = []emulate.Mount{{Source: filepath.Join(f.root, "usr"), Target: "/usr"}}
+	}
 	// Not the test's own directory, whose name is too long for the sockets of
 	// slurmd's batch steps: it would cancel the jobs.
 	f.Slurm, err = os.MkdirTemp("", "slurm-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(f.Slurm) })
 	for _, name := range []string{"slurmctld", "slurmd", "munged", "sbatch", "squeue"} {
-		f.tool[name] = testkit.RequireTool(t, name)
+		f.tool[name] = f.find(t, name)
 	}
 	conf := filepath.Join(f.Slurm, "slurm.conf")
 	f.Env = []string{"SLURM_CONF=" + conf}
-	f.Farm = sshfarm.Start(t, n+1, append(slices.Clip(account), f.Env...)...)
+	f.Farm = sshfarm.StartWith(t, n+1, mounts, append(slices.Clip(account), f.Env...)...)
 	for _, dir := range []string{"state", "spool"} {
 		must(t, os.Mkdir(filepath.Join(f.Slurm, dir), 0o755))
 	}
 	must(t, os.WriteFile(filepath.Join(f.Slurm, "munge.key"), bytes.Repeat([]byte("not a secret"), 12), 0o400))
 	must(t, os.WriteFile(conf, []byte(f.config(n, cores)), 0o644))
+	if f.root != "" { // of the first Slurms no control groups need no word, and are not known by it
+		must(t, os.WriteFile(f.file("cgroup.conf"), []byte("CgroupPlugin=disabled\n"), 0o644))
+	}
 	f.daemon(t, 0, "munged", "--foreground", "--force", "--socket="+f.file("munge.socket"), "--key-file="+f.file("munge.key"),
 		"--pid-file="+f.file("munge.pid"), "--log-file="+f.file("munge.log"), "--seed-file="+f.file("munge.seed"))
 	testkit.Eventually(t, 20*time.Second, func() error { _, err := os.Stat(f.file("munge.socket")); return err })
@@ -109,12 +121,16 @@ func (f *Farm) Do(argv ...string) (string, error) { return f.DoOn(0, argv...) }
 
 // DoOn is Do on another host, all of which have Slurm's commands and the same files.
 func (f *Farm) DoOn(host int, argv ...string) (string, error) {
-	c := exec.Command(filepath.Join(f.Bin, "ssh"), append([]string{f.Names[host], "--"}, argv...)...)
-	out, err := c.CombinedOutput()
+	out, err := f.command(host, argv...).CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%q: %w: %s", argv, err, out)
 	}
 	return string(out), err
+}
+
+// command runs a program on a host.
+func (f *Farm) command(host int, argv ...string) *exec.Cmd {
+	return exec.Command(filepath.Join(f.Bin, "ssh"), append([]string{f.Names[host], "--"}, argv...)...)
 }
 
 func (f *Farm) file(name string) string { return filepath.Join(f.Slurm, name) }

@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +86,9 @@ func (f *Farm) Env() []string {
 	return []string{"PATH=" + f.Bin + ":" + os.Getenv("PATH"), "BEE_CACHE=" + f.Cache}
 }
 
-// mounts has hosts see directories of their own at paths that exist here.
-func (f *Farm) mounts(t testing.TB) (mounts []emulate.Mount) {
+// mounts has hosts see directories of their own at paths that exist here, after those
+// that are given already: a later mount may cover where they come from.
+func (f *Farm) mounts(t testing.TB, mounts []emulate.Mount) []emulate.Mount {
 	t.Helper()
 	f.Cache, f.Same = filepath.Join(f.Dir, "cache", "bee"), filepath.Join(f.Dir, "same")
 	paths := []string{filepath.Join(f.Dir, "cache"), f.Same}
@@ -130,6 +132,18 @@ func Start(t testing.TB, n int, env ...string) *Farm {
 // StartSlow is Start with links of so many bits per second; 0: as quick as can be.
 func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	t.Helper()
+	return start(t, n, rate, nil, env)
+}
+
+// StartWith is Start with directories that the hosts have in the place of this machine's,
+// such as /usr: all programs that run there, sshd too, are the hosts' own then.
+func StartWith(t testing.TB, n int, mounts []emulate.Mount, env ...string) *Farm {
+	t.Helper()
+	return start(t, n, 0, mounts, env)
+}
+
+func start(t testing.TB, n int, rate int64, mounts []emulate.Mount, env []string) *Farm {
+	t.Helper()
 	sshd, ssh, keygen := testkit.RequireTool(t, "sshd"), testkit.RequireTool(t, "ssh"), testkit.RequireTool(t, "ssh-keygen")
 	if os.Geteuid() == 0 {
 		must(t, os.MkdirAll("/run/sshd", 0o755)) // sshd's own chroot, else made by the package's service
@@ -141,7 +155,7 @@ func StartSlow(t testing.TB, n int, rate int64, env ...string) *Farm {
 	self, err := os.Executable()
 	must(t, err)
 	spec := emulate.Spec{Dir: filepath.Join(f.Dir, "emulated"), Binary: self, LinkRate: rate}
-	mounts := f.mounts(t)
+	mounts = f.mounts(t, slices.Clip(mounts))
 	for i := range n {
 		f.Names = append(f.Names, fmt.Sprintf("h%d", i))
 		own := filepath.Join(f.Private, "bee-"+f.Names[i])
