@@ -52,7 +52,7 @@ type HostSpec struct {
 	// content of Hide on this host, as on a disk of its own.
 	Hide string `json:"hide,omitempty"`
 	Keep string `json:"keep,omitempty"`
-	// Mounts are directories that this host sees in the place of others, as on a disk of
+	// Mounts are directories and files that this host sees in the place of others, as on a disk of
 	// its own that has the same paths.
 	Mounts []Mount `json:"mounts,omitempty"`
 	// Service, if set, is a further address that only this host has, for a service beside it. All ports below 1024 are
@@ -60,7 +60,7 @@ type HostSpec struct {
 	Service netip.Addr `json:"service,omitzero"`
 }
 
-// Mount has a host see the directory Source at the path Target, which exists.
+// Mount has a host see the directory, or file, Source at the path Target, which is one too.
 type Mount struct {
 	Source string `json:"source"`
 	Target string `json:"target"`

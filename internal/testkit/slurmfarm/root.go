@@ -2,6 +2,7 @@ package slurmfarm
 
 import (
 	"cmp"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,18 @@ func root(t testing.TB, release string) string {
 		t.Fatalf("hack/slurm.sh cannot take Slurm of Debian %s from the mirror that apt uses here: %v\n%s", release, err, out)
 	}
 	return dir
+}
+
+// modernize writes what newer Slurms need: a file by which control groups are off, and names of
+// hosts, which they look up where older ones take an address that they have.
+func (f *Farm) modernize(t testing.TB) {
+	t.Helper()
+	names := []byte("127.0.0.1 localhost\n")
+	for i, name := range f.Names {
+		names = fmt.Appendf(names, "%s %s\n", f.Addrs[i], name)
+	}
+	must(t, os.WriteFile(f.file("hosts"), names, 0o644)) // the same file, which the hosts have as theirs already
+	must(t, os.WriteFile(f.file("cgroup.conf"), []byte("CgroupPlugin=disabled\n"), 0o644))
 }
 
 // find gives the path of a program on the hosts.

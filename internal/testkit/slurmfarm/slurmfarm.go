@@ -60,15 +60,16 @@ func prepare(t testing.TB, account []string, n int, cores []int) *Farm {
 		err    error
 		mounts []emulate.Mount
 	)
-	if release := os.Getenv(releaseVariable); release != "" {
-		f.root = root(t, release)
-		mounts = []emulate.Mount{{Source: filepath.Join(f.root, "usr"), Target: "/usr"}}
-	}
 	// Not the test's own directory, whose name is too long for the sockets of
 	// slurmd's batch steps: it would cancel the jobs.
 	f.Slurm, err = os.MkdirTemp("", "slurm-")
 	must(t, err)
 	t.Cleanup(func() { os.RemoveAll(f.Slurm) })
+	if release := os.Getenv(releaseVariable); release != "" {
+		f.root = root(t, release)
+		must(t, os.WriteFile(f.file("hosts"), nil, 0o644))
+		mounts = []emulate.Mount{{Source: filepath.Join(f.root, "usr"), Target: "/usr"}, {Source: f.file("hosts"), Target: "/etc/hosts"}}
+	}
 	for _, name := range []string{"slurmctld", "slurmd", "munged", "sbatch", "squeue"} {
 		f.tool[name] = f.find(t, name)
 	}
@@ -80,8 +81,8 @@ func prepare(t testing.TB, account []string, n int, cores []int) *Farm {
 	}
 	must(t, os.WriteFile(filepath.Join(f.Slurm, "munge.key"), bytes.Repeat([]byte("not a secret"), 12), 0o400))
 	must(t, os.WriteFile(conf, []byte(f.config(n, cores)), 0o644))
-	if f.root != "" { // of the first Slurms no control groups need no word, and are not known by it
-		must(t, os.WriteFile(f.file("cgroup.conf"), []byte("CgroupPlugin=disabled\n"), 0o644))
+	if f.root != "" {
+		f.modernize(t)
 	}
 	f.daemon(t, 0, "munged", "--foreground", "--force", "--socket="+f.file("munge.socket"), "--key-file="+f.file("munge.key"),
 		"--pid-file="+f.file("munge.pid"), "--log-file="+f.file("munge.log"), "--seed-file="+f.file("munge.seed"))
@@ -157,6 +158,10 @@ func (f *Farm) logs() string {
 
 func (f *Farm) config(n int, cores []int) string {
 	user := fmt.Sprint(os.Geteuid())
+	unkillable := 20
+	if f.root != "" {
+		unkillable = 60 // newer Slurms drain nodes where it is less than five times their MessageTimeout
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `ClusterName=farm
 SlurmctldHost=%s(%s)
@@ -181,11 +186,11 @@ SlurmctldPidFile=%s
 SchedulerParameters=bf_interval=1,sched_interval=1,batch_sched_delay=0,sched_min_interval=0
 KillWait=5
 SlurmdTimeout=10
-UnkillableStepTimeout=20
+UnkillableStepTimeout=%d
 ReturnToService=2
 SlurmdParameters=config_overrides
 Licenses=lab:2
-`, f.Names[0], f.Addrs[0], user, user, f.file("munge.socket"), f.file("state"), f.file("spool"), f.Slurm, f.file("slurmctld.pid"))
+`, f.Names[0], f.Addrs[0], user, user, f.file("munge.socket"), f.file("state"), f.file("spool"), f.Slurm, f.file("slurmctld.pid"), unkillable)
 	for i := 1; i <= n; i++ {
 		has := Cores
 		if i <= len(cores) {
