@@ -34,6 +34,8 @@ type Farm struct {
 	tool map[string]string
 	// root has the /usr of the hosts; "": they have that of this machine.
 	root string
+	// libraries is where daemons look for libraries first; "": nowhere else than usual.
+	libraries string
 }
 
 // Start starts a cluster of n compute nodes with these partitions: main, which
@@ -138,9 +140,13 @@ func (f *Farm) file(name string) string { return filepath.Join(f.Slurm, name) }
 
 func (f *Farm) daemon(t testing.TB, host int, name string, args ...string) {
 	t.Helper()
+	env := append(append(os.Environ(), databaseVariable+"="+f.file(databaseSocket)), f.Env...)
+	if f.libraries != "" {
+		env = append(env, "LD_LIBRARY_PATH="+f.libraries)
+	}
 	_, err := f.Launch(t.Context(), emulate.Command{
 		Host: host, Path: f.tool[name], Argv: append([]string{name}, args...),
-		Env: append(append(os.Environ(), databaseVariable+"="+f.file(databaseSocket)), f.Env...), Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host)),
+		Env: env, Tag: name, Log: f.file(fmt.Sprintf("%s-%d.log", name, host)),
 	})
 	must(t, err)
 }
