@@ -12,7 +12,7 @@ mkdir -p "$dir"
 mirror=$("$(dirname "$0")/mirror.sh")
 # As this system's apt is set up: a mirror of packages as they once were is no error.
 valid=$(apt-config dump --no-empty --format '%f "%v";%n' Acquire::Check-Valid-Until)
-# The hosts' own sshd, shell and tools, as Slurm's libraries need the C library of the release.
+# All that tests run on hosts, as programs of this machine are out of reach there.
 packages=slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,slurmdbd,slurm-wlm-mysql-plugin,munge,mariadb-server-core,openssh-server,openssh-client,procps,tzdata
 mmdebstrap --quiet --variant=essential --include="$packages" ${valid:+--aptopt="$valid"} "$release" "$dir/root.tar" "deb $mirror $release main"
 # By an ordinary user all belongs to that user, which programs do not mind.

@@ -14,10 +14,10 @@ import (
 	"github.com/bee-hpc/bee/internal/testkit"
 )
 
-// systemTables are where MariaDB, older and newer, has what makes the tables of its own that
-// Slurm's procedures are kept in.
+// systemTables are where MariaDB, of Debian 12 and newer, has what makes the tables of its own
+// that Slurm's procedures are kept in.
 func systemTables() []string {
-	return []string{"/usr/share/mysql/mysql_system_tables.sql", "/usr/share/mariadb/mariadb_system_tables.sql", "/usr/share/mysql/mariadb_system_tables.sql"}
+	return []string{"/usr/share/mysql/mysql_system_tables.sql", "/usr/share/mariadb/mariadb_system_tables.sql"}
 }
 
 // databaseVariable reports MariaDB's library, and so slurmdbd, of the socket.
@@ -136,8 +136,8 @@ AccountingStoragePass=%s
 	})
 }
 
-// borrowLibrary has the daemons load this machine's library of MariaDB's clients. That of
-// Debian 13 (11.8.9) refuses the first result that slurmdbd asks for, for its "number of columns".
+// borrowLibrary makes slurmdbd load this machine's library of MariaDB's clients. That of
+// Debian 13 (11.8.9) takes no column to be allowed in a result, and slurmdbd ends.
 func (f *Farm) borrowLibrary(t testing.TB) {
 	t.Helper()
 	const name = "libmariadb.so.3"

@@ -17,8 +17,8 @@ import (
 // among them, such as trixie. Without it they have those of this machine.
 const releaseVariable = "BEE_TEST_SLURM"
 
-// WithOtherSlurms runs tests of the package of a test again, with Slurm as Debian 13 and
-// unstable have it.
+// WithOtherSlurms runs further tests of a test's package, with the Slurm of Debian 13 and that
+// of unstable.
 func WithOtherSlurms(t *testing.T, tests ...string) {
 	t.Helper()
 	for _, release := range []string{"trixie", "sid"} {
@@ -59,15 +59,15 @@ func root(t testing.TB, release string) string {
 	return dir
 }
 
-// modernize writes what newer Slurms need: a file by which control groups are off, and names of
-// hosts, which they look up where older ones take an address that they have.
+// modernize writes what newer versions of Slurm need: a setting without control groups, and the
+// names of hosts, which older versions do not look up.
 func (f *Farm) modernize(t testing.TB) {
 	t.Helper()
 	names := []byte("127.0.0.1 localhost\n")
 	for i, name := range f.Names {
 		names = fmt.Appendf(names, "%s %s\n", f.Addrs[i], name)
 	}
-	must(t, os.WriteFile(f.file("hosts"), names, 0o644)) // the same file, which the hosts have as theirs already
+	must(t, os.WriteFile(f.file("hosts"), names, 0o644)) // it is mounted already, and so stays the same file
 	must(t, os.WriteFile(f.file("cgroup.conf"), []byte("CgroupPlugin=disabled\n"), 0o644))
 }
 

@@ -34,7 +34,7 @@ type Farm struct {
 	tool map[string]string
 	// root has the /usr of the hosts; "": they have that of this machine.
 	root string
-	// libraries is where daemons look for libraries first; "": nowhere else than usual.
+	// libraries is where daemons look for libraries first; "": in no such place.
 	libraries string
 }
 
@@ -166,7 +166,7 @@ func (f *Farm) config(n int, cores []int) string {
 	user := fmt.Sprint(os.Geteuid())
 	unkillable := 20
 	if f.root != "" {
-		unkillable = 60 // newer Slurms drain nodes where it is less than five times their MessageTimeout
+		unkillable = 60 // newer versions of Slurm demand five times their MessageTimeout
 	}
 	var b strings.Builder
 	fmt.Fprintf(&b, `ClusterName=farm

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/sshfarm"
 )
 
@@ -31,4 +32,9 @@ func TestAccountedJobNeedsAnAccount(t *testing.T) {
 	if out, err := f.Do("srun", "--account=other", "--mpi=none", "hostname"); err == nil || !strings.Contains(out, "Invalid account") {
 		t.Errorf("an account that is none: %v: %s", err, out)
 	}
+}
+
+func TestOtherSlurms(t *testing.T) {
+	testkit.Long(t, "TestJobRunsOnAllNodes")
+	WithOtherSlurms(t, "TestJobRunsOnAllNodes", "TestAccountedJobNeedsAnAccount")
 }
