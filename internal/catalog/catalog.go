@@ -55,6 +55,8 @@ type Options struct {
 	StateDir string // of this installation
 	Cache    string // the image cache
 	Binary   string // the bee binary
+	// Installation is this one's id; "": not known.
+	Installation string
 	// Machine is this one's name, where other machines share StateDir; else "".
 	Machine string
 	// Progress receives what providers send to hosts on their own account, in

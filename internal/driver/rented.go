@@ -14,6 +14,8 @@ type Inventory interface {
 	// Types returns the types of machines whose names match patterns with * and ?, in their order; of none, the site's.
 	// Prices that are not known are left out.
 	Types(ctx context.Context, patterns []string) ([]MachineType, error)
+	// Images returns the images that its machines boot; nil: it keeps none.
+	Images() MachineImages
 }
 
 // MachineType is a type of machines that a cloud rents.
@@ -40,6 +42,7 @@ const (
 	RentedAddress     RentedKind = "address"     // one that is reserved until a call releases it
 	RentedReservation RentedKind = "reservation" // machines that are granted from a start to an end
 	RentedGroup       RentedKind = "group"       // what shields machines, with what places them
+	RentedImage       RentedKind = "image"       // one that machines boot, or a part of one; it belongs to no run
 )
 
 // Rented is a thing that a cloud has for an owner. It costs, or belongs to what does.
@@ -65,6 +68,8 @@ type Rented struct {
 	PowersOff bool
 	// Free means that it costs nothing as it is.
 	Free bool
+	// Stays means that it is there on purpose, until its user removes it.
+	Stays bool
 	// Price is that of an hour by the cloud's price list; nil: not known.
 	Price *Price
 }

@@ -111,7 +111,7 @@ func (a *Workspace) OpenQuietly(ctx context.Context) (*Session, error) {
 	c := &control.Controller{Runner: control.Runner{Store: store, Binary: binary, Log: a.Log(), Images: images, Report: func(plan.Event) {}, Routes: &control.Routes{}}}
 	clusters := &catalog.Clusters{}
 	c.Provider = func(site spec.Site) (driver.Provider, error) {
-		return catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: c.Binary, Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
+		return catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: c.Binary, Installation: store.User(), Machine: machine, Progress: c.Progress(core.PhaseAcquire), Clusters: clusters})
 	}
 	c.OpenStore = func(store string) (driver.Store, error) {
 		return catalog.Store(store, catalog.Options{Binary: c.Binary})

@@ -306,6 +306,9 @@ func (t things) Rented(context.Context, core.Owner) ([]driver.Rented, error) { r
 // Types implements driver.Inventory: there are none.
 func (things) Types(context.Context, []string) ([]driver.MachineType, error) { return nil, nil }
 
+// Images implements driver.Inventory: there are none.
+func (things) Images() driver.MachineImages { return nil }
+
 type Lease struct {
 	drivertest.BareLease
 	Site  *Site

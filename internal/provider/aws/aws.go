@@ -406,16 +406,16 @@ func (a *account) Console(ctx context.Context, id string) (string, error) {
 
 // End implements cloud.API.
 func (a *account) End(ctx context.Context, ids []string) error {
-	return a.each(ctx, "TerminateInstances", ids)
+	return each(ctx, a, "TerminateInstances", ids)
 }
 
 // Stop implements cloud.API.
 func (a *account) Stop(ctx context.Context, ids []string) error {
-	return a.each(ctx, "StopInstances", ids)
+	return each(ctx, a, "StopInstances", ids)
 }
 
 // each makes a call for machines. Those that are gone are no error.
-func (a *account) each(ctx context.Context, action string, ids []string) error {
+func each(ctx context.Context, a *account, action string, ids []string) error {
 	params := url.Values{}
 	for i, id := range ids {
 		params.Set(fmt.Sprintf("InstanceId.%d", i+1), id)
@@ -423,7 +423,7 @@ func (a *account) each(ctx context.Context, action string, ids []string) error {
 	err := a.call(ctx, action, params, &struct{}{})
 	if isGone(err) && len(ids) > 1 { // of one of them: nothing was done
 		for _, id := range ids {
-			if err := a.each(ctx, action, []string{id}); err != nil {
+			if err := each(ctx, a, action, []string{id}); err != nil {
 				return err
 			}
 		}

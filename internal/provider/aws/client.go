@@ -2,6 +2,7 @@ package aws
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -121,8 +122,12 @@ func isChina(region string) bool { return strings.HasPrefix(region, "cn-") }
 // request is a call to a service in a region.
 type request struct {
 	service, region, endpoint, action string
-	header                            http.Header
-	body                              string
+	// method and path are of services whose calls have some; "": POST and "/".
+	method, path string
+	header       http.Header
+	body         string
+	// limit bounds one try; 0: callTime.
+	limit time.Duration
 }
 
 // call makes a call to EC2, and decodes its answer.
@@ -165,7 +170,8 @@ func (c *client) send(ctx context.Context, of func(*loaded) request, decode func
 			}
 			continue
 		}
-		if isCapacity(codeOf(err)) || try >= c.retryer.MaxAttempts() || !c.retryer.IsErrorRetryable(err) {
+		passes := c.retryer.IsErrorRetryable(err) || codeOf(err) == tooManyAtOnce
+		if isCapacity(codeOf(err)) || try >= c.retryer.MaxAttempts() || !passes {
 			return explain(q.service, q.action, err)
 		}
 		pause, perr := c.retryer.RetryDelay(try, err)
@@ -179,9 +185,9 @@ func (c *client) send(ctx context.Context, of func(*loaded) request, decode func
 }
 
 func (s *loaded) try(ctx context.Context, q request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(q.limit, callTime))
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimSuffix(q.endpoint, "/")+"/", strings.NewReader(q.body))
+	r, err := http.NewRequestWithContext(ctx, cmp.Or(q.method, http.MethodPost), strings.TrimSuffix(q.endpoint, "/")+cmp.Or(q.path, "/"), strings.NewReader(q.body))
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +212,7 @@ func (s *loaded) try(ctx context.Context, q request) ([]byte, error) {
 	if err != nil {
 		return nil, sendError{err}
 	}
-	if answer.StatusCode == http.StatusOK {
+	if answer.StatusCode/100 == 2 {
 		return text, nil
 	}
 	return nil, failure(answer, text)
@@ -220,8 +226,13 @@ func failure(answer *http.Response, text []byte) error {
 		Code    string `xml:"Errors>Error>Code"`
 		Message string `xml:"Errors>Error>Message"`
 	}
-	if strings.HasPrefix(answer.Header.Get("Content-Type"), jsonType) {
+	switch kind := answer.Header.Get("X-Amzn-Errortype"); {
+	case strings.HasPrefix(answer.Header.Get("Content-Type"), jsonType):
 		e.Code, e.Message = jsonError(text)
+	case kind != "": // of services whose calls have paths
+		code, _, _ := strings.Cut(kind, ":")
+		_, e.Message = jsonError(text)
+		e.Code = core.Printable(code, 100)
 	}
 	if e.Code == "" && (xml.NewDecoder(bytes.NewReader(text)).Decode(&e) != nil || e.Code == "") {
 		e.Code, e.Message = "HTTP"+fmt.Sprint(answer.StatusCode), core.Printable(string(text[:min(len(text), 200)]), 200)

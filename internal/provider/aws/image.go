@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
 // image is an image in an answer, and its login user.
@@ -19,9 +21,12 @@ type image struct {
 	Name  string `xml:"name"`
 	Made  string `xml:"creationDate"`
 	Disks []struct {
-		Name   string    `xml:"deviceName"`
-		Volume *struct{} `xml:"ebs"` // nil: a disk of the machine itself
+		Name   string `xml:"deviceName"`
+		Volume *struct {
+			Snapshot string `xml:"snapshotId"`
+		} `xml:"ebs"` // nil: a disk of the machine itself
 	} `xml:"blockDeviceMapping>item"`
+	Tags []tag `xml:"tagSet>item"`
 	user string
 }
 
@@ -101,6 +106,9 @@ func noImage(ctx context.Context, a *account, arch string) error {
 
 // image finds the image of the site for an architecture: of a name, the newest.
 func (a *account) image(ctx context.Context, arch string) (image, error) {
+	if name, is := cloud.OwnImage(a.s.Image); is {
+		return machineImages{a}.chosen(ctx, name, arch)
+	}
 	ec2 := archName(arch)
 	params, user := url.Values{}, a.s.User
 	if strings.HasPrefix(a.s.Image, "ami-") {
@@ -108,7 +116,7 @@ func (a *account) image(ctx context.Context, arch string) (image, error) {
 	} else {
 		owner, pattern, known := published(a.s.Image, arch)
 		if owner == "" {
-			return image{}, a.invalid("image", a.s.Image, errors.New("it is neither debian-N, ubuntu-N, al2023 nor ami-…"))
+			return image{}, a.invalid("image", a.s.Image, errors.New("it is neither debian-N, ubuntu-N, al2023, bee:NAME nor ami-…"))
 		}
 		params.Set("Owner.1", owner)
 		filtered(params, filter{"name", []string{pattern}}, filter{"architecture", []string{ec2}}, filter{"state", []string{"available"}})

@@ -9,6 +9,8 @@ func Actions() []string {
 		"ec2:CreatePlacementGroup", "ec2:DeletePlacementGroup",
 		"ec2:DescribeInstanceTypes", "ec2:DescribeInstanceTypeOfferings", "ec2:DescribeImages", "ec2:DescribeSubnets",
 		"ec2:DescribeSpotPriceHistory", "pricing:GetProducts",
+		"ebs:StartSnapshot", "ebs:PutSnapshotBlock", "ebs:CompleteSnapshot", "ec2:DescribeSnapshots", "ec2:DeleteSnapshot",
+		"ec2:RegisterImage", "ec2:DeregisterImage",
 	}
 }
 

@@ -68,6 +68,8 @@ type API interface {
 	EndOther(ctx context.Context, o driver.Rented) error
 	// Reservations returns what grants the site's machines from a start to an end; nil: they are rented at once.
 	Reservations() Reservations
+	// Images returns where the account keeps images that its machines boot.
+	Images() Images
 }
 
 // Reservations grants machines of an account from a start to an end.
@@ -250,6 +252,8 @@ type Settings struct {
 	// Driver names the provider, such as aws, and Summary describes the site in a line. Untried is as in driver.Info.
 	Driver, Summary, Untried string
 	Name                     string // of the site
+	// Installation is this one's id; "": not known, and nothing is pushed.
+	Installation string
 	// Dir is where the site's leases are recorded, on the submitting machine.
 	Dir string
 	// Machine is that machine's name, where others share Dir; else "".

@@ -53,6 +53,10 @@ type account struct {
 	othersError error
 	// endOtherError is the answer to an end of one of others.
 	endOtherError error
+	// images are those that there are, uploads is how many were sent, and uploadError and registerError end one.
+	images                     []driver.MachineImage
+	uploads                    int
+	uploadError, registerError error
 	// prolonged are the addresses of machines that were asked to live longer.
 	prolonged []string
 }
@@ -338,3 +342,56 @@ func crashes(t *testing.T, f func() error) (crashed bool) {
 }
 
 var request = driver.Request{Owner: core.Owner{User: "u", Run: "r", Attempt: 1}, Nodes: 3}
+
+// Images implements API: the account itself keeps them.
+func (a *account) Images() Images { return keptImages{a} }
+
+// keptImages are an account's images. An upload takes several calls, and leaves what it has come to.
+type keptImages struct{ a *account }
+
+func (k keptImages) List(context.Context) ([]driver.MachineImage, error) {
+	return slices.Clone(k.a.images), nil
+}
+
+func (k keptImages) at(id string) int {
+	return slices.IndexFunc(k.a.images, func(i driver.MachineImage) bool { return i.ID == id })
+}
+
+func (k keptImages) Upload(ctx context.Context, like driver.MachineImage, d driver.MachineDisk, report func(done, total int64)) (driver.MachineImage, error) {
+	a := k.a
+	if !like.Uploaded {
+		a.call(func() {
+			a.serial++
+			like.ID = fmt.Sprint("part", a.serial)
+			a.images = append(a.images, like)
+		})
+		a.uploads++
+		report(d.Size/2, d.Size)
+		if a.uploadError != nil {
+			return like, a.uploadError
+		}
+		a.call(func() { a.images[k.at(like.ID)].Uploaded = true })
+		like.Uploaded = true
+	}
+	if a.registerError != nil {
+		return like, a.registerError
+	}
+	a.call(func() {
+		a.images[k.at(like.ID)].Whole = true
+		a.images[k.at(like.ID)].Pushed = like.Pushed
+	})
+	like.Whole = true
+	return like, nil
+}
+
+func (k keptImages) Prefer(_ context.Context, i driver.MachineImage, pushed time.Time) error {
+	k.a.call(func() { k.a.images[k.at(i.ID)].Pushed = pushed })
+	return nil
+}
+
+func (k keptImages) End(_ context.Context, i driver.MachineImage) error {
+	k.a.call(func() {
+		k.a.images = slices.DeleteFunc(k.a.images, func(o driver.MachineImage) bool { return o.ID == i.ID })
+	})
+	return nil
+}

@@ -3,9 +3,11 @@ package openstack
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -78,6 +80,7 @@ const (
 	get    = http.MethodGet
 	post   = http.MethodPost
 	put    = http.MethodPut
+	patch  = http.MethodPatch
 	remove = http.MethodDelete
 )
 
@@ -106,7 +109,8 @@ func (c *client) call(ctx context.Context, service, method, path string, body, i
 			}
 		}
 		err = explain(method+" "+service+" "+strings.SplitN(path, "?", 2)[0], err)
-		if try >= tries || !core.IsKind(err, core.Transient) || method == post && status != http.StatusTooManyRequests {
+		_, long := body.(*upload) // which is not sent twice
+		if try >= tries || long || !core.IsKind(err, core.Transient) || method == post && status != http.StatusTooManyRequests {
 			return err
 		}
 		if err := pause.Wait(ctx); err != nil {
@@ -122,13 +126,34 @@ func (s *session) try(ctx context.Context, service, method, path string, body, i
 		return err
 	}
 	options := &gophercloud.RequestOpts{JSONBody: body, JSONResponse: into, OkCodes: []int{200, 201, 202, 203, 204}}
+	switch content := body.(type) {
+	case *upload:
+		var end func()
+		ctx, end = content.watched(ctx)
+		defer end()
+		if _, err := content.Seek(0, io.SeekStart); err != nil {
+			return err
+		}
+		options.JSONBody, options.RawBody = nil, content
+		options.MoreHeaders = map[string]string{"Content-Type": "application/octet-stream", contentLength: strconv.FormatInt(content.size, 10)}
+	case []change:
+		options.MoreHeaders = map[string]string{"Content-Type": "application/openstack-images-v2.1-json-patch"}
+	}
 	if version != "" {
 		options.MoreHeaders = map[string]string{"OpenStack-API-Version": service}
 	}
 	if into == nil {
 		options.JSONResponse = nil
 	}
+	if _, long := body.(*upload); !long {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTime)
+		defer cancel()
+	}
 	_, err = s.provider.Request(ctx, method, endpoint+path, options)
+	if cause := context.Cause(ctx); errors.Is(cause, errStalled) {
+		return &core.Error{Kind: core.Transient, Op: "upload to", Object: endpoint + path, Err: cause, Remedy: "Does the cloud answer (the network)? Push again later."}
+	}
 	return err
 }
 

@@ -134,6 +134,8 @@ func explain(call string, err error) error {
 		e.Kind = core.NotFound
 	case s.status == http.StatusConflict:
 		e.Kind = core.Busy
+	case s.status == http.StatusRequestEntityTooLarge:
+		e.Kind, e.Remedy = core.Busy, "The cloud takes less: remove other images, or ask its operators for a larger quota."
 	case s.status == http.StatusBadRequest:
 		e.Kind, e.Remedy = core.Unsupported, "Check the keys of `openstack:` at the site."
 	case s.status >= http.StatusInternalServerError, s.status == http.StatusTooManyRequests, s.status == http.StatusRequestTimeout:

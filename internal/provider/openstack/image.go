@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 )
 
 // image is an image in an answer, with its architecture and its login user.
@@ -23,8 +24,18 @@ type image struct {
 	HWArch  string `json:"hw_architecture"`
 	Admin   string `json:"os_admin_user"`
 	Distro  string `json:"os_distro"`
-	arch    string
-	user    string
+	// Of images that bee has pushed: see uploaded.
+	Owner        string `json:"owner"`
+	Visibility   string `json:"visibility"`
+	HashKind     string `json:"os_hash_algo"`
+	Hash         string `json:"os_hash_value"`
+	Checksum     string `json:"checksum"`
+	Installation string `json:"bee_installation"`
+	BeeName      string `json:"bee_image"`
+	Digest       string `json:"bee_digest"`
+	Pushed       string `json:"bee_pushed"`
+	arch         string
+	user         string
 }
 
 // fits returns why an image cannot be used with a flavor, or nil.
@@ -83,9 +94,18 @@ func (a *account) images(ctx context.Context, name string) ([]image, error) {
 	return list(ctx, a.client, images, "images", query, func(p page) ([]image, bool) { return p.Images, p.Next != "" }, func(i image) string { return i.ID })
 }
 
+// namedImages returns the images that the site's image may be, by its name.
+func namedImages(ctx context.Context, a *account) ([]image, error) {
+	if name, is := cloud.OwnImage(a.s.Image); is {
+		one, err := machineImages{a}.chosen(ctx, name)
+		return []image{one}, err
+	}
+	return a.images(ctx, a.s.Image)
+}
+
 // image finds the image of the site.
 func (a *account) image(ctx context.Context) (image, error) {
-	found, err := a.images(ctx, a.s.Image)
+	found, err := namedImages(ctx, a)
 	if err != nil {
 		return image{}, err
 	}

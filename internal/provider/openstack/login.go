@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -110,8 +111,10 @@ func login(ctx context.Context, name, region string) (*session, error) {
 	if err != nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "use", Object: auth.IdentityEndpoint, Err: err, Remedy: "Check `auth_url` of the credentials."}
 	}
-	provider.HTTPClient = http.Client{Transport: transport, Timeout: callTime, CheckRedirect: sameHost}
-	if err := openstacksdk.Authenticate(ctx, provider, auth); err != nil {
+	provider.HTTPClient = http.Client{Transport: transport, CheckRedirect: sameHost} // each call has a bound of its own
+	bounded, cancel := context.WithTimeout(ctx, 2*callTime)
+	defer cancel()
+	if err := openstacksdk.Authenticate(bounded, provider, auth); err != nil {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -140,11 +143,18 @@ func sameHost(r *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// contentLength is the header by which an upload has its length.
+const contentLength = "Content-Length"
+
 // bounded bounds the answers of a cloud.
 type bounded struct{ inner http.RoundTripper }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	if size, err := strconv.ParseInt(r.Header.Get(contentLength), 10, 64); err == nil && r.Body != nil { // not every server takes a body of unknown length
+		r = r.Clone(r.Context())
+		r.ContentLength = size
+	}
 	answer, err := b.inner.RoundTrip(r)
 	if err == nil {
 		answer.Body = struct {

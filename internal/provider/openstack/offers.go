@@ -79,7 +79,7 @@ func (a *account) unknown(key, value, kind string, names []string) error {
 }
 
 // allFlavors returns those that the project may use.
-func (a *account) allFlavors(ctx context.Context) ([]flavor, error) {
+func allFlavors(ctx context.Context, a *account) ([]flavor, error) {
 	type page struct {
 		Flavors []flavor
 		Links   []link `json:"flavors_links"`
@@ -92,7 +92,7 @@ func (a *account) Types(ctx context.Context, patterns []string) ([]cloud.Offer, 
 	if len(patterns) == 0 {
 		patterns = a.s.Types
 	}
-	all, err := a.allFlavors(ctx)
+	all, err := allFlavors(ctx, a)
 	var offers []cloud.Offer
 	for _, f := range all {
 		matches := slices.ContainsFunc(patterns, func(p string) bool {
@@ -108,7 +108,7 @@ func (a *account) Types(ctx context.Context, patterns []string) ([]cloud.Offer, 
 
 // flavors returns those of the site, in its order.
 func (a *account) flavors(ctx context.Context) ([]flavor, error) {
-	all, err := a.allFlavors(ctx)
+	all, err := allFlavors(ctx, a)
 	if err != nil {
 		return nil, err
 	}

@@ -79,6 +79,47 @@ func TestRealServices(t *testing.T) {
 			}
 		}
 	})
+	t.Run("own image", func(t *testing.T) {
+		mine := func(s *openstack.Settings) { s.Cloud.Installation = "mine" }
+		images := provider(t, mine).Inventory().Images()
+		first, _ := ownDisk("hpc", "first")
+		second, _ := ownDisk("hpc", "second")
+		first.User, second.User = "root", "root"
+		var ids []string
+		for n, d := range []driver.MachineDisk{first, first, second, first} {
+			i, was, err := images.Push(t.Context(), d, noReport)
+			if err != nil || was != (n%2 == 1) {
+				t.Fatalf("push %d: %+v, %v, %v", n, i, was, err)
+			}
+			ids = append(ids, i.ID)
+		}
+		if ids[0] != ids[1] || ids[0] != ids[3] || ids[0] == ids[2] {
+			t.Errorf("pushed are %q", ids)
+		}
+		wrong := first
+		wrong.Digest = "sha256:" + strings.Repeat("0", 64)
+		if _, _, err := images.Push(t.Context(), wrong, noReport); err == nil {
+			t.Error("a disk that has changed is pushed")
+		}
+		facts, err := provider(t, func(s *openstack.Settings) { mine(s); s.Image = "bee:hpc" }).Probe(t.Context())
+		if err != nil || facts.Detail["image"] != ids[0] {
+			t.Errorf("%+v, %v", facts, err)
+		}
+		l, err := provider(t, func(s *openstack.Settings) { mine(s); s.Image = "bee:hpc" }).Acquire(t.Context(), driver.Request{Owner: owner("own"), Nodes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Release(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if removed, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
+			t.Errorf("%+v, %v", removed, err)
+		}
+		if list, err := images.List(t.Context()); err != nil || len(list) > 0 {
+			t.Errorf("left are %+v, %v", list, err)
+		}
+		wantNothing(t)
+	})
 	t.Run("lease of Blazar", func(t *testing.T) { // the last: the host is Blazar's from now on
 		if err := f.Reserve(); err != nil {
 			t.Fatal(err)

@@ -118,33 +118,58 @@ type imageItem struct {
 	Disk  string `xml:"rootDeviceName"`
 	State string `xml:"imageState"`
 	Made  string `xml:"creationDate"`
+	Boot  string `xml:"bootMode,omitempty"`
+	ENA   bool   `xml:"enaSupport"`
 	// Disks are made for each machine, and outlive it where the call does not want otherwise.
 	Disks []diskItem `xml:"blockDeviceMapping>item"`
+	Tags  []tagItem  `xml:"tagSet>item"`
+}
+
+// tags returns the tags of an image.
+func (i imageItem) tags() map[string]string {
+	all := map[string]string{}
+	for _, t := range i.Tags {
+		all[t.Key] = t.Value
+	}
+	return all
 }
 
 type diskItem struct {
-	Name string `xml:"deviceName"`
-	Size int    `xml:"ebs>volumeSize"`
+	Name     string `xml:"deviceName"`
+	Size     int    `xml:"ebs>volumeSize"`
+	Snapshot string `xml:"ebs>snapshotId,omitempty"`
 }
 
-func images() []imageItem {
-	return []imageItem{
-		{Image, "own", "111111111111", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z", []diskItem{{"/dev/xvda", 8}, {"/dev/sdf", 100}}},
-		{ImageArm, "own-arm", "111111111111", "arm64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z", nil},
-		{"ami-debian-old", "debian-12-amd64-20260101-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-01-01T00:00:00.000Z", nil},
-		{"ami-debian-new", "debian-12-amd64-20260901-1", "136693071363", "x86_64", "/dev/xvda", "available", "2026-09-01T00:00:00.000Z", nil},
-		{"ami-debian-fake", "debian-12-amd64-20270101-1", "666666666666", "x86_64", "/dev/xvda", "available", "2027-01-01T00:00:00.000Z", nil},
+// account is the id of the user's account.
+const account = "111111111111"
+
+// images are those that there are: of publishers, of the account, and what it has registered.
+func (c snapshots) images() []imageItem {
+	const early = "2026-01-01T00:00:00.000Z"
+	image := func(id, name, owner, arch, made string, disks ...diskItem) imageItem {
+		return imageItem{ID: id, Name: name, Owner: owner, Arch: arch, Disk: "/dev/xvda", State: available, Made: made, ENA: true, Disks: disks}
 	}
+	all := []imageItem{
+		image(Image, "own", account, "x86_64", early, diskItem{Name: "/dev/xvda", Size: 8}, diskItem{Name: "/dev/sdf", Size: 100}),
+		image(ImageArm, "own-arm", account, "arm64", early),
+		image("ami-debian-old", "debian-12-amd64-20260101-1", "136693071363", "x86_64", early),
+		image("ami-debian-new", "debian-12-amd64-20260901-1", "136693071363", "x86_64", "2026-09-01T00:00:00.000Z"),
+		image("ami-debian-fake", "debian-12-amd64-20270101-1", "666666666666", "x86_64", "2027-01-01T00:00:00.000Z"),
+	}
+	for _, i := range c.s.registered {
+		all = append(all, *i)
+	}
+	return all
 }
 
 func (s *Server) describeImages(params url.Values) (any, error) {
 	var found []imageItem
-	for _, i := range images() {
-		is, err := passes(params, map[string]string{"image-id": i.ID, "name": i.Name, "architecture": i.Arch, "state": i.State}, nil)
+	for _, i := range (snapshots{s}).images() {
+		is, err := passes(params, map[string]string{"image-id": i.ID, "name": i.Name, "architecture": i.Arch, "state": i.State}, i.tags())
 		if err != nil {
 			return nil, err
 		}
-		if owners := list(params, "Owner"); is && (len(owners) == 0 || slices.Contains(owners, i.Owner)) {
+		if is && owned(params, i.Owner) && !(snapshots{s}).isLate(i.ID) {
 			found = append(found, i)
 		}
 	}
@@ -152,6 +177,12 @@ func (s *Server) describeImages(params url.Values) (any, error) {
 		bare
 		Images []imageItem `xml:"imagesSet>item"`
 	}{Images: found}, nil
+}
+
+// owned reports whether an owner is one of those that a call wants.
+func owned(params url.Values, owner string) bool {
+	owners := list(params, "Owner")
+	return len(owners) == 0 || slices.Contains(owners, owner) || owner == account && slices.Contains(owners, "self")
 }
 
 type subnetItem struct {

@@ -62,7 +62,8 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 	}
 	zone, kind := subnets()[at].Zone, params.Get("InstanceType")
 	typeAt := slices.IndexFunc(types(), func(t typeItem) bool { return t.Name == kind })
-	imageAt := slices.IndexFunc(images(), func(i imageItem) bool { return i.ID == params.Get("ImageId") })
+	images := snapshots{s}.images()
+	imageAt := slices.IndexFunc(images, func(i imageItem) bool { return i.ID == params.Get("ImageId") })
 	script, err := base64.StdEncoding.DecodeString(params.Get("UserData"))
 	live := 0
 	for _, i := range s.instances {
@@ -75,8 +76,8 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 		return nil, fail("InvalidParameterValue", "Invalid value '%s' for InstanceType.", kind)
 	case imageAt < 0:
 		return nil, fail("InvalidAMIID.NotFound", "The image id '[%s]' does not exist", params.Get("ImageId"))
-	case !slices.Contains(types()[typeAt].Arch, images()[imageAt].Arch):
-		return nil, fail("InvalidParameterValue", "The architecture '%s' of the specified AMI does not match that of the instance type.", images()[imageAt].Arch)
+	case !slices.Contains(types()[typeAt].Arch, images[imageAt].Arch):
+		return nil, fail("InvalidParameterValue", "The architecture '%s' of the specified AMI does not match that of the instance type.", images[imageAt].Arch)
 	case !slices.Contains(offerings(), offeringItem{kind, "availability-zone", zone}):
 		return nil, fail("Unsupported", "Your requested instance type (%s) is not supported in your requested Availability Zone (%s).", kind, zone)
 	case err != nil || len(script) > 16<<10:
@@ -117,7 +118,7 @@ func (s *Server) runInstances(params url.Values) (any, error) {
 			id: s.id("i"), state: pending, index: i, token: token, group: group, place: params.Get("Placement.GroupName"), kind: kind, zone: zone, spot: spot,
 			tags: tagsFor(params, "instance"), made: time.Now(), launch: l,
 		}
-		for _, d := range images()[imageAt].Disks {
+		for _, d := range images[imageAt].Disks {
 			s.volumes = append(s.volumes, &volume{id: s.id("vol"), disk: d.Name, size: d.Size, of: m, ends: endsWithMachine(params, d.Name), tags: tagsFor(params, "volume")})
 		}
 		address := s.newAddress()

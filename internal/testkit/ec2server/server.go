@@ -42,21 +42,26 @@ type Server struct {
 
 	url string
 
-	mu        sync.Mutex
-	instances []*instance
-	groups    map[string]*group
-	places    map[string]*place
-	volumes   []*volume
-	launches  map[string]*launch
-	denied    map[string]bool
-	faults    map[string][]fault
-	full      map[string]bool         // TYPE ZONE without capacity, perhaps after spot or cluster
-	params    map[string][]url.Values // of the calls of an action
-	late      time.Duration
-	bastion   string // the public address of a machine of the user's, or ""
-	quota     int
-	calls     map[string]int
-	serial    int
+	mu         sync.Mutex
+	instances  []*instance
+	groups     map[string]*group
+	places     map[string]*place
+	volumes    []*volume
+	snapshots  []*snapshot
+	registered []*imageItem
+	imagesMade map[string]time.Time
+	unknown    int  // calls for blocks that do not know a new snapshot
+	damaged    bool // the next block is
+	launches   map[string]*launch
+	denied     map[string]bool
+	faults     map[string][]fault
+	full       map[string]bool         // TYPE ZONE without capacity, perhaps after spot or cluster
+	params     map[string][]url.Values // of the calls of an action
+	late       time.Duration
+	bastion    string // the public address of a machine of the user's, or ""
+	quota      int
+	calls      map[string]int
+	serial     int
 }
 
 // group is a security group.
@@ -78,8 +83,11 @@ type fault struct {
 // apiVersion is that of EC2's API.
 const apiVersion = "2016-11-15"
 
-// dropped is the status of a fault that has no answer: the connection is closed.
-const dropped = 0
+// Statuses of faults without an answer: the connection is closed, or it stays open until the client closes it.
+const (
+	dropped = 0
+	Hung    = -1
+)
 
 // apiError is an error in an answer.
 type apiError struct {
@@ -97,7 +105,7 @@ func fail(code, format string, args ...any) error {
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s := &Server{
-		Park: machines.New(t), groups: map[string]*group{}, places: map[string]*place{}, params: map[string][]url.Values{}, launches: map[string]*launch{}, denied: map[string]bool{},
+		Park: machines.New(t), groups: map[string]*group{}, places: map[string]*place{}, params: map[string][]url.Values{}, launches: map[string]*launch{}, imagesMade: map[string]time.Time{}, denied: map[string]bool{},
 		faults: map[string][]fault{}, full: map[string]bool{}, quota: 64, calls: map[string]int{},
 	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -114,7 +122,7 @@ func Start(t testing.TB) *Server {
 // Env are the variables by which AWS's tools find the server and nothing else, KEY=VALUE.
 func (s *Server) Env() []string {
 	return []string{
-		"AWS_ENDPOINT_URL_EC2=" + s.url, "AWS_ENDPOINT_URL_PRICING=" + s.url, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + Region,
+		"AWS_ENDPOINT_URL_EC2=" + s.url, "AWS_ENDPOINT_URL_PRICING=" + s.url, "AWS_ENDPOINT_URL_EBS=" + s.url, "AWS_ACCESS_KEY_ID=" + Access, "AWS_SECRET_ACCESS_KEY=" + Secret, "AWS_REGION=" + Region,
 		"AWS_EC2_METADATA_DISABLED=true", "AWS_CONFIG_FILE=/dev/null", "AWS_SHARED_CREDENTIALS_FILE=/dev/null", "AWS_PROFILE=", "AWS_SESSION_TOKEN=",
 	}
 }
@@ -158,6 +166,17 @@ func (s *Server) Fail(action, code string, status int, done bool) {
 
 // Drop closes the connection of the next call of an action without an answer; done: after it was carried out.
 func (s *Server) Drop(action string, done bool) { s.Fail(action, "Dropped", dropped, done) }
+
+// unanswered ends a call that a fault has left without an answer.
+func unanswered(r *http.Request, err error) {
+	e, is := errors.AsType[*apiError](err)
+	if is && e.status == Hung {
+		<-r.Context().Done()
+	}
+	if is && e.status <= dropped {
+		panic(http.ErrAbortHandler)
+	}
+}
 
 // Calls is how often an action was called.
 func (s *Server) Calls(action string) (n int) {
@@ -228,6 +247,10 @@ func (s *Server) locked(f func()) {
 // serve answers one call.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := verify(r, time.Now())
+	if strings.HasPrefix(r.URL.Path, blocksPath) {
+		blocks{s}.serve(w, r, body, err)
+		return
+	}
 	if err != nil {
 		answer(w, "", nil, err)
 		return
@@ -243,9 +266,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 	action := params.Get("Action")
 	reply, err := s.do(action, params)
-	if e, is := err.(*apiError); is && e.status == dropped { //nolint:errorlint // the server's own, bare
-		panic(http.ErrAbortHandler)
-	}
+	unanswered(r, err)
 	answer(w, action, reply, err)
 }
 
@@ -275,7 +296,7 @@ func (s *Server) do(action string, params url.Values) (any, error) {
 	return f(params)
 }
 
-// Actions are those of EC2 that the server knows; of the price list it knows GetProducts.
+// Actions are those of EC2 that the server knows; of the price list it knows GetProducts, and of EBS BlockActions.
 func Actions() []string { return slices.Sorted(maps.Keys((&Server{}).actions())) }
 
 func (s *Server) actions() map[string]func(url.Values) (any, error) {
@@ -287,6 +308,8 @@ func (s *Server) actions() map[string]func(url.Values) (any, error) {
 		"CreateSecurityGroup": groups{s}.create, "AuthorizeSecurityGroupIngress": groups{s}.authorize,
 		"DescribeSecurityGroups": groups{s}.describe, "DeleteSecurityGroup": groups{s}.delete,
 		"CreatePlacementGroup": places{s}.create, "DeletePlacementGroup": places{s}.delete,
+		"DescribeSnapshots": snapshots{s}.describe, "DeleteSnapshot": snapshots{s}.delete,
+		"RegisterImage": snapshots{s}.register, "DeregisterImage": snapshots{s}.deregister, "CreateTags": snapshots{s}.createTags,
 	}
 }
 

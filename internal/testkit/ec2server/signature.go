@@ -23,7 +23,8 @@ func verify(r *http.Request, now time.Time) ([]byte, error) {
 	}
 	fields := map[string]string{}
 	rest, is := strings.CutPrefix(r.Header.Get("Authorization"), "AWS4-HMAC-SHA256 ")
-	if !is || r.Method != http.MethodPost || r.URL.Path != "/" {
+	ofBlocks := strings.HasPrefix(r.URL.Path, blocksPath)
+	if !is || !ofBlocks && (r.Method != http.MethodPost || r.URL.Path != "/") {
 		return refuse("MissingAuthenticationToken", "the request is not signed")
 	}
 	for _, f := range strings.Split(rest, ",") {
@@ -36,6 +37,9 @@ func verify(r *http.Request, now time.Time) ([]byte, error) {
 	service, region := "ec2", Region
 	if r.Header.Get("X-Amz-Target") != "" {
 		service, region = "pricing", PricingRegion
+	}
+	if ofBlocks {
+		service = "ebs"
 	}
 	at, err := time.Parse("20060102T150405Z", date)
 	switch {
@@ -62,7 +66,7 @@ func verify(r *http.Request, now time.Time) ([]byte, error) {
 		fmt.Fprintf(&headers, "%s:%s\n", name, strings.Join(strings.Fields(value), " "))
 	}
 	sum := sha256.Sum256(body)
-	canonical := strings.Join([]string{r.Method, "/", r.URL.RawQuery, headers.String(), fields["SignedHeaders"], hex.EncodeToString(sum[:])}, "\n")
+	canonical := strings.Join([]string{r.Method, r.URL.EscapedPath(), r.URL.RawQuery, headers.String(), fields["SignedHeaders"], hex.EncodeToString(sum[:])}, "\n")
 	hashed := sha256.Sum256([]byte(canonical))
 	key := []byte("AWS4" + Secret)
 	for _, part := range scope[1:] {

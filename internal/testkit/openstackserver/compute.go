@@ -74,54 +74,6 @@ func (c nova) limits(*http.Request, map[string]any) (int, any, error) {
 	}}}, nil
 }
 
-// glance answers the calls of Glance.
-type glance struct{}
-
-type imageItem map[string]any
-
-func (glance) images() []imageItem {
-	image := func(id, name string, more map[string]any) imageItem {
-		i := imageItem{"id": id, "name": name, "status": "active", "min_disk": 0, "min_ram": 0, "size": 400 << 20, "visibility": "public"}
-		for k, v := range more {
-			i[k] = v
-		}
-		return i
-	}
-	return []imageItem{
-		image("img-1", Image, map[string]any{"os_admin_user": "debian", "hw_architecture": "x86_64"}),
-		image("img-2", Plain, nil), image("img-3", Twice, nil), image("img-4", Twice, nil),
-		image("img-5", Big, map[string]any{"min_disk": 10, "os_distro": "ubuntu"}),
-		image("img-6", Arm, map[string]any{"architecture": "aarch64"}),
-	}
-}
-
-// listImages answers with one image a page: Glance has pages.
-func (g glance) listImages(r *http.Request, _ map[string]any) (int, any, error) {
-	q := r.URL.Query()
-	var found []imageItem
-	passed := q.Get("marker") == ""
-	for _, i := range g.images() {
-		if passed && (q.Get("name") == "" || q.Get("name") == i["name"]) {
-			found = append(found, i)
-		}
-		passed = passed || q.Get("marker") == i["id"]
-	}
-	reply := map[string]any{"images": found[:min(1, len(found))], "schema": "/v2/schemas/images", "first": "/v2/images"}
-	if len(found) > 1 {
-		reply["next"] = "/v2/images?marker=" + fmt.Sprint(found[0]["id"])
-	}
-	return http.StatusOK, reply, nil
-}
-
-func (g glance) showImage(r *http.Request, _ map[string]any) (int, any, error) {
-	for _, i := range g.images() {
-		if i["id"] == r.PathValue("id") {
-			return http.StatusOK, i, nil
-		}
-	}
-	return 0, nil, fail(http.StatusNotFound, "No image found with ID %s", r.PathValue("id"))
-}
-
 func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error) {
 	q, _ := body["server"].(map[string]any)
 	count, _ := q["min_count"].(float64)
@@ -154,7 +106,7 @@ func (c nova) makeServers(_ *http.Request, body map[string]any) (int, any, error
 	switch {
 	case flavor == "":
 		return 0, nil, fail(http.StatusBadRequest, "Flavor %v could not be found.", q["flavorRef"])
-	case !slices.ContainsFunc(glance{}.images(), func(i imageItem) bool { return i["id"] == q["imageRef"] }):
+	case !slices.ContainsFunc(glance(c).images(), func(i imageItem) bool { return i["id"] == q["imageRef"] }):
 		return 0, nil, fail(http.StatusBadRequest, "Can not find requested image")
 	case !slices.ContainsFunc(c.s.groups, func(g *group) bool { return g.id == within }):
 		return 0, nil, fail(http.StatusBadRequest, "Security group %s not found for project %s.", within, projectID)

@@ -48,7 +48,10 @@ type Server struct {
 	places   []*serverGroup
 	floating []*address
 	leases   []*lease
-	actions  map[string][]any // what was done to each machine, the newest first
+	images   []imageItem
+	contents map[string][]byte // of images, their beginning
+	damaged  bool              // the next image is
+	actions  map[string][]any  // what was done to each machine, the newest first
 	faults   map[string][]fault
 	broken   int                         // how many machines of the next request end in ERROR
 	full     map[string]int              // how many requests for a flavor find no host
@@ -89,7 +92,7 @@ func refuse(status int, kind, format string, args ...any) error {
 // Start starts a server. It, and its machines, end with the test.
 func Start(t testing.TB) *Server {
 	t.Helper()
-	s := &Server{Park: machines.New(t), dir: t.TempDir(), tokens: map[string]bool{}, faults: map[string][]fault{}, actions: map[string][]any{}, full: map[string]int{}, pool: 8, quota: 8, members: 10, bodies: map[string][]map[string]any{}, calls: map[string]int{}}
+	s := &Server{Park: machines.New(t), dir: t.TempDir(), tokens: map[string]bool{}, faults: map[string][]fault{}, actions: map[string][]any{}, contents: map[string][]byte{}, full: map[string]int{}, pool: 8, quota: 8, members: 10, bodies: map[string][]map[string]any{}, calls: map[string]int{}}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -242,7 +245,7 @@ func (s *Server) routes() http.Handler {
 			"id": "v3.14", "status": "stable", "links": []any{map[string]any{"rel": "self", "href": s.url + "/identity/v3/"}},
 		}}}})
 	})
-	compute, network, images, leases := nova{s}, neutron{s}, glance{}, blazar{s}
+	compute, network, images, leases := nova{s}, neutron{s}, glance{s}, blazar{s}
 	for pattern, h := range map[string]handler{
 		"GET /compute/v2.1/flavors/detail":       compute.listFlavors,
 		"GET /compute/v2.1/os-availability-zone": compute.listZones,
@@ -275,22 +278,24 @@ func (s *Server) routes() http.Handler {
 		"GET /reservation/v1/leases/{id}":    leases.showLease,
 		"DELETE /reservation/v1/leases/{id}": leases.endLease,
 
-		"GET /image/v2/images":      images.listImages,
-		"GET /image/v2/images/{id}": images.showImage,
+		"GET /image/v2/images":         images.listImages,
+		"POST /image/v2/images":        images.makeImage,
+		"GET /image/v2/images/{id}":    images.showImage,
+		"PATCH /image/v2/images/{id}":  images.changeImage,
+		"DELETE /image/v2/images/{id}": images.endImage,
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, pattern, h) })
 	}
+	mux.HandleFunc("PUT /image/v2/images/{id}/file", images.storeImage)
 	return mux
 }
 
 // answer answers a call of a logged-in user.
 func (s *Server) answer(w http.ResponseWriter, r *http.Request, pattern string, h handler) {
-	var body map[string]any
-	if r.ContentLength != 0 {
-		if err := json.NewDecoder(r.Body).Decode(&body); err != nil {
-			write(w, http.StatusBadRequest, map[string]any{"badRequest": map[string]any{"message": err.Error(), "code": 400}})
-			return
-		}
+	body, err := bodyOf(r)
+	if err != nil {
+		write(w, http.StatusBadRequest, map[string]any{"badRequest": map[string]any{"message": err.Error(), "code": 400}})
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
