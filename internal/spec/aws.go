@@ -19,7 +19,7 @@ type AWS struct {
 	// in US dollars; 0: as much as one on demand.
 	Market   []string `yaml:"market" json:",omitempty"`
 	MaxPrice float64  `yaml:"max_price" json:",omitempty"`
-	// Image is a name of a distribution, such as debian-12, or an id, whose login user is
+	// Image is a name of a distribution, such as debian-12, or one of bee's own, such as bee:hpc; or an id, whose login user is
 	// User.
 	Image   string     `yaml:"image"`
 	User    string     `yaml:"user"`
@@ -112,7 +112,7 @@ func (Public) Pattern() string { return "^(" + strings.Join(publicWords(), "|") 
 const (
 	vpcName    = `^vpc-[A-Za-z0-9-]+$`
 	subnetName = `^subnet-[A-Za-z0-9-]+$`
-	imageName  = `^(debian-[0-9]+|ubuntu-[0-9]+\.[0-9]+|al2023|ami-[A-Za-z0-9-]+)$`
+	imageName  = `^(debian-[0-9]+|ubuntu-[0-9]+\.[0-9]+|al2023|ami-[A-Za-z0-9-]+|bee:[a-z0-9][a-z0-9._-]{0,62})$`
 	tagName    = `^[A-Za-z0-9 +=._:/@-]{1,128}$`
 	ownTag     = "bee:"
 )
@@ -144,7 +144,7 @@ func (sc *siteCheck) aws() {
 		sc.report.atKey(at+".max_price", "such as `market: [spot, on-demand]`", "%s.max_price: it is for spot machines, which `market` has none of", at)
 	}
 	if a.Image != "" && !fits("sites[].aws.image", a.Image) {
-		sc.report.at(at+".image", "debian-12, ubuntu-24.04, al2023 or ami-…", "%s.image: %q is no image", at, a.Image)
+		sc.report.at(at+".image", "debian-12, ubuntu-24.04, al2023, bee:NAME or ami-…", "%s.image: %q is no image", at, a.Image)
 	}
 	if strings.HasPrefix(a.Image, "ami-") && a.User == "" && sc.report.wasRead(at+".user") {
 		sc.report.at(at+".image", "such as `user: admin`", "%s: an image by its id needs its login `user`", at)

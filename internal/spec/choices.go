@@ -113,6 +113,7 @@ func patterns() map[string]string {
 		"sites[].price.currency":             currencyName,
 		"exchange":                           currencyName,
 		"sites[].aws.image":                  imageName,
+		"sites[].openstack.image":            openStackImage,
 		"sites[].aws.tags":                   tagName,
 		"sites[].aws.network.vpc":            vpcName,
 		"sites[].aws.network.subnets":        subnetName,

@@ -15,7 +15,7 @@ type OpenStack struct {
 	Zones  []string `yaml:"zones"`
 	// Types are flavors in order of preference.
 	Types []string `yaml:"types"`
-	// Image is a name or an id, whose login user is User; "": that of the image.
+	// Image is a name or an id, or one of bee's own, such as bee:hpc. Its login user is User; "": that of the image.
 	Image   string            `yaml:"image"`
 	User    string            `yaml:"user"`
 	Network OpenStackNetwork  `yaml:"network"`
@@ -104,6 +104,8 @@ func (sc *siteCheck) lease(o *OpenStack, at string) {
 }
 
 const (
+	// openStackImage is the form of a name or an id of an image: those of bee's own have one.
+	openStackImage = `^(bee:[a-z0-9][a-z0-9._-]{0,62}|([^b]|b[^e]|be[^e]|bee[^:]).*|b|be|bee)$`
 	// metadataName is the form of a name of Nova's metadata.
 	metadataName = `^[A-Za-z0-9_.: -]{1,255}$`
 	// mostMetadata is how long a value of it may be.
@@ -123,6 +125,9 @@ func (sc *siteCheck) openStack() {
 	}
 	sc.rented(&rented{o.Types, o.Image, o.Network.Bastion, o.Network.SSHFrom, o.Boot, o.Keep, o.Placement})
 	at += ".openstack"
+	if o.Image != "" && !fits("sites[].openstack.image", o.Image) {
+		sc.report.at(at+".image", "such as bee:hpc, as `bee cloud image ls` has it", "%s.image: %q is no name of an image of bee's", at, o.Image)
+	}
 	sc.report.oneOf(at+".network.floating", o.Network.Floating)
 	switch floating := o.Network.Floating; {
 	case o.Network.Bastion != "" && floating != "" && floating != "none":

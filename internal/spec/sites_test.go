@@ -2,6 +2,7 @@ package spec
 
 import (
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -69,6 +70,8 @@ func TestSites(t *testing.T) {
 		"no type, no image":     "sites: [{name: a, provider: aws, slot: 1h, aws: {region: r}}]",
 		"image of no user":      "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: ami-1}}]",
 		"image of no name":      "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: debian}}]",
+		"own image of no name":  "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: 'bee:HPC'}}]",
+		"own image of nothing":  "sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: 'bee:'}}]",
 		"what aws cannot yet":   "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, placement: cluster, network: {vpc: v}, shared: head}}]",
 		"placement of nothing":  "sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, placement: {}}}]",
 		"placements of a cloud": "sites: [{name: a, provider: openstack, slot: 1h, openstack: {types: [t], image: i, placement: {cluster: requird, spread: required}}}]",
@@ -118,6 +121,17 @@ func TestPublic(t *testing.T) {
 		f, err := ParseSites("s", []byte("sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: al2023, network: {vpc: vpc-1, subnets: [subnet-1], public: "+text+", ssh_from: [10.0.0.0/16]}}}]"))
 		if err != nil || f[0].AWS.Network.Public != want || f[0].AWS.Network.VPC != "vpc-1" {
 			t.Errorf("%s: got %+v, %v", text, f, err)
+		}
+	}
+}
+
+// TestOwnImage: images of bee's own are named alike for each cloud, and other images may have names like theirs.
+func TestOwnImage(t *testing.T) {
+	for image, clouds := range map[string][]string{"bee:hpc": {"aws", "openstack"}, "bee:lab-2026.1_x": {"aws", "openstack"}, "bee": {"openstack"}, "be": {"openstack"}, "b": {"openstack"}, "bees: all": {"openstack"}} {
+		for _, cloud := range clouds {
+			if _, err := ParseSites("s", []byte(fmt.Sprintf("sites: [{name: a, provider: %s, slot: 1h, %s: {types: [t], image: %q}}]", cloud, cloud, image))); err != nil {
+				t.Errorf("%s at %s: %v", image, cloud, err)
+			}
 		}
 	}
 }

@@ -348,6 +348,7 @@ func FuzzParseJob(f *testing.F) {
 
 func FuzzParseSites(f *testing.F) {
 	f.Add("sites: [{name: a, provider: ssh, hosts: ['n[1-3]']}]")
+	f.Add("sites: [{name: a, provider: aws, slot: 1h, aws: {types: [t], image: 'bee:hpc'}}, {name: b, provider: openstack, slot: 1h, openstack: {types: [t], image: 'bee:hpc'}}]")
 	f.Fuzz(func(_ *testing.T, text string) { ParseSites("f.yaml", []byte(text)) }) //nolint:errcheck // it must not panic
 }
 
