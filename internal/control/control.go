@@ -65,6 +65,7 @@ const (
 	EndedByRelease = gc.EndedByRelease
 	EndedByItself  = gc.EndedByItself
 	EndedByMachine = gc.EndedByMachine
+	EndedByUser    = gc.EndedByUser
 	EndedByNobody  = gc.EndedByNobody
 )
 

@@ -24,7 +24,7 @@ func (a *Commands) imageCommand() *cobra.Command {
 		Use: "image", Short: "Make and keep images that rented machines boot", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(a.imageBuildCommand(), a.imageLsCommand(), a.imageRmCommand())
+	c.AddCommand(a.imageBuildCommand(), a.imagePushCommand(), a.imageLsCommand(), a.imageRmCommand())
 	return c
 }
 
@@ -56,7 +56,7 @@ UEFI, and has drivers for EC2's Nitro machines, for virtio and for Mellanox card
 It has no cloud-init: bee itself reads what the cloud has for the machine, and runs
 the start script. Equal packages give the same image bit by bit: its id is the digest
 of its content. The image is a raw disk for the architecture of this machine. Upload
-its file, which bee cloud image ls prints, by the cloud's own tools.`,
+it by bee cloud image push.`,
 		Example: "  bee cloud image build hpc\n  bee cloud image build hpc --package htop --snapshot 20250520T000000Z",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -134,50 +134,72 @@ func (a *Commands) buildDisk(ctx context.Context, name string, o build.Options, 
 
 // imageLsCommand returns the command `cloud image ls`.
 func (a *Commands) imageLsCommand() *cobra.Command {
-	var asJSON bool
+	var (
+		asJSON bool
+		sites  []string
+	)
 	c := &cobra.Command{
-		Use: "ls", Short: "List the images for machines of clouds that are here", Args: cobra.NoArgs,
-		Example: "  bee cloud image ls --json",
-		RunE: func(*cobra.Command, []string) error {
-			s, err := a.disks()
-			if err != nil {
-				return err
+		Use: "ls", Short: "List the images for machines of clouds that are here, or at sites", Args: cobra.NoArgs,
+		Long: `List the images for machines of clouds that are on this machine. With --site, list
+those that bee has pushed to the clouds of these sites. The clouds are asked. A site
+with image: bee:NAME boots the one of that name that was pushed last: of this
+installation, or if it has none, of another one in the same account.`,
+		Example: "  bee cloud image ls --json\n  bee cloud image ls --site aws",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if len(sites) > 0 {
+				return a.listPushed(c.Context(), sites, asJSON)
 			}
-			list, err := s.List()
-			if err != nil {
-				return err
-			}
-			views := []diskView{}
-			for _, d := range list {
-				views = append(views, diskView{d, s.Path(d)})
-			}
-			if asJSON {
-				return a.WriteJSON(views)
-			}
-			if len(views) == 0 {
-				a.Say("there are no images for machines of clouds")
-				return nil
-			}
-			w := a.On(a.Stdout).List(3)
-			w.Row("NAME", "ID", "ARCH", "SIZE", "MADE", "FILE")
-			for _, v := range views {
-				w.Row(v.Name, v.Short(), v.Arch, console.BytesText(v.Size), v.Made.Local().Format("2006-01-02 15:04"), v.File)
-			}
-			return w.Flush()
+			return a.listDisks(asJSON)
 		},
 	}
+	a.siteFlag(c, &sites)
 	c.Flags().BoolVar(&asJSON, "json", false, console.JSONHelp)
 	return c
 }
 
+// listDisks lists the images on this machine.
+func (a *Commands) listDisks(asJSON bool) error {
+	s, err := a.disks()
+	if err != nil {
+		return err
+	}
+	list, err := s.List()
+	if err != nil {
+		return err
+	}
+	views := []diskView{}
+	for _, d := range list {
+		views = append(views, diskView{d, s.Path(d)})
+	}
+	if asJSON {
+		return a.WriteJSON(views)
+	}
+	if len(views) == 0 {
+		a.Say("there are no images for machines of clouds")
+		return nil
+	}
+	w := a.On(a.Stdout).List(3)
+	w.Row("NAME", "ID", "ARCH", "SIZE", "MADE", "FILE")
+	for _, v := range views {
+		w.Row(v.Name, v.Short(), v.Arch, console.BytesText(v.Size), v.Made.Local().Format("2006-01-02 15:04"), v.File)
+	}
+	return w.Flush()
+}
+
 // imageRmCommand returns the command `cloud image rm`.
 func (a *Commands) imageRmCommand() *cobra.Command {
-	return &cobra.Command{
-		Use: "rm NAME...", Short: "Remove images for machines of clouds", Args: cobra.MinimumNArgs(1),
-		Long: `Remove images for machines of clouds from this machine. What was uploaded to a cloud
-stays there.`,
-		Example: "  bee cloud image rm hpc",
+	var sites []string
+	c := &cobra.Command{
+		Use: "rm NAME...", Short: "Remove images for machines of clouds, here or at sites", Args: cobra.MinimumNArgs(1), ValidArgsFunction: a.completeDisks,
+		Long: `Remove images for machines of clouds from this machine. What was pushed to a cloud
+stays there. With --site, remove what this installation has pushed to the clouds of
+these sites by that name, and nothing else: images with what they are made of.
+Running machines continue. Sites with image: bee:NAME rent no further ones.`,
+		Example: "  bee cloud image rm hpc\n  bee cloud image rm hpc --site aws",
 		RunE: func(c *cobra.Command, args []string) error {
+			if len(sites) > 0 {
+				return a.removePushed(c.Context(), sites, args)
+			}
 			s, err := a.disks()
 			if err != nil {
 				return err
@@ -189,4 +211,23 @@ stays there.`,
 			return errors.Join(errs...)
 		},
 	}
+	a.siteFlag(c, &sites)
+	return c
+}
+
+// completeDisks completes names of images.
+func (a *Commands) completeDisks(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	s, err := a.disks()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	list, err := s.List()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for _, d := range list {
+		names = append(names, cobra.CompletionWithDesc(d.Name, d.Arch+", "+console.BytesText(d.Size)))
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

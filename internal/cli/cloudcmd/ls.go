@@ -62,8 +62,8 @@ func (a *Commands) lsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "ls", Short: "List what this installation has rented at clouds", Args: cobra.NoArgs,
 		Long: `List everything that this installation of bee has at the clouds of the sites file:
-machines, disks, reservations, reserved addresses and groups. The clouds are asked,
-and not the records of bee. A site that is not in the file any more is asked as
+machines, disks, reservations, reserved addresses, groups and images. The clouds are
+asked, and not the records of bee. A site that is not in the file any more is asked as
 long as a run has left something there. Each thing is shown with its run, its age,
 its price and what will end it. The exit code is not 0 if a cloud did not answer:
 what it has is not known then.`,
@@ -139,6 +139,7 @@ func (t thing) end() string {
 	at := t.Ends.Local().Format("2006-01-02 15:04")
 	text := map[control.EndedBy]string{
 		control.EndedByRun: "its run", control.EndedByRelease: "bee, which tries", control.EndedByItself: "itself, " + at, control.EndedByMachine: "its machine", control.EndedByNobody: "nobody",
+		control.EndedByUser: "bee cloud image rm",
 	}[t.EndedBy]
 	switch {
 	case t.EndedBy == control.EndedByItself || t.Ends.IsZero():

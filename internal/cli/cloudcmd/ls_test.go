@@ -71,6 +71,7 @@ func TestEnd(t *testing.T) {
 		"powers off":         {EndedBy: control.EndedByNobody, Rented: driver.Rented{Ends: at, PowersOff: true}},
 		"its machine":        {EndedBy: control.EndedByMachine},
 		"released":           {EndedBy: control.EndedByRelease},
+		"an image":           {EndedBy: control.EndedByUser},
 		"kept":               {EndedBy: control.EndedByNobody, Kept: "why"},
 	} {
 		testkit.Wording(t, name, thingOf(r, at).end())

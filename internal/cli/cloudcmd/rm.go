@@ -25,7 +25,8 @@ func (a *Commands) rmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "rm", Short: "End what is rented at clouds and no live run owns", Args: cobra.NoArgs,
 		Long: `End everything that bee cloud ls lists and no live run owns. It is listed first, and
-ended if you agree. Files on these machines are lost. What no record explains is
+ended if you agree. Files on these machines are lost. Images stay, but not what an
+upload has left that ended in the middle. What no record explains is
 kept, unless --force is given. A thing whose owner is not known is always kept.
 With --json nothing is asked, and it needs --yes.`,
 		RunE: func(c *cobra.Command, _ []string) error { return a.rm(c, o) },
@@ -52,7 +53,7 @@ func (a *Commands) rm(c *cobra.Command, o rmOptions) error {
 	var ending []thing
 	for _, r := range found.list {
 		switch owner := (core.Owner{}); {
-		case r.Live():
+		case r.Live(), r.EndedBy == control.EndedByUser:
 		case r.Kept != "" && (!o.force || r.Owner == owner):
 			kept := control.Swept{Site: r.Site, Owner: ownerText(r), Kept: r.Kept}
 			if !slices.Contains(done, kept) {
@@ -103,6 +104,9 @@ func ownerText(r control.Rented) string {
 // lineOf is what became of the things of an owner.
 func lineOf(d control.Swept) string {
 	line := d.Site + "\t" + d.Owner
+	if d.Image != "" {
+		line += "\tpart of image " + d.Image
+	}
 	switch {
 	case d.Kept != "":
 		return line + "\tkept: " + d.Kept

@@ -22,8 +22,9 @@ func (a *Commands) SweepCommand() *cobra.Command {
 		Long: `Search every site for hosts, nodes and directories that this installation of bee
 made and no live run owns, and remove them. Search stores for checkpoints of runs
 without a record, and this machine for directories of such runs (home). Remove
-parts of objects that a controller which died has sent to buckets. bee
-supervise continues runs whose controller died; sweep finds the rest.
+parts of objects that a controller which died has sent to buckets, and parts of
+images that bee cloud image push has left at clouds. bee supervise continues runs
+whose controller died; sweep finds the rest.
 
 Burst buffers that an attempt has left on a site are removed once their remote has
 everything. Others are kept, whatever flags are given: sweep has them drained again.
@@ -61,6 +62,9 @@ copy beside its files, is taken over.`,
 				line := f.Site + "\t" + f.Owner
 				if f.Buffer != "" {
 					line += "\tburst buffer " + f.Buffer
+				}
+				if f.Image != "" {
+					line += "\tpart of image " + f.Image
 				}
 				if f.Kept != "" {
 					line += "\tkept: " + f.Kept

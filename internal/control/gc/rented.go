@@ -36,6 +36,7 @@ const (
 	EndedByRelease EndedBy = "release" // a controller, which tries to release what its run has left
 	EndedByItself  EndedBy = "itself"  // at its Ends
 	EndedByMachine EndedBy = "machine" // the end of the machine that it goes with
+	EndedByUser    EndedBy = "user"    // its user, who keeps it on purpose
 	EndedByNobody  EndedBy = "nobody"
 )
 
@@ -161,7 +162,8 @@ func (c *Collector) inventory(ctx context.Context, site spec.Site) ([]driver.Ren
 		}
 		own = append(own, r)
 	}
-	return own, err
+	images, ierr := c.images(bounded, p)
+	return append(own, images...), errors.Join(err, ierr)
 }
 
 // priceOf returns the price that the user has written of a machine, or of as many as are reserved; nil: none.
@@ -204,6 +206,12 @@ func (c *Collector) attempt(ctx context.Context, o core.Owner) (*state.Attempt, 
 
 // explain finds out what will end a thing, and whether a removal would.
 func (c *Collector) explain(ctx context.Context, r *Rented) error {
+	if r.Kind == driver.RentedImage { // of no run
+		if r.EndedBy = EndedByNobody; r.Stays {
+			r.EndedBy = EndedByUser
+		}
+		return nil
+	}
 	if r.Owner == (core.Owner{}) {
 		r.EndedBy, r.Kept = EndedByNobody, keptOwner
 		if r.Ends.After(time.Now()) {
@@ -250,5 +258,11 @@ func (c *Collector) EndRented(ctx context.Context, site spec.Site, owners []core
 		err = fmt.Errorf("site %s: %w", site.Name, err)
 	}
 	found, serr := c.sweepHandles(ctx, site.Name, p, handles, Sweeping{Force: force})
-	return found, errors.Join(err, serr)
+	var ierr error
+	if slices.Contains(owners, c.ownerOfImages()) {
+		var images []Swept
+		images, ierr = c.sweepImages(ctx, site, p, Sweeping{Force: force})
+		found = append(found, images...)
+	}
+	return found, errors.Join(err, serr, ierr)
 }

@@ -19,6 +19,8 @@ type Swept struct {
 	Owner string `json:"owner"`
 	// Buffer is the burst buffer that it is, as HOST:DIRECTORY; "": it is none.
 	Buffer string `json:"buffer,omitempty"`
+	// Image is the image for rented machines of which an upload has left a part; "": it is none.
+	Image string `json:"image,omitempty"`
 	// Kept is why it was not removed; "": it was, or would be.
 	Kept  string `json:"kept,omitempty"`
 	Error string `json:"error,omitempty"`
@@ -82,6 +84,11 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 			errs = append(errs, fmt.Errorf("site %s: %w", site.Name, err))
 		}
 		found = append(found, left...)
+		images, err := c.sweepImages(ctx, site, p, how)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		found = append(found, images...)
 	}
 	return found, errors.Join(errs...)
 }
