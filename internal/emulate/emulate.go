@@ -38,7 +38,7 @@ type Spec struct {
 	// 0 means no limit.
 	LinkRate int64 `json:"link_rate,omitempty"`
 	// LinkDelay would delay each packet, in microseconds. Few kernels built
-	// for virtual machines have netem, and then it is an error.
+	// for virtual machines have netem, and then it is an error: see Line.
 	LinkDelay int64 `json:"link_delay,omitempty"`
 	// Binary is started as the holder; empty means this process's own binary.
 	Binary string `json:"-"`
@@ -58,6 +58,8 @@ type HostSpec struct {
 	// Service, if set, is a further address that only this host has, for a service beside it. All ports below 1024 are
 	// then open to its processes.
 	Service netip.Addr `json:"service,omitzero"`
+	// Line, if set, makes it a far host, behind a slow or long line.
+	Line *Line `json:"line,omitempty"`
 }
 
 // Mount has a host see the directory, or file, Source at the path Target, which is one too.

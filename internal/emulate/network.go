@@ -108,7 +108,7 @@ func serviceAddress(nl *netlink.Handle, a netip.Addr) error {
 	return os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 }
 
-// connect makes the host's link, with one end on the bridge.
+// connect makes the host's link, with one end on the bridge, or a line in between.
 func (n *network) connect(h *host) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -118,8 +118,26 @@ func (n *network) connect(h *host) error {
 		PeerHardwareAddr: linkAddr(h.addr),
 		PeerNamespace:    netlink.NsFd(h.netns.Fd()),
 	}
-	if err := n.nl.LinkAdd(veth); err != nil {
-		return fmt.Errorf("add link: %w", err)
+	if h.spec.Line == nil {
+		if err := n.nl.LinkAdd(veth); err != nil {
+			return fmt.Errorf("add link: %w", err)
+		}
+		return n.shape(n.nl, veth)
+	}
+	near, far := lineNames(h)
+	veth.Name, veth.MasterIndex = far, 0
+	port := &netlink.Veth{LinkAttrs: netlink.LinkAttrs{Name: h.port, MasterIndex: n.bridge.Index, Flags: net.FlagUp, TxQLen: 1000}, PeerName: near}
+	for _, link := range []*netlink.Veth{veth, port} {
+		if err := n.nl.LinkAdd(link); err != nil {
+			return fmt.Errorf("add link: %w", err)
+		}
+	}
+	end, err := n.nl.LinkByName(near)
+	if err != nil {
+		return err
+	}
+	if err := n.stretch(h, end, veth); err != nil {
+		return err
 	}
 	return n.shape(n.nl, veth)
 }
