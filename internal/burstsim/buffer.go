@@ -125,7 +125,7 @@ func (w *world) writeBuffered(n int, id int32, done func()) {
 // drain sends the oldest chunks of an I/O node to the remote store.
 func (w *world) drain(at int32) {
 	k := &w.io[at]
-	for len(k.drains) > 0 && k.draining < w.c.streams {
+	for len(k.drains) > 0 && k.draining < w.c.drains {
 		id := k.drains[0]
 		k.drains = k.drains[1:]
 		k.draining++

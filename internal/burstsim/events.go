@@ -37,6 +37,7 @@ func Events() *Model {
 			{Name: "round_trip", Unit: Seconds, Default: "40ms", Most: 3600, Meaning: "of the line, once for each request"},
 			{Name: "stream", Unit: Rate, Default: "13.5MB/s", Least: 1, Meaning: "most rate of one request on the line"},
 			{Name: "streams", Unit: Count, Default: "8", Least: 1, Most: 1000, Whole: true, Meaning: "requests of one I/O node on the line at a time, each direction"},
+			{Name: "drains", Unit: Count, Default: "0", Most: 1000, Whole: true, Meaning: "those of them that drain what was written at a time; 0: as many as streams"},
 			{Name: "direct_streams", Unit: Count, Default: "1", Least: 1, Most: 1000, Whole: true, Meaning: "requests of one compute node on the line at a time, without the buffer"},
 			{Name: "depth", Unit: Count, Default: "4", Least: 1, Most: 1000, Whole: true, Meaning: "requests of one compute node to I/O nodes at a time"},
 			{Name: "remote", Unit: Rate, Default: "0", Meaning: "rate of the remote store, each direction; 0: no limit"},
@@ -70,18 +71,18 @@ func Events() *Model {
 
 // scenario is a point of the model of events.
 type scenario struct {
-	nodes, ioNodes, replicas, streams, directStreams, depth, bursts int
-	colocated, even, exponential                                    bool
-	memory, chunk, nic, sw, line, stream, remote                    float64
-	latency, every                                                  float64 // seconds
-	write, read, reuse, file, price                                 float64
-	seed                                                            uint64
+	nodes, ioNodes, replicas, streams, drains, directStreams, depth, bursts int
+	colocated, even, exponential                                            bool
+	memory, chunk, nic, sw, line, stream, remote                            float64
+	latency, every                                                          float64 // seconds
+	write, read, reuse, file, price                                         float64
+	seed                                                                    uint64
 }
 
 func newScenario(p Point, seed int64) (*scenario, error) {
 	n := func(name string) int { return int(p[name]) }
 	c := &scenario{
-		nodes: n("nodes"), ioNodes: n("io_nodes"), replicas: n("replicas"), streams: n("streams"), directStreams: n("direct_streams"), depth: n("depth"), bursts: n("bursts"),
+		nodes: n("nodes"), ioNodes: n("io_nodes"), replicas: n("replicas"), streams: n("streams"), drains: n("drains"), directStreams: n("direct_streams"), depth: n("depth"), bursts: n("bursts"),
 		colocated: p["placement"] == 1, even: p["balance"] == 1, exponential: p["sizes"] == 1,
 		memory: math.Floor(p["memory"]), chunk: math.Floor(p["chunk"]), nic: p["nic"], sw: p["switch"], line: p["line"], stream: p["stream"], remote: p["remote"],
 		latency: p["round_trip"] + p["request"], every: p["every"],
@@ -89,6 +90,9 @@ func newScenario(p Point, seed int64) (*scenario, error) {
 	}
 	if c.colocated {
 		c.ioNodes = c.nodes
+	}
+	if c.drains == 0 {
+		c.drains = c.streams
 	}
 	wrong := func(object, remedy, format string, values ...any) error {
 		return &core.Error{Kind: core.Invalid, Op: "simulate", Object: object, Err: fmt.Errorf(format, values...), Remedy: remedy}
