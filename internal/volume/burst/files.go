@@ -126,6 +126,9 @@ func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err e
 		version := n.Version
 		v.journal.mu.Unlock()
 		opened, err := v.tree.Open(where)
+		if err == nil && !v.tree.Traits().Keeps { // there is a line to it
+			opened = v.ahead.Source(opened)
+		}
 		var e remote.Entry
 		var serr error
 		if err == nil && opened.Version() != version {

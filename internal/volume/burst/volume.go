@@ -84,6 +84,7 @@ type Volume struct {
 	drainer *drainer
 	locks   *locking
 	access  access
+	ahead   *remote.Ahead
 	begun   time.Time
 
 	// The journal's lock guards what was read and written.
@@ -92,6 +93,9 @@ type Volume struct {
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 }
+
+// piecesAhead is how many pieces are read ahead at most, of all files. They have up to 16 MiB.
+const piecesAhead = 16
 
 // load opens a volume with what its journal has of an earlier process. Nothing is drained
 // until begin.
@@ -116,7 +120,7 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	v := &Volume{o: o, tree: tree, journal: j, rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
+	v := &Volume{o: o, tree: tree, journal: j, ahead: remote.NewAhead(piecesAhead), rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
 	v.begun, v.locks = time.Now(), newLocking(0)
 	v.access.relayed, v.access.sent = o.Relay != nil, o.Keys != nil
 	v.names = &names{journal: j, tree: tree, rules: v.rules}

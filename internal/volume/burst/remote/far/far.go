@@ -94,7 +94,7 @@ func (f *Far) exchange(q request, send func(io.Writer) error) (reply, []byte, er
 	if err != nil {
 		return reply{}, nil, err
 	}
-	s, _, err := rpc.Open(f.ctx, k.Peer, call, q)
+	s, err := rpc.Begin(f.ctx, k.Peer, call, q) // its first answer comes with the reply: one round trip less
 	if err != nil {
 		return reply{}, nil, err
 	}
@@ -152,8 +152,13 @@ func (f *Far) Space() (total, free int64, err error) {
 // Check implements remote.Remote.
 func (f *Far) Check(name string) error { return remote.CheckPath(name) }
 
-// Ensure implements remote.Remote.
-func (f *Far) Ensure(dir string) error { return f.do(request{Op: opEnsure, Name: dir}) }
+// Ensure implements remote.Remote. The top directory is there, or the change after it fails.
+func (f *Far) Ensure(dir string) error {
+	if dir == "." {
+		return nil
+	}
+	return f.do(request{Op: opEnsure, Name: dir})
+}
 
 func (f *Far) do(q request) error {
 	_, _, err := f.ask(q, nil)
