@@ -27,6 +27,9 @@ func (k BucketKeys) Format(f fmt.State, _ rune) { BestEffort(fmt.Fprint(f, k.Str
 // LogValue implements slog.LogValuer.
 func (k BucketKeys) LogValue() slog.Value { return slog.StringValue(k.String()) }
 
+// Expired reports whether keys are no longer valid at a time.
+func (k BucketKeys) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
+
 // Same reports whether keys are the same ones.
 func (k BucketKeys) Same(o BucketKeys) bool {
 	expires := k.Expires.Equal(o.Expires)

@@ -45,6 +45,9 @@ func (n *node) newServer() *rpc.Server {
 	if n.head != nil {
 		n.head.Register(s)
 		rpc.HandleStream(s, nodecall.CallRelay, n.relay.attach)
+		rpc.Handle(s, nodecall.CallUseKeys, func(ctx context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
+			return rpc.None{}, n.keys.replace(ctx, k)
+		})
 	}
 	return s
 }

@@ -46,7 +46,9 @@ func (n *node) MountBurst(ctx context.Context, b plan.Burst) (head.Burst, error)
 	if err := seesRemote(b); err != nil {
 		return nil, err
 	}
-	v, err := n.Burst(ctx, withRecords(n.config, b), n.config.Owner, n.config.BucketKeys, n.relay.open)
+	v, err := n.keys.mount(func(keys *core.BucketKeys) (head.Burst, error) {
+		return n.Burst(ctx, withRecords(n.config, b), n.config.Owner, keys, n.relay.open)
+	})
 	if err == nil {
 		n.mounted = v.Dir()
 		n.hang.guard(v.Abort)

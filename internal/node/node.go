@@ -166,6 +166,7 @@ type node struct {
 	mounted string
 	afar    afar
 	relay   bucketRelay
+	keys    bucketKeys
 	hang    hang
 
 	serving sync.WaitGroup // of calls that are to see the end
@@ -178,6 +179,7 @@ func newNode(life context.Context, c plan.Config, o Options, identity *wire.Iden
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.use = newUseMeter(n.current)
+	n.keys.newest = c.BucketKeys
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
 	n.verbs = &verbs{config: c, log: o.Log, life: life, known: k, pool: n.pool}
 	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.Peer)

@@ -52,6 +52,8 @@ func (h *Head) Hold(context.Context, int) (func(), error) { return func() {}, h.
 
 func (h *Head) Relay(context.Context, func(context.Context, net.Listener) error) error { return nil }
 
+func (h *Head) UseKeys(context.Context, core.BucketKeys) error { return nil }
+
 func (h *Head) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 
 func (h *Head) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {

@@ -33,6 +33,8 @@ type Head interface {
 	Extend(ctx context.Context, ends time.Time) error
 	// Relay has serve answer the connections by which a burst buffer there reaches its bucket through this machine.
 	Relay(ctx context.Context, serve func(context.Context, net.Listener) error) error
+	// UseKeys has a burst buffer there use other credentials for its bucket from now on.
+	UseKeys(ctx context.Context, keys core.BucketKeys) error
 	// Hold has a checkpoint that the head has kept stay until done is called.
 	Hold(ctx context.Context, snapshot int) (done func(), err error)
 	Close() error

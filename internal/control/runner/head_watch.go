@@ -222,6 +222,11 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 		defer close(relayed)
 		w.relay(ctx, head)
 	})
+	renewed := make(chan struct{})
+	go w.rec.of.guard(func() {
+		defer close(renewed)
+		w.renewKeys(ctx, head)
+	})
 	snapshots, bringing := make(chan protocol.Event, 1), make(chan struct{})
 	go w.rec.of.guard(func() {
 		defer close(bringing)
@@ -263,6 +268,7 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 	cancel()
 	<-passed
 	<-relayed
+	<-renewed
 	return result, err
 }
 

@@ -393,9 +393,11 @@ func (h *modelHead) result(r *protocol.Result) {
 // modelLine is a controller's connection to a head.
 type modelLine struct{ *modelHead }
 
-func (h modelLine) Addresses(context.Context) ([]string, error) { return h.addresses() }
-func (h modelLine) Close() error                                { return nil }
-func (h modelLine) Input(context.Context, *input.Input) error   { return nil }
+func (h modelLine) Addresses(context.Context) ([]string, error)    { return h.addresses() }
+func (h modelLine) Close() error                                   { return nil }
+func (h modelLine) Input(context.Context, *input.Input) error      { return nil }
+func (h modelLine) UseKeys(context.Context, core.BucketKeys) error { return nil }
+
 func (h modelLine) Relay(context.Context, func(context.Context, net.Listener) error) error {
 	return nil
 }

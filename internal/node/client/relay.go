@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -25,6 +26,12 @@ func (c *Client) Relay(ctx context.Context, serve func(context.Context, net.List
 	defer peer.Close()
 	defer context.AfterFunc(ctx, func() { peer.Close() })()
 	return lost("pass requests on of", serve(ctx, &streams{peer, make(chan struct{}, nodecall.MostRelayed)}))
+}
+
+// UseKeys has a burst buffer on the head's host use other credentials for its bucket from now on.
+func (c *Client) UseKeys(ctx context.Context, keys core.BucketKeys) error {
+	_, err := rpc.Call(ctx, c.peer, nodecall.CallUseKeys, keys)
+	return err
 }
 
 // streams is a listener for the streams of a connection, of which room bounds the number.

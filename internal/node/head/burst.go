@@ -37,6 +37,8 @@ type Burst interface {
 	Checkpoint(ctx context.Context, also []string) (int, error)
 	// Prefetch copies files that patterns match from the remote into the buffer.
 	Prefetch(ctx context.Context, globs []string) (BurstPrefetched, error)
+	// UseKeys has it use other credentials for its bucket from now on.
+	UseKeys(ctx context.Context, keys core.BucketKeys) error
 	// Abort has everything on it fail, so that no program waits for it any more.
 	Abort()
 	// Refused is why the remote refuses changes now. The error is about its I/O process.

@@ -45,8 +45,10 @@ var (
 	CallLogin     = rpc.Method[rpc.None, Login]{Name: "login", By: rpc.Controller}
 	// CallRelay has the stream carry connections of a burst buffer that reaches its bucket through the caller, within
 	// MostRelayed and RelayWindow.
-	CallRelay  = rpc.Method[rpc.None, rpc.None]{Name: "relay-bucket", By: rpc.Controller}
-	CallFabric = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
+	CallRelay = rpc.Method[rpc.None, rpc.None]{Name: "relay-bucket", By: rpc.Controller}
+	// CallUseKeys has the burst buffer use other credentials that are sent for its bucket.
+	CallUseKeys = rpc.Method[core.BucketKeys, rpc.None]{Name: "use-bucket-keys", By: rpc.Controller}
+	CallFabric  = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
 )
 
 // MaxEvent bounds one event of a head, in bytes. The last one has the result, with the

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -24,6 +25,8 @@ type Attempt struct {
 	config burst.Config
 	binary string
 	client *client
+	// renewed are keys for the bucket that have come since it was mounted; nil: none have.
+	renewed atomic.Pointer[core.BucketKeys]
 	// earlier are the volumes that earlier attempts have left, before they were removed: End reports their
 	// conflicts.
 	earlier []calls.Status
@@ -162,6 +165,26 @@ func (a *Attempt) Join(ctx context.Context, conn io.ReadWriteCloser, ready func(
 	return wire.Splice(conn, process)
 }
 
+// UseKeys has the volume use other keys for its bucket from now on, and so do processes that are started again.
+func (a *Attempt) UseKeys(ctx context.Context, keys core.BucketKeys) error {
+	a.renewed.Store(&keys)
+	peer, err := a.connect(ctx) // which passes them
+	if err != nil {
+		return err
+	}
+	peer.Close()
+	return nil
+}
+
+// connect connects with the I/O process, which is started where it does not run.
+func (a *Attempt) connect(ctx context.Context) (*rpc.Peer, error) {
+	c := a.config
+	if keys := a.renewed.Load(); keys != nil {
+		c.Keys = keys
+	}
+	return c.Connect(ctx, a.binary)
+}
+
 // Abort ends the client, so that no program waits for it. What has returned to programs is with the I/O process.
 func (a *Attempt) Abort() { a.client.end() }
 
@@ -197,7 +220,7 @@ func (a *Attempt) Checkpoint(ctx context.Context, also []string) (int, error) {
 // Prefetch copies files that patterns match from the remote into the buffer.
 func (a *Attempt) Prefetch(ctx context.Context, globs []string) (calls.Prefetched, error) {
 	for died := 0; ; died++ {
-		peer, err := a.config.Connect(ctx, a.binary)
+		peer, err := a.connect(ctx)
 		if err != nil {
 			return calls.Prefetched{}, err
 		}
@@ -210,7 +233,7 @@ func (a *Attempt) Prefetch(ctx context.Context, globs []string) (calls.Prefetche
 }
 
 func (a *Attempt) barrier(ctx context.Context, q calls.CheckpointRequest) (int, error) {
-	peer, err := a.config.Connect(ctx, a.binary)
+	peer, err := a.connect(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -275,7 +298,7 @@ func (a *Attempt) hold(ctx context.Context) (done func(), err error) {
 	if !a.config.Alone {
 		return func() {}, nil
 	}
-	peer, err := a.config.Connect(ctx, a.binary)
+	peer, err := a.connect(ctx)
 	switch {
 	case err != nil && isRemoved(a.config):
 		return func() {}, nil
@@ -294,7 +317,7 @@ func isRemoved(c burst.Config) bool {
 // settle waits until the remote has everything, and the checkpoint that is wanted.
 func (a *Attempt) settle(ctx context.Context, e Ending) (s calls.Status, err error) {
 	if e.Succeeded { // the I/O process does not end before it can know
-		peer, err := a.config.Connect(ctx, a.binary)
+		peer, err := a.connect(ctx)
 		if err != nil {
 			return s, err
 		}
@@ -362,13 +385,18 @@ func (a *Attempt) Status(ctx context.Context) (calls.Status, error) {
 		return calls.Status{}, err
 	}
 	defer peer.Close()
+	if keys := a.renewed.Load(); keys != nil { // the client has older ones, with which it has started the process again
+		if _, err := rpc.Call(ctx, peer, calls.UseKeys, *keys); err != nil {
+			return calls.Status{}, err
+		}
+	}
 	return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
 }
 
 // drained waits until the remote has everything. It returns the last status in any case. A drain that waits
 // tries again at once.
 func (a *Attempt) drained(ctx context.Context) (calls.Status, error) {
-	if peer, err := a.config.Connect(ctx, a.binary); err == nil {
+	if peer, err := a.connect(ctx); err == nil {
 		_, err = rpc.Call(ctx, peer, calls.Publish, rpc.None{})
 		peer.Close()
 		core.BestEffort(err) // the drain tries again by itself
@@ -381,7 +409,7 @@ func (a *Attempt) drained(ctx context.Context) (calls.Status, error) {
 func (a *Attempt) until(ctx context.Context, is func(calls.Status) bool) (last calls.Status, err error) {
 	begun := time.Now()
 	for died := 0; ; died++ {
-		peer, err := a.config.Connect(ctx, a.binary)
+		peer, err := a.connect(ctx)
 		if err != nil {
 			return last, err
 		}

@@ -3,18 +3,20 @@ package remote
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/s3client"
 )
 
-// UseKeys has requests from now on use other keys for the bucket. Those of another server are refused: what was
-// written for one is never sent to another.
+// UseKeys has requests from now on use other keys for the bucket, unless they alone have expired. Those of another
+// server are refused: what was written for one is never sent to another.
 func (s *S3) UseKeys(k core.BucketKeys) error {
 	b := s.bucket
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.keys != nil && b.keys.Same(k) && b.dial == nil {
+	now := time.Now()
+	if b.keys != nil && b.dial == nil && (b.keys.Same(k) || k.Expired(now) && !b.keys.Expired(now)) { // a client may have older ones
 		return nil
 	}
 	if b.keys != nil && b.keys.Endpoint != k.Endpoint {
