@@ -95,7 +95,7 @@ type done struct {
 func (j *job) carryOut(ctx context.Context, p plan) (done, error) {
 	j.plans++
 	base := fmt.Sprintf("%s-%d.json", j.name, j.plans)
-	const ahead = 3 * time.Second // in which all clients have read the plan
+	const ahead = 5 * time.Second // in which all clients have read the plan
 	p.At = time.Now().Add(ahead)
 	raw, err := json.Marshal(p)
 	if err == nil {
@@ -106,8 +106,14 @@ func (j *job) carryOut(ctx context.Context, p plan) (done, error) {
 	}
 	spans, errs := make([][]span, p.Clients), make([]error, p.Clients)
 	var all sync.WaitGroup
+	together, fail := context.WithCancel(ctx) // the others would wait for one that has failed
+	defer fail()
 	for i := range p.Clients {
-		all.Go(func() { errs[i] = j.tool(ctx, 1+i, &spans[i], "work", "/meet/"+base, fmt.Sprint(i)) })
+		all.Go(func() {
+			if errs[i] = j.tool(together, 1+i, &spans[i], "work", "/meet/"+base, fmt.Sprint(i)); errs[i] != nil {
+				fail()
+			}
+		})
 	}
 	var wanted []string
 	for _, f := range p.Phases {

@@ -264,6 +264,8 @@ func noise(name string, size int64) error {
 
 // meeting waits until all clients have reached a phase, and gives when the last one did.
 func meeting(ctx context.Context, base string, client, of int) (last time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
+	defer cancel()
 	if err := os.WriteFile(base+"."+strconv.Itoa(client), nil, 0o644); err != nil {
 		return last, err
 	}
