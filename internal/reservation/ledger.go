@@ -19,53 +19,8 @@ import (
 // died, and is removed by the next who looks.
 type Ledger string
 
-// Own is this user's on this host. It is where all runs find it, whatever their
-// TMPDIR, and nothing outlives the host in.
-func Own() Ledger {
-	ids, _ := os.ReadFile("/proc/self/uid_map") // without it, this is no namespace of users
-	return choose([]string{"/tmp", "/var/tmp", "/dev/shm"}, "bee-memory-"+strconv.Itoa(outside(os.Geteuid(), string(ids))))
-}
-
-// choose gives the first place that has a ledger of this user, or else the first where one
-// can be made: another user may have made something of its name before, in all places even.
-func choose(places []string, name string) Ledger {
-	free := ""
-	for _, place := range places {
-		dir := filepath.Join(place, name)
-		r, err := fsutil.OpenOwn(dir)
-		if err == nil {
-			r.Close()
-			return Ledger(dir)
-		}
-		if free == "" && errors.Is(err, os.ErrNotExist) && fsutil.CheckParents(dir) == nil {
-			free = dir
-		}
-	}
-	first := filepath.Join(places[0], name)
-	if beside := fsutil.OwnBeside(first); beside != "" {
-		return Ledger(beside)
-	}
-	if free != "" {
-		return Ledger(free)
-	}
-	if own, err := fsutil.OwnPlace(first); err == nil {
-		return Ledger(own)
-	}
-	return Ledger(first) // the error of its use says why there is none
-}
-
-// outside gives a user's id as it is outside of a namespace with that uid_map
-// (user_namespaces(7)): on emulated hosts everybody is root, and would have one ledger
-// for all.
-func outside(id int, uidMap string) int {
-	for line := range strings.Lines(uidMap) {
-		var first, host, count int
-		if n, _ := fmt.Sscan(line, &first, &host, &count); n == 3 && id >= first && id-first < count {
-			return host + id - first
-		}
-	}
-	return id
-}
+// Own is this user's on this host. It is where all runs find it.
+func Own() Ledger { return Ledger(fsutil.HostPlace("bee-memory-")) }
 
 // timeout is how long the ledger may be in another process's hands: it is for less
 // than a millisecond, unless that one is stopped.

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -50,7 +51,7 @@ func TestAnotherUserWasFirst(t *testing.T) {
 			}
 			over := time.AfterFunc(time.Minute, func() { panic("it waits for another user") })
 			defer over.Stop()
-			held, why, err := choose(places, name).Make(New("one", want), func([]Reservation) error { return nil })
+			held, why, err := Ledger(fsutil.ChoosePlace(places, name)).Make(New("one", want), func([]Reservation) error { return nil })
 			if held == nil || why != nil || err != nil {
 				t.Fatalf("no promise is made: %v, %v", why, err)
 			}
@@ -58,7 +59,7 @@ func TestAnotherUserWasFirst(t *testing.T) {
 			if err := os.RemoveAll(dir); err != nil { // they could end it, too
 				t.Fatal(err)
 			}
-			if all, err := choose(places, name).Reservations(); err != nil || len(all) != 1 {
+			if all, err := Ledger(fsutil.ChoosePlace(places, name)).Reservations(); err != nil || len(all) != 1 {
 				t.Errorf("another run reckons with %v, %v", all, err)
 			}
 		})
