@@ -97,7 +97,11 @@ func newSilentNode(t *testing.T) (*silentNode, *verbsLinks) {
 	if err := n.verbs.linkTo(devices, []int{1}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(devices.Close)
+	t.Cleanup(func() {
+		if err := devices.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	return s, n.verbs.far
 }
 

@@ -116,6 +116,9 @@ func (n *Node) release(id *identifier) {
 	}
 	name := portName{id.space, id.local.Port()}
 	id.bound = false
+	if id.state == idListening {
+		id.announce(false)
+	}
 	if n.ports[name] = slices.DeleteFunc(n.ports[name], func(other *identifier) bool { return other == id }); len(n.ports[name]) == 0 {
 		delete(n.ports, name)
 	}

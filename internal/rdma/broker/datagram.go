@@ -16,6 +16,7 @@ type Inbox struct {
 	Owner   Process
 	Process uint32 // number of the owner
 	Slot    uint32 // of the queue pair
+	Lent    bool   // the segment is the caller's, which closes it
 }
 
 // Attach returns the inbox of a datagram queue pair. ENOENT: none receives there.

@@ -8,25 +8,35 @@ import (
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 )
 
-// Far connects queue pairs with those of other machines. Its methods are called like those of
-// the broker, one at a time.
+// Far connects queue pairs with those of other brokers: of other machines, or of other runs of this one. Its methods
+// are called like those of the broker, one at a time. A request that another broker has to answer first is Pending.
 type Far interface {
-	// Has reports whether a port of another machine has an address.
+	// Has reports whether a port of another broker has an address.
 	Has(lid uint16, global bool, gid [16]byte) bool
 	// Connect begins the connection of a queue pair with its destination.
 	Connect(e End) (FarPair, error)
 	// Attach returns an inbox whose messages go to a datagram queue pair. Whether that is there
-	// is found out later.
+	// may be found out later.
 	Attach(r *message.Attach) (Inbox, error)
 	// Join notes that a datagram queue pair of this machine is in a multicast group, and Leave that it is not.
 	Join(m Membership) error
 	Leave(m Membership)
 	// Members returns queue pairs of other machines in a group, as far as these have reported them.
 	Members(gid [16]byte) []message.Member
-	// Find returns the address of the port of another machine that an IP address reaches.
-	Find(ip netip.Addr) (Address, bool)
+	// Find returns the address of the port of another broker that an IP address reaches, and whether requests for
+	// connections go there now: else they wait until Broker.Answer is called.
+	Find(space uint32, to netip.AddrPort) (a Address, ready, is bool)
+	// Listen notes that a program of this broker listens for connections, or does so no more.
+	Listen(l Listener, on bool)
 	// Call passes the request of an identifier on to such a port, which f stands for.
 	Call(f FarIdentifier, to Address, request Step) (FarCall, error)
+}
+
+// Listener is a program that listens for connections. LID is that of its port.
+type Listener struct {
+	LID   uint16
+	Space uint32
+	At    netip.AddrPort
 }
 
 // Membership is that of a datagram queue pair in a multicast group. LID is that of its port.
@@ -38,13 +48,13 @@ type Membership struct {
 
 // FarPair is the connection of a queue pair with one of another machine.
 type FarPair interface {
-	// Rings are the pair of rings: the queue pair writes the first one, and reads the second.
-	Rings() Segment
+	// Rings are the rings.
+	Rings() (Rings, error)
 	// Peer stands for the other side: its process, the number of that, and the slot of the queue
 	// pair there. It is nil while the other side has not connected.
 	Peer() (p Process, number, slot uint32)
-	// Key makes a key known as one of the peer, and returns its slot.
-	Key(key uint32) (slot uint32)
+	// Resolve returns the memory behind a key of the peer.
+	Resolve(key uint32) (Resolution, error)
 	// State passes on the state of the queue pair.
 	State(s State)
 	// Fail has the other side go to the error state, with an event unless that is negative.
@@ -53,10 +63,27 @@ type FarPair interface {
 	Close()
 }
 
-// SetFar has queue pairs connect with those of other machines, too.
+// Rings are a pair of rings: the queue pair writes the one of index TX, and reads that of RX. Relayed: the broker is at
+// their other end.
+type Rings struct {
+	Segment Segment
+	TX, RX  uint8
+	Relayed bool
+}
+
+// Pending is the error of a request that another broker has to answer first. The same request finds the answer once
+// Done is closed.
+type Pending struct{ Done <-chan struct{} }
+
+func (*Pending) Error() string { return "another broker has not answered" }
+
+// Unwrap returns what programs see where it never answers.
+func (*Pending) Unwrap() error { return syscall.ENOTCONN }
+
+// SetFar has queue pairs connect with those of other brokers, too.
 func (b *Broker) SetFar(f Far) { b.far = f }
 
-// End is the queue pair of a connection with another machine.
+// End is the queue pair of a connection with another broker.
 type End struct{ q *queuePair }
 
 // Number is its own number, and Destination that of the other side.
@@ -70,6 +97,15 @@ func (e End) Kind() Type { return e.q.kind }
 
 // State is its state.
 func (e End) State() State { return e.q.state }
+
+// Slot is its place in the table of its process.
+func (e End) Slot() uint32 { return e.q.slot }
+
+// ProcessNumber is that of its process, at this broker.
+func (e End) ProcessNumber() uint32 { return e.q.session.Number }
+
+// Resolve returns the memory behind a key of its protection domain, for its peer.
+func (e End) Resolve(key uint32) (Resolution, error) { return e.q.resolve(key) }
 
 // Receives reports whether its state is one in which requests of the other side are carried out.
 func (e End) Receives() bool { return e.q.state.connected() }
@@ -139,27 +175,28 @@ func (b *Broker) Receiver(lid uint16, number uint32) (Inbox, error) {
 	return Inbox{Segment: q.inbox, Owner: q.session.process, Process: q.session.Number, Slot: q.slot}, nil
 }
 
-// isFar reports whether a port of another machine, and none of this one, has an address.
+// isFar reports whether a port of another broker, and none of this one, has an address.
 func (b *Broker) isFar(lid uint16, global bool, gid [16]byte) bool {
 	return b.far != nil && b.find(lid, global, gid) == nil && b.far.Has(lid, global, gid)
 }
 
-// connectFar is Connect for a destination on another machine.
+// connectFar is Connect for a destination at another broker.
 func (q *queuePair) connectFar() (c Connection, err error) {
 	if q.far == nil {
 		if q.far, err = q.session.node.broker.far.Connect(End{q}); err != nil {
 			return Connection{}, err
 		}
 	}
-	c = Connection{Rings: q.far.Rings(), TX: 0, RX: 1, Far: true}
+	r, err := q.far.Rings()
+	if err != nil {
+		return Connection{}, err
+	}
+	c = Connection{Rings: r.Segment, TX: r.TX, RX: r.RX, Far: r.Relayed}
 	c.Peer, c.PeerNumber, c.PeerSlot = q.far.Peer()
 	return c, nil
 }
 
-// resolveFar lets all keys pass: the other side checks them.
-func (q *queuePair) resolveFar(key uint32) (Resolution, error) {
-	if p, _, _ := q.far.Peer(); p == nil {
-		return Resolution{}, syscall.ENOTCONN
-	}
-	return Resolution{Length: ^uint64(0), Access: remoteRights, Slot: q.far.Key(key)}, nil
+// Unchecked is the memory behind a key that the other side checks.
+func Unchecked(slot uint32) Resolution {
+	return Resolution{Length: ^uint64(0), Access: remoteRights, Slot: slot}
 }

@@ -37,19 +37,27 @@ type FarCall interface {
 // FarIdentifier stands for an identifier of another machine. Its peer is one of this machine.
 type FarIdentifier struct{ id *identifier }
 
-// findFar returns the address of the port of another machine that an address reaches.
-func (b *Broker) findFar(a address) (Address, bool) {
-	if b.far == nil || !a.IsValid() || a.Addr().IsMulticast() {
-		return Address{}, false
+// findFar returns the address of the port of another broker that the destination of an identifier reaches, and whether
+// requests go there now.
+func (b *Broker) findFar(id *identifier) (a Address, ready, is bool) {
+	if b.far == nil || id.far != nil || !id.remote.IsValid() || id.remote.Addr().IsMulticast() {
+		return Address{}, false, false
 	}
-	return b.far.Find(a.Addr())
+	return b.far.Find(id.space, id.remote.AddrPort)
 }
 
-// callFar requests a connection from another machine; false: none has the address.
+// announce reports to other brokers that an identifier listens, or does so no more.
+func (id *identifier) announce(on bool) {
+	if far := id.broker.far; far != nil {
+		far.Listen(Listener{LID: id.session.node.Address.LID, Space: id.space, At: id.local.AddrPort}, on)
+	}
+}
+
+// callFar requests a connection by another broker; false: none takes requests for the address now.
 func (id *identifier) callFar(p message.CMParam) (bool, error) {
 	b := id.broker
-	to, is := b.findFar(id.remote)
-	if !is {
+	to, ready, _ := b.findFar(id)
+	if !ready {
 		return false, nil
 	}
 	other := &identifier{broker: b, space: id.space, state: idRequested, local: id.remote, remote: id.local, before: p.QP}

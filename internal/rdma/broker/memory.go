@@ -169,6 +169,7 @@ type Resolution struct {
 	Extents            []message.Extent // Region is an index in Segments; none: the owner copies
 	Segments           []Segment
 	ReadOnly           bool // how the segments may be mapped
+	Lent               bool // the segments are the caller's, which closes them
 }
 
 // Resolve returns the memory behind a key of the peer of a queue pair. EACCES: the key is
@@ -179,17 +180,22 @@ func (s *Session) Resolve(handle, key uint32) (Resolution, error) {
 		return Resolution{}, err
 	}
 	if o.qp.far != nil {
-		return o.qp.resolveFar(key)
+		return o.qp.far.Resolve(key)
 	}
 	p := o.qp.peer()
 	if p == nil || !p.state.connected() {
 		return Resolution{}, syscall.ENOTCONN
 	}
-	m := s.node.broker.keys[key]
-	if m == nil || m.pd != p.pd {
+	return p.resolve(key)
+}
+
+// resolve returns the memory behind a key of the queue pair's protection domain, for its peer.
+func (q *queuePair) resolve(key uint32) (Resolution, error) {
+	m := q.session.node.broker.keys[key]
+	if m == nil || m.pd != q.pd {
 		return Resolution{}, syscall.EACCES
 	}
-	rights := m.access & p.access & remoteRights
+	rights := m.access & q.access & remoteRights
 	if rights == 0 {
 		return Resolution{}, syscall.EACCES
 	}

@@ -21,7 +21,7 @@ type pair struct {
 type Connection struct {
 	Rings  Segment
 	TX, RX uint8 // which ring it writes and reads
-	Far    bool  // the other side is on another machine
+	Far    bool  // the broker stands for the other side, which is on another machine
 	// Peer is the process of the other side; nil: it has not connected yet.
 	Peer       Process
 	PeerNumber uint32 // of the process

@@ -24,7 +24,7 @@ type queuePair struct {
 	global      bool
 	gid         [16]byte
 	pair        *pair   // of which it is a side; nil: it has not connected
-	far         FarPair // its connection with another machine; nil: it has none
+	far         FarPair // its connection with another broker; nil: it has none
 	inbox       Segment // of a datagram queue pair
 	timeout     uint8   // of its requests, as InfiniBand counts it
 	retries     uint8
@@ -91,8 +91,8 @@ func (q *queuePair) publish() {
 // removeQP destroys a queue pair. Its peer finds it gone.
 func (s *Session) removeQP(q *queuePair) {
 	b := s.node.broker
+	s.process.SetQP(q.slot, 0, 0) // before the peer learns of it, and looks
 	q.disconnect()
-	s.process.SetQP(q.slot, 0, 0)
 	s.qpSlots.Put(q.slot)
 	for group, members := range b.groups {
 		if slices.Contains(members, q) {

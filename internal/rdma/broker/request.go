@@ -99,12 +99,19 @@ func (id *identifier) hangUp() {
 	b.calling = slices.DeleteFunc(b.calling, func(other *identifier) bool { return other == id })
 }
 
-// answer requests the connections that have waited for a listener.
-func (b *Broker) answer() {
+// Answer requests the connections that have waited for a listener, where there is one now.
+func (b *Broker) Answer() {
 	for _, id := range slices.Clone(b.calling) {
 		if listener := id.find(); listener != nil {
 			id.hangUp()
 			listener.request(id, id.param)
+			continue
+		}
+		if _, ready, _ := b.findFar(id); ready {
+			id.hangUp()
+			if is, err := id.callFar(id.param); !is || err != nil {
+				id.refuse(reasonNoService, datagramUnsupported, message.CMParam{})
+			}
 		}
 	}
 }

@@ -48,7 +48,8 @@ func (s Connections) Listen(handle, backlog uint32) (message.CMAddress, error) {
 		id.backlog = maxBacklog
 	}
 	id.state = idListening
-	s.session.node.broker.answer()
+	id.announce(true)
+	s.session.node.broker.Answer()
 	return id.local.message(), nil
 }
 
@@ -78,8 +79,8 @@ func (s Connections) ResolveAddress(m *message.CMResolve) (message.CMResolveRepl
 	if destination.Addr().IsMulticast() {
 		nodes = []*Node{s.session.node}
 	}
-	a, is := s.session.node.broker.findFar(destination)
-	if len(nodes) > 0 {
+	a, ready, is := s.session.node.broker.findFar(id)
+	if len(nodes) > 0 && (!ready || id.find() != nil) {
 		a, is = nodes[0].Address, true
 	}
 	if !is {

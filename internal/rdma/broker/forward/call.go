@@ -39,14 +39,17 @@ type call struct {
 	closed bool
 }
 
-// Find implements broker.Far.
-func (f *Far) Find(ip netip.Addr) (broker.Address, bool) {
-	rank, is := f.o.Named(ip)
+// Find implements broker.Far. Requests wait at the machine that is called.
+func (f *Far) Find(_ uint32, to netip.AddrPort) (a broker.Address, ready, is bool) {
+	rank, is := f.o.Named(to.Addr())
 	if !is || f.ended || slices.Contains(f.o.Ranks, rank) {
-		return broker.Address{}, false
+		return broker.Address{}, false, false
 	}
-	return f.o.Address(rank), true
+	return f.o.Address(rank), true, true
 }
+
+// Listen implements broker.Far. The machine that is called knows who listens.
+func (*Far) Listen(broker.Listener, bool) {}
 
 // Call implements broker.Far.
 func (f *Far) Call(id broker.FarIdentifier, to broker.Address, ask broker.Step) (broker.FarCall, error) {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
@@ -89,7 +90,9 @@ func newPair(f *Far, e broker.End, rank int) (*pair, error) {
 }
 
 // Rings implements broker.FarPair.
-func (p *pair) Rings() broker.Segment { return p.segment }
+func (p *pair) Rings() (broker.Rings, error) {
+	return broker.Rings{Segment: p.segment, TX: 0, RX: 1, Relayed: true}, nil
+}
 
 // Peer implements broker.FarPair.
 func (p *pair) Peer() (broker.Process, uint32, uint32) {
@@ -99,11 +102,14 @@ func (p *pair) Peer() (broker.Process, uint32, uint32) {
 	return p.far.o.Peer, p.far.o.Peer.Number(), p.slot
 }
 
-// Key implements broker.FarPair: a key has the place that its number gives it.
-func (p *pair) Key(key uint32) uint32 {
+// Resolve implements broker.FarPair: a key has the place that its number gives it, and the other side checks it.
+func (p *pair) Resolve(key uint32) (broker.Resolution, error) {
+	if !p.connected {
+		return broker.Resolution{}, syscall.ENOTCONN
+	}
 	slot := key % message.Slots
 	p.far.o.Peer.SetKey(slot, key)
-	return slot
+	return broker.Unchecked(slot), nil
 }
 
 // lastTime is how long entries may take that precede the end of a queue pair.

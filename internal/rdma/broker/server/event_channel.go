@@ -36,7 +36,10 @@ func (p *process) closePassed() {
 	for _, fd := range p.passed {
 		unix.Close(fd)
 	}
-	p.passed = nil
+	for _, s := range p.lent {
+		s.Close()
+	}
+	p.passed, p.lent = nil, nil
 }
 
 // call carries out a request about an identifier or event channel.

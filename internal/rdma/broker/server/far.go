@@ -68,14 +68,16 @@ func (s *Server) Doubt(rank int) {
 	s.far.Doubt(rank)
 }
 
-// Close ends the links with other machines. Ports end by their own Close.
-func (s *Server) Close() {
+// Close ends the links with other machines and runs. Ports end by their own Close.
+func (s *Server) Close() error {
+	err := s.leaveDomain()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.far != nil {
 		s.far.End()
 		s.peer.end()
 	}
+	return err
 }
 
 // host is the server as package forward has it.

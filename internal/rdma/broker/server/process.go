@@ -16,13 +16,14 @@ import (
 // process is one that has opened the device, as the broker reaches it.
 type process struct {
 	session *broker.Session
-	page    mapping        // of the process
-	reader  int            // the page, for reading alone
-	table   mapping        // of the broker, sealed against all others
-	events  int            // the broker's end of the socket of events
-	wake    int            // the end of the socket that wakes it, on which it and all its peers send, too
-	later   func(f func()) // calls f when a request has waited long enough for a listener
-	passed  []int          // descriptors of a reply that are the process's alone, and close after it
+	page    mapping          // of the process
+	reader  int              // the page, for reading alone
+	table   mapping          // of the broker, sealed against all others
+	events  int              // the broker's end of the socket of events
+	wake    int              // the end of the socket that wakes it, on which it and all its peers send, too
+	later   func(f func())   // calls f when a request has waited long enough for a listener
+	passed  []int            // descriptors of a reply that are the process's alone, and close after it
+	lent    []broker.Segment // of a reply, from another broker: they close after it
 }
 
 // mapping is a segment that the broker has mapped.
@@ -147,8 +148,11 @@ func (p *process) forPeers() []int { return []int{p.wake, p.reader, p.table.desc
 
 // descriptorsOf are those that peers of a process get.
 func descriptorsOf(p broker.Process) []int {
-	if far, is := p.(*peer); is {
-		return far.forPeers()
+	switch p := p.(type) {
+	case *peer:
+		return p.forPeers()
+	case *stranger:
+		return p.descriptors
 	}
 	return p.(*process).forPeers()
 }
@@ -236,6 +240,9 @@ func (p *process) attach(m *message.Attach) ([]int, []any, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if i.Lent {
+		p.lent = append(p.lent, i.Segment)
+	}
 	return append([]int{descriptorOf(i.Segment)}, descriptorsOf(i.Owner)...), []any{message.AttachReply{Process: i.Process, Slot: i.Slot}}, nil
 }
 
@@ -243,6 +250,9 @@ func (p *process) resolve(m *message.Resolve) ([]int, []any, error) {
 	r, err := p.session.Resolve(m.Handle, m.Key)
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.Lent {
+		p.lent = append(p.lent, r.Segments...)
 	}
 	var descriptors []int
 	for _, memory := range r.Segments {

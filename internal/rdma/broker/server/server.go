@@ -20,6 +20,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
+	"github.com/bee-hpc/bee/internal/rdma/broker/domain"
 	"github.com/bee-hpc/bee/internal/rdma/broker/forward"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 	"github.com/bee-hpc/bee/internal/wire"
@@ -43,7 +44,11 @@ type Server struct {
 	number   uint32       // of the last process
 	far      *forward.Far // nil: there are no other machines
 	peer     *peer        // that stands for them
-	warnings warnings     // of far
+	warnings warnings     // of far, and of the domain
+
+	domain    *domain.Far // nil: there are no other runs
+	place     *domain.Place
+	accepting sync.WaitGroup
 }
 
 // New returns a server for libraries of one build.
@@ -232,6 +237,7 @@ func (p *Port) serve(conn *net.UnixConn, known func() bool) error {
 		if err := p.answer(conn, proc, r); err != nil {
 			return err
 		}
+		p.server.uncrowd()
 	}
 }
 
@@ -349,6 +355,9 @@ func (p *Port) end(proc *process) {
 
 func (p *Port) forget(proc *process) {
 	proc.session.Close()
+	if d := p.server.domain; d != nil {
+		d.Ended(proc.session.Number)
+	}
 	for i, n := range proc.counters() {
 		p.counts[i] += n
 	}
@@ -356,12 +365,17 @@ func (p *Port) forget(proc *process) {
 	proc.close()
 }
 
-// answer carries a request out, and sends the reply.
+// answer carries a request out, and sends the reply. What another broker has to answer first is tried again then.
 func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) error {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
 	defer proc.closePassed()
 	descriptors, parts, err := proc.handle(r)
+	for until := time.Now().Add(answerTime); err != nil; descriptors, parts, err = proc.handle(r) {
+		if pending, is := errors.AsType[*broker.Pending](err); !is || !p.server.await(pending, until) {
+			break
+		}
+	}
 	if err == nil {
 		return p.reply(conn, r.Op, descriptors, parts...)
 	}
