@@ -92,30 +92,49 @@ func (v *verbs) lead() (rank int, err error) {
 	}
 	s := server.New(verbs.Build, v.log)
 	v.ports = map[int]*server.Port{}
-	for _, rank := range ranks {
-		a := verbsAddress(c.Owner.Run, rank)
-		a.IPs = verbsIPs(members, rank)
-		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(job.RDMAMemory, job.RDMAQPs))
-		if err != nil {
-			return 0, errors.Join(err, v.closePorts())
-		}
-		v.ports[rank] = p
-	}
-	if err := v.linkTo(s, ranks); err != nil {
-		return 0, errors.Join(err, v.closePorts())
+	if err := v.open(s, ranks, verbs.Build); err != nil {
+		return 0, errors.Join(err, s.Close(), v.closePorts())
 	}
 	v.server, v.ready = s, true
 	return v.leader, nil
+}
+
+// open makes the ports of the nodes of this machine, and connects them with others.
+func (v *verbs) open(s *server.Server, ranks []int, build string) error {
+	c := v.config
+	job, members, _ := v.known.all()
+	var d verbsDomain
+	if job.RDMADomain != "" {
+		var err error
+		if d, err = v.claimDomain(job.RDMADomain, ranks, build); err != nil {
+			return err
+		}
+	}
+	for _, rank := range ranks {
+		a := verbsAddress(c.Owner.Run, rank)
+		a.IPs = verbsIPs(members, rank)
+		d.adds(&a)
+		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(job.RDMAMemory, job.RDMAQPs))
+		if err != nil {
+			return errors.Join(err, d.close())
+		}
+		v.ports[rank] = p
+	}
+	if d.place != nil {
+		return s.Enter(d.place, d.addresses, d.network)
+	}
+	return v.linkTo(s, ranks)
 }
 
 // close ends the device. Programs with it have ended, or lose it.
 func (v *verbs) close() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	var err error
 	if v.server != nil {
-		v.server.Close()
+		err = v.server.Close()
 	}
-	if err := v.closePorts(); err != nil {
+	if err := errors.Join(err, v.closePorts()); err != nil {
 		v.log.Warn("end the device bee_0", "err", err)
 	}
 }

@@ -144,6 +144,8 @@ type Plan struct {
 	RDMAQPs    int   `json:"rdma_qps,omitempty"`
 	// RDMAForward has each container have a broker of its own, also on one machine.
 	RDMAForward bool `json:"rdma_forward,omitempty"`
+	// RDMADomain joins bee_0 with those of other runs on the host; "": none.
+	RDMADomain string `json:"rdma_domain,omitempty"`
 	// PCI is the address of a function of a card on each host that its guest has; "": none.
 	PCI         string `json:"pci,omitempty"`
 	DiskScratch bool   `json:"disk_scratch,omitempty"`

@@ -106,6 +106,7 @@ func patterns() map[string]string {
 		"build.env":                          variable,
 		"sites[].aws.market":                 `^(` + strings.Join(markets(), "|") + `)$`,
 		"inputs[].sha256":                    `^[0-9A-Fa-f]{64}$`,
+		"rdma.domain":                        `^[A-Za-z0-9][A-Za-z0-9_-]{0,31}$`,
 		"rdma.pci":                           `^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`,
 		"mounts[].from":                      `^(/|\$|[A-Za-z0-9])`,
 		"mounts[].to":                        `^/`,

@@ -21,6 +21,8 @@ type RDMA struct {
 	// Path is how queue pairs of bee_0 in containers of one machine exchange data: PathDirect or
 	// PathForward; "": PathDirect.
 	Path string `yaml:"path"`
+	// Domain joins the devices bee_0 of runs of one user on one host; "": the run has its own.
+	Domain string `yaml:"domain"`
 }
 
 // Words of RDMA.Device.
@@ -65,13 +67,16 @@ func (jc *jobCheck) rdma() {
 	}
 	jc.report.oneOf(at, j.RDMA.Device)
 	within(jc.report, "rdma.qps", j.RDMA.QPs)
-	for _, key := range []string{"rdma.memory", "rdma.qps", "rdma.path"} {
+	for _, key := range []string{"rdma.memory", "rdma.qps", "rdma.path", "rdma.domain"} {
 		if _, given := jc.report.places[key]; given && j.RDMA.Device != RDMABee {
 			jc.report.at(key, "`{device: bee, …}`", "%s is of BEE's own device", key)
 		}
 	}
 	if j.RDMA.Path != "" {
 		jc.report.oneOf("rdma.path", j.RDMA.Path)
+	}
+	if _, given := jc.report.places["rdma.domain"]; given {
+		jc.rdmaDomain()
 	}
 	if _, given := jc.report.places["rdma.pci"]; given {
 		jc.rdmaFunction()
@@ -89,6 +94,20 @@ func (jc *jobCheck) rdma() {
 		jc.report.at(at, "`vm: true`", "%s: soft is a device of virtual machines, which the job need not have", at)
 	case guests && j.RDMA.Device == RDMASoft && j.VM.Fabric == "none" && j.Nodes > 1:
 		jc.report.at("vm.fabric", "", "vm.fabric: the software device needs the network between the guests")
+	}
+}
+
+// rdmaDomain finds domains that no run can join. Which site the run gets, and whether that has several hosts for it, is
+// known at the start alone.
+func (jc *jobCheck) rdmaDomain() {
+	const at = "rdma.domain"
+	switch j := jc.job; {
+	case !fits(at, j.RDMA.Domain):
+		jc.report.at(at, "such as lab: up to 32 letters, digits, and `-` or `_` behind the first", "%s: %q is no name of a domain", at, j.RDMA.Domain)
+	case jc.report.allRead("vm") && j.VM != nil && j.VM.When != VMNever:
+		jc.report.at(at, "`vm: false`, or leave `domain:` out", "%s: virtual machines of several runs share no memory", at)
+	case j.RDMA.Path == PathForward:
+		jc.report.at("rdma.path", "`direct`, or leave `domain:` out", "rdma.path: the runs of a domain share memory, and forward nothing")
 	}
 }
 

@@ -22,6 +22,7 @@ var described = []string{ // cases
 	"image: x\ncheckpoint: {command: [kill, \"1\"]}\ngpus: 2\nrdma: {device: none}\nvm: false\n",
 	"image: x\nvm: true\nrdma: {device: host, pci: '0000:81:00.1'}\n",
 	"image: x\nrdma: {device: bee, memory: 4G, qps: 100}\n",
+	"image: x\nrdma: {device: bee, domain: lab_1}\n",
 	"image: x\ncheckpoint: {file: /work/stop}\nvm: auto\nseccomp: true\n",
 	"image: x\nvm: true\nvolume: {path: /v, kind: dataimage, size: 1.5G, from: ./v.img, shared: required}\n",
 	"image: x\nvm: {}\n",
