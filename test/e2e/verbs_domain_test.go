@@ -109,7 +109,7 @@ func TestVerbsInADomain(t *testing.T) {
 	}
 	testkit.Eventually(t, 10*time.Second, func() error {
 		if _, err := os.Stat(filepath.Join(fsutil.HostPlace("bee-rdma-"), domain)); !errors.Is(err, os.ErrNotExist) {
-			return fmt.Errorf("the directory of the domain is left: %v", err)
+			return fmt.Errorf("the directory of the domain is left: %w", err)
 		}
 		return nil
 	})
