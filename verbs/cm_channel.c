@@ -29,7 +29,21 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	return &h->channel;
 }
 
-/* Programs end with a thread that waits for events: it waits on, as in the kernel. */
+/* Programs end with a thread that waits for events, or is about to: it waits on, as in the kernel,
+ * where the process has ended before it looks again. So a channel stays for a while. */
+#define KEPT_CHANNELS 64
+
+static void keep(struct cm_channel *h)
+{
+	static struct cm_channel *kept[KEPT_CHANNELS];
+	static uint32_t next;
+	uint32_t at = __atomic_fetch_add(&next, 1, __ATOMIC_SEQ_CST) % KEPT_CHANNELS;
+	struct cm_channel *old = __atomic_exchange_n(&kept[at], h, __ATOMIC_SEQ_CST);
+
+	if (old && !__atomic_load_n(&old->readers, __ATOMIC_SEQ_CST))
+		free(old);
+}
+
 EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *x)
 {
 	struct cm_channel *h = (struct cm_channel *)x;
@@ -37,8 +51,14 @@ EXPORT void rdma_destroy_event_channel(struct rdma_event_channel *x)
 	__atomic_store_n(&h->destroyed, 1, __ATOMIC_SEQ_CST);
 	close_fd(x->fd);
 	broker_destroy(h->context, h->handle);
-	if (!__atomic_load_n(&h->readers, __ATOMIC_SEQ_CST))
-		free(h);
+	keep(h);
+}
+
+/* wait_on never returns where the channel was destroyed. */
+static void wait_on(struct cm_channel *h)
+{
+	while (__atomic_load_n(&h->destroyed, __ATOMIC_SEQ_CST))
+		sys(ppoll, NULL, 0, NULL, NULL, 8);
 }
 
 /* await_event reads the byte that there is while there are events. It returns an errno. */
@@ -49,9 +69,8 @@ static int await_event(struct cm_channel *h)
 
 	if (forked(h->context))
 		return EIO;
+	wait_on(h);
 	n = sys(read, h->channel.fd, &byte, 1);
-	while (n == 0 && __atomic_load_n(&h->destroyed, __ATOMIC_SEQ_CST))
-		sys(ppoll, NULL, 0, NULL, NULL, 8);
 	return n < 0 ? (int)-n : n == 0 ? EIO : 0;
 }
 
@@ -195,6 +214,8 @@ EXPORT int rdma_get_cm_event(struct rdma_event_channel *x, struct rdma_cm_event 
 	do
 		error = await_event(h);
 	while (!error && (error = take(h, e)) == EAGAIN);
+	if (error)
+		wait_on(h);
 	__atomic_fetch_sub(&h->readers, 1, __ATOMIC_SEQ_CST);
 	if (error) {
 		free(e);
