@@ -76,8 +76,57 @@ func replacedIn() []string {
 
 func shellKeys() []string { return []string{"run", "setup", "resume", "post"} }
 
-// decode reads a product of values, or a list of mappings.
+// namesCase reports whether a value has ${case.NAME} in it, which is refused when the file is read
+// again.
+func (c Case) namesCase() bool {
+	for _, value := range c {
+		if strings.Contains(value, "${case.") {
+			return true
+		}
+	}
+	return false
+}
+
+// countedCases are the cases of an array, which is read twice: first to know its cases, and then
+// with the rest of its file.
+type countedCases struct {
+	// good are those that the first look has found; nil: something is wrong with them.
+	good Cases
+	// many: with those of the other jobs of the file they are too many.
+	many bool
+	// made is how many were made at most until something was found to be wrong.
+	made int
+}
+
+// decode reads the cases, and counts them the first time.
 func (c *Cases) decode(d *decoder, n ast.Node, path string) {
+	first := d.cases == nil
+	if first {
+		d.cases = &countedCases{many: d.left != nil && *d.left <= 0}
+	}
+	of := d.cases
+	if !of.many && of.good != nil {
+		*c = of.good
+		return
+	}
+	if problems := len(d.report.problems); !of.many {
+		c.read(d, n, path)
+		if first && len(d.report.problems) == problems && !slices.ContainsFunc(*c, Case.namesCase) {
+			of.good = *c
+		}
+	}
+	if first && d.left != nil && !of.many {
+		*d.left -= max(of.made, len(*c))
+		of.many = *d.left < 0
+	}
+	if of.many {
+		d.report.problem(begins(n), "write some of the jobs in another file", "%sthe arrays of the file have more than %d cases together", prefix(path), mostCases)
+		*c = nil
+	}
+}
+
+// read reads a product of values, or a list of mappings.
+func (c *Cases) read(d *decoder, n ast.Node, path string) {
 	switch x := n.(type) {
 	case *ast.SequenceNode:
 		var list []map[string]string
@@ -92,6 +141,7 @@ func (c *Cases) decode(d *decoder, n ast.Node, path string) {
 	default:
 		d.report.problem(begins(n), "such as {temperature: [300, 310], seed: {from: 1, to: 50}}", "%sa mapping of parameters, or a list of cases, is wanted", prefix(path))
 	}
+	d.cases.made = max(d.cases.made, len(*c))
 	if why, hint := c.wrong(); why != "" {
 		d.report.problem(begins(n), hint, "%s%s", prefix(path), why)
 		*c = nil
@@ -125,6 +175,7 @@ func (c *Cases) product(d *decoder, n ast.Node, path string) {
 	for _, f := range d.fields(n, path) {
 		name := f.Key.GetToken().Value
 		values := valuesOf(d, d.plain(f.Value), join(path, name))
+		d.cases.made = max(d.cases.made, len(values), len(all))
 		if len(values)*len(all) > mostCases {
 			d.report.problem(begins(n), "", "%sit has %d cases or more; at most %d are run", prefix(path), len(values)*len(all), mostCases)
 			return
@@ -236,9 +287,11 @@ func (d *decoder) casesOf(root ast.Node) Cases {
 			continue
 		}
 		first := newDecoder(d.report.file, nil)
-		first.anchors, first.dir = d.anchors, d.dir
+		first.anchors, first.dir, first.left = d.anchors, d.dir, d.left
 		var a Array
-		if first.decode(f.Value, reflect.ValueOf(&a).Elem(), arrayKey); len(first.report.problems) > 0 {
+		first.decode(f.Value, reflect.ValueOf(&a).Elem(), arrayKey)
+		d.cases, d.casesFile = first.cases, first.casesFile
+		if len(first.report.problems) > 0 {
 			return nil
 		}
 		return a.kept()

@@ -27,6 +27,8 @@ type decoder struct {
 	dir       string            // where paths start; "": the file names no other one
 	casesFile string            // the file that the cases of its array are in; "": none
 	ofCase    Case              // what ${case.NAME} stands for; nil: nothing is replaced
+	cases     *countedCases     // those of its array, once they were read; nil: they were not
+	left      *int              // how many cases the arrays of the file may still have; nil: it is of one job
 }
 
 func newDecoder(file string, data []byte) *decoder {

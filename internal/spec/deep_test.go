@@ -30,6 +30,8 @@ func TestHostileFilesAreRefusedCheaply(t *testing.T) {
 		"documents":    times("---\na: b\n", n/8),
 		"ends":         times("a: b\n...\n", n/8),
 		"jobs":         times("---\nname: b\nimage: a\nrun: ["+times("x,", 400)+"]\nafter: [b]\n", maxDocuments),
+		"cases":        times("---\nname: b\nimage: a\narray: {cases: {n: {from: 1, to: 100000}}}\n", maxDocuments),
+		"no product":   times("---\nname: b\nimage: a\narray: {cases: {n: {from: 1, to: 100000}, m: [1, 2]}}\n", maxDocuments),
 		"short lists":  "x-a: [" + times("[],", n) + "]\nimage: a",
 		"indentations": indented(800),
 		"size":         "image: a\nrun: " + times("x", maxFile),

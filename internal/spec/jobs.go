@@ -38,9 +38,9 @@ func DraftsOf(file string, data []byte, dir string) []*Draft {
 	case 1:
 		return []*Draft{d.draft(documents[0])}
 	}
-	drafts := make([]*Draft, len(documents))
+	drafts, left := make([]*Draft, len(documents)), mostCases
 	for i, root := range documents { // each has anchors of its own
-		own := &decoder{report: d.report.fresh(), anchors: map[string][]anchor{}, dir: dir}
+		own := &decoder{report: d.report.fresh(), anchors: map[string][]anchor{}, dir: dir, left: &left}
 		own.report.places[""] = begins(root)
 		drafts[i] = own.draft(root)
 	}

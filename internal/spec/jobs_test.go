@@ -151,3 +151,19 @@ func TestTooManyJobs(t *testing.T) {
 		}
 	}
 }
+
+// TestCasesOfAllJobsTogether are as many as one array may have.
+func TestCasesOfAllJobsTogether(t *testing.T) {
+	array := func(name string, to int) string {
+		return fmt.Sprintf("---\nname: %s\nimage: a\narray:\n  cases: {n: {from: 1, to: %d}}\n", name, to)
+	}
+	most := array("a", mostCases-10) + array("b", 10)
+	if _, drafts, err := finishAll(most); err != nil || len(drafts[0].Cases())+len(drafts[1].Cases()) != mostCases {
+		t.Errorf("%v: %d jobs", err, len(drafts))
+	}
+	_, drafts, err := finishAll(most + array("c", 1) + array("d", mostCases))
+	wrong, is := errors.AsType[*Errors](err)
+	if !is || len(wrong.Problems) != 2 || wrong.Problems[0].Line != 15 || wrong.Problems[1].Line != 20 || len(drafts[2].Cases())+len(drafts[3].Cases()) > 0 {
+		t.Errorf("got %v", err)
+	}
+}
