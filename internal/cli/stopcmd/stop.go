@@ -84,15 +84,25 @@ func (a *Commands) stop(ctx context.Context, words []string, o stopOptions) erro
 	return t.End()
 }
 
-// StopNamed has runs and arrays end that are not over, and does not wait for it.
+// StopNamed has runs and arrays end that are not over, and does not wait for it. One that was
+// removed, or cannot be stopped, keeps none of the others from ending.
 func (a *Commands) StopNamed(ctx context.Context, s *workspace.Session, words []string) error {
-	runs, err := s.Named(ctx, words, state.ToEnd)
-	if err != nil {
-		return err
+	var wrong error
+	add := func(_ state.Run, err error) {
+		if !core.IsKind(err, core.NotFound) {
+			wrong = errors.Join(wrong, err)
+		}
 	}
-	runs = slices.DeleteFunc(runs, func(r state.Run) bool { return r.State.Final() })
-	endRuns(ctx, s, runs, stopOptions{noWait: true}, func(_ state.Run, one error) { err = errors.Join(err, one) })
-	return err
+	for _, word := range words {
+		runs, err := s.Named(ctx, []string{word}, state.ToEnd)
+		if err != nil {
+			add(state.Run{}, err)
+			continue
+		}
+		runs = slices.DeleteFunc(runs, func(r state.Run) bool { return r.State.Final() })
+		endRuns(ctx, s, runs, stopOptions{noWait: true}, add)
+	}
+	return wrong
 }
 
 // holdLost ends the waiting of a run that shall end for a site that does not
