@@ -42,6 +42,8 @@ type LogsOptions struct {
 	// fresh: the run has just been submitted, so that it need not have begun yet, nor have a
 	// controller. quiet: nothing but the output is shown.
 	fresh, quiet bool
+	// until has the context of each of several runs, which may end before that of all; nil: none has.
+	until func(run string) context.Context
 	// packed is the number of a case that shares the output of its pack; 0: it is all shown.
 	packed int
 }

@@ -60,8 +60,17 @@ func (a *Commands) logsOfSeveral(ctx context.Context, words []string, o LogsOpti
 			out.prefix = ""
 		}
 		one := &Commands{a.WritingTo(out, say)}
+		o, ctx := o, ctx
 		o.run = run.ID
-		show := func() { errs[i] = errors.Join(one.logs(ctx, run.ID, o), out.end(), say.end()) }
+		if o.until != nil {
+			ctx = o.until(run.ID)
+		}
+		show := func() {
+			errs[i] = errors.Join(one.logs(ctx, run.ID, o), out.end(), say.end())
+			if o.until != nil && ctx.Err() != nil { // it was to end
+				errs[i] = nil
+			}
+		}
 		if o.Follow {
 			all.Go(show)
 		} else {
@@ -73,9 +82,9 @@ func (a *Commands) logsOfSeveral(ctx context.Context, words []string, o LogsOpti
 }
 
 // FollowSeveral shows the output of new runs until they end, each line with the name of its run.
-// quiet: and nothing else.
-func FollowSeveral(ctx context.Context, w *workspace.Workspace, runs []string, quiet bool) error {
-	return (&Commands{w}).logsOfSeveral(ctx, runs, LogsOptions{Follow: true, tail: -1, Node: -1, fresh: true, quiet: quiet})
+// The context that until has of a run ends this for that one. quiet: and nothing else.
+func FollowSeveral(ctx context.Context, w *workspace.Workspace, runs []string, until func(run string) context.Context, quiet bool) error {
+	return (&Commands{w}).logsOfSeveral(ctx, runs, LogsOptions{Follow: true, tail: -1, Node: -1, fresh: true, until: until, quiet: quiet})
 }
 
 // isArray reports whether a word means an array of runs.

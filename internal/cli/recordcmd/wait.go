@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/output"
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/spf13/cobra"
@@ -32,7 +33,8 @@ func (a *Commands) WaitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "wait RUN...", Short: "Wait until runs are over", ValidArgsFunction: a.RunsTo(state.ToEnd),
 		Long: `Wait until runs are over, and end with the exit code of the first one that did not
-succeed, as bee run would. A run that is suspended or set aside is over for this purpose,
+succeed, as bee run would. A run that never began, as another one of them ended otherwise than
+it waits for, does not count. A run that is suspended or set aside is over for this purpose,
 as it needs its user. An array means all of its cases. Nothing is stopped when the time is up.
 
 With --ticket, adopt the run or array of a ticket first, which another machine has submitted:
@@ -107,6 +109,11 @@ func (a *Commands) meant(ctx context.Context, s *workspace.Session, words []stri
 
 // waited prints how runs ended, and ends as the first that did not succeed.
 func (a *Commands) waited(ctx context.Context, s *workspace.Session, runs []state.Run, o waitOptions) error {
+	never, err := submission.NeverBegan(ctx, s.Store, runs)
+	if err != nil {
+		return err
+	}
+	counted := slices.DeleteFunc(slices.Clone(runs), func(r state.Run) bool { return never[r.ID] })
 	views, code := make([]runview.View, len(runs)), 0
 	for i, run := range runs {
 		view, err := runview.Of(ctx, s, run)
@@ -114,7 +121,7 @@ func (a *Commands) waited(ctx context.Context, s *workspace.Session, runs []stat
 			return err
 		}
 		views[i] = view
-		if code == 0 {
+		if code == 0 && !never[run.ID] {
 			code = workspace.CodeOf(run)
 		}
 		if o.asJSON {
@@ -136,7 +143,7 @@ func (a *Commands) waited(ctx context.Context, s *workspace.Session, runs []stat
 	if code != 0 {
 		ending = console.Exit(code)
 	}
-	return a.Reported(o.results, ending, func() error { return a.WriteResults(ctx, s, o.results, runs, false) })
+	return a.Reported(o.results, ending, func() error { return a.WriteResults(ctx, s, o.results, counted, false) })
 }
 
 // followed shows the output of the one run that is waited for, if that is wanted. shown waits

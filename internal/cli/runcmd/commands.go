@@ -21,8 +21,9 @@ type Records struct {
 	// Follow shows the output of a run that another process controls, until it ends.
 	Follow func(ctx context.Context, s *workspace.Session, run string) error
 	// FollowSeveral shows the output of new runs that other processes control until they end, each
-	// line with the name of its run. quiet: and nothing else.
-	FollowSeveral func(ctx context.Context, w *workspace.Workspace, runs []string, quiet bool) error
+	// line with the name of its run. The context that until has of a run ends this for that one.
+	// quiet: and nothing else.
+	FollowSeveral func(ctx context.Context, w *workspace.Workspace, runs []string, until func(run string) context.Context, quiet bool) error
 	// Stop has runs and arrays end that are not over, and does not wait for it.
 	Stop func(ctx context.Context, s *workspace.Session, words []string) error
 	// Results writes what became of runs. With old, none was run, as nothing has changed since.

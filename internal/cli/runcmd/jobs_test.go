@@ -1,10 +1,15 @@
 package runcmd
 
 import (
-	"slices"
+	"context"
+	"errors"
+	"io"
 	"strconv"
+	"sync"
 	"testing"
 
+	"github.com/bee-hpc/bee/internal/cli/console"
+	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
@@ -50,38 +55,45 @@ func TestJobsThatNeedTheirUser(t *testing.T) {
 	}
 }
 
-// TestJobsThatNeverBegan by how others of the file ended: their failure is no other one.
-func TestJobsThatNeverBegan(t *testing.T) {
-	code := 0
-	for _, c := range []struct {
-		on     string // of the job after the first one, and of the array after that
-		states []state.RunState
-		never  []string
-	}{
-		{spec.AfterSuccess, []state.RunState{state.Succeeded, state.Failed, state.Failed, state.Failed}, []string{"2", "3"}},
-		{spec.AfterSuccess, []state.RunState{state.Failed, state.Failed, state.Failed, state.Failed}, []string{"1", "2", "3"}},
-		{spec.AfterFailure, []state.RunState{state.Succeeded, state.Failed, state.Succeeded, state.Failed}, []string{"1"}},
-		{spec.AfterFailure, []state.RunState{state.Stopped, state.Failed, state.Succeeded, state.Failed}, nil},
-		{spec.AfterEnd, []state.RunState{state.Failed, state.Failed, state.Failed, state.Failed}, nil},
-		{spec.AfterSuccess, []state.RunState{state.Suspended, state.Queued, state.Queued, state.Queued}, nil},
-	} {
-		jobs := pipeline(nil, []submission.Link{{Job: 0, On: c.on}}, []submission.Link{{Job: 1, On: c.on}})
-		ended := map[string]state.Run{}
-		for i, s := range c.states {
-			ended[strconv.Itoa(i)] = state.Run{ID: strconv.Itoa(i), State: s}
+// TestOutputOfJobsOfWhichOneNeedsItsUser: that of those that have ended is shown to its end.
+func TestOutputOfJobsOfWhichOneNeedsItsUser(t *testing.T) {
+	a := jobsRunner{&Commands{Workspace: &workspace.Workspace{Console: &console.Console{Stdout: io.Discard, Stderr: io.Discard}}}}
+	ended := errors.New("the end was shown")
+	a.records.FollowSeveral = func(ctx context.Context, _ *workspace.Workspace, runs []string, until func(string) context.Context, _ bool) error {
+		<-until(runs[1]).Done()
+		if ctx.Err() == nil && until(runs[0]).Err() == nil {
+			return ended
 		}
-		var got []string
-		for id := range neverBegan(jobs, ended) {
-			got = append(got, id)
-		}
-		slices.Sort(got)
-		if !slices.Equal(got, c.never) {
-			t.Errorf("on %s of %v: %v never began, want %v", c.on, c.states, got, c.never)
-		}
+		return nil
 	}
-	jobs := pipeline(nil, []submission.Link{{Job: 0, On: spec.AfterFailure}})
-	ran := map[string]state.Run{"0": {State: state.Succeeded}, "1": {State: state.Failed, ExitCode: &code}, "2": {State: state.Succeeded}}
-	if never := neverBegan(jobs, ran); len(never) > 0 {
-		t.Errorf("runs with exit codes: %v", never)
+	shown := jobsWatch{a: a, jobs: pipeline(nil, nil, nil)}.follow(t.Context(), &sync.Mutex{})
+	if err := shown([]state.Run{{ID: "0", State: state.Succeeded}, {ID: "1", State: state.Suspended}}); !errors.Is(err, ended) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// TestOutputThatNobodyReads keeps nobody from leaving the jobs, or from being asked.
+func TestOutputThatNobodyReads(t *testing.T) {
+	read, full := io.Pipe()
+	defer read.Close()
+	a := jobsRunner{&Commands{Workspace: &workspace.Workspace{Console: &console.Console{Stdout: full, Stderr: io.Discard}}}}
+	begun := make(chan bool)
+	a.records.FollowSeveral = func(_ context.Context, w *workspace.Workspace, _ []string, _ func(string) context.Context, _ bool) error {
+		close(begun)
+		_, err := w.Stdout.Write([]byte("output"))
+		return err
+	}
+	ctx, leave := context.WithCancel(t.Context())
+	var closed sync.Mutex
+	shown := jobsWatch{a: a, jobs: pipeline(nil, nil)}.follow(ctx, &closed)
+	<-begun
+	if _, err := read.Read(make([]byte, 1)); err != nil { // the rest is being written
+		t.Fatal(err)
+	}
+	closed.Lock()
+	leave()
+	closed.Unlock()
+	if err := shown(nil); err != nil {
+		t.Error(err)
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/runview"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control/submission"
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
@@ -29,7 +28,8 @@ type jobsWatch struct {
 	o    runOptions
 }
 
-// gate passes what is written while it is open.
+// gate passes what is written while it is open. Who closes it does not wait for what is being
+// written, which takes as long as nobody reads it.
 type gate struct {
 	mu *sync.Mutex // held while it is closed
 	to io.Writer
@@ -37,9 +37,14 @@ type gate struct {
 
 // Write implements io.Writer.
 func (g gate) Write(p []byte) (int, error) {
+	g.pass()
+	return g.to.Write(p)
+}
+
+// pass waits until it is open.
+func (g gate) pass() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.to.Write(p)
 }
 
 // await shows the output of the jobs until none of them continues by itself, and ends with the code
@@ -54,7 +59,7 @@ func (w jobsWatch) await(ctx context.Context) error {
 		runs = append(runs, job.runs...)
 	}
 	over, err := w.s.AwaitUntil(watched, runs, func(now []state.Run, _ int) bool { return settled(w.jobs, now) })
-	lost := shown(len(over) == len(runs) && !slices.ContainsFunc(over, func(r state.Run) bool { return !r.State.Final() }))
+	lost := shown(over)
 	switch cause := context.Cause(watched); {
 	case errors.Is(cause, errDetach):
 		return w.a.printDetached(w.jobs, w.o)
@@ -97,35 +102,43 @@ func settled(jobs []submittedJob, now []state.Run) bool {
 }
 
 // follow shows the output of the jobs that are runs, each line with the name of its job. shown
-// waits until all of it is shown, or ends this where the runs have more.
-func (w jobsWatch) follow(ctx context.Context, closed *sync.Mutex) (shown func(all bool) error) {
+// waits until all output of those is shown that have ended, and shows no more of the others.
+// Where ctx has ended, it waits for nothing.
+func (w jobsWatch) follow(ctx context.Context, closed *sync.Mutex) (shown func(over []state.Run) error) {
 	var ids []string
+	contexts, ends := map[string]context.Context{}, map[string]context.CancelFunc{}
 	for _, job := range w.jobs {
-		if job.first.Array == nil {
-			ids = append(ids, job.id())
+		if id := job.id(); job.first.Array == nil {
+			ids = append(ids, id)
+			contexts[id], ends[id] = context.WithCancel(ctx)
 		}
 	}
 	if len(ids) == 0 {
-		return func(bool) error { return nil }
+		return func([]state.Run) error { return nil }
 	}
 	stdout := w.a.Stdout
 	if w.o.asJSON {
 		stdout = w.a.Stderr
 	}
-	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan error, 1)
 	to := w.a.WritingTo(gate{closed, stdout}, gate{closed, w.a.Stderr})
-	go func() { done <- w.a.records.FollowSeveral(ctx, to, ids, w.o.quiet) }()
-	return func(all bool) error {
-		if !all {
-			cancel()
+	go func() {
+		done <- w.a.records.FollowSeveral(ctx, to, ids, func(id string) context.Context { return contexts[id] }, w.o.quiet)
+	}()
+	return func(over []state.Run) error {
+		for id, end := range ends {
+			if !slices.ContainsFunc(over, func(r state.Run) bool { return r.ID == id && r.State.Final() }) {
+				end()
+			}
 		}
-		err := <-done
-		if ctx.Err() != nil {
-			err = nil
+		select {
+		case err := <-done:
+			if ctx.Err() == nil {
+				return err
+			}
+		case <-ctx.Done(): // it may write what nobody reads
 		}
-		cancel()
-		return err
+		return nil
 	}
 }
 
@@ -135,7 +148,10 @@ func (w jobsWatch) ending(ctx context.Context, over []state.Run) error {
 	for _, run := range over {
 		ended[run.ID] = run
 	}
-	never := neverBegan(w.jobs, ended)
+	never, err := submission.NeverBegan(ctx, w.s.Store, over)
+	if err != nil {
+		return err
+	}
 	var views []any
 	for _, job := range w.jobs {
 		view, err := w.jobEnding(ctx, job, ended, never)
@@ -159,37 +175,6 @@ func (w jobsWatch) ending(ctx context.Context, over []state.Run) error {
 		}
 	}
 	return w.a.Reported(w.o.results, ending, func() error { return w.a.records.Results(ctx, w.s, w.o.results, counted, false) })
-}
-
-// neverBegan returns the runs that could not begin by how another job of the file ended: that
-// one counts for both where it failed, and else nothing has failed.
-func neverBegan(jobs []submittedJob, ended map[string]state.Run) map[string]bool {
-	never := map[string]bool{}
-	for _, job := range jobs {
-		if !slices.ContainsFunc(job.links, func(l submission.Link) bool { return endedOtherwise(jobs[l.Job], l.On, ended) }) {
-			continue
-		}
-		for _, run := range job.runs {
-			if own := ended[run.ID]; own.State == state.Failed && own.ExitCode == nil {
-				never[run.ID] = true
-			}
-		}
-	}
-	return never
-}
-
-// endedOtherwise reports whether a job has ended, and not so that one begins which waits for it.
-func endedOtherwise(job submittedJob, on string, ended map[string]state.Run) bool {
-	whole := state.Succeeded
-	for _, run := range job.runs {
-		switch now := ended[run.ID].State; {
-		case !now.Final():
-			return false
-		case now != state.Succeeded:
-			whole = now
-		}
-	}
-	return !submission.Dependency{On: on}.Met(whole)
 }
 
 // jobEnding reports how a job ended, and returns it as JSON has it.
@@ -286,13 +271,11 @@ func (w jobsWatch) signals(ctx context.Context, closed *sync.Mutex) (context.Con
 
 // stop has the jobs end that are not over, and does not wait for it.
 func (w jobsWatch) stop(ctx context.Context) error {
+	jobs := slices.Clone(w.jobs)
+	slices.SortStableFunc(jobs, func(a, b submittedJob) int { return b.runs[0].Created.Compare(a.runs[0].Created) }) // none begins as what it waits for ends
 	var words []string
-	for _, job := range w.jobs {
+	for _, job := range jobs {
 		words = append(words, job.id())
 	}
-	err := w.a.records.Stop(ctx, w.s, words)
-	if core.IsKind(err, core.NotFound) { // it was removed
-		return nil
-	}
-	return err
+	return w.a.records.Stop(ctx, w.s, words)
 }

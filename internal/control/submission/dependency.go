@@ -116,6 +116,52 @@ func (d Dependency) means(id, array string) bool {
 	return id == d.Run
 }
 
+// NeverBegan returns those of some runs that could not begin by how others of them ended: each of
+// these counts for both where it failed, and else nothing has failed.
+func NeverBegan(ctx context.Context, store *state.Store, runs []state.Run) (map[string]bool, error) {
+	ended, arrays := map[string]state.RunState{}, map[string]bool{}
+	for _, run := range runs {
+		ended[run.ID] = run.State
+		if run.Case.Array != "" {
+			arrays[run.Case.Array] = true
+		}
+	}
+	otherwise := func(d Dependency) (bool, error) { // whether it ended so that no run begins after it
+		now, known := ended[d.Run]
+		if !known && d.Array && arrays[d.Run] {
+			var err error
+			if now, _, err = d.Look(ctx, store); core.IsKind(err, core.NotFound) { // it was removed
+				return false, nil
+			} else if err != nil {
+				return false, err
+			}
+			ended[d.Run] = now
+		}
+		return now.Final() && !d.Met(now), nil
+	}
+	never := map[string]bool{}
+	for _, run := range runs {
+		if run.State != state.Failed || run.ExitCode != nil {
+			continue
+		}
+		sub, err := Of(run)
+		if err != nil { // of another version: it counts
+			continue
+		}
+		for _, d := range sub.After {
+			is, err := otherwise(d)
+			if err != nil {
+				return nil, err
+			}
+			if is {
+				never[run.ID] = true
+				break
+			}
+		}
+	}
+	return never, nil
+}
+
 // NeededBy returns a run that has not begun, and waits for the end of another one or of its
 // array; "": none. The first case of an array is needed until the end of that is notified.
 func NeededBy(ctx context.Context, store *state.Store, id string) (string, error) {
