@@ -184,6 +184,11 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	if _, err := a.TakeOrphans(ctx, s); err != nil {
 		return err
 	}
+	if o.ticket == "" {
+		if err := refuseRequeued(ctx, s, from.what, subs); err != nil {
+			return err
+		}
+	}
 	runs, err := submission.SubmitArray(ctx, s.Store, subs)
 	if err != nil {
 		return err

@@ -144,6 +144,13 @@ func (a jobsRunner) run(ctx context.Context, from jobSource, o runOptions) error
 	if _, err := a.TakeOrphans(ctx, s); err != nil {
 		return err
 	}
+	var subs []submission.Submission
+	for _, job := range jobs {
+		subs = append(subs, job.Runs...)
+	}
+	if err := refuseRequeued(ctx, s, from.what, subs); err != nil {
+		return err
+	}
 	if err := findRuns(ctx, s.Store, from, jobs); err != nil {
 		return err
 	}

@@ -1,11 +1,14 @@
 package runcmd
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/workspace"
@@ -22,36 +25,65 @@ func requeued() bool {
 	return err == nil && n > 0 && workspace.Allocation() != ""
 }
 
-// begunBefore finds the oldest run of the same job description that an allocation has begun
-// and not ended.
-func begunBefore(ctx context.Context, s *workspace.Session, sub submission.Submission, allocation string) (run state.Run, found bool, err error) {
-	want, err := json.Marshal(sub.Job)
-	if err != nil {
-		return run, false, err
+// begunBefore returns the runs of the same job descriptions that an allocation has begun and not
+// ended, the oldest first.
+func begunBefore(ctx context.Context, s *workspace.Session, subs []submission.Submission, allocation string) ([]state.Run, error) {
+	wanted := make(map[string]bool, len(subs))
+	for i := range subs {
+		job, err := json.Marshal(subs[i].Job)
+		if err != nil {
+			return nil, err
+		}
+		wanted[string(job)] = true
 	}
 	runs, err := s.Store.Runs(ctx, state.Filter{Active: true})
 	if err != nil {
-		return run, false, err
+		return nil, err
 	}
+	var begun []state.Run
 	for _, run := range slices.Backward(runs) {
 		before, err := submission.Of(run)
 		if err != nil || !slices.ContainsFunc(before.Sites, func(site spec.Site) bool { return site.Granted() && site.Slurm.Job == allocation }) {
 			continue // no bee of this version's, or of another allocation
 		}
-		if job, err := json.Marshal(before.Job); err == nil && string(job) == string(want) {
-			return run, true, nil
+		if job, err := json.Marshal(before.Job); err == nil && wanted[string(job)] {
+			begun = append(begun, run)
 		}
 	}
-	return run, false, nil
+	return begun, nil
+}
+
+// refuseRequeued refuses to submit several runs of a Beefile a second time, which this allocation
+// had begun when Slurm requeued it.
+func refuseRequeued(ctx context.Context, s *workspace.Session, what string, subs []submission.Submission) error {
+	if !requeued() {
+		return nil
+	}
+	begun, err := begunBefore(ctx, s, subs, workspace.Allocation())
+	if err != nil || len(begun) == 0 {
+		return err
+	}
+	var words []string
+	for _, run := range begun {
+		if word := cmp.Or(run.Case.Array, run.ID); !slices.Contains(words, word) {
+			words = append(words, word)
+		}
+	}
+	which := strings.Join(words, " ")
+	return &core.Error{
+		Kind: core.Busy, Op: "submit the jobs of", Object: what, Err: fmt.Errorf("job %s of Slurm, which had begun them, was requeued: %s", workspace.Allocation(), which),
+		Remedy: fmt.Sprintf("`bee wait %s` waits for them. `bee resume` continues those that are suspended.", which),
+	}
 }
 
 // continueRequeued continues the run that this allocation had begun when Slurm requeued it,
 // as `bee resume` does, but here. found is false where there is none.
 func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, sub submission.Submission, o runOptions) (found bool, err error) {
-	run, found, err := begunBefore(ctx, s, sub, workspace.Allocation())
-	if err != nil || !found {
+	begun, err := begunBefore(ctx, s, []submission.Submission{sub}, workspace.Allocation())
+	if err != nil || len(begun) == 0 {
 		return false, err
 	}
+	run := begun[0]
 	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
 	lock, err := s.Store.Locks().Acquire(run.ID)
 	if core.IsKind(err, core.Busy) {

@@ -2,12 +2,14 @@ package runcmd
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -40,9 +42,21 @@ func TestTheRunOfARequeuedJob(t *testing.T) {
 	for _, c := range []struct{ allocation, value, want string }{
 		{"7", "1", "dddd4444"}, {"7", "2", "cccc3333"}, {"8", "1", "bbbb2222"}, {"7", "3", "abcd7777"}, {"7", "4", ""}, {"9", "1", ""},
 	} {
-		run, found, err := begunBefore(t.Context(), s, sub(c.allocation, c.value), c.allocation)
-		if err != nil || found != (c.want != "") || run.ID != c.want {
-			t.Errorf("%+v: %q, %v, %v", c, run.ID, found, err)
+		begun, err := begunBefore(t.Context(), s, []submission.Submission{sub(c.allocation, c.value)}, c.allocation)
+		if err != nil || len(begun) > 0 != (c.want != "") || len(begun) > 0 && begun[0].ID != c.want {
+			t.Errorf("%+v: %+v, %v", c, begun, err)
+		}
+	}
+	jobs := []submission.Submission{sub("7", "4"), sub("7", "2"), sub("7", "1")}
+	for count, want := range map[string]string{"": "", "1": "`bee wait cccc3333 dddd4444 eeee5555`"} {
+		t.Setenv("SLURM_JOB_ID", "7")
+		t.Setenv("SLURM_RESTART_COUNT", count)
+		err := refuseRequeued(t.Context(), s, "jobs.yaml", jobs)
+		if core.IsKind(err, core.Busy) != (want != "") || !strings.Contains(core.Remedy(err), want) {
+			t.Errorf("started %q times again: %v", count, err)
+		}
+		if err := refuseRequeued(t.Context(), s, "jobs.yaml", jobs[:1]); err != nil {
+			t.Errorf("jobs that had not begun: %v", err)
 		}
 	}
 }
