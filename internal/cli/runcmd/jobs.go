@@ -52,13 +52,22 @@ func (j submittedJob) text() string {
 	return fmt.Sprintf("run %s of %s: %s on %s%s", j.id(), name, console.CountText(j.first.Job.Nodes, "node"), siteNames(j.first.Sites), after)
 }
 
-// refuseOfOne refuses flags that are for one job.
+// refuseOfOne refuses flags that are for one job, or would have all jobs wait for one of them.
 func (o runOptions) refuseOfOne(from jobSource) error {
 	for _, flag := range []string{"interactive", "tty", "if-new", "ticket", "name", "cases", "explain"} {
 		if o.given(flag) {
 			return &core.Error{
 				Kind: core.Unsupported, Op: "submit the jobs of", Object: from.what, Err: fmt.Errorf("--%s is for one job, and it has %d", flag, len(from.jobs)),
 				Remedy: "Leave it out, or write a Beefile for that job alone.",
+			}
+		}
+	}
+	for _, text := range o.after {
+		name := spec.ParseAfter(text).Run
+		if slices.ContainsFunc(from.jobs, func(j jobSource) bool { return j.draft.Job.Name == name }) {
+			return &core.Error{
+				Kind: core.Invalid, Op: "read", Object: "--after " + text, Err: fmt.Errorf("%q is a job of %s, and the flag is for all of its jobs", name, from.what),
+				Remedy: "Write it as `after:` of the job that waits. If another run has this name, give the run's id.",
 			}
 		}
 	}

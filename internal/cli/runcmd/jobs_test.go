@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -95,5 +96,23 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	closed.Unlock()
 	if err := shown(nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestFlagsOfOneJob are refused for several.
+func TestFlagsOfOneJob(t *testing.T) {
+	var from jobSource
+	for _, draft := range spec.DraftsOf("jobs.yaml", []byte("name: mesh\nimage: a\n---\nname: plot\nimage: a\n"), "/") {
+		from.jobs = append(from.jobs, jobSource{draft: draft})
+	}
+	for _, c := range []struct {
+		flag  string
+		after []string
+		wrong bool
+	}{{"", nil, false}, {"", []string{"old:end", "mesh2"}, false}, {"", []string{"old", "mesh"}, true}, {"", []string{"plot:failure"}, true}, {"name", nil, true}} {
+		o := runOptions{after: c.after, given: func(flag string) bool { return flag == c.flag }}
+		if err := o.refuseOfOne(from); (err != nil) != c.wrong || c.wrong && core.Remedy(err) == "" {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
