@@ -27,6 +27,8 @@ FLAGS = {
     "image": "--image",
 }
 
+LARGEST_BEEFILE = 1 << 20
+
 LOCAL_IMAGES = ("oci", "docker-archive", "oci-archive", "sif")
 
 
@@ -67,12 +69,28 @@ def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], p
     else:
         if command is not None:
             raise InvalidError("a Beefile has its command itself", remedy="Write the command as `run` in the Beefile, or run an image.")
-        return Call((*arguments, *_flags(keys), *(("--trust",) if trust else ()), "--", os.fspath(job)), _one_run, finish=True)
+        one = ("--one-job",) if _may_have_several(job) else ()
+        return Call((*arguments, *one, *_flags(keys), *(("--trust",) if trust else ()), "--", os.fspath(job)), _checked, finish=True)
     if command is not None:
         beefile["run"] = command if isinstance(command, str) else list(command)
     if trust:
         arguments.append("--trust")
     return Call((*arguments, "-"), _checked, input=_beefile(beefile), finish=True)
+
+
+def _may_have_several(job: Union[str, "os.PathLike[str]"]) -> bool:
+    """Whether a Beefile may have several jobs, of which bee is told to submit none.
+
+    Versions of bee that read one job only do not know the flag.
+    """
+    if not os.path.isfile(job):  # such as a pipe, which can be read once
+        return os.path.exists(job)
+    try:
+        with open(job, "rb") as file:
+            text = file.read(LARGEST_BEEFILE)
+    except OSError:  # which bee reports
+        return False
+    return any(mark in text for mark in (b"---", b"..."))
 
 
 def _beefile(keys: Mapping[str, Any]) -> bytes:
@@ -131,16 +149,6 @@ def _succeeded(answer: Answer) -> None:
 def _checked(answer: Answer) -> Any:
     _succeeded(answer)
     return answer.json()
-
-
-def _one_run(answer: Answer) -> Record:
-    """The record of the one run that a Beefile made."""
-    made = _checked(answer)
-    if isinstance(made, list):
-        jobs = ", ".join(f"{one['name']} ({one['id']})" for one in made)
-        raise InvalidError(f"the Beefile has {len(made)} jobs, which were all submitted: {jobs}", remedy="Follow each by its id, and write a Beefile for each job to get its run.")
-    record: Record = made
-    return record
 
 
 def runs(everything: bool, name: Optional[str], label: Optional[str], limit: int) -> Call[List[Record]]:

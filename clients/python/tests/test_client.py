@@ -133,15 +133,9 @@ class Errors(InDirectory):
 
     def test_several_jobs(self):
         Path("jobs.yaml").write_text(f"{{name: mesh, image: '{APP}', run: 'true'}}\n---\n{{name: plot, image: '{APP}', after: [mesh], run: 'true'}}\n")
-        with self.assertRaises(bee.InvalidError) as raised:
+        with self.assertRaisesRegex(bee.InvalidError, "one is wanted"):
             bee.run("jobs.yaml")
-        made = {r.name: r for r in bee.runs(all=True) if r.name in ("mesh", "plot")}
-        self.assertEqual(sorted(made), ["mesh", "plot"])
-        for run in made.values():
-            self.assertIn(run.id, str(raised.exception))
-            run.wait()
-        for name in ("plot", "mesh"):
-            made[name].remove()
+        self.assertEqual([r.name for r in bee.runs(all=True) if r.name in ("mesh", "plot")], [])
 
 
 class Programs(InDirectory):

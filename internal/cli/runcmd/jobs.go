@@ -54,6 +54,12 @@ func (j submittedJob) text() string {
 
 // refuseOfOne refuses flags that are for one job, or would have all jobs wait for one of them.
 func (o runOptions) refuseOfOne(from jobSource) error {
+	if o.given(oneJob) {
+		return &core.Error{
+			Kind: core.Invalid, Op: "submit the jobs of", Object: from.what, Err: fmt.Errorf("it has %d, and one is wanted", len(from.jobs)),
+			Remedy: "Write a Beefile for each job, or submit all by `bee run -d`.",
+		}
+	}
 	for _, flag := range []string{"interactive", "tty", "if-new", "ticket", "name", "cases", "explain"} {
 		if o.given(flag) {
 			return &core.Error{

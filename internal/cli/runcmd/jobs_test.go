@@ -109,7 +109,7 @@ func TestFlagsOfOneJob(t *testing.T) {
 		flag  string
 		after []string
 		wrong bool
-	}{{"", nil, false}, {"", []string{"old:end", "mesh2"}, false}, {"", []string{"old", "mesh"}, true}, {"", []string{"plot:failure"}, true}, {"name", nil, true}} {
+	}{{"", nil, false}, {"", []string{"old:end", "mesh2"}, false}, {"", []string{"old", "mesh"}, true}, {"", []string{"plot:failure"}, true}, {oneJob, nil, true}, {"name", nil, true}} {
 		o := runOptions{after: c.after, given: func(flag string) bool { return flag == c.flag }}
 		if err := o.refuseOfOne(from); (err != nil) != c.wrong || c.wrong && core.Remedy(err) == "" {
 			t.Errorf("%+v: %v", c, err)

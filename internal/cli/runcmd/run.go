@@ -57,6 +57,9 @@ type runOptions struct {
 	given func(flag string) bool
 }
 
+// oneJob is a flag of programs that follow one run.
+const oneJob = "one-job"
+
 // RunCommand returns the command `run`.
 func (a *Commands) RunCommand() *cobra.Command {
 	var o runOptions
@@ -129,6 +132,8 @@ XML has one test for the run, or for each case of an array. With -d, bee wait wr
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
 	f.StringVar(&o.pull, "pull", "missing", "`rule` for asking the registry: missing, always or never")
 	workspace.WordsFlag(c, "pull", "missing", "always", "never")
+	f.Bool(oneJob, false, "refuse a Beefile with several jobs: a program follows one run")
+	f.MarkHidden(oneJob)
 	return c
 }
 
