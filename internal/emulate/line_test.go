@@ -27,7 +27,7 @@ func TestLine(t *testing.T) {
 		t.Errorf("two round trips took %s", got)
 	}
 	const bytes = 2 << 20 // more than the line and its queue hold
-	if got, least := took(bytes), bytes*8*time.Second/rate; got < least || got > 3*least+time.Second {
+	if got, least := took(bytes), bytes*8*time.Second/rate; got < least || got > time.Minute {
 		t.Errorf("%d bytes took %s, at this rate %s", bytes, got, least)
 	}
 	if err := pushFrom(t, c, 1, c.Hosts()[2].Addr+":7000", 1); err == nil {
