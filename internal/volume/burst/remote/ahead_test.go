@@ -71,7 +71,7 @@ func TestReadAhead(t *testing.T) {
 			read(i*size, size)
 		}
 		synctest.Wait()
-		time.Sleep(2 * aheadFor)
+		time.Sleep(aheadFor + farAway/2) // it has arrived a shorter time ago
 		before := d.reads
 		copy(d.data[4*size:], "changed")
 		if read(4*size, size); d.reads == before {
@@ -85,6 +85,53 @@ func TestReadAhead(t *testing.T) {
 		time.Sleep(time.Second)
 		if len(a.room) != 0 {
 			t.Errorf("%d pieces are kept for ever", len(a.room))
+		}
+	})
+}
+
+// TestPiecesThatNobodyReads leave their room to other files, although their file stays open.
+func TestPiecesThatNobodyReads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, pieces = 10, 20
+		a := NewAhead(1)
+		readTo := func(f Source, end int64) {
+			for off := int64(0); off < end; off += size {
+				if n, err := f.Read(t.Context(), make([]byte, size), off); n != size || err != nil {
+					t.Errorf("%d, %v", n, err)
+				}
+			}
+		}
+		left := a.Source(&distant{data: make([]byte, size*pieces)})
+		defer left.Close()
+		readTo(left, 4*size)
+		time.Sleep(2 * aheadFor)
+		if len(a.room) != 1 {
+			t.Fatalf("%d pieces are kept", len(a.room))
+		}
+		f := a.Source(&distant{data: make([]byte, size*pieces)})
+		defer f.Close()
+		begun := time.Now()
+		if readTo(f, size*pieces); time.Since(begun) > pieces*farAway*2/3 {
+			t.Errorf("it took %s, one request after the other %s", time.Since(begun), pieces*farAway)
+		}
+	})
+}
+
+// TestASlowProgram does not have pieces read twice again and again.
+func TestASlowProgram(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const size, pieces = 10, 40
+		d := &distant{data: make([]byte, size*pieces)}
+		f := NewAhead(16).Source(d)
+		defer f.Close()
+		for off := int64(0); off < size*pieces; off += size {
+			if n, err := f.Read(t.Context(), make([]byte, size), off); n != size || err != nil {
+				t.Errorf("%d, %v", n, err)
+			}
+			time.Sleep(2 * aheadFor)
+		}
+		if d.reads > pieces+2*mostAhead {
+			t.Errorf("%d requests for %d reads", d.reads, pieces)
 		}
 	})
 }
