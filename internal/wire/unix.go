@@ -123,19 +123,38 @@ func (l *ownListener) Accept() (net.Conn, error) {
 }
 
 func peerUID(c *net.UnixConn) (int, error) {
-	raw, err := c.SyscallConn()
+	cred, err := peerCred(c)
 	if err != nil {
 		return 0, err
+	}
+	return int(cred.Uid), nil
+}
+
+// PeerPID returns the process that listens, where a connection was dialled; 0: that is not known here, as with one in
+// another PID namespace.
+func PeerPID(c net.Conn) int {
+	u, is := c.(*net.UnixConn)
+	if !is {
+		return 0
+	}
+	cred, err := peerCred(u)
+	if err != nil {
+		return 0
+	}
+	return int(cred.Pid)
+}
+
+func peerCred(c *net.UnixConn) (*unix.Ucred, error) {
+	raw, err := c.SyscallConn()
+	if err != nil {
+		return nil, err
 	}
 	var (
 		cred *unix.Ucred
 		cerr error
 	)
 	if err := raw.Control(func(fd uintptr) { cred, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil {
-		return 0, err
+		return nil, err
 	}
-	if cerr != nil {
-		return 0, cerr
-	}
-	return int(cred.Uid), nil
+	return cred, cerr
 }

@@ -65,32 +65,64 @@ func hideMemory() error {
 	return errors.Join(syscall.Setrlimit(syscall.RLIMIT_CORE, &syscall.Rlimit{}), unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0))
 }
 
-// useKeys has the remote of a volume, which is a bucket, use other credentials from now on. A drain that waits tries
-// again at once.
-func useKeys(v *Volume, k core.BucketKeys) error {
+// useKeys has the remote of a volume, which is a bucket, use other credentials from now on, and reports whether they are
+// other ones. A drain that waits tries again at once then.
+func useKeys(ctx context.Context, v *Volume, q calls.KeysOffer) (changed bool, err error) {
 	bucket, is := v.tree.(*remote.S3)
 	if !is {
-		return &core.Error{Kind: core.Invalid, Op: "use credentials for", Object: v.o.Remote, Err: errors.New("it is no bucket"), Remedy: core.RemedyFault}
+		return false, &core.Error{Kind: core.Invalid, Op: "use credentials for", Object: v.o.Remote, Err: errors.New("it is no bucket"), Remedy: core.RemedyFault}
 	}
 	v.access.mu.Lock()
 	defer v.access.mu.Unlock()
-	err := hideMemory()
-	if err == nil {
-		err = bucket.UseKeys(k)
+	if err := hideMemory(); err != nil {
+		return false, err
 	}
-	if err != nil {
-		return err
+	if changed, err = bucket.UseKeys(ctx, q.Keys, q.Spare); changed {
+		v.access.relayed, v.access.sent = false, true
+		v.drainer.again()
 	}
-	v.access.relayed, v.access.sent = false, true
-	v.drainer.again()
-	return nil
+	return changed, err
 }
 
-// passKeys gives the I/O process the keys of this one, if there are any: those that it has may have expired.
-func (c Config) passKeys(ctx context.Context, peer *rpc.Peer) error {
+// useKeys answers an offer of credentials. The same ones again are no command, as a look at the status is none.
+func (s *server) useKeys(ctx context.Context, q calls.KeysOffer) (calls.KeysReply, error) {
+	changed, err := useKeys(ctx, s.v, q)
+	if changed {
+		s.used()
+	}
+	if errors.Is(err, remote.ErrKeys) {
+		s.v.o.Log.Warn("credentials are not used", "err", err)
+		return calls.KeysReply{Refused: core.Printable(err.Error(), 1000)}, nil
+	}
+	return calls.KeysReply{}, err
+}
+
+// PassKeys gives the I/O process the keys of this one, if there are any: those that it has may have expired. Where the
+// bucket refuses them, it keeps its own.
+func (c Config) PassKeys(ctx context.Context, peer *rpc.Peer) error {
 	if c.Keys == nil {
 		return nil
 	}
-	_, err := rpc.Call(ctx, peer, calls.UseKeys, *c.Keys)
+	_, err := c.offerKeys(ctx, peer)
+	return err
+}
+
+func (c Config) offerKeys(ctx context.Context, peer *rpc.Peer) (calls.KeysReply, error) {
+	reply, err := rpc.Call(ctx, peer, calls.OfferKeys, calls.KeysOffer{Keys: *c.Keys, Spare: c.Spare})
+	if core.IsKind(err, core.Unsupported) { // an earlier version
+		_, err = rpc.Call(ctx, peer, calls.UseKeys, *c.Keys)
+	}
+	return reply, err
+}
+
+// UseKeys has the I/O process use the keys of this one from now on. Those that the bucket refuses are an error.
+func (c Config) UseKeys(ctx context.Context, peer *rpc.Peer) error {
+	reply, err := c.offerKeys(ctx, peer)
+	if err == nil && reply.Refused != "" {
+		err = &core.Error{
+			Kind: core.Invalid, Op: "use new credentials for", Object: c.Remote, Err: errors.New(reply.Refused),
+			Remedy: "Those so far are used until they expire. Set the credentials up that may use this bucket, as for AWS's tools.",
+		}
+	}
 	return err
 }

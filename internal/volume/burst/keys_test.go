@@ -8,8 +8,11 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 )
 
 // TestKeysOfABucket: a process gets them on its standard input, and nothing that is printed or recorded has them.
@@ -54,5 +57,23 @@ func TestKeysOfABucket(t *testing.T) {
 		if strings.Contains(text, "a-secret") || strings.Contains(text, "a-session") || strings.Contains(text, fmt.Sprintf("%x", "a-secret")) {
 			t.Errorf("it has the secret: %s", text)
 		}
+	}
+}
+
+// TestTheSameKeysAgain are no command, and have no drain tried again: who sends them again and again would keep the process.
+func TestTheSameKeysAgain(t *testing.T) {
+	v := &Volume{tree: remote.OpenS3(remote.Place{Bucket: "bucket"}, "test", t.TempDir(), nil), drainer: &drainer{hurry: make(chan struct{}, 1)}, o: Options{Log: slog.New(slog.DiscardHandler)}}
+	defer v.tree.Close()
+	s := &server{v: v}
+	keys := core.BucketKeys{ID: "an-id", Secret: "a-secret", Endpoint: "http://127.0.0.1:1"}
+	for i, changes := range []bool{true, false, false} {
+		s.idle = time.Time{}
+		if _, err := s.useKeys(t.Context(), calls.KeysOffer{Keys: keys}); err != nil {
+			t.Fatal(err)
+		}
+		if used := !s.idle.IsZero(); used != changes || len(v.drainer.hurry) > 0 != changes {
+			t.Errorf("offer %d: it counts as a command: %v, and the drain hurries: %v", i, used, len(v.drainer.hurry) > 0)
+		}
+		v.drainer.hurry = make(chan struct{}, 1)
 	}
 }

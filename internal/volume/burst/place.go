@@ -77,6 +77,8 @@ type Config struct {
 	// Keys are credentials for the bucket that the user has sent; nil: they are found on this host. A process passes
 	// them to those that it starts, and to nobody else.
 	Keys *core.BucketKeys `json:"-"`
+	// Spare is whether Keys may be older ones than an I/O process has.
+	Spare bool `json:"-"`
 
 	away    time.Duration // 0: awayFor; tests have slow hosts
 	abandon time.Duration // 0: abandonTimeout

@@ -165,15 +165,21 @@ func (c Config) Start(ctx context.Context, binary, command string, with Inherite
 
 // Dial connects with the I/O process, if it runs.
 func (c Config) Dial(ctx context.Context) (*rpc.Peer, error) {
+	peer, _, err := c.DialProcess(ctx)
+	return peer, err
+}
+
+// DialProcess is Dial, with the I/O process; 0: that is not known.
+func (c Config) DialProcess(ctx context.Context) (*rpc.Peer, int, error) {
 	conn, err := c.DialConn(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	peer, err := rpc.Dial(conn, "the I/O process of volume "+c.ID, wire.Local, calls.Protocol)
 	if err != nil {
 		conn.Close()
 	}
-	return peer, err
+	return peer, wire.PeerPID(conn), err
 }
 
 // mostFree is how often in a row the lock of a volume is free before a Busy process means the remote: others have that
@@ -187,7 +193,7 @@ func (c Config) Connect(ctx context.Context, binary string) (*rpc.Peer, error) {
 	for {
 		peer, err := c.Dial(ctx)
 		if err == nil {
-			if err = c.passKeys(ctx, peer); err == nil {
+			if err = c.PassKeys(ctx, peer); err == nil {
 				err = c.passRelay(ctx, peer)
 			}
 			if err == nil {

@@ -244,9 +244,12 @@ func (s *server) calls(c Config, log *slog.Logger) *rpc.Server {
 		number, err := s.v.Checkpoint(q.Also, q.Quiet)
 		return calls.Barrier{Number: number}, err
 	})
-	rpc.Handle(table, calls.UseKeys, func(_ context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
-		s.used()
-		return rpc.None{}, useKeys(s.v, k)
+	rpc.Handle(table, calls.UseKeys, func(ctx context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
+		_, err := s.useKeys(ctx, calls.KeysOffer{Keys: k})
+		return rpc.None{}, err
+	})
+	rpc.Handle(table, calls.OfferKeys, func(ctx context.Context, _ rpc.Caller, q calls.KeysOffer) (calls.KeysReply, error) {
+		return s.useKeys(ctx, q)
 	})
 	rpc.Handle(table, calls.UseRelay, func(_ context.Context, _ rpc.Caller, q calls.RelayRequest) (rpc.None, error) {
 		now := c // others ask at the same time

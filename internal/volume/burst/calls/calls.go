@@ -137,6 +137,19 @@ type Prefetched struct {
 	Left  int   `json:"left,omitempty"` // files for which there was no room, or that could not be read
 }
 
+// KeysOffer has credentials for the bucket.
+type KeysOffer struct {
+	Keys core.BucketKeys `json:"keys"`
+	// Spare is whether a process that has others keeps these, unless they have expired.
+	Spare bool `json:"spare,omitempty"`
+}
+
+// KeysReply answers a KeysOffer.
+type KeysReply struct {
+	// Refused is the answer of the bucket, for which the process keeps the credentials that it has; empty: there is none.
+	Refused string `json:"refused,omitempty"`
+}
+
 // RelayRequest reports whether the submitting machine passes requests for the bucket on.
 type RelayRequest struct {
 	Use bool `json:"use"`
@@ -176,7 +189,9 @@ var (
 	// is that number.
 	Checkpoint = rpc.Method[CheckpointRequest, Barrier]{Name: "checkpoint", By: rpc.Controller, Request: rpc.LargeSize}
 	// UseKeys replaces the credentials for the bucket, or gives some to a process that has none.
-	UseKeys = rpc.Method[core.BucketKeys, rpc.None]{Name: "use-keys", By: rpc.Controller}
+	// OfferKeys does so, and has the bucket's answer.
+	UseKeys   = rpc.Method[core.BucketKeys, rpc.None]{Name: "use-keys", By: rpc.Controller}
+	OfferKeys = rpc.Method[KeysOffer, KeysReply]{Name: "offer-keys", By: rpc.Controller}
 	// UseRelay has requests for the bucket pass the submitting machine, or not.
 	UseRelay = rpc.Method[RelayRequest, rpc.None]{Name: "use-relay", By: rpc.Controller}
 	// Prefetch copies files into the buffer.

@@ -56,6 +56,7 @@ type waiting struct {
 func newLink(c burst.Config, program string, log *slog.Logger) *link {
 	var b [8]byte
 	rand.Read(b[:])
+	c.Spare = true // the node has newer ones
 	return &link{
 		c: c, binary: program, log: log, client: binary.LittleEndian.Uint64(b[:]) | 1,
 		waiting: map[uint64]*waiting{}, open: map[uint64]int{}, locks: locks.New(), over: make(chan struct{}),

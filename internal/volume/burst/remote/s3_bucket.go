@@ -70,10 +70,7 @@ func (b *bucket) api() (*s3.Client, error) {
 	if b.client != nil {
 		return b.client, nil
 	}
-	settings := s3client.Settings{
-		Bucket: b.place.Bucket, Endpoint: b.place.Endpoint, Region: b.place.Region, Profile: b.place.Profile, HTTP: line(b.ctx, b.rate),
-		Tries: 1, // who calls tries again, and reports meanwhile
-	}
+	settings := b.settings()
 	switch {
 	case b.dial != nil:
 		settings.Endpoint, settings.Region, settings.Keys, settings.HTTP = relayed, relayedKeys.Region, &relayedKeys, relayLine(b.ctx, b.rate, b.dial)
@@ -83,6 +80,14 @@ func (b *bucket) api() (*s3.Client, error) {
 	var err error
 	b.client, err = s3client.New(b.ctx, settings)
 	return b.client, err
+}
+
+// settings are those of a client that does not pass a relay.
+func (b *bucket) settings() s3client.Settings {
+	return s3client.Settings{
+		Bucket: b.place.Bucket, Endpoint: b.place.Endpoint, Region: b.place.Region, Profile: b.place.Profile, HTTP: line(b.ctx, b.rate),
+		Tries: 1, // who calls tries again, and reports meanwhile
+	}
 }
 
 // call makes a request about a name.
@@ -122,13 +127,19 @@ func (b *bucket) probe() error {
 	if err != nil {
 		return err
 	}
-	below, one := b.below("."), int32(1)
-	_, err = client.ListObjectsV2(b.ctx, &s3.ListObjectsV2Input{Bucket: &b.place.Bucket, Prefix: &below, MaxKeys: &one})
+	err = b.listOne(b.ctx, client)
 	if wordless(err) {
 		b.forget()
 		return Away(s3client.Explain("use", b.place.Bucket, err))
 	}
 	return b.explain("list", ".", err)
+}
+
+// listOne lists one object of the place.
+func (b *bucket) listOne(ctx context.Context, client *s3.Client) error {
+	below, one := b.below("."), int32(1)
+	_, err := client.ListObjectsV2(ctx, &s3.ListObjectsV2Input{Bucket: &b.place.Bucket, Prefix: &below, MaxKeys: &one})
+	return err
 }
 
 // forget has settings and credentials read again.
