@@ -27,7 +27,7 @@ import (
 )
 
 // burstVolume mounts the burst buffer of an attempt on this host.
-func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (head.Burst, error) {
+func burstVolume(ctx context.Context, b plan.Burst, of core.Owner, sent func() *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (head.Burst, error) {
 	s, err := spec.ParseStore(b.Remote)
 	if err != nil {
 		return nil, &core.Error{Kind: core.Invalid, Op: "use remote", Object: b.Remote, Err: err}
@@ -72,7 +72,7 @@ const mostRelay = 10 * time.Minute
 
 // bucketAccess returns how a burst buffer reaches its bucket: by keys that were sent, by a relay, or, where both are
 // nil, by what this host has.
-func bucketAccess(ctx context.Context, at remote.Place, from string, sent *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (*core.BucketKeys, func(ctx context.Context) (io.ReadWriteCloser, error), error) {
+func bucketAccess(ctx context.Context, at remote.Place, from string, sent func() *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (func() *core.BucketKeys, func(ctx context.Context) (io.ReadWriteCloser, error), error) {
 	if sent != nil || at.Bucket == "" {
 		return sent, nil, nil
 	}

@@ -30,6 +30,9 @@ func (k BucketKeys) LogValue() slog.Value { return slog.StringValue(k.String()) 
 // Expired reports whether keys are no longer valid at a time.
 func (k BucketKeys) Expired(now time.Time) bool { return !k.Expires.IsZero() && !now.Before(k.Expires) }
 
+// Temporary reports whether keys expire, also where nobody knows when.
+func (k BucketKeys) Temporary() bool { return k.Session != "" || !k.Expires.IsZero() }
+
 // Same reports whether keys are the same ones.
 func (k BucketKeys) Same(o BucketKeys) bool {
 	expires := k.Expires.Equal(o.Expires)

@@ -46,7 +46,11 @@ func (n *node) newServer() *rpc.Server {
 		n.head.Register(s)
 		rpc.HandleStream(s, nodecall.CallRelay, n.relay.attach)
 		rpc.Handle(s, nodecall.CallUseKeys, func(ctx context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
-			return rpc.None{}, n.keys.replace(ctx, k)
+			err := n.keys.replace(ctx, k)
+			if err != nil {
+				n.Log.Warn("new credentials for the burst buffer are not used", "err", err)
+			}
+			return rpc.None{}, err
 		})
 	}
 	return s

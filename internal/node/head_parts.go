@@ -46,7 +46,7 @@ func (n *node) MountBurst(ctx context.Context, b plan.Burst) (head.Burst, error)
 	if err := seesRemote(b); err != nil {
 		return nil, err
 	}
-	v, err := n.keys.mount(func(keys *core.BucketKeys) (head.Burst, error) {
+	v, err := n.keys.mount(func(keys func() *core.BucketKeys) (head.Burst, error) {
 		return n.Burst(ctx, withRecords(n.config, b), n.config.Owner, keys, n.relay.open)
 	})
 	if err == nil {

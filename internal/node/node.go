@@ -54,9 +54,9 @@ type Options struct {
 	// NoRings reports why a guest of this host cannot have the switch's network device;
 	// "": it can. nil: it is not asked.
 	NoRings func(ctx context.Context) string
-	// Burst mounts a burst buffer for an attempt on this host; nil: there are none. keys are those of its bucket; nil:
-	// the host has some itself, or relay connects with the submitting machine, which has.
-	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (head.Burst, error)
+	// Burst mounts a burst buffer for an attempt on this host; nil: there are none. keys gives those of its bucket, as
+	// they are now; nil: the host has some itself, or relay connects with the submitting machine, which has.
+	Burst func(ctx context.Context, b plan.Burst, of core.Owner, keys func() *core.BucketKeys, relay func(ctx context.Context) (io.ReadWriteCloser, error)) (head.Burst, error)
 	// BurstAfar mounts one here whose I/O process is on the head's host. dial connects with that.
 	BurstAfar func(ctx context.Context, b plan.Burst, of core.Owner, rank int, id string, dial func(ctx context.Context) (io.ReadWriteCloser, error)) (BurstClient, error)
 	// RDMA is where this host's RDMA devices are looked for.
@@ -166,7 +166,7 @@ type node struct {
 	mounted string
 	afar    afar
 	relay   bucketRelay
-	keys    bucketKeys
+	keys    *bucketKeys
 	hang    hang
 
 	serving sync.WaitGroup // of calls that are to see the end
@@ -179,7 +179,7 @@ func newNode(life context.Context, c plan.Config, o Options, identity *wire.Iden
 		pool: &pool{config: c, identity: identity, known: k, peers: map[int]*rpc.Peer{}},
 	}
 	n.use = newUseMeter(n.current)
-	n.keys.newest = c.BucketKeys
+	n.keys = newBucketKeys(c.BucketKeys)
 	n.links = &links{config: c, log: o.Log, life: life, known: k, pool: n.pool, hostGroup: o.hostGroup, report: n.report}
 	n.verbs = &verbs{config: c, log: o.Log, life: life, known: k, pool: n.pool}
 	n.spreads = spread.New(life, c.Rank, c.Size, plan.NodeDir(c.Host.Dir, c.Rank), n.pool.Peer)

@@ -17,6 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/volume/burst"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -25,11 +26,27 @@ type Attempt struct {
 	config burst.Config
 	binary string
 	client *client
-	// renewed are keys for the bucket that have come since it was mounted; nil: none have.
-	renewed atomic.Pointer[core.BucketKeys]
+	// keys are as in Options.
+	keys func() *core.BucketKeys
+	// told is what Status has passed on.
+	told atomic.Pointer[told]
 	// earlier are the volumes that earlier attempts have left, before they were removed: End reports their
 	// conflicts.
 	earlier []calls.Status
+}
+
+// told are keys that an I/O process was given.
+type told struct {
+	process int
+	keys    *core.BucketKeys
+}
+
+// newest are the keys that were sent last; nil: none were.
+func newest(keys func() *core.BucketKeys) *core.BucketKeys {
+	if keys == nil {
+		return nil
+	}
+	return keys()
 }
 
 // Begin mounts a remote for an attempt, at a directory that is made for it. A mount that an earlier
@@ -65,7 +82,7 @@ func Begin(ctx context.Context, o Options) (*Attempt, error) {
 		fsutil.TryRemove(o.Dir) // it is empty, and no reason of the failure
 		return nil, err
 	}
-	return &Attempt{config: c, binary: o.Binary, client: client, earlier: earlier}, nil
+	return &Attempt{config: c, binary: o.Binary, client: client, keys: o.Keys, earlier: earlier}, nil
 }
 
 // upAgain is up, once the client of the run's attempt before has ended: that does so by itself, with its node.
@@ -118,8 +135,7 @@ func clearEarlier(ctx context.Context, o Options) (removed []calls.Status, err e
 				return nil, err
 			}
 		}
-		c.Keys = o.Keys // as it is drained, the remote is the same
-		a := Attempt{config: c, binary: o.Binary}
+		a := Attempt{config: c, binary: o.Binary, keys: o.Keys} // as it is drained, the remote is the same
 		s, err := a.drained(ctx)
 		if now, lerr := burst.Load(c.Dir); lerr == nil && now.Superseded || isRemoved(c) {
 			continue
@@ -165,24 +181,48 @@ func (a *Attempt) Join(ctx context.Context, conn io.ReadWriteCloser, ready func(
 	return wire.Splice(conn, process)
 }
 
-// UseKeys has the volume use other keys for its bucket from now on, and so do processes that are started again.
+// UseKeys has the volume use other keys for its bucket from now on. Once it has succeeded, the function of Options gives
+// these. Keys of another server, and such as the bucket refuses, are an error, and those so far stay.
 func (a *Attempt) UseKeys(ctx context.Context, keys core.BucketKeys) error {
-	a.renewed.Store(&keys)
-	peer, err := a.connect(ctx) // which passes them
+	c := a.current()
+	if c.Keys != nil {
+		if err := remote.SameServer(c.At, *c.Keys, keys); err != nil {
+			return err
+		}
+		if c.Keys.Expired(time.Now()) { // a process that has to be started needs others
+			c.Keys = &keys
+		}
+	}
+	peer, err := c.Connect(ctx, a.binary)
 	if err != nil {
 		return err
 	}
-	peer.Close()
-	return nil
+	defer peer.Close()
+	c.Keys = &keys
+	return c.UseKeys(ctx, peer)
+}
+
+// current is the record, with the newest keys.
+func (a *Attempt) current() burst.Config {
+	c := a.config
+	if keys := newest(a.keys); keys != nil {
+		c.Keys = keys
+	}
+	return c
 }
 
 // connect connects with the I/O process, which is started where it does not run.
 func (a *Attempt) connect(ctx context.Context) (*rpc.Peer, error) {
-	c := a.config
-	if keys := a.renewed.Load(); keys != nil {
-		c.Keys = keys
+	return a.current().Connect(ctx, a.binary)
+}
+
+// passKeys gives a process the newest keys, unless it has these.
+func (a *Attempt) passKeys(ctx context.Context, peer *rpc.Peer, has *core.BucketKeys) (*core.BucketKeys, error) {
+	c := a.current()
+	if c.Keys == has {
+		return has, nil
 	}
-	return c.Connect(ctx, a.binary)
+	return c.Keys, c.PassKeys(ctx, peer)
 }
 
 // Abort ends the client, so that no program waits for it. What has returned to programs is with the I/O process.
@@ -380,16 +420,20 @@ func unmounted(ctx context.Context, dir string) error {
 
 // Status describes the volume, if its I/O process runs. Its client starts that again where it has died.
 func (a *Attempt) Status(ctx context.Context) (calls.Status, error) {
-	peer, err := a.config.Dial(ctx)
+	peer, process, err := a.config.DialProcess(ctx)
 	if err != nil {
 		return calls.Status{}, err
 	}
 	defer peer.Close()
-	if keys := a.renewed.Load(); keys != nil { // the client has older ones, with which it has started the process again
-		if _, err := rpc.Call(ctx, peer, calls.UseKeys, *keys); err != nil {
-			return calls.Status{}, err
-		}
+	has := a.config.Keys // with which its client starts it
+	if last := a.told.Load(); last != nil && process != 0 && last.process == process {
+		has = last.keys
 	}
+	keys, err := a.passKeys(ctx, peer, has)
+	if err != nil {
+		return calls.Status{}, err
+	}
+	a.told.Store(&told{process, keys})
 	return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
 }
 
@@ -409,11 +453,16 @@ func (a *Attempt) drained(ctx context.Context) (calls.Status, error) {
 func (a *Attempt) until(ctx context.Context, is func(calls.Status) bool) (last calls.Status, err error) {
 	begun := time.Now()
 	for died := 0; ; died++ {
-		peer, err := a.connect(ctx)
+		c := a.current()
+		has := c.Keys
+		peer, err := c.Connect(ctx, a.binary)
 		if err != nil {
 			return last, err
 		}
 		for err == nil {
+			if has, err = a.passKeys(ctx, peer, has); err != nil { // others may have come meanwhile
+				break
+			}
 			var s calls.Status
 			if s, err = rpc.Call(ctx, peer, calls.StatusCall, rpc.None{}); err != nil {
 				break

@@ -36,8 +36,9 @@ type Options struct {
 	Everyone bool
 	// Relay connects with the submitting machine, which passes requests for the bucket on; nil: they do not pass it.
 	Relay func(ctx context.Context) (io.ReadWriteCloser, error)
-	// Keys, Private and Alone are as in burst.Config.
-	Keys           *core.BucketKeys
+	// Keys gives the credentials for the bucket that the user has sent, as they are now; nil: none were sent.
+	Keys func() *core.BucketKeys
+	// Private and Alone are as in burst.Config.
 	Private, Alone bool
 	Binary         string
 	// Owner is the attempt of the run whose volume it is. Run, Globs and Number are as in burst.Config.
@@ -189,7 +190,7 @@ func prepare(ctx context.Context, o Options) (c burst.Config, err error) {
 		return c, refuse("use buffer", c.Place, errors.New("it is in the volume itself"), "Name another directory by --buffer.")
 	}
 	c.Of, c.Installation, c.Attempt = o.Owner.Run, o.Owner.User, o.Owner.Attempt
-	c.Keys, c.Sent, c.Relay = o.Keys, o.Keys != nil, o.Relay != nil
+	c.Keys, c.Sent, c.Relay = newest(o.Keys), o.Keys != nil, o.Relay != nil
 	c.Run, c.Globs, c.Number = o.Run, o.Globs, o.Number
 	c.Mount, c.Rate, c.Protect, c.Local, c.Everyone, c.Private, c.Alone, c.Shared = o.Dir, o.Rate, o.Protect, o.Local, o.Everyone, o.Private, o.Alone, o.Shared
 	if c.Room, err = room(c.Place, o.Room); err != nil {
