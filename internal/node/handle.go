@@ -52,6 +52,9 @@ func (n *node) newServer() *rpc.Server {
 			}
 			return rpc.None{}, err
 		})
+		rpc.Handle(s, nodecall.CallKeysExpire, func(context.Context, rpc.Caller, rpc.None) (nodecall.KeysExpire, error) {
+			return nodecall.KeysExpire{Expire: n.keys.expire()}, nil
+		})
 	}
 	return s
 }

@@ -54,6 +54,8 @@ func (h *Head) Relay(context.Context, func(context.Context, net.Listener) error)
 
 func (h *Head) UseKeys(context.Context, core.BucketKeys) error { return nil }
 
+func (h *Head) KeysExpire(context.Context) (bool, error) { return false, nil }
+
 func (h *Head) Stop(context.Context, time.Duration) error { close(h.stopped); return nil }
 
 func (h *Head) Output(context.Context, int64, bool, func(tasklog.Frame) error) error {

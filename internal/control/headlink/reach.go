@@ -35,6 +35,8 @@ type Head interface {
 	Relay(ctx context.Context, serve func(context.Context, net.Listener) error) error
 	// UseKeys has a burst buffer there use other credentials for its bucket from now on.
 	UseKeys(ctx context.Context, keys core.BucketKeys) error
+	// KeysExpire reports whether credentials that were sent for a bucket expire, also where nobody knows when.
+	KeysExpire(ctx context.Context) (bool, error)
 	// Hold has a checkpoint that the head has kept stay until done is called.
 	Hold(ctx context.Context, snapshot int) (done func(), err error)
 	Close() error

@@ -17,7 +17,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// TestKeysAreRenewed before they expire, and again where that failed; those that do not expire are sent once.
+// TestKeysAreRenewed before they expire, and again where that failed. Where the head has such as do not, none are read.
 func TestKeysAreRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -54,13 +54,21 @@ func TestKeysAreRenewed(t *testing.T) {
 		if warned := strings.Count(log.String(), "level=WARN"); read < 10 || read > 20 || warned != 2 {
 			t.Errorf("they were read %d times, and %d were logged: %s", read, warned, log.String())
 		}
+		read, expire = 10, false // the user has such as do not expire now
+		if w.renewKeys(t.Context(), keysOf{use: func(core.BucketKeys) error { return nil }}); read != 11 {
+			t.Errorf("no end: they were read %d times", read-10)
+		}
+		read = 10
+		if w.renewKeys(t.Context(), keysOf{endless: true}); read != 10 {
+			t.Error("the head has such as do not expire, and others were read")
+		}
+		expire = true
 		for name, once := range map[string]func(core.BucketKeys) error{
-			"no end": func(core.BucketKeys) error { return nil },
 			"a head of another version": func(core.BucketKeys) error {
 				return &core.Error{Kind: core.Unsupported, Op: "answer call", Object: "use-bucket-keys", Err: errors.New("there is no such call here")}
 			},
 		} {
-			read, expire = 10, name != "no end"
+			read = 10
 			if w.renewKeys(t.Context(), keysOf{use: once}); read != 11 {
 				t.Errorf("%s: they were read %d times", name, read-10)
 			}
@@ -72,11 +80,36 @@ func TestKeysAreRenewed(t *testing.T) {
 	})
 }
 
+// TestKeysOfUnknownEnd are looked for again and again, and sent once they are other ones.
+func TestKeysOfUnknownEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begun, sent := time.Now(), []core.BucketKeys{}
+		c := &Runner{
+			Log: slog.New(slog.DiscardHandler),
+			BucketKeys: func(context.Context, string) (core.BucketKeys, error) {
+				return core.BucketKeys{ID: "id", Session: time.Since(begun).Truncate(time.Hour).String()}, nil // a tool writes new ones each hour
+			},
+		}
+		sub := submission.Submission{Job: spec.Job{Volume: spec.Volume{Kind: spec.VolumeBurst, Remote: "s3://bucket/run7", Credentials: spec.CredentialsSend}}}
+		w := &headWatch{rec: &record{of: control(c, state.Run{ID: "r"}, sub)}}
+		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Hour+2*lookForKeys)
+		defer cancel()
+		w.renewKeys(ctx, keysOf{use: func(k core.BucketKeys) error { sent = append(sent, k); return nil }})
+		if len(sent) != 4 || sent[3].Session != "3h0m0s" {
+			t.Errorf("%d were sent", len(sent))
+		}
+	})
+}
+
 // keysOf is a head that is sent keys.
 type keysOf struct {
 	headlink.Head
-	use func(core.BucketKeys) error
+	use     func(core.BucketKeys) error
+	endless bool // those that it has
 }
+
+// KeysExpire implements headlink.Head.
+func (k keysOf) KeysExpire(context.Context) (bool, error) { return !k.endless, nil }
 
 // UseKeys implements headlink.Head.
 func (k keysOf) UseKeys(_ context.Context, keys core.BucketKeys) error { return k.use(keys) }

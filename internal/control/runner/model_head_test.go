@@ -397,6 +397,7 @@ func (h modelLine) Addresses(context.Context) ([]string, error)    { return h.ad
 func (h modelLine) Close() error                                   { return nil }
 func (h modelLine) Input(context.Context, *input.Input) error      { return nil }
 func (h modelLine) UseKeys(context.Context, core.BucketKeys) error { return nil }
+func (h modelLine) KeysExpire(context.Context) (bool, error)       { return false, nil }
 
 func (h modelLine) Relay(context.Context, func(context.Context, net.Listener) error) error {
 	return nil

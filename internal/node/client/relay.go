@@ -34,6 +34,12 @@ func (c *Client) UseKeys(ctx context.Context, keys core.BucketKeys) error {
 	return err
 }
 
+// KeysExpire reports whether credentials that were sent for a burst buffer's bucket expire.
+func (c *Client) KeysExpire(ctx context.Context) (bool, error) {
+	r, err := rpc.Call(ctx, c.peer, nodecall.CallKeysExpire, rpc.None{})
+	return r.Expire, err
+}
+
 // streams is a listener for the streams of a connection, of which room bounds the number.
 type streams struct {
 	peer *wire.Peer

@@ -48,7 +48,9 @@ var (
 	CallRelay = rpc.Method[rpc.None, rpc.None]{Name: "relay-bucket", By: rpc.Controller}
 	// CallUseKeys has the burst buffer use other credentials that are sent for its bucket.
 	CallUseKeys = rpc.Method[core.BucketKeys, rpc.None]{Name: "use-bucket-keys", By: rpc.Controller}
-	CallFabric  = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
+	// CallKeysExpire asks whether those that it uses expire.
+	CallKeysExpire = rpc.Method[rpc.None, KeysExpire]{Name: "bucket-keys-expire", By: rpc.Controller}
+	CallFabric     = rpc.Method[rpc.None, Fabric]{Name: "fabric", By: rpc.Controller, Reply: rpc.LargeSize}
 )
 
 // MaxEvent bounds one event of a head, in bytes. The last one has the result, with the
@@ -57,6 +59,11 @@ const MaxEvent = 16 << 20
 
 func invalid(what string, value any) error {
 	return &core.Error{Kind: core.Invalid, Op: "check", Object: what, Err: fmt.Errorf("%.200q is no valid value", fmt.Sprint(value)), Remedy: core.RemedyVersions}
+}
+
+// KeysExpire is whether credentials that were sent expire, also where nobody knows when.
+type KeysExpire struct {
+	Expire bool `json:"expire,omitempty"`
 }
 
 // WatchRequest asks for the events after a sequence number.
