@@ -72,8 +72,11 @@ type Rings struct {
 }
 
 // Pending is the error of a request that another broker has to answer first. The same request finds the answer once
-// Done is closed.
-type Pending struct{ Done <-chan struct{} }
+// Done is closed. Who waits no longer calls Late.
+type Pending struct {
+	Done <-chan struct{}
+	Late func()
+}
 
 func (*Pending) Error() string { return "another broker has not answered" }
 

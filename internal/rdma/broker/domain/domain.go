@@ -73,6 +73,7 @@ type Far struct {
 	joined    map[broker.Membership]bool
 	listeners map[broker.Listener]bool
 	conns     map[*net.UnixConn]bool // that End closes
+	full      *link                  // one that was written to, and has much that waits; nil: none since Crowded
 	serving   sync.WaitGroup
 	ended     bool
 }
@@ -175,29 +176,40 @@ func (f *Far) Ended(process uint32) {
 	}
 }
 
-// Crowded returns a channel that is closed once links have passed on what they have; nil: they have not much. Who has
-// messages made waits for that, outside of the lock, so that no program makes more of them than others read.
+// Crowded returns a channel that is closed once a link has passed on what it has, of those that were written to since the
+// last call; nil: none has much. Who has messages made waits for that, outside of the lock, so that no program makes more
+// of them than others read. Who has none made does not wait for a run that is stopped.
 func (f *Far) Crowded() <-chan struct{} {
-	for _, l := range f.links {
-		if len(l.out) >= crowd {
-			return l.passed
-		}
+	l := f.full
+	f.full = nil
+	if l == nil {
+		return nil
 	}
-	return nil
+	return l.passed
 }
 
 // Links is how many other brokers there are.
 func (f *Far) Links() int { return len(f.links) }
 
-// add adds a link with a broker whose LIDs no other has.
+// add adds a link with a broker whose LIDs and GIDs no other has.
 func (f *Far) add(l *link) bool {
 	if f.ended {
 		return false
 	}
+	taken := map[[16]byte]bool{}
+	for _, a := range f.o.Own {
+		taken[a.GID] = true
+	}
+	for _, other := range f.links {
+		for _, a := range other.ports {
+			taken[a.GID] = true
+		}
+	}
 	for _, a := range l.ports {
-		if f.own(a.LID) || f.link(a.LID) != nil {
+		if f.own(a.LID) || f.link(a.LID) != nil || taken[a.GID] {
 			return false
 		}
+		taken[a.GID] = true
 	}
 	f.links = append(f.links, l)
 	slices.SortFunc(f.links, func(a, b *link) int { return cmp.Compare(a.ports[0].LID, b.ports[0].LID) })

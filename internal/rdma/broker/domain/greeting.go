@@ -3,6 +3,7 @@ package domain
 import (
 	"errors"
 	"net"
+	"os"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
@@ -49,10 +50,14 @@ func (f *Far) hear(c *net.UnixConn) (*link, error) {
 	}
 	var build [message.Build]byte
 	copy(build[:], f.o.Build)
-	if err := whole(raw, &h); err != nil || h.Version != version || h.Build != build {
+	err = whole(raw, &h)
+	if err == nil && h.Version == version && h.Ports == 0 {
+		return nil, errLeaves
+	}
+	if err != nil || h.Version != version || h.Build != build {
 		return nil, errors.New("the other run has another build of bee's device bee_0")
 	}
-	if h.Ports == 0 || h.Ports > mostPorts {
+	if h.Ports > mostPorts {
 		return nil, errMessage
 	}
 	var ports []broker.Address
@@ -72,11 +77,15 @@ func (f *Far) hear(c *net.UnixConn) (*link, error) {
 	return newLink(f, c, ports, h.Network), nil
 }
 
+// errLeaves is that of a greeting without ports, of a broker that leaves the domain.
+var errLeaves = errors.New("the other run leaves the domain")
+
 var errTaken = errors.New("another run of the domain has its addresses, or this one ends")
 
 // Meet links with a broker that was in the domain before, by a connection to it. The link has its own goroutine.
 func (f *Far) Meet(c *net.UnixConn) error {
 	if !f.enter(c) {
+		c.Close()
 		return errTaken
 	}
 	l, err := f.exchange(c)
@@ -124,7 +133,7 @@ func (f *Far) use(l *link) error {
 // that has greeted; false: the connection is over.
 func (f *Far) Accept(c *net.UnixConn, known func() bool) error {
 	if !f.enter(c) {
-		return nil
+		return refuse(c)
 	}
 	defer f.leave(c)
 	if err := c.SetDeadline(time.Now().Add(greetTime)); err != nil {
@@ -149,6 +158,31 @@ func (f *Far) Accept(c *net.UnixConn, known func() bool) error {
 	l.serve()
 	f.notify()
 	return nil
+}
+
+// leaveTime is how long a broker that leaves has for one that comes.
+const leaveTime = time.Second
+
+// refuse reports that this broker leaves. It reads what the other one has sent, which else might not see that.
+func refuse(c *net.UnixConn) error {
+	err := c.SetDeadline(time.Now().Add(leaveTime))
+	if err != nil {
+		return err
+	}
+	raw, err := encode(kindHello, hello{Version: version})
+	if err == nil {
+		err = sendPacket(c, raw, nil)
+	}
+	buf := make([]byte, mostMessage+1)
+	for err == nil {
+		var descriptors []int
+		_, descriptors, err = receivePacket(c, buf)
+		closeAll(descriptors)
+	}
+	if ended(err) || errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	return err
 }
 
 // notify reports that a link has ended, unless all do.

@@ -16,7 +16,7 @@ import (
 // Bounds of what waits for the other broker, which reads at once unless it is stopped.
 const (
 	crowd       = 256     // messages, before programs that make more wait
-	mostWaiting = 1 << 14 // before the link ends
+	mostWaiting = 1 << 14 // before the link ends, without those about the end of what is there
 )
 
 // refsTime is how long the kernel may refuse descriptors because too many of the user's are on their way.
@@ -31,9 +31,11 @@ type link struct {
 	network uint64
 	over    bool
 
-	out    []packet
-	awake  chan struct{}
-	passed chan struct{} // closed when out is taken, and new then
+	out     []packet
+	waiting int  // of out, those that mostWaiting bounds
+	silent  bool // a question had no answer in time, and nothing has come since
+	awake   chan struct{}
+	passed  chan struct{} // closed when out is taken, and new then
 
 	known     map[uint32]bool    // processes of this broker that the other one has
 	processes map[uint32]Process // of the other broker, by their numbers there
@@ -96,7 +98,11 @@ func (l *link) send(k kind, descriptors []int, parts ...any) {
 		}
 		p.descriptors = append(p.descriptors, own)
 	}
-	if err == nil && len(l.out) >= mostWaiting {
+	counts := k != kindFail && k != kindGone && k != kindEnded // whose number is that of what was made before
+	if counts {
+		l.waiting++
+	}
+	if err == nil && counts && l.waiting > mostWaiting {
 		err = errors.New("the other broker does not read")
 	}
 	if err != nil {
@@ -105,6 +111,9 @@ func (l *link) send(k kind, descriptors []int, parts ...any) {
 		return
 	}
 	l.out = append(l.out, p)
+	if len(l.out) >= crowd {
+		l.far.full = l
+	}
 	select {
 	case l.awake <- struct{}{}:
 	default:
@@ -142,9 +151,12 @@ func (l *link) write(end <-chan struct{}) {
 	for {
 		l.far.o.Host.Lock()
 		out := l.out
-		l.out = nil
+		l.out, l.waiting = nil, 0
 		close(l.passed)
 		l.passed = make(chan struct{})
+		if l.far.full == l {
+			l.far.full = nil
+		}
 		l.far.o.Host.Unlock()
 		for i, p := range out {
 			err := sendPacket(l.conn, p.raw, p.descriptors)
@@ -219,6 +231,7 @@ func (l *link) read() error {
 		}
 		d := passed{descriptors}
 		l.far.o.Host.Lock()
+		l.silent = false
 		err = l.take(kind(raw[0]), raw[1:], &d)
 		l.far.o.Host.Unlock()
 		closeAll(d.left)
@@ -287,6 +300,9 @@ func (l *link) lost() {
 	l.out = nil
 	close(l.passed)
 	l.passed = make(chan struct{})
+	if f.full == l {
+		f.full = nil
+	}
 	for _, p := range l.pairs {
 		p.lost()
 	}

@@ -294,6 +294,87 @@ func TestLinkThatEnds(t *testing.T) {
 	p[0].session.Close()
 }
 
+// TestRingsThatNeverCome: a queue pair whose rings another broker does not make fails with the link. Before, requests that
+// wait for a broker that does not answer end at once, until it does.
+func TestRingsThatNeverCome(t *testing.T) {
+	s := newSides(t, rand.Uint32)
+	var p [2]*program
+	for i := range s {
+		p[i] = s[i].program(t, uint32(10+i), broker.Reliable)
+	}
+	p[1].ready(t, p[0].qp.Number, 1)
+	connect := func() error {
+		_, err := p[1].session.Connect(p[1].qp.Handle)
+		return err
+	}
+	pending, is := errors.AsType[*broker.Pending](connect())
+	if !is {
+		t.Fatal("it does not wait")
+	}
+	pending.Late()
+	if err := connect(); err != syscall.ENOTCONN {
+		t.Errorf("a broker that does not answer: %v", err)
+	}
+	if _, err := p[1].session.Attach(&message.Attach{Number: 7, LID: 1}); err != syscall.ENOTCONN {
+		t.Errorf("a question to it: %v", err)
+	}
+	s[1].link.lost()
+	<-pending.Done
+	if len(p[1].process.events) != 1 || p[1].process.states[p[1].qp.Slot] != uint32(broker.Failed)+1 {
+		t.Errorf("the queue pair: %+v", p[1].process)
+	}
+	p[1].session.Close()
+}
+
+// TestEndOfALargeProcess: a process with as many queue pairs as there may be ends, and its links stay.
+func TestEndOfALargeProcess(t *testing.T) {
+	s := newSides(t, rand.Uint32)
+	l := s[0].link
+	send := func(k kind, n int, part any) {
+		for range n {
+			l.send(k, nil, part)
+		}
+	}
+	for range 2 {
+		send(kindFail, message.Slots, fail{})
+		send(kindGone, message.Slots, about{})
+		send(kindEnded, 1, number{})
+	}
+	send(kindConnect, mostWaiting, connect{})
+	ends := false
+	s[0].far.o.Warn = func(string, error) { ends = true }
+	if send(kindConnect, 1, connect{}); !ends {
+		t.Error("any number of messages waits for a broker that does not read")
+	}
+}
+
+// TestCrowded: who has written to a link that much waits for waits, and nobody else.
+func TestCrowded(t *testing.T) {
+	s := newSides(t, rand.Uint32)
+	f := s[0].far
+	for range crowd {
+		f.Listen(broker.Listener{LID: 1}, true)
+	}
+	if f.Crowded() == nil {
+		t.Error("who has written does not wait")
+	}
+	if f.Crowded() != nil {
+		t.Error("who has not written waits")
+	}
+}
+
+// TestSameGIDs: a broker with a GID that another one has is not linked with.
+func TestSameGIDs(t *testing.T) {
+	s := newSides(t, rand.Uint32)
+	for lid := uint16(1); lid < 3; lid++ {
+		other := address(7)
+		other.GID = address(lid).GID
+		if s[0].far.add(newLink(s[0].far, new(net.UnixConn), []broker.Address{other}, 1)) {
+			t.Errorf("two have the GID of %d", lid)
+		}
+	}
+}
+
 // asked asks for a key until there is an answer.
 func asked(t testing.TB, s [2]*side, p *program, key uint32) (broker.Resolution, error) {
 	t.Helper()

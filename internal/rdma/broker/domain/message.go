@@ -10,7 +10,7 @@ import (
 )
 
 // version is raised by every change of the messages below. Brokers of other versions do not meet.
-const version = 1
+const version = 2
 
 // kind is what a message is about, its first byte.
 type kind uint8

@@ -99,7 +99,7 @@ func (p *pair) Rings() (broker.Rings, error) {
 		case <-p.came: // the other side has left, or its broker has ended
 			return broker.Rings{}, syscall.ENOTCONN
 		default:
-			return broker.Rings{}, &broker.Pending{Done: p.came}
+			return broker.Rings{}, p.link.pending(p.came)
 		}
 	}
 	if p.low {
@@ -175,9 +175,9 @@ func (p *pair) gone() {
 	p.end.Process().Wake() // requests that wait will not be carried out
 }
 
-// lost fails the queue pair, as the other broker has ended.
+// lost fails the queue pair, as the other broker has ended. One that waits for its rings never gets them.
 func (p *pair) lost() {
-	if p.process != nil {
+	if p.process != nil || p.rings == nil {
 		p.end.Fail(broker.EventQPFatal)
 	}
 	p.gone()

@@ -40,9 +40,16 @@ type Place struct {
 	path     string       // of the directory
 	dir      *fsutil.Root // it
 	name     string       // of the socket
+	kept     *os.File     // the directory above, with a lock: systemd-tmpfiles leaves such ones alone
 	lock     *fsutil.Lock // nil: the place is open to others
 	listener *net.UnixListener
-	others   []*net.UnixConn // to the brokers that were there before
+	others   []other // the brokers that were there before
+}
+
+// other is a broker that was there before.
+type other struct {
+	name string // of its socket
+	conn *net.UnixConn
 }
 
 // Claim finds a place for a broker with so many ports in the domain of a name, in a directory of the user's. The domain
@@ -72,15 +79,16 @@ func enter(ctx context.Context, own, domain string) (*Place, error) {
 	p := &Place{domain: domain, path: filepath.Join(own, domain)}
 	for _, dir := range []string{own, p.path} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return nil, err
+			return nil, errors.Join(err, p.release())
 		}
 		opened, err := openPrivate(dir)
 		if err != nil {
-			return nil, err
+			return nil, errors.Join(err, p.release())
 		}
 		if dir == own {
-			if err := opened.Close(); err != nil {
-				return nil, err
+			p.kept, err = keep(ctx, opened)
+			if err = errors.Join(err, opened.Close()); err != nil {
+				return nil, errors.Join(err, p.release())
 			}
 			continue
 		}
@@ -91,9 +99,32 @@ func enter(ctx context.Context, own, domain string) (*Place, error) {
 		if ctx.Err() != nil {
 			err = &core.Error{Kind: core.Busy, Op: "lock", Object: p.path, Err: errors.New("another run has it locked"), Remedy: "Look for a bee of yours that is stopped, and continue or end it."}
 		}
-		return nil, errors.Join(err, p.dir.Close())
+		return nil, errors.Join(err, p.release())
 	}
 	return p, nil
+}
+
+// keep has a directory stay as long as the file is open.
+func keep(ctx context.Context, r *fsutil.Root) (*os.File, error) {
+	f, err := os.Open(r.Pinned())
+	if err != nil {
+		return nil, err
+	}
+	if err := fsutil.Flock(ctx, int(f.Fd()), unix.LOCK_SH); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// release closes the directories.
+func (p *Place) release() (err error) {
+	if p.dir != nil {
+		err = p.dir.Close()
+	}
+	if p.kept != nil {
+		err = errors.Join(err, p.kept.Close())
+	}
+	return err
 }
 
 // openPrivate opens a directory that only this user may enter.
@@ -167,7 +198,7 @@ func (p *Place) claim(ctx context.Context, library string, ports int) error {
 		if c == nil {
 			continue
 		}
-		p.others = append(p.others, c)
+		p.others = append(p.others, other{s.name, c})
 		live = append(live, s)
 		if s.build != buildOf(library) {
 			return &core.Error{Kind: core.Unsupported, Op: "link with", Object: "another run of the domain", Err: errors.New("it has another build of bee"), Remedy: "Use one bee for all runs of a domain, or another domain."}
@@ -239,18 +270,41 @@ func silent(err error) error {
 
 // Open links with the brokers that were there before, and has others find this one.
 func (p *Place) Open(f *Far) error {
+	ctx, cancel := context.WithTimeout(context.Background(), claimTime)
+	defer cancel()
 	for len(p.others) > 0 {
-		c := p.others[0]
+		o := p.others[0]
 		p.others = p.others[1:]
-		if err := f.Meet(c); errors.Is(err, os.ErrDeadlineExceeded) {
-			return silent(err)
-		} else if err != nil && !ended(err) {
+		if err := p.meet(ctx, f, o); err != nil {
 			return fmt.Errorf("link with another run of the domain %q: %w", p.domain, err)
 		}
 	}
 	err := p.lock.Unlock()
 	p.lock = nil
 	return err
+}
+
+// meet links with a broker that was there before, unless it leaves. One that ends a connection may live nevertheless.
+func (p *Place) meet(ctx context.Context, f *Far, o other) error {
+	pause := fsutil.Backoff{First: 10 * time.Millisecond, Longest: 500 * time.Millisecond}
+	for c := o.conn; c != nil; {
+		err := f.Meet(c)
+		switch {
+		case err == nil, errors.Is(err, errLeaves):
+			return nil
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return silent(err)
+		case !ended(err):
+			return err
+		}
+		if pause.Wait(ctx) != nil {
+			return silent(err)
+		}
+		if c, err = p.dial(ctx, o.name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Listener is the socket that later brokers connect with.
@@ -281,8 +335,8 @@ func (p *Place) Tidy() error {
 // would take it for that of a dead broker, and might have the same name.
 func (p *Place) Close() error {
 	var errs []error
-	for _, c := range p.others {
-		c.Close()
+	for _, o := range p.others {
+		o.conn.Close()
 	}
 	if p.lock == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), tidyTime)
@@ -307,5 +361,5 @@ func (p *Place) Close() error {
 		}
 		errs = append(errs, p.lock.Unlock())
 	}
-	return errors.Join(append(errs, p.dir.Close())...)
+	return errors.Join(append(errs, p.release())...)
 }

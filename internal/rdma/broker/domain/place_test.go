@@ -2,13 +2,16 @@ package domain
 
 import (
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
 	"golang.org/x/sys/unix"
 )
@@ -22,8 +25,8 @@ func claimed(t *testing.T, own, domain string, ports int) *Place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, c := range p.others { // nobody greets
-		c.Close()
+	for _, o := range p.others { // nobody greets
+		o.conn.Close()
 	}
 	p.others = nil
 	if err := p.Open(nil); err != nil {
@@ -80,8 +83,8 @@ func TestPlacesAtOnce(t *testing.T) {
 				}
 				taken[p.First] = true
 				mu.Unlock()
-				for _, c := range p.others {
-					c.Close()
+				for _, o := range p.others {
+					o.conn.Close()
 				}
 				p.others = nil
 				if err := p.Open(nil); err != nil {
@@ -142,6 +145,67 @@ func TestAnotherBuild(t *testing.T) {
 		t.Errorf("the next one has the LID %d", second.First)
 	}
 	closed(t, second)
+}
+
+// greeter returns a broker of a place.
+func greeter(t *testing.T, lid uint16) *Far {
+	h := &testHost{t: t}
+	h.b = broker.New(h, rand.Uint32)
+	return New(Options{Host: h, Build: testBuild, Own: []broker.Address{address(lid)}, Warn: func(text string, err error) { t.Logf("%s: %v", text, err) }, Lost: func() {}})
+}
+
+// TestGreetingThatEnds: a run that lives is linked with, also if a greeting ends. One that leaves is not waited for.
+func TestGreetingThatEnds(t *testing.T) {
+	own := filepath.Join(t.TempDir(), "own")
+	first := claimed(t, own, "lab", 1)
+	defer closed(t, first)
+	a := greeter(t, 1)
+	links := func(ends int, lid uint16) int {
+		p, err := Claim(t.Context(), own, "lab", testBuild, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer closed(t, p)
+		accepted := make(chan error, 1)
+		go func() {
+			for ; ; ends-- {
+				c, err := first.listener.AcceptUnix()
+				if err != nil {
+					accepted <- err
+					return
+				}
+				if ends == 0 {
+					defer c.Close()
+					accepted <- a.Accept(c, func() bool { return true })
+					return
+				}
+				c.Close()
+			}
+		}()
+		b := greeter(t, lid)
+		if err := p.Open(b); err != nil {
+			t.Fatal(err)
+		}
+		b.o.Host.Lock()
+		n := b.Links()
+		b.o.Host.Unlock()
+		b.End()
+		if err := <-accepted; err != nil {
+			t.Error(err)
+		}
+		return n
+	}
+	if n := links(2, 2); n != 1 {
+		t.Errorf("it is linked with %d others", n)
+	}
+	a.End()
+	begun := time.Now()
+	if n := links(0, 3); n != 0 {
+		t.Errorf("it is linked with %d others, of one that leaves", n)
+	}
+	if d := time.Since(begun); d > claimTime/2 {
+		t.Errorf("one that leaves is waited for for %s", d)
+	}
 }
 
 // TestPlantedDirectory: what others may enter, or have put there, is no domain.

@@ -34,10 +34,13 @@ const keepTime = 10 * time.Second
 func (l *link) ask(s subject, send func(id uint32)) (*question, error) {
 	if q := l.questions[s]; q != nil {
 		if !q.answered {
-			return nil, &broker.Pending{Done: q.done}
+			return nil, l.pending(q.done)
 		}
 		delete(l.questions, s)
 		return q, q.err
+	}
+	if l.silent { // each program would wait in vain, for each of its questions
+		return nil, syscall.ENOTCONN
 	}
 	for l.question++; ; l.question++ {
 		if _, taken := l.asked[l.question]; !taken {
@@ -47,7 +50,22 @@ func (l *link) ask(s subject, send func(id uint32)) (*question, error) {
 	q := &question{link: l, id: l.question, done: make(chan struct{})}
 	l.questions[s], l.asked[q.id] = q, s
 	send(q.id)
-	return nil, &broker.Pending{Done: q.done}
+	return nil, l.pending(q.done)
+}
+
+// pending is the error of a request that waits for the other broker. If that is silent, nobody waits, until it has read
+// again: then it answers what it was asked before.
+func (l *link) pending(done <-chan struct{}) error {
+	if l.silent {
+		return syscall.ENOTCONN
+	}
+	return &broker.Pending{Done: done, Late: func() {
+		select {
+		case <-done:
+		default:
+			l.silent = true
+		}
+	}}
 }
 
 // resolve returns the memory behind a key of the other side of a connection.

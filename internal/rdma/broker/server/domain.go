@@ -87,26 +87,32 @@ func (s *Server) warn(text string, err error) {
 // await waits for the answer of another broker, without the lock; false: the time is over.
 func (s *Server) await(p *broker.Pending, until time.Time) bool {
 	s.mu.Unlock()
-	defer s.mu.Lock()
 	left := time.NewTimer(time.Until(until))
 	defer left.Stop()
+	var done bool
 	select {
 	case <-p.Done:
-		return true
+		done = true
 	case <-left.C:
-		return false
 	}
+	s.mu.Lock()
+	if !done {
+		p.Late()
+	}
+	return done
 }
 
-// uncrowd waits, for a moment, while other brokers have too much to read.
-func (s *Server) uncrowd() {
-	s.mu.Lock()
-	d := s.domain
-	var passed <-chan struct{}
-	if d != nil {
-		passed = d.Crowded()
+// crowded returns what a request waits for that was just carried out, as another broker has too much to read of it; nil:
+// nothing.
+func (s *Server) crowded() <-chan struct{} {
+	if s.domain == nil {
+		return nil
 	}
-	s.mu.Unlock()
+	return s.domain.Crowded()
+}
+
+// uncrowd waits for that, for a moment.
+func uncrowd(passed <-chan struct{}) {
 	if passed == nil {
 		return
 	}

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/domain"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
 
@@ -159,7 +162,8 @@ func TestMemoryOfAnotherRun(t *testing.T) {
 	}
 }
 
-// TestStoppedRun: a program that asks a run that is stopped gets an error in time, and others of its own run do not wait.
+// TestStoppedRun: a program that asks a run that is stopped gets an error in time, and at once from then on, until the run
+// goes on. Others of its own run do not wait, also not while much waits for the run that is stopped.
 func TestStoppedRun(t *testing.T) {
 	t.Parallel()
 	paths, servers := testRuns(t)
@@ -167,7 +171,12 @@ func TestStoppedRun(t *testing.T) {
 	qa, _, fa, fb := connectRuns(t, a, b)
 	closeFiles(slices.Concat(fa, fb))
 	servers[1].mu.Lock()
-	defer servers[1].mu.Unlock()
+	stopped := true
+	defer func() {
+		if stopped {
+			servers[1].mu.Unlock()
+		}
+	}()
 	begun := time.Now()
 	asked := make(chan syscall.Errno)
 	go func() {
@@ -184,6 +193,41 @@ func TestStoppedRun(t *testing.T) {
 	if d := time.Since(begun); d < answerTime || d > 4*answerTime {
 		t.Errorf("it has waited for %s", d)
 	}
+	ask := func() syscall.Errno {
+		fds, errno := a.call(message.OpResolve, nil, message.Resolve{Handle: qa.qp.Handle, Key: 8})
+		closeFiles(fds)
+		return errno
+	}
+	begun = time.Now()
+	for range 4 {
+		if errno := ask(); errno != syscall.ENOTCONN {
+			t.Errorf("a further question: %v", errno)
+		}
+	}
+	if d := time.Since(begun); d > answerTime {
+		t.Errorf("further questions have waited for %s", d)
+	}
+	servers[0].mu.Lock()
+	for i := range 2000 { // more than the socket has room for
+		servers[0].domain.Listen(broker.Listener{LID: 1, At: netip.AddrPortFrom(netip.IPv4Unspecified(), uint16(1+i))}, true)
+	}
+	servers[0].mu.Unlock()
+	c := greet(t, paths[0])
+	begun = time.Now()
+	for range 3 {
+		c.queuePair()
+	}
+	if d := time.Since(begun); d > 4*time.Second { // each has several requests
+		t.Errorf("a program that asks its own run alone has waited for %s", d)
+	}
+	servers[1].mu.Unlock()
+	stopped = false
+	testkit.Eventually(t, 20*time.Second, func() error {
+		if errno := ask(); errno != syscall.EACCES {
+			return fmt.Errorf("a question to a run that goes on: %w", errno)
+		}
+		return nil
+	})
 }
 
 // TestMemoryThatShrinks: memory of another run that may become smaller, or is, is not passed on.

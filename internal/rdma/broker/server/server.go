@@ -234,10 +234,11 @@ func (p *Port) serve(conn *net.UnixConn, known func() bool) error {
 		if err != nil || r.Op == 0 {
 			return err
 		}
-		if err := p.answer(conn, proc, r); err != nil {
+		crowded, err := p.answer(conn, proc, r)
+		if err != nil {
 			return err
 		}
-		p.server.uncrowd()
+		uncrowd(crowded)
 	}
 }
 
@@ -365,26 +366,33 @@ func (p *Port) forget(proc *process) {
 	proc.close()
 }
 
-// answer carries a request out, and sends the reply. What another broker has to answer first is tried again then.
-func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) error {
+// answer carries a request out, and sends the reply. What another broker has to answer first is tried again then. The
+// next request comes after crowded.
+func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) (crowded <-chan struct{}, err error) {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
 	defer proc.closePassed()
-	descriptors, parts, err := proc.handle(r)
-	for until := time.Now().Add(answerTime); err != nil; descriptors, parts, err = proc.handle(r) {
+	var descriptors []int
+	var parts []any
+	for until := time.Now().Add(answerTime); ; {
+		p.server.crowded() // of others
+		descriptors, parts, err = proc.handle(r)
+		if c := p.server.crowded(); c != nil {
+			crowded = c
+		}
 		if pending, is := errors.AsType[*broker.Pending](err); !is || !p.server.await(pending, until) {
 			break
 		}
 	}
 	if err == nil {
-		return p.reply(conn, r.Op, descriptors, parts...)
+		return crowded, p.reply(conn, r.Op, descriptors, parts...)
 	}
 	p.refusals.add(err)
 	if limit, is := errors.AsType[*broker.Limit](err); is && !p.logged[limit.Name] {
 		p.logged[limit.Name] = true
 		p.server.log.Warn("refuse a program with verbs", "limit", limit.Name, "value", limit.Value, "key", limit.Key)
 	}
-	return send(conn, message.Refusal(r.Op, errnoOf(err)), nil)
+	return crowded, send(conn, message.Refusal(r.Op, errnoOf(err)), nil)
 }
 
 // errnoOf is what a program sees of an error.
