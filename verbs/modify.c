@@ -56,19 +56,35 @@ static void keep(struct ibv_qp_attr *own, const struct ibv_qp_attr *a, int mask)
 	KEEP(IBV_QP_DEST_QPN, dest_qp_num);
 }
 
+/*
+ * establish has the queue pair fail without rings, as nothing would ever come of it: the broker of another run may be
+ * stopped, or have ended.
+ */
+static int establish(struct qp *qp)
+{
+	int error = connect_pair(qp);
+
+	if (!error)
+		return 0;
+	qp_fail(qp, 0, 0, -1);
+	qp_flush(qp);
+	return error == ENOTCONN ? ETIMEDOUT : error;
+}
+
 /* follow does what the new state asks of the queues. */
-static void follow(struct qp *qp, enum ibv_qp_state state)
+static int follow(struct qp *qp, enum ibv_qp_state state)
 {
 	if (state == IBV_QPS_RESET)
 		qp_reset(qp);
 	if (state == IBV_QPS_RTR && qp->qp.qp_type != IBV_QPT_UD)
-		connect_pair(qp);
+		return establish(qp);
 	if (state == IBV_QPS_ERR) {
 		qp->given_up = 1;
 		qp_flush(qp);
 	}
 	if (state == IBV_QPS_RTS)
 		send_progress(qp);
+	return 0;
 }
 
 /* hold keeps others from polling the queue pair: a reset unmaps its rings. */
@@ -105,7 +121,7 @@ EXPORT int ibv_modify_qp(struct ibv_qp *x, struct ibv_qp_attr *a, int mask)
 		keep(&qp->attr, a, mask);
 		x->state = (enum ibv_qp_state)reply.state;
 		if (mask & IBV_QP_STATE)
-			follow(qp, x->state);
+			error = follow(qp, x->state);
 	}
 	unlock(&qp->lock);
 	if (resets)

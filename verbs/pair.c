@@ -42,22 +42,27 @@ static int map_pair(struct qp *qp, int fd, const struct bee_connect_reply *reply
 	return 1;
 }
 
-void connect_pair(struct qp *qp)
+int connect_pair(struct qp *qp)
 {
 	struct context *c = context_of(qp->qp.context);
 	struct bee_connect ask = {{sizeof ask, BEE_OP_CONNECT, 0}, qp->qp.handle, 0};
 	struct bee_connect_reply reply;
 	int fd[1 + PROCESS_DESCRIPTORS] = {-1, -1, -1, -1};
 	uint32_t fds = 1 + PROCESS_DESCRIPTORS;
+	int error;
 
 	_Static_assert(sizeof(struct bee_ring) == BEE_RING_BYTES, "a ring fills its part of the pair");
-	if (broker_call(c, &ask, &reply, sizeof reply, fd, &fds) == 0 && map_pair(qp, fd[0], &reply) && reply.present) {
+	error = broker_call(c, &ask, &reply, sizeof reply, fd, &fds);
+	if (!error && !map_pair(qp, fd[0], &reply))
+		error = ENOMEM;
+	if (!error && reply.present) {
 		qp->peer_slot = reply.slot;
 		qp->peer = process_of(c, reply.process, fd + 1);
 		wake(c, qp->peer);
 	}
 	for (int i = 0; i < 1 + PROCESS_DESCRIPTORS; i++)
 		close_fd(fd[i]);
+	return error;
 }
 
 void disconnect_pair(struct qp *qp)

@@ -23,8 +23,8 @@ enum ibv_qp_state qp_state(const struct qp *qp);
 void qp_reset(struct qp *qp);
 void qp_flush(struct qp *qp);
 
-/* connect_pair maps the rings and the peer; connection_ended unmaps them. */
-void connect_pair(struct qp *qp);
+/* connect_pair maps the rings and, once that is there, the peer; disconnect_pair unmaps them. */
+int connect_pair(struct qp *qp);
 void disconnect_pair(struct qp *qp);
 
 /* receive_progress reads what the peer has sent. */
