@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"net"
+	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -29,17 +31,39 @@ func (b guestBroker) Serve(ctx context.Context, c net.Conn, rank int) error {
 	if err != nil {
 		return b.c.lost(err)
 	}
-	defer s.Close()
-	sent := make(chan struct{})
-	go func() {
-		defer close(sent)
-		core.BestEffort(io.Copy(s, c)) // its end is what counts
-		s.Close()
-	}()
-	core.BestEffort(io.Copy(c, s)) // likewise, and brokers send again what is lost
-	c.Close()
-	<-sent
+	carry(c, s, carryTime)
 	return nil
+}
+
+// carryTime is how long what a broker sends may find no room. The other side reads at once, or is silent.
+const carryTime = 10 * time.Second
+
+// carry passes on what either side of a link sends until one ends, or takes nothing for a time, and closes both. Brokers
+// send again what is lost.
+func carry(c, s net.Conn, within time.Duration) {
+	var both sync.WaitGroup
+	for _, route := range [][2]net.Conn{{c, s}, {s, c}} {
+		both.Go(func() {
+			core.BestEffort(io.Copy(timely{route[0], within}, route[1])) // its end is what counts
+			c.Close()
+			core.BestEffort(s.SetDeadline(time.Unix(1, 0))) // a stream that is closed here may still be read
+			s.Close()
+		})
+	}
+	both.Wait()
+}
+
+// timely is a connection each write of which has a time.
+type timely struct {
+	conn   net.Conn
+	within time.Duration
+}
+
+func (t timely) Write(b []byte) (int, error) {
+	if err := t.conn.SetWriteDeadline(time.Now().Add(t.within)); err != nil {
+		return 0, err
+	}
+	return t.conn.Write(b)
 }
 
 // Renew implements driver.GuestBroker.
