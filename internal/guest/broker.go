@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -161,7 +164,26 @@ func (h *containerAgent) link(ctx context.Context, _ rpc.Caller, r api.BrokerReq
 	if err := to.Reply(rpc.None{}); err != nil {
 		return err
 	}
-	return links.Serve(ctx, to.Stream, r.Rank)
+	return links.Serve(ctx, &linkStream{Conn: to.Stream}, r.Rank)
+}
+
+// linkStream is a stream that nobody reads once it is closed. Streams of a session may be read until the other side has
+// closed them, too: a link that has fallen silent would never end.
+type linkStream struct {
+	net.Conn
+	closed atomic.Bool
+}
+
+func (s *linkStream) Read(b []byte) (int, error) {
+	if s.closed.Load() {
+		return 0, net.ErrClosed
+	}
+	return s.Conn.Read(b)
+}
+
+func (s *linkStream) Close() error {
+	s.closed.Store(true)
+	return errors.Join(s.SetDeadline(time.Unix(1, 0)), s.Conn.Close())
 }
 
 // renew has the connection with the broker of another node be made again.

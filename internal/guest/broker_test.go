@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +21,7 @@ import (
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/wire"
+	"github.com/hashicorp/yamux"
 )
 
 // agent is a container agent, and the session that its host has with it.
@@ -114,28 +116,35 @@ func TestBrokersOfGuests(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	port := fmt.Sprint(freePort(t))
-	start := func(i int, args ...string) (*exec.Cmd, *bytes.Buffer) {
-		c := exec.CommandContext(ctx, program, append([]string{"-c", "-n", "50", "-p", port}, args...)...)
+	start := func(ctx context.Context, i, port int, args ...string) (*exec.Cmd, *bytes.Buffer) {
+		c := exec.CommandContext(ctx, program, append([]string{"-c", "-n", "50", "-p", fmt.Sprint(port)}, args...)...)
 		c.Env = append(os.Environ(), "LD_PRELOAD="+filepath.Join(agents[i].home, verbsFile), "BEE_RDMA_SOCKET="+filepath.Join(agents[i].home, verbsSocket))
 		var out bytes.Buffer
 		c.Stdout, c.Stderr = &out, &out
 		return c, &out
 	}
-	server, served := start(0)
-	if err := server.Start(); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, 20*time.Second, func() error { // its server listens by then
-		client, out := start(1, "127.0.0.1")
-		if err := client.Run(); err != nil {
-			return fmt.Errorf("the client: %w\n%s", err, out)
+	testkit.Eventually(t, 50*time.Second, func() error { // the agents are linked by then, and the server listens
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		port := freePort(t)
+		server, served := start(ctx, 0, port)
+		if err := server.Start(); err != nil {
+			return err
+		}
+		client, out := start(ctx, 1, port, "127.0.0.1")
+		testkit.Eventually(t, 10*time.Second, func() error { return listening(port) })
+		err := client.Run()
+		if err != nil { // a server whose client has failed meets no other one
+			cancel()
+		}
+		if werr := server.Wait(); err == nil {
+			err = werr
+		}
+		if err != nil {
+			return fmt.Errorf("the client: %w\n%s\nthe server:\n%s", err, out, served)
 		}
 		return nil
 	})
-	if err := server.Wait(); err != nil {
-		t.Errorf("the server: %v\n%s", err, served)
-	}
 	for i, a := range agents {
 		p, err := rpc.Call(ctx, a.host, api.CallVerbs, rpc.None{})
 		if err != nil || p.Rank != i || p.Bytes.Forwarded == 0 || p.Operations.Sends == 0 || p.Objects.QueuePairs != 0 {
@@ -163,6 +172,49 @@ func TestBrokersOfGuests(t *testing.T) {
 	}
 }
 
+// TestClosedBrokerLink: who reads a link learns that it is closed, though the other side has not closed it.
+func TestClosedBrokerLink(t *testing.T) {
+	a, b := net.Pipe()
+	host, err := yamux.Client(a, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer host.Close()
+	guest, err := yamux.Server(b, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer guest.Close()
+	stream, err := host.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &linkStream{Conn: stream}
+	read := make(chan error, 1)
+	go func() {
+		_, err := io.ReadFull(l, make([]byte, 2))
+		read <- err
+	}()
+	other, err := guest.Accept()
+	if err == nil {
+		_, err = other.Write([]byte{1})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	select {
+	case err := <-read:
+		if err == nil {
+			t.Error("it is read")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("it is still read")
+	}
+}
+
 // TestNoBrokerOfAGuest: a guest without the device has no broker, and none is made for a node that the run does not have.
 func TestNoBrokerOfAGuest(t *testing.T) {
 	a := newAgent(t, func(context.Context, int) error { return io.EOF })
@@ -177,6 +229,22 @@ func TestNoBrokerOfAGuest(t *testing.T) {
 			t.Errorf("as node %d of 2: %v", rank, err)
 		}
 	}
+}
+
+// listening reports whether a program listens on a port. A connection would be its client.
+func listening(port int) error {
+	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
+		raw, err := os.ReadFile(table)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(raw)) {
+			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == "0A" {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("nothing listens on port %d", port)
 }
 
 // freePort returns one for a program to listen on.
