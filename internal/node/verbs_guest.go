@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"errors"
 	"net"
 	"sync"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -17,8 +19,9 @@ import (
 type guestBroker struct {
 	verbs *verbs
 
-	mu     sync.Mutex
-	broker driver.GuestBroker // nil: the guest is not up yet
+	mu       sync.Mutex
+	broker   driver.GuestBroker // nil: the guest is not up yet
+	renewing map[int]bool       // nodes whose connection the guest is being asked to renew
 }
 
 // inGuest returns what the agent of this node's guest makes its broker of, and has the others reach it from now on.
@@ -37,7 +40,7 @@ func (v *verbs) inGuest(members []peercall.Member, memory int64, qps int) (*driv
 			ports[m.Rank].IP = ip
 		}
 	}
-	g := &guestBroker{verbs: v}
+	g := &guestBroker{verbs: v, renewing: map[int]bool{}}
 	l := v.newLinks([]int{c.Rank})
 	l.broker = g
 	v.mu.Lock()
@@ -93,7 +96,18 @@ func (g *guestBroker) Renew(rank int) {
 	if err != nil { // it connects by itself once it is up
 		return
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.renewing[rank] { // others ask again, and a guest may never answer
+		return
+	}
+	g.renewing[rank] = true
 	go func() {
+		defer func() {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			delete(g.renewing, rank)
+		}()
 		ctx, cancel := context.WithTimeout(g.verbs.life, askTime)
 		defer cancel()
 		if err := b.Renew(ctx, rank); err != nil {
@@ -114,7 +128,7 @@ func (g *guestBroker) statistics(ctx context.Context) (nodecall.Verbs, error) {
 }
 
 // askFor is ask for the guest, which may ask for anything, and as often as it likes: one question about a node is
-// under way at a time.
+// under way at a time, and the next one waits.
 func (l *verbsLinks) askFor(rank int) error {
 	l.mu.Lock()
 	refused := rank < 0 || rank >= l.verbs.config.Size || l.own[rank] || l.asking[rank]
@@ -130,5 +144,8 @@ func (l *verbsLinks) askFor(rank int) error {
 		defer l.mu.Unlock()
 		delete(l.asking, rank)
 	}()
-	return l.ask(l.verbs.life, rank)
+	return errors.Join(l.ask(l.verbs.life, rank), core.Sleep(l.verbs.life, askPause))
 }
+
+// askPause is the least time between two questions of a guest about a node.
+const askPause = 20 * time.Millisecond

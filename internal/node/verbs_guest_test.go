@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -121,6 +122,46 @@ func TestVerbsOfAGuest(t *testing.T) {
 	n.verbs.addToGuest(b, &s)
 	if want := "LD_PRELOAD=" + insideVerbs; !slices.Contains(b.Env, want) || !slices.Contains(s.Env, want) || len(s.Mounts)+len(s.Devices) > 0 {
 		t.Errorf("the container has %q, %+v", b.Env, s)
+	}
+}
+
+// busyGuest is a guest that does not answer.
+type busyGuest struct {
+	verbsGuest
+	asked *atomic.Int64
+}
+
+func (g busyGuest) Broker() driver.GuestBroker { return g }
+
+func (g busyGuest) Renew(ctx context.Context, _ int) error {
+	g.asked.Add(1)
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+// TestRenewalsOfABusyGuest: whatever others ask for, a guest is asked once at a time to renew its connection with a node.
+func TestRenewalsOfABusyGuest(t *testing.T) {
+	n := newGuestNode(t, 2)
+	_, members, _ := n.known.all()
+	if _, err := n.verbs.inGuest(members, 5, 6); err != nil {
+		t.Fatal(err)
+	}
+	g := busyGuest{asked: new(atomic.Int64)}
+	n.verbs.reach(g)
+	for range 100 {
+		n.verbs.far.broker.Renew(0)
+		n.verbs.far.broker.Renew(1)
+	}
+	testkit.Eventually(t, 10*time.Second, func() error {
+		if g.asked.Load() < 2 {
+			return errors.New("it is not asked")
+		}
+		return nil
+	})
+	n.verbs.guest.mu.Lock()
+	defer n.verbs.guest.mu.Unlock()
+	if asked, most := g.asked.Load(), len(n.verbs.guest.renewing); asked != 2 || most != 2 {
+		t.Errorf("it is asked %d times, and %d are noted", asked, most)
 	}
 }
 
