@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -42,6 +43,17 @@ func freePorts(t *testing.T, n int) (ports []int) {
 		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
 	}
 	return ports
+}
+
+// nodesOf returns the processes of nodes that a bee has on this machine.
+func nodesOf(bee *testkit.Bee) (nodes []int) {
+	for _, p := range bee.Processes() {
+		pid, command, _ := strings.Cut(p, " ")
+		if n, err := strconv.Atoi(pid); err == nil && strings.HasSuffix(strings.TrimSpace(command), " node") {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes
 }
 
 // TestVerbsInADomain: a server in one run and a client in another reach each other in memory, as long as both live. Runs
@@ -92,11 +104,8 @@ func TestVerbsInADomain(t *testing.T) {
 	if ports[0].Bytes.Forwarded != 0 {
 		t.Errorf("%d bytes were forwarded", ports[0].Bytes.Forwarded)
 	}
-	for _, p := range one.Processes() {
-		pid, command, _ := strings.Cut(p, " ")
-		if n, err := strconv.Atoi(pid); err == nil && strings.HasSuffix(strings.TrimSpace(command), " node") {
-			testkit.Kill(n)
-		}
+	for _, n := range nodesOf(one) {
+		testkit.Kill(n)
 	}
 	if v := other.Await(run, 30*time.Second); v.State != "succeeded" || !strings.Contains(other.Must("logs", run), "lost") {
 		t.Errorf("the client of a server that was killed: %+v\n%s", v, other.Must("logs", run))
@@ -104,6 +113,12 @@ func TestVerbsInADomain(t *testing.T) {
 	if v := one.Await(server, 60*time.Second); v.State == "succeeded" {
 		t.Errorf("the server that was killed: %+v", v)
 	}
+	testkit.Eventually(t, 30*time.Second, func() error { // LIDs come after those of runs that are there
+		if nodes := slices.Concat(nodesOf(one), nodesOf(other)); len(nodes) > 0 {
+			return fmt.Errorf("the nodes %v are left", nodes)
+		}
+		return nil
+	})
 	if r := stranger(one, "again", domain, "ibv_devinfo"); r.Code != 0 || !strings.Contains(r.Stdout, "port_lid:\t\t1\n") {
 		t.Errorf("the next run of the domain: %+v", r)
 	}
