@@ -46,10 +46,14 @@ type MachineImage struct {
 	// Installation is whose it is, and Own whether that is this one.
 	Installation string
 	Own          bool
-	// Pushed is when it became the image of its name.
+	// Pushed is when it became the image of its name; zero: it has not.
 	Pushed time.Time
 	// Whole is whether machines can boot it, and Uploaded whether at least all of its content is there.
 	Whole, Uploaded bool
 	// State is in the cloud's words.
 	State string
 }
+
+// Left reports whether it is what an upload has left. An image that became one stays one, though nobody can boot it: an
+// administrator may have deactivated it.
+func (i MachineImage) Left() bool { return !i.Whole && i.Pushed.IsZero() }

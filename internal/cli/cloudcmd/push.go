@@ -176,7 +176,7 @@ func (a *Commands) listPushed(ctx context.Context, names []string, asJSON bool) 
 			of = "another one"
 		}
 		state := p.State
-		if !p.Whole {
+		if !p.Whole && p.Pushed.IsZero() { // and not one that was deactivated
 			state = "not whole (" + p.State + ")"
 		}
 		w.Row(p.Site, p.Name, p.ID, console.OrDash(p.Arch), console.BytesText(p.Size), at, state, of)

@@ -33,7 +33,7 @@ func (c *Collector) images(ctx context.Context, p driver.Provider) ([]driver.Ren
 			continue
 		}
 		all = append(all, driver.Rented{
-			Kind: driver.RentedImage, ID: i.ID, Name: i.Name, Owner: c.ownerOfImages(), Type: core.Printable(i.Name, 80), State: core.Printable(i.State, 40), Since: i.Pushed, Stays: i.Whole,
+			Kind: driver.RentedImage, ID: i.ID, Name: i.Name, Owner: c.ownerOfImages(), Type: core.Printable(i.Name, 80), State: core.Printable(i.State, 40), Since: i.Pushed, Stays: !i.Left(),
 		})
 	}
 	return all, err

@@ -44,6 +44,11 @@ const (
 	failedDisk = "error"
 )
 
+// hasFailed reports whether a snapshot or an image has a state from which it does not come back.
+func hasFailed(state string) bool {
+	return slices.Contains([]string{failedDisk, "failed", "invalid", "deregistered"}, state)
+}
+
 // snapshotInUse is the code where an image is still made of a snapshot.
 const snapshotInUse = "InvalidSnapshot.InUse"
 
@@ -92,20 +97,23 @@ func (m machineImages) snapshots(ctx context.Context, more ...filter) ([]snapsho
 	return listBy(ctx, m.a, "DescribeSnapshots", params, func(p page) ([]snapshot, string) { return p.Snapshots, p.Next })
 }
 
-// images returns those of the account that bee has made.
+// images returns those of the account that bee has made, also disabled ones: their snapshots are in use.
 func (m machineImages) images(ctx context.Context, more ...filter) ([]image, error) {
 	type page struct {
 		Images []image `xml:"imagesSet>item"`
 		Next   string  `xml:"nextToken"`
 	}
-	params := filtered(url.Values{"Owner.1": {"self"}, "MaxResults": {"1000"}}, append(ofBee(), more...)...)
+	params := filtered(url.Values{"Owner.1": {"self"}, "IncludeDisabled": {"true"}, "MaxResults": {"1000"}}, append(ofBee(), more...)...)
 	return listBy(ctx, m.a, "DescribeImages", params, func(p page) ([]image, string) { return p.Images, p.Next })
 }
 
-// made translates an image.
+// made translates an image. One that will never be bootable is what an upload has left.
 func (i image) made() driver.MachineImage {
 	of := described(i.Tags)
 	of.ID, of.State, of.Whole, of.Uploaded = i.ID, i.State, i.State == available, i.State == available || i.State == "pending"
+	if hasFailed(i.State) {
+		of.Pushed = time.Time{}
+	}
 	of.Arch = map[string]string{"x86_64": "amd64", "arm64": "arm64"}[i.Arch] // by which EC2 goes
 	for _, d := range i.Disks {
 		if d.Volume != nil && d.Name == i.Disk {
@@ -144,7 +152,7 @@ func (m machineImages) List(ctx context.Context) ([]driver.MachineImage, error) 
 			continue
 		}
 		of := described(s.Tags)
-		of.ID, of.State, of.Size, of.Uploaded = s.ID, s.State, s.GiB<<30, s.State == completed
+		of.ID, of.State, of.Size, of.Uploaded, of.Pushed = s.ID, s.State, s.GiB<<30, s.State == completed, time.Time{}
 		all = append(all, of)
 	}
 	return all, nil
@@ -237,7 +245,7 @@ func await(ctx context.Context, of string, look func() (state string, done bool,
 		if done || err != nil {
 			return err
 		}
-		if state == failedDisk || state == "failed" || state == "invalid" {
+		if hasFailed(state) {
 			return &core.Error{Kind: core.Transient, Op: "await the end of the upload of", Object: of, Err: fmt.Errorf("its state is %q", state), Remedy: "Push the image again."}
 		}
 		if time.Since(begun) > settlingTime {

@@ -102,6 +102,10 @@ func TestPushImage(t *testing.T) {
 		t.Error(err)
 	}
 	wantNothingLeft(t, s)
+	s.Kept().Become("bee-hpc-", ec2server.Disabled)
+	if left, err := images.Clean(t.Context(), false); err != nil || len(left) > 0 {
+		t.Errorf("disabled images are taken for what an upload has left: %+v, %v", left, err)
+	}
 	s.Fail("DeleteSnapshot", "InvalidSnapshot.InUse", http.StatusBadRequest, false)
 	if removed, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
 		t.Errorf("%+v, %v", removed, err)
@@ -203,5 +207,9 @@ func TestPushFails(t *testing.T) {
 	}
 	if left := kinds(s); !slices.Equal(left, []string{"ami available", "snap completed"}) {
 		t.Errorf("there are %q", left)
+	}
+	s.Kept().Become("bee-hpc-", "failed")
+	if left, err := images.Clean(t.Context(), false); err != nil || len(left) != 1 || len(kinds(s)) > 0 {
+		t.Errorf("of an image that has failed there are %q, %+v, %v", kinds(s), left, err)
 	}
 }

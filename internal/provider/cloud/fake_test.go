@@ -363,7 +363,9 @@ func (k keptImages) Upload(ctx context.Context, like driver.MachineImage, d driv
 		a.call(func() {
 			a.serial++
 			like.ID = fmt.Sprint("part", a.serial)
-			a.images = append(a.images, like)
+			part := like
+			part.Pushed = time.Time{}
+			a.images = append(a.images, part)
 		})
 		a.uploads++
 		report(d.Size/2, d.Size)

@@ -166,6 +166,9 @@ func (m machineImages) Push(ctx context.Context, d driver.MachineDisk, report fu
 		return fail(err)
 	}
 	same, newest, others := m.sort(all, d)
+	if err := m.unusable(all, same, d); err != nil {
+		return fail(err)
+	}
 	now := time.Now().UTC().Truncate(time.Millisecond)
 	for _, i := range all { // whatever the clocks say
 		if i.Whole && i.Name == d.Name && !now.After(i.Pushed) {
@@ -202,11 +205,11 @@ func (m machineImages) Push(ctx context.Context, d driver.MachineDisk, report fu
 // what uploads of this installation have left besides.
 func (m machineImages) sort(all []driver.MachineImage, d driver.MachineDisk) (same driver.MachineImage, newest time.Time, left []driver.MachineImage) {
 	for _, i := range all {
-		is := i.Name == d.Name && i.Digest == d.Digest && i.Arch == d.Arch
+		is := isOf(i, d)
 		switch {
 		case !i.Own:
 		case i.Whole && is:
-			if same.ID != "" && !same.Whole {
+			if same.ID != "" && same.Left() {
 				left = append(left, same)
 			}
 			same = i
@@ -215,11 +218,30 @@ func (m machineImages) sort(all []driver.MachineImage, d driver.MachineDisk) (sa
 		case i.Whole:
 		case i.Uploaded && is && !same.Whole && same.ID == "":
 			same = i
-		default:
+		case i.Left():
 			left = append(left, i)
 		}
 	}
 	return same, newest, left
+}
+
+// isOf reports whether an image has the name, the content and the architecture of a disk.
+func isOf(i driver.MachineImage, d driver.MachineDisk) bool {
+	return i.Name == d.Name && i.Digest == d.Digest && i.Arch == d.Arch
+}
+
+// unusable is the error of a disk whose own image is there, and cannot be booted: somebody means that.
+func (m machineImages) unusable(all []driver.MachineImage, same driver.MachineImage, d driver.MachineDisk) error {
+	at := slices.IndexFunc(all, func(i driver.MachineImage) bool {
+		return i.Own && isOf(i, d) && i.ID != same.ID && !i.Whole && !i.Left()
+	})
+	if at < 0 || same.Whole {
+		return nil
+	}
+	return &core.Error{
+		Kind: core.Unsupported, Op: "use image", Object: core.Printable(all[at].ID, 80), Err: fmt.Errorf("it has that content, and its state is %q", core.Printable(all[at].State, 40)),
+		Remedy: fmt.Sprintf("Have it activated in the cloud; or remove it by `bee cloud image rm %s --site %s`, and push again.", d.Name, m.s.Name),
+	}
 }
 
 // undoTime bounds how long the end of what an upload has left may take.
@@ -298,7 +320,7 @@ func (m machineImages) Clean(ctx context.Context, dry bool) ([]driver.MachineIma
 	var left []driver.MachineImage
 	var errs []error
 	for _, i := range all {
-		if !i.Own || i.Whole {
+		if !i.Own || !i.Left() {
 			continue
 		}
 		if left = append(left, i); !dry {

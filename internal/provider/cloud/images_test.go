@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
@@ -178,9 +177,41 @@ func TestClean(t *testing.T) {
 		}
 	}
 	a.registerError = nil
-	a.images = []driver.MachineImage{{ID: "x", Name: "hpc", Digest: diskOf("", "1").Digest, Arch: "amd64", Installation: "mine", Uploaded: true, Pushed: time.Now()}}
+	a.images = []driver.MachineImage{{ID: "x", Name: "hpc", Digest: diskOf("", "1").Digest, Arch: "amd64", Installation: "mine", Uploaded: true}}
 	uploads := a.uploads
 	if i, was, err := m.Push(t.Context(), diskOf("hpc", "1"), noReport); err != nil || was || i.ID != "x" || a.uploads != uploads {
 		t.Errorf("what is there is sent again: %+v, %v, %v", i, was, err)
+	}
+}
+
+// TestDeactivated: an image that somebody has deactivated is listed, and neither booted, nor removed as what an upload has left,
+// nor pushed again beside itself.
+func TestDeactivated(t *testing.T) {
+	a, dir := newAccount(), t.TempDir()
+	m := pushing(a, dir, "mine")
+	for _, digest := range []string{"1", "2"} {
+		if _, _, err := m.Push(t.Context(), diskOf("hpc", digest), noReport); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.images[0].Whole, a.images[0].Uploaded, a.images[0].State = false, false, "deactivated"
+	want := a.states()
+	if left, err := m.Clean(t.Context(), false); err != nil || len(left) > 0 {
+		t.Errorf("%+v, %v", left, err)
+	}
+	if _, _, err := m.Push(t.Context(), diskOf("else", "3"), noReport); err != nil {
+		t.Error(err)
+	}
+	if _, _, err := m.Push(t.Context(), diskOf("hpc", "1"), noReport); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "deactivated") || !strings.Contains(core.Remedy(err), "bee cloud image rm hpc --site site") {
+		t.Errorf("%v; %s", err, core.Remedy(err))
+	}
+	if got := a.states(); !slices.Equal(got, append([]string{"else 3 mine whole"}, want...)) {
+		t.Errorf("there are %q, and were %q", got, want)
+	}
+	if i, err := m.s.Chosen(a.images, "hpc", "amd64"); err != nil || i.Digest != diskOf("hpc", "2").Digest {
+		t.Errorf("%+v, %v", i, err)
+	}
+	if removed, err := m.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
+		t.Errorf("%+v, %v", removed, err)
 	}
 }

@@ -80,6 +80,10 @@ func TestPushImage(t *testing.T) {
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
+	s.Become("bee-hpc-", "deactivated")
+	if left, err := images.Clean(t.Context(), false); err != nil || len(left) > 0 {
+		t.Errorf("deactivated images are taken for what an upload has left: %+v, %v", left, err)
+	}
 	if removed, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
 		t.Errorf("%+v, %v", removed, err)
 	}

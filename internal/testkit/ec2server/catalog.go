@@ -169,7 +169,8 @@ func (s *Server) describeImages(params url.Values) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		if is && owned(params, i.Owner) && !(snapshots{s}).isLate(i.ID) {
+		listed := i.State != Disabled || params.Get("IncludeDisabled") == "true"
+		if is && listed && owned(params, i.Owner) && !(snapshots{s}).isLate(i.ID) {
 			found = append(found, i)
 		}
 	}

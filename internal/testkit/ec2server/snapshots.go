@@ -238,6 +238,20 @@ func (k Kept) Unknown(calls int) { k.s.locked(func() { k.s.unknown = calls }) }
 // Damage has the next block stored otherwise than it was sent.
 func (k Kept) Damage() { k.s.locked(func() { k.s.damaged = true }) }
 
+// Disabled is the state of an image that its owner has disabled.
+const Disabled = "disabled"
+
+// Become has the images of a name, by its beginning, be in a state.
+func (k Kept) Become(name, state string) {
+	k.s.locked(func() {
+		for _, i := range k.s.registered {
+			if strings.HasPrefix(i.Name, name) {
+				i.State = state
+			}
+		}
+	})
+}
+
 // Images are what the account has registered, and its snapshots, a line each.
 func (k Kept) Images() (all []string) {
 	s := k.s

@@ -229,6 +229,17 @@ func (s *Server) Foreign(properties map[string]any) {
 	})
 }
 
+// Become has the images of a name, by its beginning, have a status.
+func (s *Server) Become(name, status string) {
+	s.locked(func() {
+		for _, i := range s.images {
+			if strings.HasPrefix(fmt.Sprint(i["name"]), name) {
+				i["status"] = status
+			}
+		}
+	})
+}
+
 // Images are those that the project has made, a line each.
 func (s *Server) Images() (all []string) {
 	s.locked(func() {
