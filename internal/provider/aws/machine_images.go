@@ -25,6 +25,8 @@ const (
 	tagArch   = "bee:arch"
 	tagUser   = "bee:user"
 	tagPushed = "bee:pushed"
+	// tagSent is set of a snapshot once all of its content is there.
+	tagSent = "bee:sent"
 )
 
 // snapshotForm is the form of ids of snapshots, which become part of an address.
@@ -41,6 +43,7 @@ const leastRoot = 8
 const (
 	available  = "available"
 	completed  = "completed"
+	pending    = "pending"
 	failedDisk = "error"
 )
 
@@ -110,7 +113,7 @@ func (m machineImages) images(ctx context.Context, more ...filter) ([]image, err
 // made translates an image. One that will never be bootable is what an upload has left.
 func (i image) made() driver.MachineImage {
 	of := described(i.Tags)
-	of.ID, of.State, of.Whole, of.Uploaded = i.ID, i.State, i.State == available, i.State == available || i.State == "pending"
+	of.ID, of.State, of.Whole, of.Uploaded = i.ID, i.State, i.State == available, i.State == available || i.State == pending
 	if hasFailed(i.State) {
 		of.Pushed = time.Time{}
 	}
@@ -152,7 +155,7 @@ func (m machineImages) List(ctx context.Context) ([]driver.MachineImage, error) 
 			continue
 		}
 		of := described(s.Tags)
-		of.ID, of.State, of.Size, of.Uploaded, of.Pushed = s.ID, s.State, s.GiB<<30, s.State == completed, time.Time{}
+		of.ID, of.State, of.Size, of.Uploaded, of.Pushed = s.ID, s.State, s.GiB<<30, s.State == completed || s.State == pending && valueOf(s.Tags, tagSent) != "", time.Time{}
 		all = append(all, of)
 	}
 	return all, nil
@@ -188,6 +191,10 @@ func (m machineImages) Upload(ctx context.Context, like driver.MachineImage, d d
 		}
 	}
 	if snapshotForm.MatchString(like.ID) { // and not an image that an earlier call has made
+		var err error
+		if like.Uploaded, err = m.settle(ctx, like.ID); err != nil {
+			return like, err
+		}
 		id, err := m.register(ctx, like)
 		if err != nil {
 			return like, err
@@ -205,7 +212,7 @@ func (m machineImages) Upload(ctx context.Context, like driver.MachineImage, d d
 	return like, err
 }
 
-// send makes the snapshot of a disk.
+// send makes the snapshot of a disk. EBS may still work on it, but has all of its content then, which the tag says.
 func (m machineImages) send(ctx context.Context, like driver.MachineImage, d driver.MachineDisk, report func(done, total int64)) (driver.MachineImage, error) {
 	w := blockWriter(m)
 	all := maps.Clone(m.a.s.Tags)
@@ -221,17 +228,25 @@ func (m machineImages) send(ctx context.Context, like driver.MachineImage, d dri
 	if err == nil {
 		err = w.complete(ctx, like.ID, sent)
 	}
-	if err == nil {
-		err = await(ctx, like.ID, func() (string, bool, error) {
-			found, err := m.snapshots(ctx, filter{"snapshot-id", []string{like.ID}})
-			if err != nil || len(found) == 0 {
-				return "", false, err
-			}
-			return found[0].State, found[0].State == completed, nil
-		})
+	if like.Uploaded = err == nil; like.Uploaded {
+		core.BestEffort(m.a.call(ctx, "CreateTags", url.Values{"ResourceId.1": {like.ID}, "Tag.1.Key": {tagSent}, "Tag.1.Value": {"true"}}, &struct{}{})) // without it, a push that comes before EBS is done sends all again
 	}
-	like.Uploaded = err == nil
 	return like, err
+}
+
+// settle waits until a snapshot that has all of its content is one of which an image can be made. With an error, has is
+// whether it still has it.
+func (m machineImages) settle(ctx context.Context, id string) (has bool, err error) {
+	has = true
+	err = await(ctx, id, func() (string, bool, error) {
+		found, err := m.snapshots(ctx, filter{"snapshot-id", []string{id}})
+		if err != nil || len(found) == 0 { // it is listed late
+			return "", false, err
+		}
+		has = !hasFailed(found[0].State)
+		return found[0].State, found[0].State == completed, nil
+	})
+	return has, err
 }
 
 // settlingTime bounds how long EC2 may take with a snapshot, or an image, that has all of its content.

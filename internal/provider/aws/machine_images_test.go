@@ -87,7 +87,8 @@ func TestPushImage(t *testing.T) {
 	if _, _, err := images.Push(t.Context(), second, noReport); err != nil {
 		t.Fatal(err)
 	}
-	if back, was, err := images.Push(t.Context(), d, noReport); err != nil || !was || back.ID != i.ID || s.Calls("CreateTags") != 1 {
+	tagged := s.Calls("CreateTags")
+	if back, was, err := images.Push(t.Context(), d, noReport); err != nil || !was || back.ID != i.ID || s.Calls("CreateTags") != tagged+1 {
 		t.Errorf("back to the first: %+v, %v, %v", back, was, err)
 	}
 	p := site(t, s, dir, func(c *aws.Settings) { c.Image, c.Cloud.Installation = "bee:hpc", "mine" })
@@ -191,12 +192,29 @@ func TestPushFails(t *testing.T) {
 	if left := kinds(s); len(left) > 0 {
 		t.Errorf("an interrupt leaves %q", left)
 	}
+	s.Kept().Break()
+	if _, _, err := images.Push(t.Context(), d, noReport); err == nil || !strings.HasSuffix(core.Remedy(err), "again.") {
+		t.Errorf("EBS could not complete it: %v; %s", err, core.Remedy(err))
+	}
+	if left := kinds(s); len(left) > 0 {
+		t.Errorf("a snapshot that has failed leaves %q", left)
+	}
+	_, _, err := images.Push(t.Context(), d, func(done, total int64) {
+		if done == total { // whether it is complete cannot be asked
+			s.Deny("DescribeSnapshots")
+		}
+	})
+	if left := kinds(s); !core.IsKind(err, core.Unsupported) || !slices.Equal(left, []string{"snap pending"}) {
+		t.Errorf("all of it is there, and %q is left, %v", left, err)
+	}
+	s.Allow("DescribeSnapshots")
+	started := s.Calls("StartSnapshot")
 	s.Deny("RegisterImage")
 	if _, _, err := images.Push(t.Context(), d, noReport); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "ec2:RegisterImage") {
 		t.Errorf("%v; %s", err, core.Remedy(err))
 	}
-	if left := kinds(s); !slices.Equal(left, []string{"snap completed"}) {
-		t.Errorf("once it is complete, %q is left", left)
+	if left := kinds(s); !slices.Equal(left, []string{"snap completed"}) || s.Calls("StartSnapshot") != started {
+		t.Errorf("once it is complete, %q is left, with %d further uploads", left, s.Calls("StartSnapshot")-started)
 	}
 	s.Allow("RegisterImage")
 	s.Drop("RegisterImage", true) // the answer is lost, and the image is listed late

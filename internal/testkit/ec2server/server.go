@@ -52,6 +52,7 @@ type Server struct {
 	imagesMade map[string]time.Time
 	unknown    int  // calls for blocks that do not know a new snapshot
 	damaged    bool // the next block is
+	broken     bool // the next snapshot that is complete is
 	launches   map[string]*launch
 	denied     map[string]bool
 	faults     map[string][]fault

@@ -235,6 +235,9 @@ func (k Kept) Foreign(tags map[string]string) {
 // Unknown has new snapshots not known to so many calls for blocks.
 func (k Kept) Unknown(calls int) { k.s.locked(func() { k.s.unknown = calls }) }
 
+// Break has the next snapshot that is complete end in an error.
+func (k Kept) Break() { k.s.locked(func() { k.s.broken = true }) }
+
 // Damage has the next block stored otherwise than it was sent.
 func (k Kept) Damage() { k.s.locked(func() { k.s.damaged = true }) }
 
@@ -317,6 +320,9 @@ func (c snapshots) describe(params url.Values) (any, error) {
 		if o.looks > 0 {
 			if o.looks--; o.looks == 0 {
 				o.state = completed
+				if c.s.broken {
+					o.state, c.s.broken = "error", false
+				}
 			}
 		}
 		is, err := passes(params, map[string]string{"snapshot-id": o.id, "status": o.state}, o.tags)
@@ -392,19 +398,27 @@ func (c snapshots) deregister(params url.Values) (any, error) {
 	return done(), nil
 }
 
-// createTags sets tags of the account's images.
+// createTags sets tags of the account's images and snapshots.
 func (c snapshots) createTags(params url.Values) (any, error) {
 	s := c.s
 	for _, id := range list(params, "ResourceId") {
 		at := slices.IndexFunc(s.registered, func(i *imageItem) bool { return i.ID == id && i.Owner == account })
-		if at < 0 {
+		disk := slices.IndexFunc(s.snapshots, func(o *snapshot) bool { return o.id == id })
+		var tags map[string]string
+		switch {
+		case at >= 0:
+			tags = s.registered[at].tags()
+		case disk >= 0:
+			tags = s.snapshots[disk].tags
+		default:
 			return nil, fail("InvalidID", "The ID '%s' is not valid", id)
 		}
-		tags := s.registered[at].tags()
 		for i := 1; params.Has(fmt.Sprintf("Tag.%d.Key", i)); i++ {
 			tags[params.Get(fmt.Sprintf("Tag.%d.Key", i))] = params.Get(fmt.Sprintf("Tag.%d.Value", i))
 		}
-		s.registered[at].Tags = tagItems(tags)
+		if at >= 0 {
+			s.registered[at].Tags = tagItems(tags)
+		}
 	}
 	return done(), nil
 }
