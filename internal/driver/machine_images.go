@@ -16,8 +16,8 @@ type MachineImages interface {
 	// completed or removed. report gets how much of the disk is there.
 	Push(ctx context.Context, d MachineDisk, report func(done, total int64)) (i MachineImage, was bool, err error)
 	// Remove removes this installation's images of a name, with what they are made of, and what uploads of that name have
-	// left. It returns them.
-	Remove(ctx context.Context, name string) ([]MachineImage, error)
+	// left. It returns them, and those of other installations that the name means from then on.
+	Remove(ctx context.Context, name string) (removed, others []MachineImage, err error)
 	// Clean removes what uploads of this installation have left that ended in the middle, or with dry only returns it.
 	// While one is under way, that removes nothing.
 	Clean(ctx context.Context, dry bool) ([]MachineImage, error)

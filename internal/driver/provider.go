@@ -57,6 +57,8 @@ type Facts struct {
 	Reason string `json:"reason,omitempty"`
 	// Remedy says what the user, or the administrator, can do about it.
 	Remedy string `json:"remedy,omitempty"`
+	// Warning says in a sentence what a user has to know of hosts that are had here; "": nothing.
+	Warning string `json:"warning,omitempty"`
 	// Version is that of the component behind the driver.
 	Version string `json:"version,omitempty"`
 	// Detail holds further findings by name, for `bee doctor`.

@@ -194,7 +194,9 @@ func (a *Commands) imageRmCommand() *cobra.Command {
 		Long: `Remove images for machines of clouds from this machine. What was pushed to a cloud
 stays there. With --site, remove what this installation has pushed to the clouds of
 these sites by that name, and nothing else: images with what they are made of.
-Running machines continue. Sites with image: bee:NAME rent no further ones.`,
+Running machines continue. Sites with image: bee:NAME then boot the image of another
+installation in the same account, which the history of a run says. If there is none of
+that name, they rent no machines.`,
 		Example: "  bee cloud image rm hpc\n  bee cloud image rm hpc --site aws",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(sites) > 0 {

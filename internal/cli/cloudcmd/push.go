@@ -194,7 +194,7 @@ func (a *Commands) removePushed(ctx context.Context, sites, names []string) erro
 	return a.atSites(ctx, sites, func(site string, images driver.MachineImages) error {
 		var errs []error
 		for _, name := range names {
-			removed, err := images.Remove(ctx, name)
+			removed, others, err := images.Remove(ctx, name)
 			for _, i := range removed {
 				if _, werr := fmt.Fprintln(a.Stdout, output.Printable(site+"\t"+i.ID)); werr != nil {
 					return werr
@@ -202,6 +202,8 @@ func (a *Commands) removePushed(ctx context.Context, sites, names []string) erro
 			}
 			if err != nil {
 				errs = append(errs, fmt.Errorf("site %s: %w", site, err))
+			} else if len(others) > 0 {
+				a.Say("at site %s, another installation's image of that name stays: image: bee:%s means %s now", site, name, output.Printable(others[0].ID))
 			}
 		}
 		return errors.Join(errs...)

@@ -242,6 +242,9 @@ func diagnoseSite(ctx context.Context, site spec.Site, p driver.Provider) findin
 	if facts.Reason != "" {
 		detail = facts.Reason
 	}
+	if facts.Warning != "" {
+		detail += ", " + facts.Warning
+	}
 	if least := spec.DefaultCheckpointGrace; facts.Notice > 0 && facts.Notice < least {
 		detail += fmt.Sprintf(", kills a job %s after it takes its hosts back early (a checkpoint may take %s)", console.DurationText(facts.Notice), console.DurationText(least))
 	}

@@ -34,6 +34,8 @@ type attempt struct {
 	releasing *releasing
 	// preempted is driver.Facts.Preempted of the site.
 	preempted time.Duration
+	// warning is driver.Facts.Warning of the site.
+	warning string
 	// spotLosses is how many attempts were lost, where spot machines are not used for that; else 0.
 	spotLosses int
 }
@@ -89,7 +91,7 @@ func (d *drive) attempt(ctx context.Context, site spec.Site) (outcome, error) {
 	if err != nil {
 		return a.abandon(ctx, err)
 	}
-	a.preempted, a.staging.mounts = facts.Preempted, mounts
+	a.preempted, a.warning, a.staging.mounts = facts.Preempted, facts.Warning, mounts
 	if err := d.getImage(work); err != nil {
 		return d.failed(ctx, err)
 	}
@@ -159,6 +161,9 @@ func (a *attempt) acquire(ctx context.Context) error {
 	a.c.ReportText(core.PhaseAcquire, a.at.choice())
 	if a.spotLosses > 0 {
 		a.rec.event(ctx, event.OnDemand{Site: a.at.site.Name, Lost: a.spotLosses})
+	}
+	if a.warning != "" {
+		a.rec.event(ctx, event.Remark{Site: a.at.site.Name, Message: core.Printable(a.warning, event.MaxText)})
 	}
 	return a.rec.timed(ctx, core.PhaseAcquire, func() error {
 		lease, err := a.at.provider.Acquire(ctx, a.at.candidate().Request(a.rec.owner()))

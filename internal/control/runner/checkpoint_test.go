@@ -145,6 +145,21 @@ func TestWhatAHeadRemarksIsInTheHistoryOnce(t *testing.T) {
 	}
 }
 
+// TestWarningOfASite is in the history of each attempt there.
+func TestWarningOfASite(t *testing.T) {
+	w := newWorld(t, "a")
+	w.sites["a"].Facts.Warning = "another's image"
+	run := w.submitJob(t, controltest.Movable())
+	if got := w.drive(t, run, nil); got.State != state.Succeeded {
+		t.Errorf("got %+v", got)
+	}
+	if !slices.ContainsFunc(controltest.EventsOf(t, w.Store, run.ID), func(e event.Event) bool {
+		return e.Attempt == 1 && e.Fields == event.Remark{Site: "a", Message: "another's image"}
+	}) {
+		t.Errorf("the history has\n%s", history(t, w, run.ID))
+	}
+}
+
 // TestHowFarMachinesAreIsRecorded until they are up, for those who look meanwhile.
 func TestHowFarMachinesAreIsRecorded(t *testing.T) {
 	w := newWorld(t, "a")

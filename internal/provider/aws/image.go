@@ -28,6 +28,8 @@ type image struct {
 	} `xml:"blockDeviceMapping>item"`
 	Tags []tag `xml:"tagSet>item"`
 	user string
+	// foreign is set of one that another installation of bee has pushed.
+	foreign bool
 }
 
 // others are the names of the image's volumes beside its first disk.

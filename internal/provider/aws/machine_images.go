@@ -176,6 +176,7 @@ func (m machineImages) chosen(ctx context.Context, name, arch string) (image, er
 		return image{}, err
 	}
 	i := found[slices.IndexFunc(found, func(i image) bool { return i.ID == one.ID })]
+	i.foreign = !one.Own
 	if i.user = cmp.Or(m.a.s.User, one.User); !core.IsAccount(i.user) {
 		return image{}, m.a.invalid("user", "", errors.New("the login user of image "+core.Printable(m.a.s.Image, 80)+" is not known"))
 	}

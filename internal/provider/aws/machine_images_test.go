@@ -92,6 +92,9 @@ func TestPushImage(t *testing.T) {
 		t.Errorf("back to the first: %+v, %v, %v", back, was, err)
 	}
 	p := site(t, s, dir, func(c *aws.Settings) { c.Image, c.Cloud.Installation = "bee:hpc", "mine" })
+	if facts, err := p.Probe(t.Context()); err != nil || !facts.Usable || facts.Warning != "" {
+		t.Errorf("of an own image: %+v, %v", facts, err)
+	}
 	l, err := p.Acquire(t.Context(), driver.Request{Owner: owner("own"), Nodes: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -108,13 +111,18 @@ func TestPushImage(t *testing.T) {
 		t.Errorf("disabled images are taken for what an upload has left: %+v, %v", left, err)
 	}
 	s.Fail("DeleteSnapshot", "InvalidSnapshot.InUse", http.StatusBadRequest, false)
-	if removed, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
+	if removed, _, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
 		t.Errorf("%+v, %v", removed, err)
 	}
 	if left := s.Kept().Images(); !slices.Equal(left, foreign) {
 		t.Errorf("there are %q, expected %q", left, foreign)
 	}
-	if _, err := images.Remove(t.Context(), "hpc"); !core.IsKind(err, core.NotFound) {
+	facts, err := p.Probe(t.Context())
+	at := slices.IndexFunc(foreign, func(line string) bool { return strings.Contains(line, " foreign-0 ") })
+	if id, _, _ := strings.Cut(foreign[at], " "); err != nil || !facts.Usable || !strings.Contains(facts.Warning, id) {
+		t.Errorf("of %s: %+v, %v", foreign[at], facts, err)
+	}
+	if _, _, err := images.Remove(t.Context(), "hpc"); !core.IsKind(err, core.NotFound) {
 		t.Errorf("another installation's: %v", err)
 	}
 }

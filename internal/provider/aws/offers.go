@@ -77,7 +77,7 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 				continue
 			}
 			offers = append(offers, cloud.Offer{
-				Type: t.Name, Zone: s.Zone, Image: i.ID, User: i.user, Arch: arch, Cores: t.Cores, Memory: t.Memory << 20, GPUs: t.gpus(),
+				Type: t.Name, Zone: s.Zone, Image: i.ID, User: i.user, Foreign: i.foreign, Arch: arch, Cores: t.Cores, Memory: t.Memory << 20, GPUs: t.gpus(),
 				Network: s.VPC, Subnet: s.ID, Disk: i.Disk, Others: i.others(), Together: t.most(cloud.Cluster), Apart: t.most(cloud.Spread),
 			})
 		}

@@ -104,6 +104,8 @@ type Offer struct {
 	// Image is the cloud's id of the image that the machines boot, and User its login user.
 	Image string `json:"image"`
 	User  string `json:"user"`
+	// Foreign means that another installation of bee has pushed that image.
+	Foreign bool `json:"-"`
 	// Arch is the GOARCH of the machines.
 	Arch   string `json:"arch"`
 	Cores  int    `json:"cores"`

@@ -71,9 +71,11 @@ func (s Settings) Chosen(all []driver.MachineImage, name, arch string) (driver.M
 		}
 	}
 	if len(fit) > 0 {
-		return slices.MaxFunc(fit, func(x, y driver.MachineImage) int {
+		one := slices.MaxFunc(fit, func(x, y driver.MachineImage) int {
 			return cmp.Or(compare(s.isOwn(x), s.isOwn(y)), x.Pushed.Compare(y.Pushed), strings.Compare(x.ID, y.ID))
-		}), nil
+		})
+		one.Own = s.isOwn(one)
+		return one, nil
 	}
 	e := &core.Error{Kind: core.Unsupported, Op: "use", Object: fmt.Sprintf("image %q of site %s", ownImage+name, s.Name), Remedy: fmt.Sprintf("Run `bee cloud image push %s --site %s`.", name, s.Name)}
 	switch {
@@ -88,6 +90,11 @@ func (s Settings) Chosen(all []driver.MachineImage, name, arch string) (driver.M
 		e.Err = errors.New("it was not pushed there, and no other one was")
 	}
 	return driver.MachineImage{}, e
+}
+
+// foreignImage warns of an image.
+func foreignImage(id string) string {
+	return fmt.Sprintf("its machines boot image %s, which another installation of bee has pushed: this one has pushed none of that name", core.Printable(id, 80))
 }
 
 // compare is as cmp.Compare: true is more than false.
@@ -261,23 +268,22 @@ func (m machineImages) undo(ctx context.Context, left driver.MachineImage) error
 }
 
 // Remove implements driver.MachineImages.
-func (m machineImages) Remove(ctx context.Context, name string) ([]driver.MachineImage, error) {
+func (m machineImages) Remove(ctx context.Context, name string) (removed, others []driver.MachineImage, err error) {
 	all, err := m.List(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var removed []driver.MachineImage
 	var errs []error
 	var names []string
-	foreign := false
 	for _, i := range all {
 		switch {
 		case i.Name != name:
 			if i.Own {
 				names = append(names, i.Name)
 			}
+		case !i.Own && i.Whole:
+			others = append(others, i)
 		case !i.Own:
-			foreign = true
 		default:
 			if err := m.kept.End(ctx, i); err != nil {
 				errs = append(errs, err)
@@ -287,16 +293,16 @@ func (m machineImages) Remove(ctx context.Context, name string) ([]driver.Machin
 		}
 	}
 	if len(removed) > 0 || len(errs) > 0 {
-		return removed, errors.Join(errs...)
+		return removed, others, errors.Join(errs...)
 	}
 	e := &core.Error{Kind: core.NotFound, Op: "remove", Object: fmt.Sprintf("image %q of site %s", name, m.s.Name), Err: errors.New("this installation has pushed none there"), Remedy: fmt.Sprintf("List them by `bee cloud image ls --site %s`.", m.s.Name)}
 	switch {
-	case foreign:
+	case len(others) > 0:
 		e.Err = errors.New("another installation of bee has pushed it")
 	case len(names) > 0:
 		e.Err = fmt.Errorf("this installation has pushed none of that name there, but %s", strings.Join(Nearest(name, names), ", "))
 	}
-	return nil, e
+	return nil, others, e
 }
 
 // Clean implements driver.MachineImages.

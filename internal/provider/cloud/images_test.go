@@ -84,11 +84,11 @@ func TestPush(t *testing.T) {
 	if _, err := mine.s.Chosen(a.images, "hpc", "arm64"); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "amd64") {
 		t.Errorf("of another architecture: %v", err)
 	}
-	if _, err := mine.Remove(t.Context(), "else"); !core.IsKind(err, core.NotFound) {
+	if _, _, err := mine.Remove(t.Context(), "else"); !core.IsKind(err, core.NotFound) {
 		t.Errorf("another installation's: %v", err)
 	}
-	if removed, err := mine.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
-		t.Errorf("%+v, %v", removed, err)
+	if removed, others, err := mine.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 || len(others) != 1 || others[0].Installation != "other" {
+		t.Errorf("%+v, %+v, %v", removed, others, err)
 	}
 	if want := []string{"else 1 other whole", "hpc 1 other whole"}; !slices.Equal(a.states(), want) {
 		t.Errorf("there are %q, expected %q", a.states(), want)
@@ -211,7 +211,7 @@ func TestDeactivated(t *testing.T) {
 	if i, err := m.s.Chosen(a.images, "hpc", "amd64"); err != nil || i.Digest != diskOf("hpc", "2").Digest {
 		t.Errorf("%+v, %v", i, err)
 	}
-	if removed, err := m.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
-		t.Errorf("%+v, %v", removed, err)
+	if removed, others, err := m.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 || len(others) > 0 {
+		t.Errorf("%+v, %+v, %v", removed, others, err)
 	}
 }

@@ -84,6 +84,9 @@ func (p *provider) Probe(ctx context.Context) (driver.Facts, error) {
 		Detail: map[string]string{"type": first.Type, "zone": first.Zone, "image": first.Image},
 		Price:  first.withMost(offers),
 	}
+	if first.Foreign {
+		f.Warning = foreignImage(first.Image)
+	}
 	if p.s.Placement.Kind != "" && first.notPlaced(p.s.Placement, 2) == "" {
 		f.Placement, f.PlacementRequired = string(p.s.Placement.Kind), p.s.Placement.Required
 	}

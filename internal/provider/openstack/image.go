@@ -36,6 +36,7 @@ type image struct {
 	Pushed       string `json:"bee_pushed"`
 	arch         string
 	user         string
+	foreign      bool // another installation of bee has pushed it
 }
 
 // fits returns why an image cannot be used with a flavor, or nil.

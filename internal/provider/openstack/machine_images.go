@@ -110,7 +110,9 @@ func (m machineImages) chosen(ctx context.Context, name string) (image, error) {
 	if err != nil {
 		return image{}, err
 	}
-	return found[slices.IndexFunc(found, func(i image) bool { return i.ID == one.ID })], nil
+	i := found[slices.IndexFunc(found, func(i image) bool { return i.ID == one.ID })]
+	i.foreign = !one.Own
+	return i, nil
 }
 
 // Upload implements cloud.Images. Glance makes an image usable as soon as it has all: it is one of bee's once its digest was

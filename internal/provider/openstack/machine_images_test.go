@@ -80,15 +80,29 @@ func TestPushImage(t *testing.T) {
 	if err := l.Release(t.Context()); err != nil {
 		t.Error(err)
 	}
+	warning := func() string {
+		t.Helper()
+		facts, err := site(t, s, dir, func(c *openstack.Settings) { mine(c); c.Image = "bee:hpc" }).Probe(t.Context())
+		if err != nil || !facts.Usable {
+			t.Errorf("%+v, %v", facts, err)
+		}
+		return facts.Warning
+	}
+	if got := warning(); got != "" {
+		t.Errorf("of an own image: %s", got)
+	}
 	s.Become("bee-hpc-", "deactivated")
 	if left, err := images.Clean(t.Context(), false); err != nil || len(left) > 0 {
 		t.Errorf("deactivated images are taken for what an upload has left: %+v, %v", left, err)
 	}
-	if removed, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
+	if removed, _, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
 		t.Errorf("%+v, %v", removed, err)
 	}
 	if left := s.Images(); !slices.Equal(left, foreign) {
 		t.Errorf("there are %q, expected %q", left, foreign)
+	}
+	if id, _, _ := strings.Cut(foreign[0], " "); !strings.Contains(warning(), id) {
+		t.Errorf("of %s: %s", foreign[0], warning())
 	}
 	facts, err := site(t, s, dir, func(c *openstack.Settings) { mine(c); c.Image = "bee:hpcs" }).Probe(t.Context())
 	if err != nil || facts.Usable || !strings.Contains(facts.Reason, `"hpc"`) || !strings.Contains(facts.Remedy, "bee cloud image push hpcs --site campus") {

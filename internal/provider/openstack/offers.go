@@ -57,7 +57,7 @@ func (a *account) Offers(ctx context.Context) ([]cloud.Offer, error) {
 		}
 		for _, zone := range zones {
 			offers = append(offers, cloud.Offer{
-				Type: f.Name, Flavor: f.ID, Zone: zone, Image: i.ID, User: i.user, Arch: i.arch, Cores: f.Cores, Memory: f.Memory << 20, Storage: f.Disk, Network: net.ID,
+				Type: f.Name, Flavor: f.ID, Zone: zone, Image: i.ID, User: i.user, Foreign: i.foreign, Arch: i.arch, Cores: f.Cores, Memory: f.Memory << 20, Storage: f.Disk, Network: net.ID,
 				Together: math.MaxInt, Apart: math.MaxInt,
 			})
 		}

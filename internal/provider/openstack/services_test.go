@@ -112,7 +112,7 @@ func TestRealServices(t *testing.T) {
 		if err := l.Release(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if removed, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
+		if removed, _, err := images.Remove(t.Context(), "hpc"); err != nil || len(removed) != 2 {
 			t.Errorf("%+v, %v", removed, err)
 		}
 		if list, err := images.List(t.Context()); err != nil || len(list) > 0 {

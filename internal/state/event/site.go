@@ -92,7 +92,7 @@ type RanUnattended struct {
 	Ended   time.Time `json:"ended"`
 }
 
-// Remark is a message of the head for the user.
+// Remark is a message of the head, or of what gets hosts, for the user.
 type Remark struct {
 	Site    string `json:"site"`
 	Message string `json:"message"`
