@@ -196,7 +196,7 @@ stays there. With --site, remove what this installation has pushed to the clouds
 these sites by that name, and nothing else: images with what they are made of.
 Running machines continue. Sites with image: bee:NAME then boot the image of another
 installation in the same account, which the history of a run says. If there is none of
-that name, they rent no machines.`,
+that name, they rent no machines. While a push is under way, nothing is removed.`,
 		Example: "  bee cloud image rm hpc\n  bee cloud image rm hpc --site aws",
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(sites) > 0 {

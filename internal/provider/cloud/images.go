@@ -148,6 +148,22 @@ func (m machineImages) lockFile() (string, error) {
 	return filepath.Join(dir, pushLock), fsutil.MkdirAll(dir, 0o700)
 }
 
+// tryLock takes that lock. Busy: another process pushes, or removes images.
+func (m machineImages) tryLock() (*fsutil.Lock, error) {
+	path, err := m.lockFile()
+	if err != nil {
+		return nil, err
+	}
+	lock, err := fsutil.TryLockFor(path, fsutil.Momentary)
+	if core.IsKind(err, core.Busy) {
+		err = &core.Error{
+			Kind: core.Busy, Op: "change images of site", Object: m.s.Name, Err: errors.New("another process of this installation pushes an image, or removes some"),
+			Remedy: "Wait until it has ended, or end it, and give the command again.",
+		}
+	}
+	return lock, err
+}
+
 // Push implements driver.MachineImages.
 func (m machineImages) Push(ctx context.Context, d driver.MachineDisk, report func(done, total int64)) (driver.MachineImage, bool, error) {
 	fail := func(err error) (driver.MachineImage, bool, error) {
@@ -269,6 +285,11 @@ func (m machineImages) undo(ctx context.Context, left driver.MachineImage) error
 
 // Remove implements driver.MachineImages.
 func (m machineImages) Remove(ctx context.Context, name string) (removed, others []driver.MachineImage, err error) {
+	lock, err := m.tryLock()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer lock.Unlock()
 	all, err := m.List(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -307,11 +328,7 @@ func (m machineImages) Remove(ctx context.Context, name string) (removed, others
 
 // Clean implements driver.MachineImages.
 func (m machineImages) Clean(ctx context.Context, dry bool) ([]driver.MachineImage, error) {
-	path, err := m.lockFile()
-	if err != nil {
-		return nil, err
-	}
-	lock, err := fsutil.TryLock(path)
+	lock, err := m.tryLock()
 	if core.IsKind(err, core.Busy) { // an upload is under way, which cleans up itself
 		return nil, nil
 	}

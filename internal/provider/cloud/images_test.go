@@ -161,6 +161,9 @@ func TestClean(t *testing.T) {
 			if left, err := m.Clean(ctx, false); err != nil && ctx.Err() == nil || len(left) > 0 {
 				t.Errorf("%s: while it is sent, %+v was removed, %v", name, left, err)
 			}
+			if removed, _, err := m.Remove(ctx, "hpc"); !core.IsKind(err, core.Busy) || len(removed) > 0 {
+				t.Errorf("%s: while it is sent, its user has removed %+v, %v", name, removed, err)
+			}
 		})
 		cancel()
 		if err == nil || !c.interrupted && !core.IsKind(err, core.Transient) {
