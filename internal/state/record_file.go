@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/fsutil"
 )
@@ -28,6 +29,20 @@ type Adopted struct {
 // Adopted returns what this process has adopted, as it made a new database over
 // directories of runs that were there.
 func (s *Store) Adopted() Adopted { return s.adopted }
+
+// Installation returns the id of the installation whose state is in a directory, and changes nothing there; "": there is
+// none yet.
+func Installation(dir string) string {
+	raw, err := fsutil.ReadFile(dir, installationName, longestInstallation)
+	id := strings.TrimSuffix(string(raw), "\n")
+	if err != nil || !IsID(id) {
+		return ""
+	}
+	return id
+}
+
+// longestInstallation bounds the file of its id.
+const longestInstallation = 64
 
 // installation returns the id in the installation's file, which is made of a fresh one
 // where there is none.

@@ -155,3 +155,22 @@ func TestRecordsAreReadByTheirUserAlone(t *testing.T) {
 	}
 	check(reopen(t, dir))
 }
+
+// TestInstallation: its id is read without opening the state, and nothing is made.
+func TestInstallation(t *testing.T) {
+	dir := t.TempDir()
+	if id := Installation(dir); id != "" {
+		t.Errorf("of no state it is %q", id)
+	}
+	if list, err := os.ReadDir(dir); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+	s, err := Open(t.Context(), filepath.Join(dir, "state"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if id := Installation(s.Dir()); id == "" || id != s.User() {
+		t.Errorf("it is %q, expected %q", id, s.User())
+	}
+}

@@ -64,6 +64,9 @@ func TestJobOnAnOwnImage(t *testing.T) {
 	if images := listRented(t, b)["image"]; len(images) != 1 || images[0].EndedBy != "user" {
 		t.Errorf("listed are %+v", images)
 	}
+	if r := b.Try("doctor"); !strings.Contains(r.Stdout, "rents") || strings.Contains(r.Stdout, "another installation") {
+		t.Errorf("the doctor looks at the image of somebody else:\n%s", r.Stdout)
+	}
 	if out := b.Must("cloud", "rm", "--yes", "--force") + b.Must("sweep", "--force"); out != "" || len(s.Kept().Images()) != 2 {
 		t.Errorf("%q, and there are %q", out, s.Kept().Images())
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/rdma"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
@@ -216,7 +217,7 @@ func (a *Commands) diagnoseSites(ctx context.Context, sites spec.SitesFile, add 
 		add(finding{Area: "sites", Name: "file", Status: works, Detail: sites.Path})
 	}
 	for _, site := range sites.Sites {
-		p, err := catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary})
+		p, err := catalog.Provider(site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary, Installation: state.Installation(a.StateDir)})
 		if err != nil {
 			add(finding{Area: "site", Name: site.Name, Status: missing, Detail: err.Error(), Remedy: core.Remedy(err)})
 			continue

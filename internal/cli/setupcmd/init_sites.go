@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/scaffold"
 	"github.com/bee-hpc/bee/internal/shell"
 	"github.com/bee-hpc/bee/internal/spec"
+	"github.com/bee-hpc/bee/internal/state"
 	"golang.org/x/sync/errgroup"
 )
 
@@ -256,7 +257,7 @@ func (a *Commands) tryAll(ctx context.Context, candidates []scaffold.Candidate) 
 func (a *Commands) try(ctx context.Context, c scaffold.Candidate, binary string) scaffold.Tried {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
-	p, err := catalog.Provider(c.Site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary})
+	p, err := catalog.Provider(c.Site, catalog.Options{StateDir: a.StateDir, Cache: a.CacheDir, Binary: binary, Installation: state.Installation(a.StateDir)})
 	if err != nil {
 		return scaffold.Tried{Candidate: c, Says: err.Error()}
 	}
