@@ -101,7 +101,7 @@ func TestKilledWhileItPushes(t *testing.T) {
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}
-			testkit.Eventually(t, 30*time.Second, func() error {
+			testkit.Eventually(t, time.Minute, func() error {
 				if s.Calls(action) == before {
 					return fmt.Errorf("%s is not called", action)
 				}
