@@ -253,7 +253,7 @@ func isOf(i driver.MachineImage, d driver.MachineDisk) bool {
 	return i.Name == d.Name && i.Digest == d.Digest && i.Arch == d.Arch
 }
 
-// unusable is the error of a disk whose own image is there, and cannot be booted: somebody means that.
+// unusable is the error of a disk whose own image is there, and cannot be booted: the user means that one.
 func (m machineImages) unusable(all []driver.MachineImage, same driver.MachineImage, d driver.MachineDisk) error {
 	at := slices.IndexFunc(all, func(i driver.MachineImage) bool {
 		return i.Own && isOf(i, d) && i.ID != same.ID && !i.Whole && !i.Left()

@@ -312,10 +312,10 @@ func TestRingsThatNeverCome(t *testing.T) {
 		t.Fatal("it does not wait")
 	}
 	pending.Late()
-	if err := connect(); err != syscall.ENOTCONN {
+	if err := connect(); !errors.Is(err, syscall.ENOTCONN) {
 		t.Errorf("a broker that does not answer: %v", err)
 	}
-	if _, err := p[1].session.Attach(&message.Attach{Number: 7, LID: 1}); err != syscall.ENOTCONN {
+	if _, err := p[1].session.Attach(&message.Attach{Number: 7, LID: 1}); !errors.Is(err, syscall.ENOTCONN) {
 		t.Errorf("a question to it: %v", err)
 	}
 	s[1].link.lost()

@@ -39,7 +39,7 @@ func (l *link) ask(s subject, send func(id uint32)) (*question, error) {
 		delete(l.questions, s)
 		return q, q.err
 	}
-	if l.silent { // each program would wait in vain, for each of its questions
+	if l.silent { // each program would wait without an answer, for each of its questions
 		return nil, syscall.ENOTCONN
 	}
 	for l.question++; ; l.question++ {

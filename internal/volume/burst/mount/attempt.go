@@ -28,15 +28,15 @@ type Attempt struct {
 	client *client
 	// keys are as in Options.
 	keys func() *core.BucketKeys
-	// told is what Status has passed on.
-	told atomic.Pointer[told]
+	// passed are the last keys that Status has passed on.
+	passed atomic.Pointer[passed]
 	// earlier are the volumes that earlier attempts have left, before they were removed: End reports their
 	// conflicts.
 	earlier []calls.Status
 }
 
-// told are keys that an I/O process was given.
-type told struct {
+// passed are keys that an I/O process was given.
+type passed struct {
 	process int
 	keys    *core.BucketKeys
 }
@@ -426,14 +426,14 @@ func (a *Attempt) Status(ctx context.Context) (calls.Status, error) {
 	}
 	defer peer.Close()
 	has := a.config.Keys // with which its client starts it
-	if last := a.told.Load(); last != nil && process != 0 && last.process == process {
+	if last := a.passed.Load(); last != nil && process != 0 && last.process == process {
 		has = last.keys
 	}
 	keys, err := a.passKeys(ctx, peer, has)
 	if err != nil {
 		return calls.Status{}, err
 	}
-	a.told.Store(&told{process, keys})
+	a.passed.Store(&passed{process, keys})
 	return rpc.Call(ctx, peer, calls.StatusCall, rpc.None{})
 }
 
