@@ -113,34 +113,13 @@ func (a *Commands) push(ctx context.Context, names []string, image string) ([]pu
 
 // atSites calls a function with what the cloud of each site keeps. Where it fails, the others follow.
 func (a *Commands) atSites(ctx context.Context, names []string, do func(site string, images driver.MachineImages) error) error {
-	s, err := a.OpenQuietly(ctx)
-	if err != nil {
-		return err
-	}
-	defer s.Close()
-	file, err := a.FindSites()
-	if err != nil {
-		return err
-	}
-	clouds, err := chosen(file.Sites, s.Provider, names)
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, c := range clouds {
+	return a.eachCloud(ctx, names, func(c cloud) error {
 		images := c.provider.Inventory().Images()
 		if images == nil {
-			errs = append(errs, &core.Error{Kind: core.Unsupported, Op: "use images at site", Object: c.site.Name, Err: errors.New("its cloud keeps none of bee's"), Remedy: "Use a site of provider aws or openstack."})
-			continue
+			return &core.Error{Kind: core.Unsupported, Op: "use images at site", Object: c.site.Name, Err: errors.New("its cloud keeps none of bee's"), Remedy: "Use a site of provider aws or openstack."}
 		}
-		if err := do(c.site.Name, images); err != nil {
-			errs = append(errs, err)
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return errors.Join(errs...)
+		return do(c.site.Name, images)
+	})
 }
 
 // listPushed lists the images at sites.

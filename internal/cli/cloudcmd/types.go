@@ -1,6 +1,7 @@
 package cloudcmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -38,37 +39,24 @@ func (a *Commands) typesCommand() *cobra.Command {
 with * and ?. A price is that of an hour on demand, by the site's price or by the
 cloud's price list. That of spot machines is the lowest of all zones.`,
 		RunE: func(c *cobra.Command, patterns []string) error {
-			s, err := a.OpenQuietly(c.Context())
-			if err != nil {
-				return err
-			}
-			defer s.Close()
-			file, err := a.FindSites()
-			if err != nil {
-				return err
-			}
-			clouds, err := chosen(file.Sites, s.Provider, sites)
-			if err != nil {
-				return err
-			}
-			kinds := []kind{}
-			var errs []error
-			for _, cl := range clouds {
+			kinds, asked := []kind{}, 0
+			err := a.eachCloud(c.Context(), sites, func(cl cloud) error {
+				asked++
 				list, err := cl.provider.Inventory().Types(c.Context(), patterns)
-				if err != nil {
-					errs = append(errs, fmt.Errorf("site %s: %w", cl.site.Name, err))
-				}
 				for _, t := range list {
 					kinds = append(kinds, kindOf(cl.site, t))
 				}
-			}
-			err = errors.Join(errs...)
+				if err != nil {
+					err = fmt.Errorf("site %s: %w", cl.site.Name, err)
+				}
+				return err
+			})
 			switch {
 			case err != nil && len(kinds) == 0:
 				return err
 			case asJSON:
 				return errors.Join(err, a.WriteJSON(kinds))
-			case len(clouds) == 0:
+			case asked == 0:
 				a.Say("no site of the sites file rents machines")
 				return nil
 			}
@@ -84,6 +72,32 @@ cloud's price list. That of spot machines is the lowest of all zones.`,
 type cloud struct {
 	site     spec.Site
 	provider driver.Provider
+}
+
+// eachCloud calls a function with each site of these names whose machines are rented; of no names, with all. Where it
+// fails, the others follow, unless ctx has ended.
+func (a *Commands) eachCloud(ctx context.Context, names []string, do func(c cloud) error) error {
+	s, err := a.OpenQuietly(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	file, err := a.FindSites()
+	if err != nil {
+		return err
+	}
+	clouds, err := chosen(file.Sites, s.Provider, names)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, c := range clouds {
+		errs = append(errs, do(c))
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // chosen returns the sites of these names whose machines are rented; of no names, all.
