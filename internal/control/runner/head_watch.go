@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -207,9 +208,9 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 			}))
 		}
 	})
-	passed := make(chan struct{})
-	go w.rec.of.guard(func() {
-		defer close(passed)
+	var beside sync.WaitGroup // what ends with ctx
+	begin := func(do func()) { beside.Go(func() { w.rec.of.guard(do) }) }
+	begin(func() {
 		if !w.rec.of.sub.Input {
 			return
 		}
@@ -217,16 +218,8 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 			w.rec.of.c.Log.Debug("pass the input on", "run", w.rec.of.run.ID, "err", err)
 		}
 	})
-	relayed := make(chan struct{})
-	go w.rec.of.guard(func() {
-		defer close(relayed)
-		w.relay(ctx, head)
-	})
-	renewed := make(chan struct{})
-	go w.rec.of.guard(func() {
-		defer close(renewed)
-		w.renewKeys(ctx, head)
-	})
+	begin(func() { w.relay(ctx, head) })
+	begin(func() { w.renewKeys(ctx, head) })
 	snapshots, bringing := make(chan protocol.Event, 1), make(chan struct{})
 	go w.rec.of.guard(func() {
 		defer close(bringing)
@@ -266,9 +259,7 @@ func (w *headWatch) watch(ctx context.Context, head headlink.Head, after, offset
 	}
 	<-drained // the head closes the output after the last byte
 	cancel()
-	<-passed
-	<-relayed
-	<-renewed
+	beside.Wait()
 	return result, err
 }
 
