@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -126,13 +125,13 @@ func TestBrokersOfGuests(t *testing.T) {
 	testkit.Eventually(t, 50*time.Second, func() error { // the agents are linked by then, and the server listens
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		server, served := start(ctx, 0, port)
 		if err := server.Start(); err != nil {
 			return err
 		}
 		client, out := start(ctx, 1, port, "127.0.0.1")
-		testkit.Eventually(t, 10*time.Second, func() error { return listening(port) })
+		testkit.Eventually(t, 10*time.Second, func() error { return testkit.Listening(port) })
 		err := client.Run()
 		if err != nil { // a server whose client has failed meets no other one
 			cancel()
@@ -229,31 +228,4 @@ func TestNoBrokerOfAGuest(t *testing.T) {
 			t.Errorf("as node %d of 2: %v", rank, err)
 		}
 	}
-}
-
-// listening reports whether a program listens on a port. A connection would be its client.
-func listening(port int) error {
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(table)
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(raw)) {
-			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == "0A" {
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("nothing listens on port %d", port)
-}
-
-// freePort returns one for a program to listen on.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
 }

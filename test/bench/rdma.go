@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // rdmaSizes are sizes of messages in bytes, and rdmaOperations what perftest measures.
@@ -14,17 +16,7 @@ var (
 
 // rdmaScript prints the typical time of a message in µs and the mean rate in MB/s, each with
 // operation and size, measured between the containers of two hosts.
-const rdmaScript = `
-  set -- $(echo "$BEE_NODELIST" | tr , " ")
-  server=$1 client=$2
-  both() {
-    /.bee/rsh $server "$@" >server.out 2>&1 & pid=$!
-    until /.bee/rsh $client "$@" $server >client.out 2>&1; do
-      kill -0 $pid 2>/dev/null || { cat server.out client.out; exit 1; }
-      sleep 0.1
-    done
-    wait $pid
-  }
+const rdmaScript = testkit.VerbsPairs + `
   for op in %s; do
     for size in %s; do
       both ib_${op}_lat -F -s $size -n 1000

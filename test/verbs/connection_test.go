@@ -108,7 +108,7 @@ func (h host) connects(t *testing.T) {
 	for _, pair := range connecting {
 		t.Run(strings.ReplaceAll(pair[0], " ", "_"), func(t *testing.T) {
 			t.Parallel()
-			port := strings.NewReplacer("PORT", fmt.Sprint(freePort(t)))
+			port := strings.NewReplacer("PORT", fmt.Sprint(testkit.FreePort(t)))
 			server, client := strings.Fields(port.Replace(pair[0])), strings.Fields(port.Replace(pair[1]))
 			testkit.RequireTool(t, server[0])
 			h.connect(t, server, client)

@@ -215,7 +215,7 @@ func TestBreaksBetweenMachines(t *testing.T) {
 		m.all(t, []string{"ibv_rc_pingpong -c -n 3000", "ib_write_bw -n 2000", "ib_read_bw -n 2000", "ib_send_bw -n 2000", "ib_send_bw -r 100 -q 4 --use-srq -n 500", "ib_atomic_bw -n 2000"})
 		t.Run("rping", func(t *testing.T) {
 			t.Parallel()
-			port := fmt.Sprint(freePort(t))
+			port := fmt.Sprint(testkit.FreePort(t))
 			m.connect(t, []string{"rping", "-s", "-p", port, "-V", "-C", "200", "-S", "3000"}, []string{"rping", "-c", "-p", port, "-V", "-C", "200", "-S", "3000", "-a", "127.0.0.1"})
 		})
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -120,32 +119,6 @@ var staged = []string{
 
 func TestStockProgramsOnMemoryOfFiles(t *testing.T) { newHost(t).all(t, staged, "--mmap=buffer") }
 
-// freePort returns one for programs to listen on.
-func freePort(t *testing.T) int {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
-// listening reports whether a program listens on a port. A connection would be its client.
-func listening(port int) error {
-	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
-		raw, err := os.ReadFile(table)
-		if err != nil {
-			return err
-		}
-		for line := range strings.Lines(string(raw)) {
-			if f := strings.Fields(line); len(f) > 3 && strings.HasSuffix(f[1], fmt.Sprintf(":%04X", port)) && f[3] == "0A" {
-				return nil
-			}
-		}
-	}
-	return fmt.Errorf("nothing listens on port %d", port)
-}
-
 // buffer returns a directory with a file for memory.
 func buffer(t *testing.T) string {
 	dir := t.TempDir()
@@ -226,7 +199,7 @@ type service struct {
 func (h host) serve(t *testing.T, ctx context.Context, args []string) *service {
 	t.Helper()
 	for range 5 {
-		port := freePort(t)
+		port := testkit.FreePort(t)
 		s := &service{args: append(slices.Clone(args), "-p", fmt.Sprint(port)), ended: make(chan struct{})}
 		s.Cmd, s.out = h.command(ctx, 0, s.args...)
 		s.Dir = buffer(t)
@@ -245,7 +218,7 @@ func (h host) serve(t *testing.T, ctx context.Context, args []string) *service {
 				return nil
 			default:
 			}
-			err := listening(port)
+			err := testkit.Listening(port)
 			listens = err == nil
 			return err
 		})

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -104,7 +103,7 @@ func (g given) login(ctx context.Context, port int, command string) *exec.Cmd {
 		"-o", "UserKnownHostsFile="+g.known, "-o", "GlobalKnownHostsFile=/dev/null", "-o", "ConnectTimeout=60", "bee@127.0.0.1", command)
 }
 
-// asUser is what the login user runs: as whom it is, what the machine has, and a container, whose programs are the machine's.
+// asUser is what the login user runs: its user, what the machine has, and a container, whose programs are the machine's.
 const asUser = `set -e
 echo "TEST user $(id -un)"
 cat /etc/bee/host_key.pub
@@ -210,17 +209,6 @@ func bootMachine(t *testing.T, dir string, port int, further ...string) (off fun
 	}
 }
 
-// freePort returns a port of this machine that nobody listens at.
-func freePort(t *testing.T) int {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // TestMachineBootsByUEFI boots an image for rented machines as a cloud does: by the machine's own firmware, from a disk of
 // NVMe that is larger than the image, with a drive that has its configuration. Its start script is the one that bee has sent to
 // a cloud for a machine of that image. The machine then answers by ssh with the key that was given to it, its login user has
@@ -262,7 +250,7 @@ func TestMachineBootsByUEFI(t *testing.T) {
 	if err := errors.Join(os.Chmod(disk, 0o600), os.Truncate(disk, size)); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := testkit.FreePort(t)
 	off := bootMachine(t, dir, port, "-drive", "if=virtio,format=raw,readonly=on,file="+filepath.Join(dir, "config"))
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
