@@ -11,7 +11,7 @@ import (
 type MachineImages interface {
 	// List returns those of all installations, also what uploads have left that ended in the middle.
 	List(ctx context.Context) ([]MachineImage, error)
-	// Push uploads a disk, and makes an image of it, which is that of its name from then on. Where this installation has
+	// Push uploads a disk, and makes an image of it, which its name means from then on. Where this installation has
 	// uploaded the same before, there is no upload, and was is true. What an upload has left that ended in the middle is
 	// completed or removed. report gets how much of the disk is there.
 	Push(ctx context.Context, d MachineDisk, report func(done, total int64)) (i MachineImage, was bool, err error)

@@ -2,7 +2,7 @@ package fsutil
 
 import "testing"
 
-// TestOutsideID: whom a user is outside of a namespace, as emulated hosts are in.
+// TestOutsideID: the id of a user outside of a namespace, in which emulated hosts are.
 func TestOutsideID(t *testing.T) {
 	for name, c := range map[string]struct {
 		id     int

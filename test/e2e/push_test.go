@@ -68,7 +68,7 @@ func TestJobOnAnOwnImage(t *testing.T) {
 	pushing := b.Env
 	b.Env = append(slices.Clone(pushing), "PATH="+t.TempDir()) // a trial of podman would leave files of other users in HOME
 	if r := b.Try("doctor"); !strings.Contains(r.Stdout, "rents") || strings.Contains(r.Stdout, "another installation") {
-		t.Errorf("the doctor looks at the image of somebody else:\n%s", r.Stdout)
+		t.Errorf("the doctor looks at the image of another installation:\n%s", r.Stdout)
 	}
 	b.Env = pushing
 	if out := b.Must("cloud", "rm", "--yes", "--force") + b.Must("sweep", "--force"); out != "" || len(s.Kept().Images()) != 2 {

@@ -13,7 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// TestStopOfJobsOfWhichOneWasRemoved ends the others. This process is the controller that is told.
+// TestStopOfJobsOfWhichOneWasRemoved ends the others. This process is their controller.
 func TestStopOfJobsOfWhichOneWasRemoved(t *testing.T) {
 	store := stateOf(t, state.Run{ID: "bbbb2222", Name: "solve", State: state.Running, Submission: []byte("{}")})
 	if err := store.PutRun(t.Context(), state.Run{ID: "cccc3333", Name: "old", State: state.Succeeded, Submission: []byte("{}")}); err != nil {

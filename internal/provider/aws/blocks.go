@@ -11,7 +11,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -70,7 +72,7 @@ func (w blockWriter) start(ctx context.Context, size int64, description string, 
 		Description, ClientToken string
 		Tags                     []tagItem
 	}{VolumeSize: gibibytes(size), Description: description, ClientToken: strings.ToLower(rand.Text())}
-	for _, key := range sortedKeys(tags) {
+	for _, key := range slices.Sorted(maps.Keys(tags)) {
 		q.Tags = append(q.Tags, tagItem{key, tags[key]})
 	}
 	body, err := json.Marshal(q)

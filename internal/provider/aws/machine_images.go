@@ -85,8 +85,6 @@ func described(tags []tag) driver.MachineImage {
 	}
 }
 
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
 // ofBee are the filters for what bee has pushed.
 func ofBee() []filter { return []filter{{"tag-key", []string{tagImage}}} }
 

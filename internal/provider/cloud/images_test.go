@@ -137,7 +137,7 @@ func TestPushIsCutShort(t *testing.T) {
 	}
 }
 
-// TestClean removes what uploads have left, and nothing while one goes on. An error leaves what the next push goes on with, and
+// TestClean removes what uploads have left, and nothing during one. An error leaves what the next push continues, and
 // an interrupt nothing.
 func TestClean(t *testing.T) {
 	a, dir := newAccount(), t.TempDir()
@@ -187,7 +187,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-// TestDeactivated: an image that somebody has deactivated is listed, and neither booted, nor removed as what an upload has left,
+// TestDeactivated: an image that its user has deactivated is listed, and neither booted, nor removed as what an upload has left,
 // nor pushed again beside itself.
 func TestDeactivated(t *testing.T) {
 	a, dir := newAccount(), t.TempDir()

@@ -31,7 +31,7 @@ type smallRates struct {
 	read float64
 }
 
-// fileLimit is for how long one kind of operation goes on, in seconds.
+// fileLimit is how long one kind of operation takes at most, in seconds.
 func fileLimit(s sizes) string { return strconv.Itoa(s.each) }
 
 // beeFiles measures small files in the volume of a job.

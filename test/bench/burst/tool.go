@@ -86,7 +86,7 @@ const smallFile = 4 << 10
 
 func small(dir string, i int) string { return filepath.Join(dir, fmt.Sprintf("f%05d", i)) }
 
-// manyFiles makes, describes and removes small files. After a limit it goes on with those that there are.
+// manyFiles makes, describes and removes small files. After a limit, the next operation has those that exist.
 func manyFiles(dir string, n int, limit time.Duration) (r rates, err error) {
 	content := make([]byte, smallFile)
 	rand.Read(content)

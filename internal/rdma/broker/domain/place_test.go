@@ -42,7 +42,7 @@ func closed(t *testing.T, p *Place) {
 	}
 }
 
-// TestPlaces: brokers of a domain have LIDs of their own, those of another domain begin anew, and nothing is left of
+// TestPlaces: brokers of a domain have LIDs of their own, those of another domain begin at 1, and nothing is left of
 // either.
 func TestPlaces(t *testing.T) {
 	own := filepath.Join(t.TempDir(), "own")

@@ -163,7 +163,7 @@ func TestMemoryOfAnotherRun(t *testing.T) {
 }
 
 // TestStoppedRun: a program that asks a run that is stopped gets an error in time, and at once from then on, until the run
-// goes on. Others of its own run do not wait, also not while much waits for the run that is stopped.
+// continues. Others of its own run do not wait, also not while much waits for the run that is stopped.
 func TestStoppedRun(t *testing.T) {
 	t.Parallel()
 	paths, servers := testRuns(t)
@@ -224,7 +224,7 @@ func TestStoppedRun(t *testing.T) {
 	stopped = false
 	testkit.Eventually(t, 20*time.Second, func() error {
 		if errno := ask(); errno != syscall.EACCES {
-			return fmt.Errorf("a question to a run that goes on: %w", errno)
+			return fmt.Errorf("a question to a run that continues: %w", errno)
 		}
 		return nil
 	})
