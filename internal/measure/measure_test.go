@@ -120,7 +120,7 @@ func TestNumber(t *testing.T) {
 
 // TestReader: two streams do not mix, and what is no number changes nothing.
 func TestReader(t *testing.T) {
-	r, err := NewReader(`step (\S+) of (\S+)`, map[string]string{"energy": `E=(\S+)`, "none": `no(ne)`})
+	r, err := NewReader(Source{Pattern: `step (\S+) of (\S+)`}, map[string]string{"energy": `E=(\S+)`, "none": `no(ne)`})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,14 +140,14 @@ func TestReader(t *testing.T) {
 	if v, changed := r.Tick(); !changed || !reflect.DeepEqual(v, Values{Done: 13, Total: 13}) {
 		t.Errorf("more than all is done, and nothing else has come: %+v", v)
 	}
-	if _, err := NewReader("(", nil); err == nil {
+	if _, err := NewReader(Source{Pattern: "("}, nil); err == nil {
 		t.Error("a pattern that is none is read")
 	}
 }
 
 // TestProgressOfAFile: a percentage, or what is done and the total. Other texts change nothing.
 func TestProgressOfAFile(t *testing.T) {
-	r, err := NewReader("", nil)
+	r, err := NewReader(Source{}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

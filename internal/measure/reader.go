@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 	"strings"
@@ -39,8 +40,10 @@ func (v *Values) Merge(newer Values) {
 // Reader reads progress and metrics from what a job prints. Its methods, and the Add of
 // its streams, may be called by several goroutines.
 type Reader struct {
-	progress *Pattern // nil: none is read
+	progress []matched
 	metrics  map[string]Pattern
+	// total reads the total from a text; nil: it is in no file.
+	total func(text string) bool
 
 	mu    sync.Mutex
 	lines []*Lines
@@ -48,15 +51,17 @@ type Reader struct {
 	fresh Values // what has come since the last tick
 }
 
-// NewReader makes a reader of patterns; progress "": none is read.
-func NewReader(progress string, metrics map[string]string) (*Reader, error) {
+// matched is a pattern, and what is called with the groups of lines that match.
+type matched struct {
+	pattern Pattern
+	found   func(groups []string)
+}
+
+// NewReader makes a reader of a source of progress and of patterns of metrics.
+func NewReader(progress Source, metrics map[string]string) (*Reader, error) {
 	r := &Reader{metrics: map[string]Pattern{}}
-	if progress != "" {
-		p, err := ParsePattern(progress, ProgressGroups)
-		if err != nil {
-			return nil, err
-		}
-		r.progress = &p
+	if err := r.follows(progress); err != nil {
+		return nil, err
 	}
 	for name, text := range metrics {
 		p, err := ParsePattern(text, MetricGroups)
@@ -77,8 +82,8 @@ type Stream struct {
 // Stream begins a stream.
 func (r *Reader) Stream() *Stream {
 	s := &Stream{reader: r}
-	if r.progress != nil {
-		s.lines = append(s.lines, NewLines(*r.progress, r.progressed))
+	for _, m := range r.progress {
+		s.lines = append(s.lines, NewLines(m.pattern, m.found))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.metrics)) {
 		s.lines = append(s.lines, NewLines(r.metrics[name], func(groups []string) { r.measured(name, groups) }))
@@ -93,8 +98,12 @@ func (r *Reader) Stream() *Stream {
 	return s
 }
 
-// Add reads a piece of output.
+// Add reads a piece of output. A carriage return ends a line too, as programs that write over
+// their last line have no other end.
 func (s *Stream) Add(piece []byte) {
+	if bytes.IndexByte(piece, '\r') >= 0 {
+		piece = bytes.ReplaceAll(piece, []byte("\r"), []byte("\n"))
+	}
 	s.reader.mu.Lock()
 	defer s.reader.mu.Unlock()
 	for _, l := range s.lines {
@@ -111,7 +120,14 @@ func (r *Reader) progressed(groups []string) {
 		total, more = Number(groups[1])
 		is = is && more
 	}
-	if !is || done < 0 || total <= 0 {
+	if is {
+		r.reached(done, total)
+	}
+}
+
+// reached takes over how much is done.
+func (r *Reader) reached(done, total float64) {
+	if done < 0 || total <= 0 {
 		return
 	}
 	done = min(done, total)

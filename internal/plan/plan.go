@@ -124,6 +124,10 @@ type Plan struct {
 	// Progress and Metrics are patterns that numbers in the output of the job match.
 	Progress string            `json:"progress,omitempty"`
 	Metrics  map[string]string `json:"metrics,omitempty"`
+	// ProgressProgram is the program whose progress is read in place of a pattern, and ProgressTotal
+	// its total; 0: it is read.
+	ProgressProgram string  `json:"progress_program,omitempty"`
+	ProgressTotal   float64 `json:"progress_total,omitempty"`
 	// ProgressFile is a path in the volume of a file that has the progress; "": none has.
 	ProgressFile string `json:"progress_file,omitempty"`
 	// Sample is how often the head asks what its nodes use; 0: never.

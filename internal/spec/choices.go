@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/bee-hpc/bee/internal/measure"
 )
 
 // What keys can have, by their path without indexes, such as "sites[].provider":
@@ -16,6 +18,8 @@ func words() map[string][]string {
 	rdma := []string{RDMAAuto, RDMAHost, RDMABee, RDMASoft, RDMANone}
 	return map[string][]string{
 		"runtime":                             runtimes,
+		"progress":                            measure.Programs(),
+		"progress.program":                    measure.Programs(),
 		"rdma":                                rdma,
 		"rdma.device":                         rdma,
 		"rdma.path":                           {PathDirect, PathForward},
@@ -73,6 +77,7 @@ func numbers() map[string]limits {
 		"retry":                   natural,
 		"array.at_once":           {0, mostTogether},
 		"array.pack":              {0, 10000},
+		"progress.total":          natural,
 		"rdma.qps":                {1, 65536},
 		"vm.per_host":             {0, 256},
 		"vm.cpus":                 natural,

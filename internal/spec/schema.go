@@ -75,7 +75,7 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[VM]():
 		return oneOf(map[string]any{"type": "boolean"}, map[string]any{"const": VMAuto}, m.objectSchema(t, at))
-	case reflect.TypeFor[RDMA]():
+	case reflect.TypeFor[RDMA](), reflect.TypeFor[Progress]():
 		return oneOf(map[string]any{"enum": words()[at]}, m.objectSchema(t, at))
 	case reflect.TypeFor[Placement]():
 		mapping := m.objectSchema(reflect.TypeFor[placementForm](), at)

@@ -75,7 +75,14 @@ func TestExampleGROMACS(t *testing.T) {
 }
 
 func TestExampleLAMMPS(t *testing.T) {
-	log := testkit.Example(t, "lammps").Read("lammps/log.lammps")
+	b := testkit.Example(t, "lammps")
+	var measured struct {
+		Progress struct{ Done, Total float64 } `json:"progress"`
+	}
+	if b.JSON(&measured, "metrics", "--json", "melt"); measured.Progress.Done != 500 || measured.Progress.Total != 500 {
+		t.Errorf("its progress at its end is %+v", measured.Progress)
+	}
+	log := b.Read("lammps/log.lammps")
 	first := testkit.Number(t, log, `(?m)^\s+0\s+\S+\s+\S+\s+\S+\s+(\S+)\s*$`)
 	last := testkit.Number(t, log, `(?m)^\s+500\s+\S+\s+\S+\s+\S+\s+(\S+)\s*$`)
 	if math.Abs(last-first) > 1e-4*math.Abs(first) {

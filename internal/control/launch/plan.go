@@ -37,8 +37,8 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 	if v := job.Volume; v.Kind == spec.VolumeBurst {
 		p.Burst = &protocol.Burst{Remote: v.Remote, Disk: int64(v.Disk), Rate: int64(v.Rate) / 8, Protect: v.Protect, Credentials: v.Credentials, Again: job.Retry > 0, Prefetch: v.Prefetch}
 	}
-	if job.Progress != nil {
-		p.Progress, p.ProgressFile = job.Progress.Match, job.Progress.File
+	if from := job.Progress; from != nil {
+		p.Progress, p.ProgressFile, p.ProgressProgram, p.ProgressTotal = from.Match, from.File, from.Program, from.Total
 	}
 	p.Metrics, p.Sample = job.Metrics, sampleEvery
 	for _, out := range job.Outputs {

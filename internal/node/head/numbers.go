@@ -1,6 +1,7 @@
 package head
 
 import (
+	"path"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/measure"
@@ -31,17 +32,27 @@ const (
 // newNumbers makes what reads a plan's numbers. Patterns were checked when the job was
 // submitted: with one that this bee cannot read, none are.
 func newNumbers(p *plan.Plan, v *volumes, j *journal.Journal) *numbers {
-	if p.Progress == "" && p.ProgressFile == "" && len(p.Metrics) == 0 {
+	source := measure.Source{Pattern: p.Progress, Program: p.ProgressProgram, Total: p.ProgressTotal}
+	if source == (measure.Source{}) && p.ProgressFile == "" && len(p.Metrics) == 0 {
 		return nil
 	}
-	reader, err := measure.NewReader(p.Progress, p.Metrics)
+	reader, err := measure.NewReader(source, p.Metrics)
 	if err != nil {
 		j.Remark("", "warning: no progress and metrics are read: "+err.Error())
 		return nil
 	}
 	n := &numbers{reader: reader, journal: j, begun: time.Now()}
-	if p.ProgressFile != "" {
-		n.file = &progressFile{plan: p, volumes: v, journal: j}
+	switch {
+	case p.ProgressFile != "":
+		n.file = &progressFile{plan: p, volumes: v, journal: j, path: p.ProgressFile, most: maxProgress, take: func(text string) (all bool) {
+			reader.File(text)
+			return false
+		}}
+	case source.TotalFile() != "":
+		file := path.Join(p.Workdir, source.TotalFile())
+		if _, is := p.InVolume(file); is {
+			n.file = &progressFile{plan: p, volumes: v, journal: j, path: file, most: maxTotalFile, take: reader.Total}
+		}
 	}
 	return n
 }
@@ -68,12 +79,12 @@ func (n *numbers) follow() (done func()) {
 			select {
 			case now := <-tick.C:
 				if n.file != nil {
-					n.file.look(n.reader)
+					n.file.look()
 				}
 				n.pass(now, min(numbersLate, now.Sub(n.begun)/numbersShare))
 			case <-end:
 				if n.file != nil {
-					n.file.last(n.reader)
+					n.file.last()
 				}
 				n.pass(time.Now(), 0)
 				return

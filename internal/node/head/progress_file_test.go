@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bee-hpc/bee/internal/measure"
 	"github.com/bee-hpc/bee/internal/plan"
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +47,7 @@ func TestFileOfProgress(t *testing.T) {
 			}
 			n := newNumbers(h.plan, h.volumes, h.journal)
 			n.follow()()
-			<-n.file.look(n.reader)
+			<-n.file.look()
 			var warnings int
 			var got []plan.Measured
 			for _, e := range eventsOf(h.journal) {
@@ -69,7 +68,32 @@ func TestFileOfProgress(t *testing.T) {
 // TestLooksForProgress: while a look has not ended, as the file system does not answer, no other begins.
 func TestLooksForProgress(t *testing.T) {
 	f := progressFile{looked: make(chan struct{})}
-	if looked := f.look(&measure.Reader{}); looked != f.looked {
+	if looked := f.look(); looked != f.looked {
 		t.Error("another look has begun")
+	}
+}
+
+// TestTheTotalOfAProgram: it is read from the program's own file in the volume, once.
+func TestTheTotalOfAProgram(t *testing.T) {
+	h, volume := volumeHead(t)
+	h.plan.ProgressProgram, h.plan.Workdir = "openfoam", "/data/case"
+	n := newNumbers(h.plan, h.volumes, h.journal)
+	stream := n.stream()
+	stream.Add([]byte("Time = 0.025\n"))
+	n.follow()()
+	if got := eventsOf(h.journal); len(got) != 0 {
+		t.Errorf("without a total there is %+v", got)
+	}
+	write(t, volume, map[string]string{"case/system/controlDict": "startTime 0;\nendTime         0.1;\n"})
+	n.follow()()
+	write(t, volume, map[string]string{"case/system/controlDict": "endTime 7;\n"})
+	n.follow()()
+	got := eventsOf(h.journal)
+	if len(got) != 1 || got[0].Measured == nil || got[0].Measured.Done != 0.025 || got[0].Measured.Total != 0.1 {
+		t.Errorf("%+v", got)
+	}
+	h.plan.Workdir = "/elsewhere"
+	if n = newNumbers(h.plan, h.volumes, h.journal); n.file != nil {
+		t.Error("a file outside of the volume is looked for")
 	}
 }
