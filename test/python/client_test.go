@@ -32,7 +32,7 @@ func TestNotebook(t *testing.T) {
 	python := filepath.Join(env, "bin", "python")
 	for _, args := range [][]string{
 		{"-m", "venv", "--without-pip", env},
-		{"-m", "pip", "--python", python, "install", "-q", "nbclient==0.10.2", "ipykernel==6.30.1"},
+		{"-m", "pip", "--python", python, "install", "-q", "nbclient==0.10.2", "ipykernel==6.30.1", "pandas"},
 	} {
 		if out, err := exec.CommandContext(t.Context(), testkit.RequireTool(t, "python3"), args...).CombinedOutput(); err != nil {
 			t.Fatalf("python3 %q: %v\n%s", args, err, out)

@@ -10,6 +10,8 @@ This package calls the program bee, whose JSON it reads. ``bee.aio`` has the asy
 """
 
 from . import aio
+from ._array import Array
+from ._client import Bee
 from ._errors import (
     BeeError,
     BusyError,
@@ -26,9 +28,10 @@ from ._errors import (
     WaitTimeoutError,
 )
 from ._records import Attempt, Event, Output, Piece
-from ._run import Bee, Run
+from ._run import Run
 
 __all__ = [
+    "Array",
     "Attempt",
     "Bee",
     "BeeError",
@@ -49,6 +52,7 @@ __all__ = [
     "VersionError",
     "WaitTimeoutError",
     "aio",
+    "array",
     "get",
     "run",
     "runs",
@@ -57,6 +61,7 @@ __all__ = [
 
 _default = Bee()
 run = _default.run
+array = _default.array
 get = _default.get
 runs = _default.runs
 version = _default.version

@@ -7,7 +7,7 @@ import os
 import re
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
-from ._errors import InvalidError, WaitTimeoutError
+from ._errors import BeeError, InvalidError, WaitTimeoutError, error_of_run
 from ._program import Answer, Call
 
 Record = Dict[str, Any]
@@ -51,6 +51,16 @@ def name_of_image(word: str) -> str:
         file = word.split(":", 1)[-1].split(":", 1)[0]
         return re.sub(r"(\.(tar|gz|sif))+$", "", os.path.basename(file))
     return re.sub(r"[@:].*$", "", word.rsplit("/", 1)[-1])
+
+
+def submit_array(
+    job: Job, command: Command, sites: Union[str, Sequence[str], None], pull: Optional[str], trust: bool, array: Mapping[str, Any], keys: Mapping[str, Any]
+) -> Call[Record]:
+    """Submit an array: a Beefile that has one, or a job and its cases."""
+    array = {k: v for k, v in array.items() if v is not None}
+    if isinstance(array.get("cases"), (str, os.PathLike)):
+        array["cases"] = {"file": os.fspath(array["cases"])}
+    return submit(job, command, sites, pull, trust, {**keys, "array": array or None})
 
 
 def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], pull: Optional[str], trust: bool, keys: Mapping[str, Any]) -> Call[Record]:
@@ -175,6 +185,39 @@ def wait(run: str, timeout: Optional[float]) -> Call[Record]:
         return record
 
     return Call(("wait", "--json", *limit, "--", run), read)
+
+
+def wait_for_cases(array: str, timeout: Optional[float]) -> Call[Optional[BeeError]]:
+    """Wait for an array; the error is that of its first case without success."""
+    limit = () if timeout is None else (f"--timeout={max(timeout, 0.001):.3f}s",)
+
+    def read(answer: Answer) -> Optional[BeeError]:
+        if answer.code != 0:
+            error = answer.error()
+            if error.kind == "busy":
+                raise WaitTimeoutError(error.message, remedy=error.remedy)
+            if not answer.out.strip():
+                raise error
+        for record in answer.json():
+            if record["state"] != "succeeded":
+                return error_of_run(record)
+        return None
+
+    return Call(("wait", "--json", *limit, "--", array), read)
+
+
+def table(array: str) -> Call[str]:
+    """The table of the cases of an array, as CSV."""
+
+    def read(answer: Answer) -> str:
+        _succeeded(answer)
+        return answer.out.decode("utf-8", "replace")
+
+    return Call(("show", "--csv", "--", array), read)
+
+
+def retry(array: str, sites: Union[str, Sequence[str], None], trust: bool) -> Call[Record]:
+    return Call(("retry", "-d", "-q", "--json", *_site_flags(sites), *(("--trust",) if trust else ()), "--", array), _checked, finish=True)
 
 
 def stop(run: str, without_outputs: bool) -> Call[None]:

@@ -210,3 +210,43 @@ class RunRecord:
         from ._notebook import html
 
         return html(self)
+
+
+class ArrayRecord:
+    """What both kinds of arrays, sync and async, have: the newest record that was read."""
+
+    def __init__(self, program: Program, record: Dict[str, Any]) -> None:
+        self._program = program
+        self._record = record
+
+    @property
+    def record(self) -> Dict[str, Any]:
+        """All fields of the record (docs/reference/json.md)."""
+        return self._record
+
+    @property
+    def id(self) -> str:
+        return str(self._record["id"])
+
+    @property
+    def name(self) -> str:
+        return str(self._record.get("name", ""))
+
+    @property
+    def state(self) -> str:
+        """As of a run: ``succeeded`` once all cases have."""
+        return str(self._record["state"])
+
+    @property
+    def over(self) -> bool:
+        """Whether all cases have succeeded, failed or were stopped."""
+        return self.state in ("succeeded", "failed", "stopped")
+
+    @property
+    def states(self) -> Dict[str, int]:
+        """How many cases are in which state; empty until the record is read again."""
+        return dict(self._record.get("states") or {})
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{n} {state}" for state, n in self.states.items())
+        return f"<{type(self).__module__.split('._')[0]}.Array {self.id} {self.name!r}: {counts or self.state}>"

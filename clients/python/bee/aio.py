@@ -8,14 +8,15 @@ A task that is cancelled while it waits leaves the run alone.
 
 from __future__ import annotations
 
-from typing import Any, AsyncIterator, List, Mapping, Optional, Sequence, Union
+from typing import Any, AsyncIterator, Dict, List, Mapping, Optional, Sequence, Union
 
 from . import _calls
+from ._array import frame, rows_of
 from ._calls import Command, Job
 from ._program import Client
-from ._records import Event, Piece, RunRecord, event_of, piece_of
+from ._records import ArrayRecord, Event, Piece, RunRecord, event_of, piece_of
 
-__all__ = ["Bee", "Run", "get", "run", "runs", "version"]
+__all__ = ["Array", "Bee", "Run", "array", "get", "run", "runs", "version"]
 
 
 class Run(RunRecord):
@@ -63,6 +64,40 @@ class Run(RunRecord):
             yield event_of(line)
 
 
+class Array(ArrayRecord):
+    """The async twin of bee.Array."""
+
+    async def reload(self) -> Array:
+        self._record = await self._program.do_async(_calls.show(self.id))
+        return self
+
+    async def wait(self, timeout: Optional[float] = None, check: bool = True) -> Array:
+        error = await self._program.do_async(_calls.wait_for_cases(self.id, timeout))
+        await self.reload()
+        if check and error is not None:
+            raise error
+        return self
+
+    async def stop(self, without_outputs: bool = False) -> Array:
+        await self._program.do_async(_calls.stop(self.id, without_outputs))
+        return await self.reload()
+
+    async def remove(self, force: bool = False) -> None:
+        await self._program.do_async(_calls.remove(self.id, force))
+
+    async def retry(self, sites: Union[str, Sequence[str], None] = None, trust: bool = False) -> Array:
+        return Array(self._program, await self._program.do_async(_calls.retry(self.id, sites, trust)))
+
+    async def runs(self) -> List[Run]:
+        return [Run(self._program, await self._program.do_async(_calls.show(row["run"]))) for row in await self.rows()]
+
+    async def rows(self) -> List[Dict[str, str]]:
+        return rows_of(await self._program.do_async(_calls.table(self.id)))
+
+    async def dataframe(self) -> Any:
+        return frame(await self._program.do_async(_calls.table(self.id)))
+
+
 class Bee(Client):
     """The async twin of bee.Bee."""
 
@@ -94,6 +129,24 @@ class Bee(Client):
         )
         return Run(self._program, await self._program.do_async(_calls.submit(job, command, sites, pull, trust, given)))
 
+    async def array(
+        self,
+        job: Job,
+        command: Command = None,
+        *,
+        cases: Any = None,
+        exclude: Any = None,
+        at_once: Optional[int] = None,
+        pack: Optional[int] = None,
+        on_failure: Any = None,
+        sites: Union[str, Sequence[str], None] = None,
+        pull: Optional[str] = None,
+        trust: bool = False,
+        **keys: Any,
+    ) -> Array:
+        array = dict(cases=cases, exclude=exclude, at_once=at_once, pack=pack, on_failure=on_failure)
+        return Array(self._program, await self._program.do_async(_calls.submit_array(job, command, sites, pull, trust, array, keys)))
+
     async def get(self, run: str) -> Run:
         return Run(self._program, await self._program.do_async(_calls.show(run)))
 
@@ -103,6 +156,7 @@ class Bee(Client):
 
 _default = Bee()
 run = _default.run
+array = _default.array
 get = _default.get
 runs = _default.runs
 version = _default.version

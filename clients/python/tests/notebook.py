@@ -1,4 +1,4 @@
-"""Runs a notebook in a kernel of Jupyter, which has to be installed (nbclient, ipykernel)."""
+"""Runs a notebook in a kernel of Jupyter, which has to be installed (nbclient, ipykernel), and pandas."""
 
 import nbclient
 import nbformat
@@ -17,6 +17,8 @@ CELLS = [
     "_ = bee.get(run.id).stop()\n"
     "[t.join() for t in threading.enumerate() if t.name == 'bee ' + run.id]\n"
     "print(run.state)",
+    "table = bee.array('you/app:1', 'app ${case.n}', cases={'n': [1, 2]}, metrics={'steps': r'steps (\\d+)'}).wait().dataframe()\n"
+    "print(table['metric.steps'].sum(), table.created.dt.tz, list(table.state))",
     "print((await (await bee.aio.run('you/app:1', 'app 1')).wait()).state)",
 ]
 
@@ -24,6 +26,6 @@ notebook = nbformat.v4.new_notebook()
 notebook.cells = [nbformat.v4.new_code_cell(cell) for cell in CELLS]
 nbclient.NotebookClient(notebook, timeout=600, kernel_name="python3").execute()
 texts = ["".join(o.get("text", "") for o in cell.outputs) for cell in notebook.cells[1:]]
-assert texts == ["interrupted running\n", "stopped\n", "succeeded\n"], texts
+assert texts == ["interrupted running\n", "stopped\n", "3 UTC ['succeeded', 'succeeded']\n", "succeeded\n"], texts
 shown = notebook.cells[0].outputs[0]["data"]["text/html"]
 assert "stopped" in shown and "running" not in shown, shown

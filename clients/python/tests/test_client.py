@@ -88,6 +88,41 @@ class Runs(InDirectory):
         self.assertEqual(bee.run({"image": APP}, ["echo", "of a mapping"], trust=True).wait().logs(), "of a mapping\n")
 
 
+class Arrays(InDirectory):
+    def test_cases(self):
+        array = bee.array(APP, "app ${case.n}; test ${case.n} -ne 2", cases={"n": [1, 2]}, at_once=2, name="study")
+        with self.assertRaises(bee.TaskError) as caught:
+            array.wait()
+        self.assertEqual((caught.exception.exit_code, array.state, array.over, array.states), (1, "failed", True, {"failed": 1, "succeeded": 1}))
+        rows = array.rows()
+        self.assertEqual([(r["case"], r["case.n"], r["state"], r["exit_code"]) for r in rows], [("1", "1", "succeeded", "0"), ("2", "2", "failed", "1")])
+        self.assertEqual([r.logs() for r in array.runs()], ["steps 1\n", "steps 2\n"])
+        again = array.retry(trust=True).wait(check=False)
+        self.assertEqual((again.name, again.states), ("study", {"failed": 1}))
+        with unittest.mock.patch.dict(sys.modules, {"pandas": None}), self.assertRaisesRegex(bee.InvalidError, "pandas"):
+            array.dataframe()
+        for a in (again, array):
+            a.remove()
+        with self.assertRaises(bee.NotFoundError):
+            array.reload()
+
+    def test_a_file_and_a_limit_of_time(self):
+        Path("cases.csv").write_text("n\n3\n4\n")
+        array = bee.array(APP, "app ${case.n}; exec sleep 1000", cases=Path("cases.csv"))
+        with self.assertRaises(bee.WaitTimeoutError):
+            array.wait(timeout=0.2)
+        self.assertEqual(array.stop().states, {"stopped": 2})
+
+    def test_async(self):
+        async def both():
+            array = await bee.aio.array(APP, "app ${case.n}", cases=[{"n": 5}, {"n": 6}])
+            await array.wait()
+            return array, [await run.logs() for run in await array.runs()]
+
+        array, logs = asyncio.run(both())
+        self.assertEqual((array.states, logs), ({"succeeded": 2}, ["steps 5\n", "steps 6\n"]))
+
+
 class Errors(InDirectory):
     def test_kinds(self):
         with self.assertRaises(bee.TaskError) as caught:
