@@ -143,7 +143,10 @@ func TestReportOfAnArray(t *testing.T) {
 	if err := d.bee("show", "--csv", "model"); err != nil || !strings.Contains(d.out.String(), ",metric.energy\n") || !strings.Contains(d.out.String(), ",-7.5\n") {
 		t.Errorf("%v: %s", err, d.out.String())
 	}
-	for _, line := range []string{"report --by nosuch model", "report --by t,nosuch model", "report --metric nosuch model", "report --markdown model", "report --by t md"} {
+	if err := d.bee("report", "--markdown", "model"); err != nil || !strings.Contains(d.out.String(), "2 of 2") || !strings.Contains(d.out.String(), "aaaa1112") {
+		t.Errorf("%v: %s", err, d.out.String())
+	}
+	for _, line := range []string{"report --by nosuch model", "report --by t,nosuch model", "report --metric nosuch model", "report --by t md"} {
 		if err := d.bee(strings.Fields(line)...); console.CodeOf(err) != console.ExitInvalid {
 			t.Errorf("%s: %v", line, err)
 		}

@@ -159,13 +159,18 @@ func (all *arrayCases) pageOf(array state.Array, choice gridChoice, version stri
 	}, nil
 }
 
-// reportArray writes the page of an array.
-func reportArray(ctx context.Context, s *workspace.Session, array state.Array, choice gridChoice, markdown bool, w io.Writer) error {
+// reportArray writes the page of an array, or what became of its cases as Markdown.
+func (a *Commands) reportArray(ctx context.Context, s *workspace.Session, array state.Array, choice gridChoice, markdown bool, w io.Writer) error {
 	if markdown {
-		return &core.Error{
-			Kind: core.Invalid, Op: "write Markdown of", Object: array.ID, Err: errors.New("it is an array, and --markdown is for runs"),
-			Remedy: "`bee wait --summary FILE " + array.ID + "` writes Markdown of an array. Without --markdown, this command writes HTML.",
+		runs, err := s.Store.Arrays().Runs(ctx, array.ID)
+		if err != nil {
+			return err
 		}
+		results, err := a.resultsOf(ctx, s, runs, false)
+		if err != nil {
+			return err
+		}
+		return results.Summary(w)
 	}
 	all, err := allCasesOf(ctx, s, array)
 	if err != nil {

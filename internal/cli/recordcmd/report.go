@@ -41,7 +41,8 @@ hosts and variables of the job are in it.
 Of an array, the page has a grid of its cases by two parameters, marked by state and by
 a metric, and a plot of that metric.
 
-With --markdown, write the same for the summary of a CI job.`,
+With --markdown, write the same for the summary of a CI job. Of an array, that is a list
+of its cases by how they ended.`,
 		Example: "  bee report lysozyme -o lysozyme.html\n  bee report --markdown lysozyme > summary.md\n  bee report --by temperature,seed --metric energy model -o model.html",
 		RunE: func(c *cobra.Command, args []string) error {
 			var b bytes.Buffer
@@ -76,7 +77,7 @@ func (a *Commands) report(ctx context.Context, word string, choice gridChoice, m
 		return err
 	}
 	if array.ID != "" {
-		return reportArray(ctx, s, array, choice, markdown, w)
+		return a.reportArray(ctx, s, array, choice, markdown, w)
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToSee)
 	if err != nil {

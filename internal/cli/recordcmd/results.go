@@ -22,6 +22,15 @@ func (a *Commands) WriteResults(ctx context.Context, s *workspace.Session, files
 	if !files.Wanted() {
 		return nil
 	}
+	results, err := a.resultsOf(ctx, s, runs, old)
+	if err != nil {
+		return err
+	}
+	return files.Write(results)
+}
+
+// resultsOf is what became of runs, as WriteResults has it.
+func (a *Commands) resultsOf(ctx context.Context, s *workspace.Session, runs []state.Run, old bool) (*page.Results, error) {
 	results := &page.Results{Name: runs[0].Name, Version: a.Version, Made: time.Now()}
 	array := runs[0].Case.Array
 	alone := len(runs) == 1 && array == ""
@@ -39,7 +48,7 @@ func (a *Commands) WriteResults(ctx context.Context, s *workspace.Session, files
 	for _, run := range runs {
 		one, err := resultOf(ctx, s, run)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if old {
 			one.Outcome, one.Message = page.Skipped, "Nothing is new since run "+run.ID+"."
@@ -60,15 +69,15 @@ func (a *Commands) WriteResults(ctx context.Context, s *workspace.Session, files
 	if alone && !old {
 		p, err := pageOf(ctx, s, runs[0])
 		if err != nil {
-			return err
+			return nil, err
 		}
 		end.show(p, endErr) // it was read above
 		results.Page = p
 	}
-	return files.Write(results)
+	return results, nil
 }
 
-// resultOf is how a run ended.
+// resultOf is how a run ended, or that it has not.
 func resultOf(ctx context.Context, s *workspace.Session, run state.Run) (page.Result, error) {
 	v, err := runview.Summary(ctx, s, run)
 	if err != nil {
@@ -87,6 +96,8 @@ func resultOf(ctx context.Context, s *workspace.Session, run state.Run) (page.Re
 	switch {
 	case run.State == state.Succeeded:
 		r.Outcome = page.Passed
+	case run.State == state.Queued || run.State == state.Running:
+		r.Outcome, r.Kind = page.Open, r.State
 	case run.State == state.Failed && run.ExitCode != nil && *run.ExitCode != 0:
 		code := "exit code " + strconv.Itoa(*run.ExitCode)
 		r.Outcome, r.Kind, r.Message = page.Failed, code, cmp.Or(r.Message, code)

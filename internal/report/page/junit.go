@@ -48,7 +48,7 @@ type (
 // printed is in an element of its own, apart from what BEE reports of it.
 func (r *Results) JUnit(w io.Writer) error {
 	suite := junitSuite{
-		Name: named(r.Name), Tests: len(r.Cases), Failures: r.count(Failed), Errors: r.count(Errored), Skipped: r.count(Skipped),
+		Name: named(r.Name), Tests: len(r.Cases), Failures: r.count(Failed), Errors: r.count(Errored) + r.count(Open), Skipped: r.count(Skipped),
 		Time: inSeconds(r.Made.Sub(r.began())), Timestamp: r.began().UTC().Format("2006-01-02T15:04:05"),
 		Properties: []junitProperty{{"bee", named(r.Version)}},
 	}
@@ -67,7 +67,7 @@ func (r *Results) JUnit(w io.Writer) error {
 		switch c.Outcome {
 		case Failed:
 			one.Failure = problem
-		case Errored:
+		case Errored, Open:
 			one.Error = problem
 		case Skipped:
 			one.Skipped = &junitProblem{Message: problem.Message}

@@ -51,6 +51,8 @@ const (
 	Errored
 	// Skipped is what was not run, as nothing has changed since it succeeded.
 	Skipped
+	// Open is what is not over.
+	Open
 )
 
 // MostLogs is of how many results a log is shown, and mostExplained for how many the whole

@@ -22,6 +22,7 @@ func (r *Results) Summary(w io.Writer) error {
 		fmt.Fprintf(&b, "\nArray %s\n", code(named(r.ID)))
 	}
 	r.list(&b, "Without success", func(c *Result) bool { return c.Outcome == Failed || c.Outcome == Errored })
+	r.list(&b, "Not over", func(c *Result) bool { return c.Outcome == Open })
 	r.list(&b, "Not run", func(c *Result) bool { return c.Outcome == Skipped })
 	r.list(&b, "Succeeded", func(c *Result) bool { return c.Outcome == Passed })
 	logs := 0
