@@ -160,7 +160,7 @@ func (all *arrayCases) pageOf(array state.Array, choice gridChoice, version stri
 }
 
 // reportArray writes the page of an array, or what became of its cases as Markdown.
-func (a *Commands) reportArray(ctx context.Context, s *workspace.Session, array state.Array, choice gridChoice, markdown bool, w io.Writer) error {
+func reportArray(ctx context.Context, a *Commands, s *workspace.Session, array state.Array, choice gridChoice, markdown bool, w io.Writer) error {
 	if markdown {
 		runs, err := s.Store.Arrays().Runs(ctx, array.ID)
 		if err != nil {

@@ -77,7 +77,7 @@ func (a *Commands) report(ctx context.Context, word string, choice gridChoice, m
 		return err
 	}
 	if array.ID != "" {
-		return a.reportArray(ctx, s, array, choice, markdown, w)
+		return reportArray(ctx, a, s, array, choice, markdown, w)
 	}
 	run, err := s.Store.FindRun(ctx, word, state.ToSee)
 	if err != nil {
