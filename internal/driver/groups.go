@@ -172,7 +172,7 @@ type Receiver interface {
 }
 
 // VolumeReuse hands the files of a lease whose nodes have ended to the next lease of the
-// run on the same machine.
+// run on the same machine, or lets leases of other runs copy them.
 type VolumeReuse interface {
 	// LendVolume releases the hosts, for which others wait. What is on the head's stays until
 	// Release, where Hosts then says: out of the way of another lease of the run.
@@ -181,6 +181,19 @@ type VolumeReuse interface {
 	// ReuseVolume makes the tree from, of an earlier lease that has yielded, the tree to of
 	// this one. It is moved, so that it takes no time and no space. Idempotent.
 	ReuseVolume(ctx context.Context, from, to string) error
+	// Look reports what t.Remote is, in a volume that the lease has lent. The errors are those
+	// of Fetch.
+	Look(ctx context.Context, t Transfer) (Lent, error)
+	// CopyTree copies t.Remote, of an earlier lease on the machine that has lent its volume, to
+	// a path of this one. What is there stays as it is, and gets the files that it lacks. At
+	// the path via the copy is made. Idempotent.
+	CopyTree(ctx context.Context, t Transfer, via, to string) error
+}
+
+// Lent is a file or directory in a lent volume.
+type Lent struct {
+	Dir   bool  `json:"dir,omitempty"`
+	Bytes int64 `json:"bytes"`
 }
 
 // StoreAccess uses the store of a run's checkpoints from the head's host, where that sees the

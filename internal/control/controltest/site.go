@@ -247,6 +247,14 @@ func (l *Lease) ReuseVolume(context.Context, string, string) error {
 	return &core.Error{Kind: core.Unsupported, Err: errors.New("a fake site reuses nothing")}
 }
 
+func (l *Lease) Look(ctx context.Context, t driver.Transfer) (driver.Lent, error) {
+	return leasedir.Look(ctx, t)
+}
+
+func (l *Lease) CopyTree(ctx context.Context, t driver.Transfer, via, to string) error {
+	return leasedir.CopyTree(ctx, t, via, to)
+}
+
 func (l *Lease) Ready(context.Context) (driver.Waiting, error) { return l.Site.Ready() }
 
 func (l *Lease) StageSpec(_ context.Context, launchSpec []byte) error {

@@ -75,6 +75,16 @@ func (v modelReuse) LendVolume(context.Context) error {
 	return nil
 }
 
+// Look implements driver.VolumeReuse: no run of the model has inputs of another one.
+func (modelReuse) Look(context.Context, driver.Transfer) (driver.Lent, error) {
+	return driver.Lent{}, &core.Error{Kind: core.Unsupported, Err: errors.New("no run reads the volume")}
+}
+
+// CopyTree implements driver.VolumeReuse, likewise.
+func (modelReuse) CopyTree(context.Context, driver.Transfer, string, string) error {
+	return &core.Error{Kind: core.Unsupported, Err: errors.New("no run reads the volume")}
+}
+
 // ReuseVolume moves a tree from another lease to this one, or does so and is not heard of,
 // or cannot do it; and a process may still write there.
 func (v modelReuse) ReuseVolume(_ context.Context, from, to string) error {

@@ -294,6 +294,20 @@ func (s ProviderSuite) yield(t *testing.T) {
 	next := s.leaseOf(t, p, o)
 	at := filepath.Join(next.Hosts()[0].Dir, "below", "state")
 	if reuser := next.VolumeReuse(); reuser != nil {
+		lent, dir := driver.Transfer{Remote: remote, Within: filepath.Dir(remote)}, next.Hosts()[0].Dir
+		if found, err := y.Look(t.Context(), lent); err != nil || found != (driver.Lent{Bytes: 5}) {
+			t.Errorf("what is lent is %+v, %v", found, err)
+		}
+		if _, err := y.Look(t.Context(), driver.Transfer{Remote: remote + "2", Within: filepath.Dir(remote)}); !core.IsKind(err, core.NotFound) {
+			t.Errorf("what is not there is lent: %v", err)
+		}
+		for range 2 {
+			check(t, reuser.CopyTree(t.Context(), lent, filepath.Join(dir, "via", "state"), filepath.Join(dir, "copies", "state")))
+		}
+		check(t, next.Fetch(t.Context(), driver.Transfer{Remote: filepath.Join(dir, "copies"), Local: local + "2"}))
+		if raw, err := os.ReadFile(filepath.Join(local+"2", "state")); err != nil || string(raw) != "saved" {
+			t.Errorf("the copy is %q, %v", raw, err)
+		}
 		for range 2 {
 			check(t, reuser.ReuseVolume(t.Context(), remote, at))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 )
 
@@ -36,4 +37,14 @@ func (v volumeReuse) LendVolume(ctx context.Context) error {
 // ReuseVolume implements driver.VolumeReuse.
 func (volumeReuse) ReuseVolume(_ context.Context, from, to string) error {
 	return leasedir.ReuseVolume(from, to)
+}
+
+// Look implements driver.VolumeReuse.
+func (volumeReuse) Look(ctx context.Context, t driver.Transfer) (driver.Lent, error) {
+	return leasedir.Look(ctx, t)
+}
+
+// CopyTree implements driver.VolumeReuse.
+func (volumeReuse) CopyTree(ctx context.Context, t driver.Transfer, via, to string) error {
+	return leasedir.CopyTree(ctx, t, via, to)
 }

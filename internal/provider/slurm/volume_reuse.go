@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 )
 
@@ -43,4 +44,14 @@ func (v volumeReuse) LendVolume(ctx context.Context) error {
 // ReuseVolume implements driver.VolumeReuse, in the shared scratch.
 func (volumeReuse) ReuseVolume(_ context.Context, from, to string) error {
 	return leasedir.ReuseVolume(from, to)
+}
+
+// Look implements driver.VolumeReuse.
+func (volumeReuse) Look(ctx context.Context, t driver.Transfer) (driver.Lent, error) {
+	return leasedir.Look(ctx, t)
+}
+
+// CopyTree implements driver.VolumeReuse.
+func (volumeReuse) CopyTree(ctx context.Context, t driver.Transfer, via, to string) error {
+	return leasedir.CopyTree(ctx, t, via, to)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 )
 
@@ -42,4 +43,17 @@ func (v volumeReuse) LendVolume(ctx context.Context) error {
 // ReuseVolume implements driver.VolumeReuse.
 func (v volumeReuse) ReuseVolume(ctx context.Context, from, to string) error {
 	return v.l.order(ctx, 0, hostcall.CallReuseVolume, func(c *hostcall.Call) { c.From, c.Path = from, to })
+}
+
+// Look implements driver.VolumeReuse.
+func (v volumeReuse) Look(ctx context.Context, t driver.Transfer) (driver.Lent, error) {
+	found, err := about(ctx, v.l, 0, hostcall.CallLook, treeAt(t))
+	return driver.Lent(found), err
+}
+
+// CopyTree implements driver.VolumeReuse.
+func (v volumeReuse) CopyTree(ctx context.Context, t driver.Transfer, via, to string) error {
+	return v.l.order(ctx, 0, hostcall.CallCopyTree, func(c *hostcall.Call) {
+		c.From, c.Within, c.Seen, c.Part, c.Path = t.Remote, t.Within, t.Seen, via, to
+	})
 }

@@ -209,12 +209,33 @@ func (a Agent) onLease(s *rpc.Server) {
 		err := reuse.LendVolume(ctx)
 		return hostcall.Granted{Handle: l.Handle(), Hosts: l.Hosts()}, err
 	})
-	handleLease(a, s, hostcall.CallReuseVolume, func(ctx context.Context, l driver.Lease, c hostcall.Call) (rpc.None, error) {
-		reuse := l.VolumeReuse()
-		if reuse == nil {
-			return rpc.None{}, &core.Error{Kind: core.Unsupported, Op: "take over", Object: c.From, Err: errors.New("this site cannot"), Remedy: core.RemedyVersions}
+	reusing := func(l driver.Lease, tree string) (driver.VolumeReuse, error) {
+		if reuse := l.VolumeReuse(); reuse != nil {
+			return reuse, nil
 		}
-		return done(reuse.ReuseVolume(ctx, c.From, c.Path))
+		return nil, &core.Error{Kind: core.Unsupported, Op: "take over", Object: tree, Err: errors.New("this site cannot"), Remedy: core.RemedyVersions}
+	}
+	handleLease(a, s, hostcall.CallReuseVolume, func(ctx context.Context, l driver.Lease, c hostcall.Call) (rpc.None, error) {
+		reuse, err := reusing(l, c.From)
+		if err == nil {
+			err = reuse.ReuseVolume(ctx, c.From, c.Path)
+		}
+		return done(err)
+	})
+	handleLease(a, s, hostcall.CallLook, func(ctx context.Context, l driver.Lease, c hostcall.Call) (hostcall.Lent, error) {
+		reuse, err := reusing(l, c.Path)
+		if err != nil {
+			return hostcall.Lent{}, err
+		}
+		found, err := reuse.Look(ctx, driver.Transfer{Remote: c.Path, Within: c.Within, Seen: c.Seen})
+		return hostcall.Lent(found), err
+	})
+	handleLease(a, s, hostcall.CallCopyTree, func(ctx context.Context, l driver.Lease, c hostcall.Call) (rpc.None, error) {
+		reuse, err := reusing(l, c.From)
+		if err == nil {
+			err = reuse.CopyTree(ctx, driver.Transfer{Remote: c.From, Within: c.Within, Seen: c.Seen}, c.Part, c.Path)
+		}
+		return done(err)
 	})
 	handleLease(a, s, hostcall.CallAdopt, func(ctx context.Context, l driver.Lease, c hostcall.Call) (hostcall.Adopter, error) {
 		as := l.Adopters()

@@ -39,6 +39,8 @@ var (
 	CallDownload    = rpc.Method[Call, rpc.None]{Name: "download", By: rpc.Controller}
 	CallLendVolume  = rpc.Method[Call, Granted]{Name: "lend-volume", By: rpc.Controller, Reply: rpc.LargeSize, Within: rpc.Unlimited}
 	CallReuseVolume = rpc.Method[Call, rpc.None]{Name: "reuse-volume", By: rpc.Controller, Within: rpc.Unlimited}
+	CallLook        = rpc.Method[Call, Lent]{Name: "look", By: rpc.Controller, Within: rpc.Unlimited}
+	CallCopyTree    = rpc.Method[Call, rpc.None]{Name: "copy-tree", By: rpc.Controller, Within: rpc.Unlimited}
 	CallRelease     = rpc.Method[Call, rpc.None]{Name: "release", By: rpc.Controller, Within: rpc.Unlimited}
 	CallAdopt       = rpc.Method[Call, Adopter]{Name: "adopt", By: rpc.Controller}
 	CallLockHost    = rpc.Method[Call, rpc.None]{Name: "lock-host", By: rpc.Controller} // held while the stream is open
@@ -82,7 +84,7 @@ func (c Call) Check() error {
 	if err := (Buffers{c.Buffer}).Check(); err != nil {
 		return err
 	}
-	return sshlink.CheckTexts("text of a call", c.Study.Name, c.Study.Token, c.Study.By, c.Instead, c.Path, c.From, c.Image, c.Runtime, c.Via, c.Within, c.Seen)
+	return sshlink.CheckTexts("text of a call", c.Study.Name, c.Study.Token, c.Study.By, c.Instead, c.Path, c.From, c.Part, c.Image, c.Runtime, c.Via, c.Within, c.Seen)
 }
 
 // Check implements the check of package rpc.
@@ -101,6 +103,17 @@ func (f Facts) Check() error {
 		}
 	}
 	return sshlink.CheckTexts("finding", f.Reason, f.Remedy, f.BurstNeeds, f.Version, f.Arch)
+}
+
+// Lent is driver.Lent.
+type Lent driver.Lent
+
+// Check implements the check of package rpc.
+func (l Lent) Check() error {
+	if l.Bytes < 0 {
+		return sshlink.Invalid("size of a tree", l.Bytes)
+	}
+	return nil
 }
 
 // Echoed is what has been written to a site and read from it.

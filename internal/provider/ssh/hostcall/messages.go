@@ -21,6 +21,7 @@ type Call struct {
 	Host    int             `json:"host"`           // index in the agent's lease
 	Path    string          `json:"path,omitempty"` // socket, log, or file
 	From    string          `json:"from,omitempty"` // what is moved to Path
+	Part    string          `json:"part,omitempty"` // where a copy is made, before it is at Path
 	Within  string          `json:"within,omitempty"`
 	Seen    string          `json:"seen,omitempty"` // as in driver.Transfer
 	Image   string          `json:"image,omitempty"`
