@@ -1,7 +1,6 @@
 package spec
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -15,6 +14,9 @@ type After struct {
 	Run string `yaml:"run"`
 	// On is how it has to end: one of the After… words; "": AfterSuccess.
 	On string `yaml:"on" json:",omitempty"`
+
+	// input is the number, from 1, of the input that implies the element; 0: the file has it.
+	input int
 }
 
 // Words of After.On.
@@ -54,8 +56,8 @@ func (jc *jobCheck) after() {
 		jc.report.at("after", "", "after: it names %d runs; at most %d are waited for", len(jc.job.After), mostAfter)
 	}
 	for i, a := range jc.job.After {
-		at := fmt.Sprintf("after[%d]", i)
-		if strings.TrimSpace(a.Run) == "" && jc.report.allRead(at) {
+		at := a.path(i)
+		if a.input == 0 && strings.TrimSpace(a.Run) == "" && jc.report.allRead(at) {
 			jc.report.at(at, "such as prep, or {run: prep, on: end}", "%s: it names no run", at)
 		}
 		if choice := afterWords(); a.On != "" && !slices.Contains(choice, a.On) {

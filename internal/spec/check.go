@@ -64,10 +64,11 @@ func (jc *jobCheck) all() {
 	}
 	for i, c := range j.Inputs {
 		at := fmt.Sprintf("inputs[%d]", i)
-		if jc.copySides(at, Copy{From: c.From, To: c.To}, c.To, "to") {
+		if jc.copySides(at, Copy{From: c.From + c.Earlier.Run + c.Earlier.Path, To: c.To}, c.To, "to") {
 			jc.target(at+".to", c.To)
 		}
 		jc.remoteInput(at, c)
+		jc.earlierInput(at, c)
 	}
 	jc.mounts()
 	jc.outputs()

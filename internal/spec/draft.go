@@ -147,6 +147,7 @@ func (t *Draft) CheckSites(f SitesFile) {
 // holds all that is wrong.
 func (t *Draft) Finish() (*Job, error) {
 	if t.read {
+		t.Job.implyAfter()
 		(&jobCheck{t.report, t.Job}).all()
 		if a := t.Job.Array; a != nil && len(t.cases) == 0 && len(a.kept()) > 0 && t.report.allRead(arrayKey) {
 			t.report.atKey(arrayKey, "write it there, not merged from elsewhere", "array: its cases are not in the file's own mapping")

@@ -143,8 +143,10 @@ type Build struct {
 // Input is what a run's containers have of elsewhere.
 type Input struct {
 	// From is local, absolute after parsing, and may hold a glob (*, ?, [..]) in its last
-	// elements; or it is a Remote file.
+	// elements; or it is a Remote file; "": Earlier is set.
 	From string `yaml:"from"`
+	// Earlier is what an earlier run left in its volume; zero: From is set.
+	Earlier RunPath `yaml:"-" json:",omitzero"`
 	// To is absolute inside the containers.
 	To string `yaml:"to"`
 	// SHA256 is the digest of a Remote file, in lower case after parsing; "": not known.

@@ -10,7 +10,8 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 )
 
-// Link is an element of a job's `after:` that means another job of the same file.
+// Link is an element of a job's `after:`, or one that an input implies, that means another job of
+// the same file.
 type Link struct {
 	// After is the element, and Job the place of the other job in the file.
 	After, Job int
@@ -67,14 +68,23 @@ func linkJobs(drafts []*Draft) {
 	names := slices.Sorted(maps.Keys(places))
 	for _, t := range drafts {
 		t.beside = names
+		t.Job.implyAfter()
 		for k, a := range t.Job.After {
+			at := t.afterPath(k)
 			if other, is := places[a.Run]; is {
 				t.links = append(t.links, Link{k, other})
+				if a.input > 0 && drafts[other].Job.Array != nil {
+					t.report.at(at, noVolumeOfArray, "%s: %q is an array, and each of its cases has a volume of its own", at, a.Run)
+				}
 				continue
 			}
 			for _, array := range drafts {
-				if array.Job.Array != nil && isPart(a.Run, array.Job.Name) {
-					t.report.at(afterPath(k), "name the array", "%s: %q means a part of array %q of this file, of which all cases are waited for", afterPath(k), a.Run, array.Job.Name)
+				switch {
+				case array.Job.Array == nil || !isPart(a.Run, array.Job.Name):
+				case a.input > 0:
+					t.report.at(at, noVolumeOfArray, "%s: %q means a part of array %q of this file, whose volume no input can name", at, a.Run, array.Job.Name)
+				default:
+					t.report.at(at, "name the array", "%s: %q means a part of array %q of this file, of which all cases are waited for", at, a.Run, array.Job.Name)
 				}
 			}
 		}
@@ -82,7 +92,20 @@ func linkJobs(drafts []*Draft) {
 	findCircles(drafts)
 }
 
-func afterPath(element int) string { return fmt.Sprintf("after[%d]", element) }
+// noVolumeOfArray is what to write in place of an input from an array of the same file.
+const noVolumeOfArray = "collect the files by `outputs:` of the array, and read them by `from:` with a path"
+
+// afterPath is where an element of the job's `after:` is in its file.
+func (t *Draft) afterPath(element int) string { return t.Job.After[element].path(element) }
+
+// path is where the element of a number is in its file: in `after:`, or at the input that
+// implies it.
+func (a After) path(element int) string {
+	if a.input > 0 {
+		return fmt.Sprintf("inputs[%d].from.run", a.input-1)
+	}
+	return fmt.Sprintf("after[%d]", element)
+}
 
 // line is where the job begins in its file.
 func (t *Draft) line() int {
@@ -120,7 +143,7 @@ func findCircles(drafts []*Draft) {
 			case state[l.Job] == open && found < mostProblems:
 				found++
 				circle := path[slices.Index(path, l.Job):]
-				at := afterPath(l.After)
+				at := drafts[i].afterPath(l.After)
 				drafts[i].report.at(at, "", "%s: %s", at, circleText(drafts, circle))
 			}
 		}
@@ -155,7 +178,7 @@ func (t *Draft) Links() []Link { return t.links }
 
 // RefuseAfter adds that an element of `after:` means no run that there is, with the reason.
 func (t *Draft) RefuseAfter(element int, why error) {
-	path, word := afterPath(element), t.Job.After[element].Run
+	path, word := t.afterPath(element), t.Job.After[element].Run
 	if !core.IsKind(why, core.NotFound) {
 		t.report.at(path, strings.TrimSuffix(core.Remedy(why), "."), "%s: %v", path, why)
 		return

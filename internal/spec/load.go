@@ -74,7 +74,7 @@ func (j *Job) complete(file string) {
 	}
 	for i := range j.Inputs {
 		in := &j.Inputs[i]
-		if in.SHA256 = strings.ToLower(in.SHA256); !IsRemote(in.From) {
+		if in.SHA256 = strings.ToLower(in.SHA256); in.From != "" && !IsRemote(in.From) {
 			in.From = j.local(in.From)
 		}
 	}

@@ -44,6 +44,10 @@ func (j *Job) Reaches(dir string) []Reach {
 	}
 	for i, in := range j.Inputs {
 		key := fmt.Sprintf("inputs[%d].from", i)
+		if in.Earlier != (RunPath{}) {
+			add(key, "reads, in the volume of run "+in.Earlier.Run+",", in.Earlier.Path)
+			continue
+		}
 		if IsRemote(in.From) {
 			add(key, "fetches", in.From)
 			continue

@@ -69,6 +69,18 @@ func (m meanings) schemaOf(t reflect.Type, at string) map[string]any {
 		delete(on, "type")
 		on["enum"] = afterWords()
 		return oneOf(text, mapping)
+	case reflect.TypeFor[Input]():
+		mapping := m.objectSchema(t, at)
+		earlier := m.objectSchema(reflect.TypeFor[RunPath](), join(at, "from"))
+		earlier["required"] = []string{"run", "path"}
+		properties := mapping["properties"].(map[string]any)
+		from := properties["from"].(map[string]any)
+		says := from["description"]
+		delete(from, "description")
+		both := oneOf(from, earlier)
+		both["description"] = says
+		properties["from"] = both
+		return mapping
 	case reflect.TypeFor[Output]():
 		return oneOf(map[string]any{"type": "string"}, m.objectSchema(t, at))
 	case reflect.TypeFor[Build]():

@@ -119,6 +119,11 @@ func formOf(v reflect.Value) (form any, set bool) {
 			return x.Shell, true
 		}
 		return append([]string{}, x.Argv...), true
+	case Input:
+		if x.Earlier != (RunPath{}) {
+			from, _ := mappingOf(reflect.ValueOf(x.Earlier))
+			return yaml.MapSlice{{Key: "from", Value: from}, {Key: "to", Value: x.To}}, true
+		}
 	case VM:
 		if form, is := map[string]any{VMAlways: true, VMNever: false, VMAuto: VMAuto}[x.When]; is && reflect.DeepEqual(x, VM{When: x.When}) {
 			return form, true
