@@ -48,6 +48,8 @@ func transferText(e event.Event) string {
 			return fmt.Sprintf("relayed transfer of %s to %s: %s", f.Input, f.Site, f.Cause.Message)
 		}
 		return fmt.Sprintf("direct transfer of %s to %s", f.Input, f.Site)
+	case event.RunInput, event.VolumeLent, event.VolumePassed, event.VolumeReleased:
+		return volumeText(f)
 	case event.DirectFailed:
 		return fmt.Sprintf("the checkpoint comes from the submitting machine, as the direct transfer %s failed: %s", between(f.From, f.To), f.Cause.Message)
 	case event.ConnectionLost:

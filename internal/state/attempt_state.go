@@ -100,6 +100,9 @@ func (v Verdict) Goes() bool { return v == Continues || v == ContinuesLost }
 // Released reports whether nothing of the attempt is left on the site.
 func (a *Attempt) Released() bool { return a.State == Closed }
 
+// LentToRuns reports whether the attempt is over, and its volume kept for other runs.
+func (a *Attempt) LentToRuns() bool { return a.State == Lending && a.Verdict.Final() }
+
 // Launched reports whether the attempt got as far as its nodes: the user's command may
 // have run.
 func (a *Attempt) Launched() bool {

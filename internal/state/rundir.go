@@ -76,14 +76,22 @@ func (s *Store) Unrecorded(ctx context.Context) (list []Unrecorded, err error) {
 	return list, err
 }
 
-// onlyLock reports whether a run's directory is known to hold nothing but its lock.
+// DependentsName is the directory in a run's that names the runs which have inputs of its
+// volume, and DependentsLock the file that is locked while these are changed.
+const (
+	DependentsName = "dependents"
+	DependentsLock = DependentsName + ".lock"
+)
+
+// onlyLock reports whether a run's directory is known to hold nothing but locks, and names of
+// other runs.
 func onlyLock(dir string) bool {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return false
 	}
 	for _, e := range entries {
-		if e.Name() != lockName {
+		if name := e.Name(); name != lockName && name != DependentsName && name != DependentsLock {
 			return false
 		}
 	}

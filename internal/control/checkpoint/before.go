@@ -65,15 +65,7 @@ func (s lentStore) fromStore(ctx context.Context, k driver.Checkpoint, t transfe
 // that is on the same machine.
 func (b *Before) volumeReuse(l driver.Lease) (driver.VolumeReuse, bool) {
 	h := l.VolumeReuse()
-	return h, h != nil && machine(l) == machine(b.Lease)
-}
-
-// machine names that on which a lease's files are: one elsewhere, or this one.
-func machine(l driver.Lease) string {
-	if m := l.DirectTransfer(); m != nil {
-		return m.Machine()
-	}
-	return ""
+	return h, h != nil && transfer.Machine(l) == transfer.Machine(b.Lease)
 }
 
 // ReuseInput puts an input that was staged for the attempt before into its place for this one:

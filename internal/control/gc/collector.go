@@ -22,6 +22,8 @@ type Collector struct {
 	SiteOf func(run state.Run, name string) *spec.Site
 	// Needed returns a run that waits for the end of another one, or "".
 	Needed func(ctx context.Context, run string) (string, error)
+	// Lends reports whether the volume of an attempt, which is over, is kept for other runs.
+	Lends func(ctx context.Context, run state.Run, at state.Attempt) bool
 	// Release releases what a run that is over has left on its sites.
 	Release func(ctx context.Context, run string) error
 	// Waits reports whether a run waits for secrets that this process cannot read.

@@ -37,8 +37,8 @@ func (c *Collector) Forget(ctx context.Context, run state.Run, leaving Leaving) 
 	}
 	if waiting != "" {
 		return &core.Error{
-			Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("run %s waits for how it ended", waiting),
-			Remedy: "Wait until that one has begun, or end it: `bee stop " + waiting + "`.",
+			Kind: core.Busy, Op: "remove run", Object: run.ID, Err: fmt.Errorf("run %s waits for how it ended, or reads its volume", waiting),
+			Remedy: "Wait until that one has begun, or is over if it reads the volume. Or end it: `bee stop " + waiting + "`.",
 		}
 	}
 	held, err := c.heldOn(ctx, run)

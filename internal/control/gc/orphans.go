@@ -47,7 +47,7 @@ func (c *Collector) needy(ctx context.Context) ([]string, error) {
 		if err != nil && !core.IsKind(err, core.NotFound) {
 			return nil, err
 		}
-		if run.Suspended != state.ReasonTicket {
+		if run.Suspended != state.ReasonTicket && !(run.State.Final() && c.Lends(ctx, run, a)) {
 			runs = append(runs, a.Run)
 		}
 	}

@@ -246,13 +246,14 @@ func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 		return true
 	}
 	idle := run.State.Final() || run.State == state.Suspended && run.Suspended != state.ReasonTicket
-	if idle && !c.State.Locks().Controlled(o.Run) {
-		return false
-	}
+	idle = idle && !c.State.Locks().Controlled(o.Run)
 	attempts, err := c.State.Attempts(ctx, o.Run)
 	if err != nil || o.Attempt == 0 || len(attempts) == 0 {
-		return true
+		return !idle
 	}
 	last := attempts[len(attempts)-1]
+	if idle {
+		return o.Attempt == last.N && run.State.Final() && c.Lends(ctx, run, last)
+	}
 	return o.Attempt > last.N || o.Attempt == last.N && last.State != state.Releasing
 }

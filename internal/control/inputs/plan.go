@@ -49,10 +49,13 @@ func Plan(job *spec.Job) ([]Copy, map[string]string, error) {
 }
 
 // PlanAt is Plan of a job with given binds: they are those of all its inputs,
-// also where some are in its checkpoint.
+// also where some are in its checkpoint. Inputs that runs left in their volumes are left out.
 func PlanAt(job *spec.Job, binds map[string]string) ([]Copy, error) {
 	var copies []Copy
 	for i, in := range job.Inputs {
+		if in.Earlier != (spec.RunPath{}) {
+			continue // see BringEarlier
+		}
 		matches, err := matches(in)
 		if err != nil {
 			return nil, err

@@ -21,8 +21,9 @@ import (
 
 // collect collects the output, the nodes' logs and the job's outputs. Only
 // when it has succeeded may the lease be released: until then the site holds
-// the only copy. absent is why the run fails by outputs that were not there.
-func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core.Error, err error) {
+// the only copy. absent is why the run fails by outputs that were not there, out what the result
+// means otherwise.
+func (a *attempt) collect(ctx context.Context, r *protocol.Result, out outcome) (absent *core.Error, err error) {
 	err = a.rec.timed(ctx, core.PhaseCollect, func() error {
 		home := a.c.Store.RunDir(a.run.ID)
 		var logs sync.WaitGroup
@@ -63,14 +64,20 @@ func (a *attempt) collect(ctx context.Context, r *protocol.Result) (absent *core
 		}
 		return nil, err
 	}
-	if a.keeping.lends(ctx) {
+	if absent != nil {
+		out = outcome{state: state.Failed, err: absent}
+		a.rec.blame(out)
+		a.rec.Verdict = state.NotContinued
+	}
+	lent, unlock, err := lentVolume{a}.wanted(ctx, out)
+	if err != nil {
+		return nil, err
+	}
+	defer unlock()
+	if lent || a.keeping.lends(ctx) {
 		a.rec.on(machinery.Lent)
 	} else {
 		a.rec.on(machinery.Collected)
-	}
-	if absent != nil {
-		a.rec.blame(outcome{err: absent})
-		a.rec.Verdict = state.NotContinued
 	}
 	// On a site of this machine, too: what it has is removed next.
 	return absent, a.rec.write(context.WithoutCancel(ctx), state.Change{Durable: true})

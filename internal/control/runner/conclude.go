@@ -55,7 +55,7 @@ func (a *attempt) finish(ctx context.Context, offset int64) (outcome, error) {
 		return outcome{}, err
 	}
 	var absent *core.Error
-	if err := a.reach.waitForSite(ctx, func() (err error) { absent, err = a.collect(ctx, result); return err }); err != nil {
+	if err := a.reach.waitForSite(ctx, func() (err error) { absent, err = a.collect(ctx, result, out); return err }); err != nil {
 		return outcome{}, err
 	}
 	a.watch.showRest(ctx)

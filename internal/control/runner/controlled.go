@@ -22,6 +22,7 @@ type controlled struct {
 	stop      <-chan struct{}         // closed once the user asks for the end
 	fail      context.CancelCauseFunc // ends the controller; nil: there is none
 	continued bool                    // another controller has made some attempts
+	retries   int                     // attempts whose command failed
 	noted     sync.Map                // keys of the events that recordSeen has recorded
 	opening   sync.Once               // makes opened
 	opened    *retention.Checkpoints  // see checkpoints

@@ -110,6 +110,9 @@ func (c *Runner) drive(ctx context.Context, run state.Run, stop <-chan struct{},
 				err = errors.Join(err, d.cleanUpNow(ctx, rec))
 			}
 		}
+		if run.State.Final() {
+			err = errors.Join(err, removePassed(ctx, c.Store, run))
+		}
 		return run, err
 	}
 	for _, rec := range attempts[:max(len(attempts)-1, 0)] {
@@ -178,6 +181,9 @@ func (d *drive) finish(ctx context.Context, out outcome) (state.Run, error) {
 		remoteFiles{d.controlled}.tryAbort(ctx)
 	}
 	run, err := d.c.finish(ctx, d.run, out)
+	if err == nil && out.state.Final() {
+		lentVolumes{d}.release(ctx, run)
+	}
 	if err == nil && d.needless(ctx, out) {
 		d.removeCheckpoints(ctx)
 	}
@@ -210,7 +216,6 @@ type drive struct {
 	why       string      // why the site of this attempt
 	moved     bool        // an attempt has left a checkpoint
 	lends     *attempt    // that has left its checkpoint on its site too, for the next one's
-	retries   int         // attempts whose command failed
 	asked     time.Time   // since when no site has taken the run
 	unsent    time.Time   // when its user had last not sent it elsewhere
 	asksMove  int64       // the request to move that was found last

@@ -16,7 +16,7 @@ func (c *Runner) Garbage() *gc.Collector {
 	sent := uploads{c.Store, c.Remote}
 	return &gc.Collector{
 		State: c.Store, Provider: c.Provider, Kept: c.Kept(), Waits: c.waitsForSecrets,
-		StoreOf: storeOf, SiteOf: siteOf, Needed: func(ctx context.Context, id string) (string, error) { return submission.NeededBy(ctx, c.Store, id) },
+		StoreOf: storeOf, SiteOf: siteOf, Lends: func(ctx context.Context, run state.Run, at state.Attempt) bool { return lends(ctx, c.Store, run, at) }, Needed: func(ctx context.Context, id string) (string, error) { return submission.NeededBy(ctx, c.Store, id) },
 		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
 		Uploads: sent.unfinished, AbortUploads: sent.abort,
 		Report: func(message string) { c.ReportText(core.PhaseRelease, message) },

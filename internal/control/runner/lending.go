@@ -12,13 +12,17 @@ import (
 )
 
 // An attempt that has written a checkpoint, and whose checkpoint is in the run's store, may
-// leave it on its site as well, until the next attempt has started. That one reuses the
+// leave it on its site as well, until the next attempt has started (of what a run that is over
+// leaves for other runs, see lent_volume.go). That one reuses the
 // volume where it is on the same machine (checkpoint/reuse.go). Elsewhere its site fetches
 // the checkpoint by a direct transfer, where the two sites reach each other (ADR 24). A run
 // never depends on it: the copy in the store counts.
 
 // releaseOrLend releases an attempt; later, where the next one can use its checkpoint.
 func (a *attempt) releaseOrLend(ctx context.Context, out outcome) error {
+	if a.rec.LentToRuns() {
+		return lentVolume{a}.lend(ctx, out)
+	}
 	if a.rec.State != state.Lending || !a.keeping.passes(ctx) {
 		return a.releasing.finish(ctx, out)
 	}

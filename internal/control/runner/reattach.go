@@ -12,6 +12,7 @@ import (
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
 // reattach continues an attempt that another controller began.
@@ -38,7 +39,12 @@ func (d *drive) reattach(ctx context.Context, rec state.Attempt) (outcome, error
 	if rec.State == state.InQueue && rec.Autostart == state.Enabled { // each controller sees to that once
 		a.rec.Autostart = state.Enabling
 	}
-	if rec.State != state.Acquiring { // else it is known only later what is there
+	lent, unlock, err := readers(ctx, d.c.Store, d.run, rec)
+	if err != nil {
+		return outcome{}, err
+	}
+	unlock()                                   // who has the lock of the run releases it
+	if rec.State != state.Acquiring && !lent { // else it is known only later what is there
 		a.rec.on(machinery.ControllerStarted)
 	}
 	if a.rec.Phases == nil {
@@ -49,6 +55,10 @@ func (d *drive) reattach(ctx context.Context, rec state.Attempt) (outcome, error
 	}
 	if rec.Lease != nil {
 		lost, err := a.reach.recover(ctx, d.connected)
+		if lent && (err != nil || lost) && ctx.Err() == nil {
+			a.rec.on(machinery.ControllerStarted)
+			lent = false
+		}
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return outcome{}, context.Cause(ctx)
@@ -64,6 +74,13 @@ func (d *drive) reattach(ctx context.Context, rec state.Attempt) (outcome, error
 		if out, is, err := (ticketed{a}).controlledElsewhere(ctx, gone); is || err != nil {
 			return out, err
 		}
+	}
+	if lent && !gone {
+		out := remembered(a.rec.Attempt)
+		return out, lentVolume{a}.lend(ctx, out)
+	}
+	if lent {
+		a.rec.on(machinery.ControllerStarted)
 	}
 	switch a.rec.State {
 	case state.Lending, state.Releasing, state.Closed: // everything that is wanted is collected
@@ -159,12 +176,24 @@ func (a *attempt) hostsGone(ctx context.Context) (outcome, error) {
 }
 
 // cleanUpNow is cleanUp for a run that is over, or suspended: that it was tried is
-// recorded first, so that not every command tries again.
+// recorded first, so that not every command tries again. A volume that other runs need is kept.
 func (d *drive) cleanUpNow(ctx context.Context, rec state.Attempt) error {
+	lent, unlock, err := readers(ctx, d.c.Store, d.run, rec)
+	if err != nil || lent {
+		if err == nil {
+			unlock()
+		}
+		return err
+	}
 	own := &record{of: d.controlled, Attempt: rec}
 	own.on(machinery.RunOver)
 	own.ReleaseTried = time.Now()
-	if err := own.put(ctx); err != nil {
+	if rec.LentToRuns() {
+		own.changes = append(own.changes, event.Event{Run: d.run.ID, Attempt: rec.N, Time: time.Now(), Fields: event.VolumeReleased{Site: rec.Site}})
+	}
+	err = own.put(ctx)
+	unlock()
+	if err != nil {
 		return err
 	}
 	return d.cleanUp(ctx, own.Attempt)

@@ -150,6 +150,7 @@ func (st *staging) stage(ctx context.Context) error {
 	files, home := st.stager(), st.rec.of.c.Store.RunDir(st.rec.of.run.ID)
 	var copies []inputs.Copy
 	var left []inputs.Download
+	var earlier *earlierInputs
 	var err error
 	st.resumed, st.saved, st.binds = false, nil, nil
 	if st.rec.of.sub.Job.Checkpoint != nil {
@@ -174,15 +175,11 @@ func (st *staging) stage(ctx context.Context) error {
 		if err := (remoteFiles{st.rec.of}).inputs().Fetch(ctx, job); err != nil {
 			return err
 		}
-		if copies, err = inputs.PlanAt(job, st.binds); err != nil {
+		if earlier, err = st.newEarlier(ctx, files, job); err != nil {
 			return err
 		}
-		for _, c := range copies {
-			if err := st.rec.of.sub.Confined().Check(c.Local); err != nil {
-				return err
-			}
-		}
-		if copies, err = inputs.FollowLinks(ctx, job, st.rec.of.sub.Own, copies); err != nil {
+		defer earlier.close()
+		if copies, err = st.copiesOf(ctx, job, earlier); err != nil {
 			return err
 		}
 	}
@@ -205,10 +202,29 @@ func (st *staging) stage(ctx context.Context) error {
 		}
 		return errors.Join(files.StageImage(ctx, "image "+st.image.Ref, st.image, home, protocol.ArchivePath(hosts[0].Dir)), files.Stage(ctx, hosts[0], copies))
 	})
-	if err != nil || len(left) == 0 {
-		return err
+	if err == nil && len(left) > 0 {
+		err = st.rec.timed(ctx, core.PhaseStage, func() error { return files.Download(ctx, hosts[0], left) })
 	}
-	return st.rec.timed(ctx, core.PhaseStage, func() error { return files.Download(ctx, hosts[0], left) })
+	if err == nil && earlier != nil {
+		err = st.rec.timed(ctx, core.PhaseStage, func() error { return earlier.bring(ctx, hosts[0]) })
+	}
+	return err
+}
+
+// copiesOf plans what is sent of a job's inputs.
+func (st *staging) copiesOf(ctx context.Context, job *spec.Job, earlier *earlierInputs) ([]inputs.Copy, error) {
+	copies, err := inputs.PlanAt(job, st.binds)
+	if err != nil {
+		return nil, err
+	}
+	own, passed := earlier.confine(copies)
+	for _, c := range own {
+		if err := st.rec.of.sub.Confined().Check(c.Local); err != nil {
+			return nil, err
+		}
+	}
+	own, err = inputs.FollowLinks(ctx, job, st.rec.of.sub.Own, own)
+	return append(own, passed...), err
 }
 
 // missing is the job without those inputs that its checkpoint has: their sources on the

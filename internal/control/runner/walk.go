@@ -141,12 +141,17 @@ func (w walker) try(ctx context.Context, site spec.Site) (outcome, error) {
 // tryAgain reports whether a run whose own command failed gets another attempt,
 // and counts it.
 func (w walker) tryAgain(ctx context.Context, out outcome) bool {
-	if out.state != state.Failed || out.exit == nil || *out.exit == 0 || w.d.retries >= w.d.sub.Job.Retry || w.d.stopAsked() {
+	if !triesAgain(w.d.controlled, out) {
 		return false
 	}
 	w.d.retries++
 	w.d.record(ctx, event.Retry{Cause: event.CauseOf(out.err), Retry: w.d.retries, Of: w.d.sub.Job.Retry})
 	return true
+}
+
+// triesAgain reports whether the run is tried again after its command has failed.
+func triesAgain(r *controlled, out outcome) bool {
+	return out.state == state.Failed && out.exit != nil && *out.exit != 0 && r.retries < r.sub.Job.Retry && !r.stopAsked()
 }
 
 // worthAsking reports whether it is worth asking again later.

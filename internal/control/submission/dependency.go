@@ -21,7 +21,12 @@ type Dependency struct {
 	On   string `json:"on"` // one of spec's After… words
 	// Array: it is an array, which has succeeded when all of its cases have.
 	Array bool `json:"array,omitempty"`
+	// As is the word of the Beefile that means it; "": Name.
+	As string `json:"as,omitempty"`
 }
+
+// meantBy reports whether a word of the Beefile means it.
+func (d Dependency) meantBy(word string) bool { return cmp.Or(d.As, d.Name) == word }
 
 func (d Dependency) what() string {
 	if d.Array {
@@ -87,10 +92,16 @@ func FindDependency(ctx context.Context, store *state.Store, after spec.After) (
 	}
 	if array.ID != "" {
 		d.Run, d.Name, d.Array = array.ID, array.Name, true
+		if after.Run != d.Name {
+			d.As = after.Run
+		}
 		return d, nil
 	}
 	run, err := store.FindRun(ctx, after.Run, state.ToReach)
 	d.Run, d.Name = run.ID, run.Name
+	if after.Run != d.Name {
+		d.As = after.Run
+	}
 	return d, err
 }
 
@@ -163,8 +174,12 @@ func NeverBegan(ctx context.Context, store *state.Store, runs []state.Run) (map[
 }
 
 // NeededBy returns a run that has not begun, and waits for the end of another one or of its
-// array; "": none. The first case of an array is needed until the end of that is notified.
+// array, or one that is not over and has an input of its volume; "": none. The first case of an
+// array is needed until the end of that is notified.
 func NeededBy(ctx context.Context, store *state.Store, id string) (string, error) {
+	if reader, err := AReaderOf(ctx, store, id, ""); err != nil || reader != "" {
+		return reader, err
+	}
 	if notify.Has(store, id) {
 		live, err := store.Arrays().Beside(ctx, id, true)
 		if err != nil {

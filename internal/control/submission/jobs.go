@@ -68,7 +68,7 @@ func SubmitJobs(ctx context.Context, store *state.Store, jobs []Job) ([][]state.
 	if err := apartJobs(made, before); err != nil {
 		return nil, err
 	}
-	if err := record(ctx, store, made); err != nil {
+	if err := recordReaders(ctx, store, made); err != nil {
 		return nil, err
 	}
 	runs := make([][]state.Run, len(made))

@@ -153,13 +153,22 @@ func withoutNulls(object json.RawMessage) (json.RawMessage, error) {
 // Submit records a new run, and returns it with its lock held: from the first
 // moment the run has a controller, which is this process. Busy: its outputs would come
 // where those of a run do that is not over. NotFound, Invalid: so are the runs that it is to
-// begin after.
+// begin after, or what it reads in their volumes.
 func Submit(ctx context.Context, store *state.Store, s Submission) (state.Run, *state.Lock, error) {
 	var err error
 	if s.After, err = dependencies(ctx, store, s.Job.After); err != nil {
 		return state.Run{}, nil, err
 	}
-	return Record(ctx, store, opSubmit, s, func(string) error { return nil })
+	readers, err := newReaders(ctx, store, []Submission{s}, nil)
+	if err != nil {
+		return state.Run{}, nil, err
+	}
+	defer readers.unlock()
+	run, lock, err := Record(ctx, store, opSubmit, s, func(id string) error { return readers.note(store, 0, id) })
+	if err != nil {
+		readers.forget(store, run.ID)
+	}
+	return run, lock, err
 }
 
 // Record is Submit of a run whose directory is filled first: what is recorded

@@ -30,6 +30,14 @@ type Site struct {
 	RecordRoute func(ctx context.Context, r event.Route)
 }
 
+// Machine names that on which a lease's files are: one elsewhere, or this one.
+func Machine(l driver.Lease) string {
+	if m := l.DirectTransfer(); m != nil {
+		return m.Machine()
+	}
+	return ""
+}
+
 // Breaks notes when a connection to a site broke last.
 type Breaks struct {
 	mu   sync.Mutex

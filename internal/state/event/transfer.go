@@ -17,6 +17,10 @@ const (
 	KindVolumeNotReused    Kind = "volume_not_reused"
 	KindRoute              Kind = "route"
 	KindRemoteInput        Kind = "remote_input"
+	KindRunInput           Kind = "run_input"
+	KindVolumeLent         Kind = "volume_lent"
+	KindVolumePassed       Kind = "volume_passed"
+	KindVolumeReleased     Kind = "volume_released"
 	KindDirectFailed       Kind = "direct_transfer_failed"
 	KindConnectionLost     Kind = "connection_lost"
 	KindOutputsRefused     Kind = "outputs_refused"
@@ -108,6 +112,45 @@ type RemoteInput struct {
 	Input string `json:"input"`
 	Site  string `json:"site"`
 	Cause *Cause `json:"cause,omitempty"`
+}
+
+// How an input of an earlier run came.
+const (
+	TransferCopied    = "copied"    // on the machine that has both
+	TransferDirect    = "direct"    // from one site to the other
+	TransferRelayed   = "relayed"   // through the submitting machine
+	TransferCollected = "collected" // from what is on the submitting machine
+)
+
+// RunInput is an input that an earlier run left at Path in its volume. Site is the one that had
+// it; "": the submitting machine.
+type RunInput struct {
+	Of       string `json:"of"` // the run's id
+	Name     string `json:"name"`
+	Path     string `json:"path"`
+	Site     string `json:"site,omitempty"`
+	To       string `json:"to"`
+	Transfer string `json:"transfer"` // one of the Transfer… words
+}
+
+// VolumeLent is a volume that its site keeps for other runs, which have inputs of it.
+type VolumeLent struct {
+	Site string   `json:"site"`
+	For  []string `json:"for"` // ids of at most ten
+	More int      `json:"more,omitempty"`
+}
+
+// VolumePassed has what other runs need of a volume on the submitting machine, as its site keeps
+// no files without its hosts, or could not now: then with a Cause.
+type VolumePassed struct {
+	Site  string `json:"site"`
+	Path  string `json:"path"`
+	Cause *Cause `json:"cause,omitempty"`
+}
+
+// VolumeReleased is a lent volume that no run needs any more.
+type VolumeReleased struct {
+	Site string `json:"site"`
 }
 
 // DirectFailed is a checkpoint that comes from the submitting machine instead.
@@ -225,6 +268,18 @@ func (Route) Kind() Kind { return KindRoute }
 
 // Kind implements Fields.
 func (RemoteInput) Kind() Kind { return KindRemoteInput }
+
+// Kind implements Fields.
+func (RunInput) Kind() Kind { return KindRunInput }
+
+// Kind implements Fields.
+func (VolumeLent) Kind() Kind { return KindVolumeLent }
+
+// Kind implements Fields.
+func (VolumePassed) Kind() Kind { return KindVolumePassed }
+
+// Kind implements Fields.
+func (VolumeReleased) Kind() Kind { return KindVolumeReleased }
 
 // Kind implements Fields.
 func (DirectFailed) Kind() Kind { return KindDirectFailed }
