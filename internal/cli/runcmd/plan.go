@@ -76,6 +76,11 @@ func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSO
 				return err
 			}
 		}
+		if !asJSON {
+			if err := explainInputs(ctx, a.Stdout, s, &sub.Job, from.jobs); err != nil {
+				return err
+			}
+		}
 		sites, err := planJob(ctx, a, s, sub, asJSON)
 		all = append(all, plannedJob{sub.Job.Name, sites})
 		failed = cmp.Or(failed, err)
