@@ -32,6 +32,8 @@ var described = []string{ // cases
 	"image: x\nnotify: [{on: [failed, waiting>2h], webhook: 'https://example.org/hook', key: {file: k}}, {webhook: 'https://example.org/x', key: {env: K}}, {command: 'beep  \"$BEE_NAME\"'}, {mail: ann@example.org, smtp: {server: 'mail.example.org:587', user: ann, password: {file: k}, from: b@example.org}}]\n",
 	"image: x\nprogress: {match: 'step (\\d+) of (\\d+)'}\nmetrics: {energy: 'E = (\\S+)'}\n",
 	"image: x\nworkdir: /work/run\nprogress: {file: progress}\n",
+	"image: x\nprogress: gromacs\n",
+	"image: x\nprogress: {program: lammps, total: 2500.5}\n",
 	"image: x\nafter: [prep, {run: mesh, on: failure}]\n",
 	"image: x\narray: {cases: {s: [a, b]}, pack: 2}\nrun: echo hello\n",
 	"image: x\narray: {cases: {s: [a, b]}, exclude: [{s: b}], at_once: 2, on_failure: {at: 5%}}\nrun: echo hello\n",
