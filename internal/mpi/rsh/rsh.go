@@ -13,6 +13,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
+	"github.com/bee-hpc/bee/internal/runtime/prefix"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -48,8 +49,9 @@ func run(args []string) (int, error) {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGUSR1, syscall.SIGUSR2)
 	dir, _ := os.Getwd()
+	env, dir, command := prefix.Portable(carried(os.Environ()), dir, command)
 	exit, err := c.Exec(ctx, nodecall.ExecRequest{
-		Host: host, Dir: dir, Env: carried(os.Environ()),
+		Host: host, Dir: dir, Env: env,
 		Args: []string{"/bin/sh", "-c", command},
 	}, os.Stdin, os.Stdout, os.Stderr, signals)
 	if err != nil && exit.Code == 0 {

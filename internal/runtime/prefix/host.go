@@ -7,7 +7,7 @@ import "encoding/json"
 func OfHost(in Input) (*Prefix, error) {
 	in.Tree = "/"
 	p := &Prefix{tree: in.Tree, host: true, places: placesOf(in)}
-	mark, err := json.Marshal(Mark{in.Tree, in.Binary, in.Places})
+	mark, err := json.Marshal(Mark{Tree: in.Tree, Binary: in.Binary, Places: in.Places})
 	if err != nil {
 		return nil, err
 	}

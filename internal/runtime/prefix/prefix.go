@@ -36,6 +36,8 @@ type Mark struct {
 	Binary string `json:"binary"`
 	// Places are directories of the host by their paths in a container.
 	Places map[string]string `json:"places"`
+	// Prefix is the directory of the prefix; empty: programs are those of the host.
+	Prefix string `json:"prefix,omitempty"`
 }
 
 // Input is what a prefix is made of.
@@ -73,7 +75,7 @@ func Make(dir string, in Input) (*Prefix, error) {
 		return nil, fmt.Errorf("a loader cannot search in %q, whose name has a colon", dir)
 	}
 	p := &Prefix{dir: dir, tree: in.Tree, more: map[string]string{}, loaders: map[string]loader{}}
-	p.places = placesOf(in)
+	p.places = append([]place{{sentPrefix, dir}}, placesOf(in)...)
 	for _, d := range []string{"", "bin", "lib", "more"} {
 		if err := os.Mkdir(filepath.Join(dir, d), 0o700); err != nil {
 			return nil, err
@@ -92,7 +94,7 @@ func Make(dir string, in Input) (*Prefix, error) {
 	if err := p.wrapPrograms(filepath.SplitList(valueOf(in.Env, "PATH"))); err != nil {
 		return nil, fmt.Errorf("wrap the image's programs: %w", err)
 	}
-	mark, err := json.Marshal(Mark{in.Tree, in.Binary, in.Places})
+	mark, err := json.Marshal(Mark{in.Tree, in.Binary, in.Places, dir})
 	if err != nil {
 		return nil, err
 	}

@@ -31,10 +31,8 @@ func (p *Prefix) Command(args, env []string, dir string) (hostArgs, hostEnv []st
 		switch {
 		case i == 0:
 			hostArgs[0], err = p.command(a)
-		case strings.ContainsAny(a, " \t\n"):
-			if named := p.names(a); named != "" {
-				err = &PathError{named}
-			}
+		case strings.ContainsAny(a, " \t\n") || strings.Contains(a, sentImage):
+			hostArgs[i], err = p.script(a)
 		default:
 			hostArgs[i] = p.argument(a)
 		}
