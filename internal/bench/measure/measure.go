@@ -243,6 +243,9 @@ func (t *Taker) Measure(ctx context.Context, m runner.Measurement) (record.Row, 
 	if err := t.log(&row, m, output, outcome.Failed); err != nil {
 		return row, err
 	}
+	if err := t.keepFiles(&row, outcome, work); err != nil {
+		return row, err
+	}
 	if outcome.Failed == "" && slices.Contains(t.Study.Fair, coldFiles) {
 		row.Flags = append(row.Flags, warm(t.outputs(output, n, work), job.VM != nil, t.kernels(job))...)
 	}
@@ -427,8 +430,11 @@ func logName(m runner.Measurement) string {
 			return r
 		}, m.Point.ID)
 	}
-	return name[:min(len(name), 200)] + ".log.zst"
+	return name[:min(len(name), 200)] + logEnding
 }
+
+// logEnding ends the names of logs.
+const logEnding = ".log.zst"
 
 // keep writes a log.
 func keep(file string, output []byte, failed string) error {

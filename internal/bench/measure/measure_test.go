@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/testkit"
+	"github.com/klauspost/compress/zstd"
 )
 
 // launch runs a job in place of a site: it prints, and leaves files where outputs arrive.
@@ -171,6 +173,11 @@ func TestMeasure(t *testing.T) {
 			if tc.failed != "" {
 				return
 			}
+			if kept, err := os.ReadFile(filepath.Join(k.Dir, strings.TrimSuffix(row.Log, logEnding)+".out.txt.zst")); err != nil {
+				t.Errorf("the output with a figure: %v", err)
+			} else if text := decompressed(t, kept); text != "read=99\n" {
+				t.Errorf("the output with a figure is kept as %q", text)
+			}
 			for metric, want := range map[string]float64{"speed": 7.5, "read": 99, "seconds": 2} {
 				if f := row.Metrics[metric]; len(f) != 1 || f[0].Value != want {
 					t.Errorf("%s is %v, expected %v", metric, f, want)
@@ -186,6 +193,20 @@ func TestMeasure(t *testing.T) {
 			}
 		})
 	}
+}
+
+func decompressed(t *testing.T, raw []byte) string {
+	t.Helper()
+	z, err := zstd.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	text, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
 }
 
 // TestWhatIsNotDoneIsFlagged: what a study asks for is done or flagged.

@@ -155,7 +155,10 @@ func (t *Taker) readPoint(ctx context.Context, row *record.Row, m runner.Measure
 		err = t.read(ctx, row, o, output, dir)
 	}
 	fail(row, err)
-	return t.log(row, m, output, o.Failed)
+	if err := t.log(row, m, output, o.Failed); err != nil {
+		return err
+	}
+	return t.keepFiles(row, o, dir)
 }
 
 // inSequence changes a job so that commands run one after the other, each in a directory of its
