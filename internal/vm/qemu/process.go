@@ -168,7 +168,7 @@ func (p *Process) Killed() bool {
 		return false
 	}
 	status, is := p.State().Sys().(syscall.WaitStatus)
-	return is && status.Signaled()
+	return is && status.Signaled() && status.Signal() != syscall.SIGABRT // by which QEMU ends itself
 }
 
 // Over reports of a machine that does not answer any more whether it has ended.

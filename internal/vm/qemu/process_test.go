@@ -12,7 +12,7 @@ func TestKilledIsToldFromEnded(t *testing.T) {
 		script string
 		signal syscall.Signal
 		want   bool
-	}{{"exit 1", 0, false}, {"exec sleep 1000", syscall.SIGKILL, true}, {"exec sleep 1000", 0, false}} {
+	}{{"exit 1", 0, false}, {"exec sleep 1000", syscall.SIGKILL, true}, {"exec sleep 1000", syscall.SIGABRT, false}, {"exec sleep 1000", 0, false}} {
 		p, err := run([]string{"/bin/sh", "-c", c.script}, nil, &syscall.SysProcAttr{}, "")
 		if err != nil {
 			t.Fatal(err)
