@@ -86,14 +86,14 @@ metrics: {seconds: {builtin: seconds}}
 	if err := h.require(k, planOf(s, point)); err != nil || h.need.Nodes != 1 {
 		t.Errorf("a study of one host asks for %d, %v", h.need.Nodes, err)
 	}
-	for provider, refused := range map[string]bool{"local": false, "ssh": true, "slurm": true} {
+	for provider, refused := range map[string][]string{"local": nil, "ssh": {"split"}, "slurm": {"split"}, "virtualbox": {"split", "guests"}} {
 		for _, name := range s.EnvironmentNames {
 			job, err := k.Job(point, name, "")
 			if err != nil {
 				t.Fatal(err)
 			}
 			reason, remedy := unmeasurable(s.Environments[name], job, []spec.Site{{Name: "x", Provider: provider}})
-			if want := refused && name == "split"; (reason != "") != want || (remedy != "") != want {
+			if want := slices.Contains(refused, name); (reason != "") != want || (remedy != "") != want {
 				t.Errorf("%s on %s: %q, %q", name, provider, reason, remedy)
 			}
 		}

@@ -236,6 +236,8 @@ func unmeasurable(e study.Environment, job *spec.Job, sites []spec.Site) (reason
 		return "there is no site", ""
 	case job.VM != nil && job.VM.Accel == "kvm" && sites[0].Provider == "local" && !hasKVM():
 		return "this machine has no KVM that you may use", "Become a member of the group of /dev/kvm, or measure with `accel: tcg`, which says nothing of KVM."
+	case e.PerHost > 1 && sites[0].Provider == "virtualbox":
+		return fmt.Sprintf("site %q makes one guest of VirtualBox for a measurement, and none is split into several", sites[0].Name), "Prepare several guests as `hosts:` of a site of provider ssh, or measure guests of QEMU on a local site, by `vm:`."
 	case splits(e, job) && (sites[0].Provider != "local" || sites[0].Hosts.Count > 0):
 		return fmt.Sprintf("several containers on a host are measured on this machine alone, and site %q is another", sites[0].Name), "Start bee on that host, and measure on a local site without `hosts`, by --site or `site:`."
 	}
