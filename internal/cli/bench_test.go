@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -49,6 +50,20 @@ func TestBenchAloneListsStudies(t *testing.T) {
 	}
 	if texts[0].String() != texts[1].String() || !bytes.Contains(texts[0].Bytes(), []byte("layers")) {
 		t.Errorf("got:\n%s\nwant:\n%s", &texts[0], &texts[1])
+	}
+}
+
+// TestStudyBesideItsResults: a directory of results may have the name of a study.
+func TestStudyBesideItsResults(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.Mkdir("layers", 0o755); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	root := newApp(&out, &out).newRoot()
+	root.SetArgs([]string{"bench", "show", "layers"})
+	if err := root.Execute(); err != nil {
+		t.Error(err)
 	}
 }
 

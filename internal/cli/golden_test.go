@@ -121,7 +121,7 @@ func goldenLines() map[string][]string {
 		"bee bench show":      {"bench show bench/good.yaml", "bench show --yaml bench/good.yaml", "bench show nosuch", "bench show"},
 		"bee bench plan":      {"bench plan bench/broken.yaml", "bench plan nosuch", "bench plan"},
 		"bee bench run":       {"bench run bench/broken.yaml", "bench run nosuch", "bench run"},
-		"bee bench calibrate": {"bench calibrate nosuch", "bench calibrate"},
+		"bee bench calibrate": {"bench calibrate nosuch", "bench calibrate --env nosuch"},
 		"bee bench resume":    {"bench resume nosuch", "bench resume"},
 		"bee bench report":    {"bench report nosuch", "bench report"},
 		"bee bench compare":   {"bench compare nosuch neither", "bench compare x"},

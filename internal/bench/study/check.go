@@ -289,6 +289,9 @@ func (s *Study) checkComparisons(d *spec.Document) {
 	for key, value := range map[string]string{"method.name": m.Name, "method.reuse": m.Reuse, "method.summary": m.Summary} {
 		d.OneOf(key, value, words()[key])
 	}
+	if m.Compare < 0 {
+		d.Problem("method.compare", "such as 4", "method.compare: %d is no number of environments", m.Compare)
+	}
 	if m.Margin >= 1 {
 		d.Problem("method.margin", "such as 5%", "method.margin: a margin of %v calls everything equal", float64(m.Margin))
 	}

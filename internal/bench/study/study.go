@@ -117,6 +117,9 @@ type Method struct {
 	Reuse string `yaml:"reuse"`
 	// Summary is the figure that the paper prints, for the method `published`.
 	Summary string `yaml:"summary"`
+	// Compare is how many environments are compared with the baseline at most, unless the user names
+	// them; 0: all that work.
+	Compare int `yaml:"compare"`
 }
 
 // The words of Environment.Native.

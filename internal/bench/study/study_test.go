@@ -202,6 +202,7 @@ func TestMistakes(t *testing.T) {
 		{"no baseline at a point", minimal("environments:", "when: '.environment != \"native\"'\nenvironments:"), "4:1"},
 		{"blocks that are none", minimal("metrics:", "method: {blocks: 10-32}\nmetrics:"), "5:18"},
 		{"share that is none", minimal("metrics:", "method: {margin: five}\nmetrics:"), "5:18"},
+		{"compares with less than none", minimal("metrics:", "method: {compare: -1}\nmetrics:"), "5:19"},
 		{"claim without a source", minimal("metrics:", "claims: [{environment: rootless, metric: time, says: slower}]\nmetrics:"), "5:10"},
 		{"claim of a spread without a bound", minimal("metrics:", "claims: [{environment: rootless, metric: time, says: steady, from: x}]\nmetrics:"), "5:10"},
 		{"claim about no environment", minimal("metrics:", "claims: [{environment: rotless, metric: time, says: slower, from: x}]\nmetrics:"), "5:24"},

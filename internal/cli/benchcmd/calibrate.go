@@ -17,9 +17,9 @@ import (
 func (a *Commands) newBenchCalibrateCommand() *cobra.Command {
 	o := benchOptions{verb: "calibrate", calibrate: true}
 	c := &cobra.Command{
-		Use: "calibrate STUDY|FILE", Short: "Find out what this machine can resolve, and in what time", Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeStudies,
+		Use: "calibrate [STUDY|FILE]", Short: "Find out what this machine can resolve, and in what time", Args: cobra.MaximumNArgs(1), ValidArgsFunction: completeStudies,
 		Long: `Measure one environment against itself, and say which differences this machine can
-resolve, and in what time.`,
+resolve, and in what time. Without an argument, it measures the study layers.`,
 		Example: "  bee bench calibrate layers --env rootless --size smoke",
 		RunE: func(c *cobra.Command, args []string) error {
 			s, text, err := o.study(args)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -119,13 +118,13 @@ func (o *benchOptions) named(args []string) (*study.Study, string, error) {
 		o.file = o.job
 		return studyOfJob(o.job, o.metric, o.better)
 	case o.job == "" && len(args) == 1:
-		if _, err := os.Stat(args[0]); err == nil {
+		if isFile(args[0]) {
 			o.file = args[0]
 		}
 		return loadStudy(args[0])
 	}
 	if o.calibrate { // which has no --job
-		return nil, "", &core.Error{Kind: core.Invalid, Op: "bench " + o.verb, Err: errors.New("it takes a study"), Remedy: "Try `bee bench " + o.verb + " layers`."}
+		return loadStudy("layers")
 	}
 	return nil, "", &core.Error{Kind: core.Invalid, Op: "bench " + o.verb, Err: errors.New("it takes a study or --job"), Remedy: "Try `bee bench " + o.verb + " layers`, or give --job job.yaml."}
 }

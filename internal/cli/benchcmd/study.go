@@ -26,7 +26,7 @@ import (
 // loadStudy reads a file, or else a study that bee has of its own. It returns its text too.
 func loadStudy(word string) (*study.Study, string, error) {
 	if text, ok := studies.Text(word); ok {
-		if _, err := os.Stat(word); err != nil {
+		if !isFile(word) {
 			s, err := study.Parse(word+".yaml", []byte(text), workspace.WorkingDir())
 			return s, text, err
 		}
@@ -40,6 +40,12 @@ func loadStudy(word string) (*study.Study, string, error) {
 	}
 	s, err2 := study.Load(word)
 	return s, string(text), err2
+}
+
+// isFile reports whether a word names a file, and no directory: those of results may have the names of studies.
+func isFile(word string) bool {
+	info, err := os.Stat(word)
+	return err == nil && !info.IsDir()
 }
 
 // studyOfJob is a study of a user's own Beefile: its time, or the metrics that were given,
@@ -134,14 +140,22 @@ func (a *Commands) resolve(ctx context.Context, s *study.Study, text string, o b
 	if err := a.buildSources(ctx, images, taker, &p); err != nil {
 		return p, err
 	}
+	compared := 0
 	for i, e := range p.Environments {
 		if e.Dropped != "" {
+			continue
+		}
+		if most := s.Method.Compare; most > 0 && compared >= most && len(o.env) == 0 && e.Name != s.Baseline {
+			p.Environments[i].Dropped, p.Environments[i].Remedy = fmt.Sprintf("the study compares %s unless others are named", console.CountText(most, "environment")), "Name it by --env."
 			continue
 		}
 		if p.Environments[i], err = a.tryEnvironment(ctx, taker, p.Points[0], e.Name); err != nil {
 			return p, err
 		}
 		p.Environments[i].Named, p.Environments[i].Untested = e.Named, e.Untested
+		if p.Environments[i].Dropped == "" && e.Name != s.Baseline {
+			compared++
+		}
 		if p.Environments[i].Untried, err = b.untried(p.Points, e.Name); err != nil {
 			return p, err
 		}
