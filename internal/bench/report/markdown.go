@@ -33,7 +33,7 @@ func (r *Report) Markdown(w io.Writer) error {
 		}
 	}
 	if rows := r.meanRows(); len(rows) > 0 {
-		fmt.Fprintf(&b, "\n## Means, as in the dissertation\n\n%s\n\n| figure | environment | change of the mean | |\n|---|---|---|---|\n", meansText())
+		fmt.Fprintf(&b, "\n## Means, as in the dissertation\n\n%s\n\n| figure | environment | change of the mean | |\n|---|---|---|---|\n", r.meansText())
 		for _, m := range rows {
 			fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", cell(m.what), cell(m.environment), m.change, m.word)
 		}

@@ -137,9 +137,10 @@ func (r *Report) meanRows() []meanRow {
 	return rows
 }
 
-func meansText() string {
-	return fmt.Sprintf("%d runs one after the other, without the highest and the lowest; below 5 %% is called irrelevant. "+
-		"The method has no test and cannot distinguish a difference from drift: the verdicts above are those of the same rows by the robust method.", stats.BeserraRuns)
+func (r *Report) meansText() string {
+	return fmt.Sprintf("Means of the %d counted runs of an environment, without the highest and the lowest; below 5 %% is called irrelevant. "+
+		"The dissertation has %d runs, one after the other, and then those of the next environment. "+
+		"The method has no test and cannot distinguish a difference from drift: the verdicts above are those of the same rows by the robust method.", r.Result.Blocks, stats.BeserraRuns)
 }
 
 func (r *Report) beserra(b *strings.Builder) {
@@ -148,7 +149,7 @@ func (r *Report) beserra(b *strings.Builder) {
 		return
 	}
 	e := html.EscapeString
-	fmt.Fprintf(b, "<h2>Means, as in the dissertation</h2>\n<p>%s</p>\n<table><tr><th>figure</th><th>environment</th><th>change of the mean</th><th></th></tr>\n", e(meansText()))
+	fmt.Fprintf(b, "<h2>Means, as in the dissertation</h2>\n<p>%s</p>\n<table><tr><th>figure</th><th>environment</th><th>change of the mean</th><th></th></tr>\n", e(r.meansText()))
 	for _, m := range rows {
 		fmt.Fprintf(b, "<tr><td>%s</td><td>%s</td><td class=\"n\">%s</td><td>%s</td></tr>\n", e(m.what), e(m.environment), m.change, m.word)
 	}
