@@ -106,10 +106,12 @@ func TestBenchFindsAHandicap(t *testing.T) {
 			t.Errorf("the plan is %+v", p)
 		}
 		one := bee.File("one.yaml", strings.Replace(study(80000), "method: {", "method: {compare: 1, ", 1))
+		p.Environments = nil
 		bee.JSON(&p, "bench", "plan", one, "--json")
 		if len(p.Environments) != 4 || p.Environments[0].Dropped != "" || p.Environments[1].Dropped != "" || p.Environments[2].Dropped == "" {
 			t.Errorf("the plan with one environment to compare is %+v", p)
 		}
+		p.Environments = nil
 		bee.JSON(&p, "bench", "plan", one, "--env", "equal,handicap", "--json")
 		if len(p.Environments) != 3 || p.Environments[2].Dropped != "" {
 			t.Errorf("the plan with two that are named is %+v", p)
