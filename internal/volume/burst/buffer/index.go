@@ -13,6 +13,9 @@ import (
 // is what records up to that number amount to, so that they need not be replayed.
 const indexHead = 4 + 3*8
 
+// mostIndex bounds an index, in bytes: its user alone writes it.
+const mostIndex = 1 << 40
+
 // start is where replaying begins.
 type start struct {
 	seq, segment uint64
@@ -20,8 +23,7 @@ type start struct {
 }
 
 func (l *Log) readIndex(o Options) (from start, err error) {
-	const most = 1 << 40 // its user alone writes it
-	raw, err := l.dir.ReadFile(indexName, most)
+	raw, err := l.dir.ReadFile(indexName, mostIndex)
 	if errors.Is(err, fs.ErrNotExist) {
 		return from, nil
 	}
@@ -33,11 +35,12 @@ func (l *Log) readIndex(o Options) (from start, err error) {
 	}
 	from.seq, from.segment = binary.LittleEndian.Uint64(raw[4:]), binary.LittleEndian.Uint64(raw[12:])
 	from.at = int64(binary.LittleEndian.Uint64(raw[20:])) // written the same way
+	l.indexes, l.indexAt = 1, Position{Segment: from.segment, At: from.at}
 	return from, o.Index(raw[indexHead:])
 }
 
 // WriteIndex replaces the index by data, which stand for all records up to that of a
-// number. Segments that neither hold a later record nor are in use are removed.
+// number. Segments that neither hold a later record nor are in use are removed, once all copies have them.
 func (l *Log) WriteIndex(seq uint64, data []byte, inUse func(segment uint64) bool) error {
 	// The index may be newer than the last sync of the records.
 	if err := l.Sync(seq); err != nil {
@@ -62,6 +65,7 @@ func (l *Log) WriteIndex(seq uint64, data []byte, inUse func(segment uint64) boo
 		return errors.New("records were written beside the index") // a mistake of the caller
 	}
 	l.unindexed = 0
+	l.indexes, l.indexAt = l.indexes+1, Position{Segment: segment, At: at}
 	if l.current.size > 0 && !inUse(l.current.number) {
 		if err := l.rotate(); err != nil {
 			return err
@@ -69,7 +73,7 @@ func (l *Log) WriteIndex(seq uint64, data []byte, inUse func(segment uint64) boo
 	}
 	var errs []error
 	for number, s := range l.segments {
-		if s == l.current || inUse(number) {
+		if s == l.current || inUse(number) || l.lacked(number) {
 			continue
 		}
 		if err := l.dir.Unlink(name(number)); err != nil {

@@ -35,6 +35,10 @@ type Log struct {
 	unindexed int64
 	failed    error // a failed sync: what the disk has is not known from then on
 
+	tails   map[*Tail]bool
+	indexes uint64   // how many were written, with the one that was there
+	indexAt Position // the end of the newest one
+
 	syncing sync.Mutex
 	synced  uint64
 }
@@ -49,8 +53,9 @@ type segment struct {
 const SegmentSize = 64 << 20
 
 const (
-	indexName = "index"
-	lockName  = "lock"
+	indexName     = "index"
+	lockName      = "lock"
+	segmentPrefix = "segment-"
 )
 
 // Options of a Log.
@@ -79,7 +84,7 @@ func Open(dir string, o Options) (*Log, error) {
 	if err != nil {
 		return nil, errors.Join(err, root.Close())
 	}
-	l := &Log{dir: root, lock: lock, most: o.SegmentSize, flush: o.Flush, segments: map[uint64]*segment{}}
+	l := &Log{dir: root, lock: lock, most: o.SegmentSize, flush: o.Flush, segments: map[uint64]*segment{}, tails: map[*Tail]bool{}}
 	if l.flush == nil {
 		l.flush = func(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 	}
@@ -97,7 +102,7 @@ func Open(dir string, o Options) (*Log, error) {
 	return l, nil
 }
 
-func name(number uint64) string { return fmt.Sprintf("segment-%012d", number) }
+func name(number uint64) string { return fmt.Sprintf(segmentPrefix+"%012d", number) }
 
 func (l *Log) replay(o Options) error {
 	from, err := l.readIndex(o)
@@ -110,7 +115,7 @@ func (l *Log) replay(o Options) error {
 	}
 	var numbers []uint64
 	for _, n := range names {
-		if digits, is := strings.CutPrefix(n, "segment-"); is {
+		if digits, is := strings.CutPrefix(n, segmentPrefix); is {
 			number, err := strconv.ParseUint(digits, 10, 64)
 			if err != nil {
 				return err
@@ -132,7 +137,7 @@ func (l *Log) replay(o Options) error {
 		l.current = s
 	}
 	if l.current == nil {
-		return l.begin(1)
+		return l.begin(from.segment + 1) // a lower number would be that of records in the index
 	}
 	return nil
 }
