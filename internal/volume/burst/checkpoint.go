@@ -39,7 +39,7 @@ func (v *Volume) begins(ctx context.Context, number int) error {
 	defer v.journal.mu.Unlock()
 	_, err = v.journal.change(meta.Change{Do: meta.DoGeneration, Ino: meta.Root, Number: now, Found: found(conflicts), Time: time.Now().UnixNano()})
 	if err == nil {
-		err = v.journal.sync()
+		err = v.journal.log.Sync(v.journal.log.Last()) // there are no copies yet
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func (v *Volume) restless(also []string) (name string) {
 
 // record carries out the first operation of the queue, which is a checkpoint.
 func (d *drainer) record(ctx context.Context, j *drain.Job) error {
-	if err := d.journal.sync(); err != nil {
+	if err := d.journal.sync(ctx); err != nil {
 		return err
 	}
 	if err := d.generations.Record(ctx, j.Op.Number, j.Op.Also); err != nil {

@@ -113,7 +113,7 @@ func (d *drainer) next(ctx context.Context) (bool, error) {
 	if err := d.touch(ctx, j); err != nil {
 		return false, err
 	}
-	err := d.commit(j)
+	err := d.commit(ctx, j)
 	if errors.Is(err, fs.ErrNotExist) && j.Op.Kind == meta.Put { // another program has removed what was written beside the name
 		if err := d.prepare(ctx, j); err != nil {
 			return false, err
@@ -121,7 +121,7 @@ func (d *drainer) next(ctx context.Context) (bool, error) {
 		if err := d.touch(ctx, j); err != nil {
 			return false, err
 		}
-		err = d.commit(j)
+		err = d.commit(ctx, j)
 	}
 	if err != nil {
 		return false, err
@@ -213,13 +213,13 @@ func (d *drainer) prepare(ctx context.Context, j *drain.Job) error {
 		return err
 	}
 	// After a crash this record shows that what is at the name is ours.
-	return d.journal.log.Sync(seq)
+	return d.journal.safe(ctx, seq)
 }
 
 // commit carries an operation out, and records what the remote has then.
-func (d *drainer) commit(j *drain.Job) error {
-	// After a host's death the journal has every change that the remote has.
-	if err := d.journal.sync(); err != nil {
+func (d *drainer) commit(ctx context.Context, j *drain.Job) error {
+	// After a host's death the journal, or its copy, has every change that the remote has.
+	if err := d.journal.sync(ctx); err != nil {
 		return err
 	}
 	d.names.lock.Lock()

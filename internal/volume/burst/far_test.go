@@ -24,10 +24,13 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/remote/far"
 )
 
-// TestMain makes the test binary the agent on a host, as the bee binary is in real use.
+// TestMain makes the test binary the agent on a host, and an I/O process, as the bee binary is in real use.
 func TestMain(m *testing.M) {
 	if code, meant := sshfarm.Main(os.Args); meant {
 		os.Exit(code)
+	}
+	if len(os.Args) > 1 && os.Args[1] == Command {
+		os.Exit(Main(os.Args[2:], nil))
 	}
 	if len(os.Args) > 1 && os.Args[1] == sshlink.RemoteArg {
 		os.Exit(sshlink.Serve(func(s *rpc.Server, _ *sshlink.RendezvousTable) { far.Register(s) }))

@@ -27,6 +27,7 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/volume/burst/replica"
 )
 
 // errCrash is about a process that is dead.
@@ -137,12 +138,15 @@ type world struct {
 	cut    func() // ends all connections with it; nil: there are none
 	far    string // with what the remote has
 
-	config   *Config // of the volume of a run with checkpoints; nil: it is of none
-	taken    string  // id of the volume that has the remote
-	globs    []string
-	saved    map[int]map[string]string // now, by checkpoint
-	left     []*Volume                 // of attempts that were lost, which continue to drain
-	bringing bool                      // the remote is brought back to a checkpoint
+	config *Config // of the volume of a run with checkpoints; nil: it is of none
+	taken  string  // id of the volume that has the remote
+	globs  []string
+	saved  map[int]map[string]string // now, by checkpoint
+	twin   *twin                     // a copy on another host; nil: there is none
+	// lost counts disks that were lost with their processes, and takeovers those of them that led.
+	lost, takeovers int
+	left            []*Volume // of attempts that were lost, which continue to drain
+	bringing        bool      // the remote is brought back to a checkpoint
 }
 
 const directory = "/"
@@ -231,7 +235,7 @@ func (w *world) open() {
 			if c := w.config; c != nil {
 				f.left = 1 + w.r.IntN(60)
 				f.seen = func() {
-					if w.taken != c.ID && w.broken == "" {
+					if w.taken != c.holder() && w.broken == "" {
 						w.broken = "the volume of an attempt that was lost has changed the remote"
 					}
 					w.ordered()
@@ -242,6 +246,10 @@ func (w *world) open() {
 			}
 			return f
 		},
+	}
+	if w.twin != nil {
+		w.openCopied(o)
+		return
 	}
 	if w.config != nil {
 		w.v = w.openRun(o)
@@ -339,6 +347,9 @@ func (w *world) crash() {
 	w.v.all.Wait()
 	w.v.journal.log.Close()
 	w.v.tree.Close()
+	if w.twin != nil {
+		w.loseCopy()
+	}
 	w.open()
 	if len(w.held) > 0 {
 		w.must(w.v.Adopt(0, w.held), "adopt open files")
@@ -349,12 +360,21 @@ func (w *world) crash() {
 // next process, as clients do.
 func (w *world) ask(what string, do func(ctx context.Context) error) {
 	w.t.Helper()
-	err := do(w.alive)
-	for errors.Is(err, context.Canceled) {
+	err := w.answered(do)
+	for errors.Is(err, context.Canceled) || errors.Is(err, replica.ErrReplaced) {
 		w.crash()
-		err = do(w.alive)
+		err = w.answered(do)
 	}
 	w.must(err, what)
+}
+
+// answered carries a request out, and returns once its client could get the answer.
+func (w *world) answered(do func(ctx context.Context) error) error {
+	err := do(w.alive)
+	if cerr := w.v.journal.copies.Confirm(w.alive, w.r.IntN(2) == 0); cerr != nil {
+		return cerr
+	}
+	return err
 }
 
 func (w *world) must(err error, what string) {
@@ -371,13 +391,12 @@ func (w *world) find(name string) uint64 {
 		return ino
 	}
 	for part := range strings.SplitSeq(name, "/") {
-		w.ask("look up "+name, func(ctx context.Context) error {
-			a, err := w.v.names.Lookup(ctx, ino, part)
-			if err == nil {
-				ino = a.Ino
-			}
+		found := calls.Attr{}
+		w.ask("look up "+name, func(ctx context.Context) (err error) { // again, where the answer is lost
+			found, err = w.v.names.Lookup(ctx, ino, part)
 			return err
 		})
+		ino = found.Ino
 	}
 	return ino
 }
@@ -522,8 +541,8 @@ func (w *world) step(i int) {
 		w.held = []calls.OpenFile{{Ino: ino, Count: 1}}
 		w.ask("write "+name, func(ctx context.Context) error { return w.v.Write(ctx, ino, int64(off), []byte(text)) })
 		w.publish(next)
-		w.must(w.v.Flush(ino), "flush "+name)
-		w.must(w.v.Release(0, ino, 1), "close "+name)
+		w.ask("flush "+name, func(context.Context) error { return w.v.Flush(ino) })
+		w.ask("close "+name, func(context.Context) error { return w.v.Release(0, ino, 1) })
 		w.held = nil
 	}
 }
@@ -621,6 +640,31 @@ func TestHistoriesOfRuns(t *testing.T) {
 	})
 }
 
+// TestHistoriesOfCopies plays them with a copy on another host. Processes die with their disks, of the one that leads
+// and of the one that follows: the other one has everything that a client could have seen.
+func TestHistoriesOfCopies(t *testing.T) {
+	t.Parallel()
+	var all []*world
+	histories(t, 5, func(w *world) {
+		if err := os.Mkdir(w.far, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		w.twin = &twin{}
+		dir := filepath.Join(w.dir, "host0")
+		w.config = &Config{ID: "test", Copy: "first", Replicas: 2, Remote: w.far, Dir: dir, Place: filepath.Join(dir, "buffer"), Room: 8 << 20, copies: quick}
+		w.must(fsutil.OwnDir(w.config.Place), "make buffer")
+		all = append(all, w)
+		t.Cleanup(w.twin.kill)
+	})
+	lost, takeovers := 0, 0
+	for _, w := range all {
+		lost, takeovers = lost+w.lost, takeovers+w.takeovers
+	}
+	if takeovers == 0 || lost == takeovers {
+		t.Errorf("%d disks were lost, and %d copies took over", lost, takeovers)
+	}
+}
+
 func histories(t *testing.T, n uint64, begin func(w *world)) {
 	first := uint64(time.Now().UnixNano()) // any number will do
 	if given := os.Getenv("BEE_TEST_SEED"); given != "" {
@@ -643,7 +687,7 @@ func histories(t *testing.T, n uint64, begin func(w *world)) {
 		for i := range 60 {
 			w.step(i)
 			switch {
-			case w.config == nil:
+			case w.config == nil || w.twin != nil:
 			case w.r.IntN(12) == 0:
 				w.save()
 			case w.r.IntN(20) == 0:

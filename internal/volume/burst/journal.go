@@ -13,6 +13,7 @@ import (
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/volume/burst/replica"
 )
 
 // journal is the journal of a volume with the state that it amounts to, and what the process knows
@@ -20,7 +21,8 @@ import (
 type journal struct {
 	log    *buffer.Log
 	logger *slog.Logger
-	wake   chan struct{} // for the drain: there may be work
+	wake   chan struct{}   // for the drain: there may be work
+	copies *replica.Leader // on other hosts; nil: there are none
 
 	mu       sync.Mutex
 	state    *meta.State
@@ -262,8 +264,16 @@ func (j *journal) read(at buffer.Place, skip int64, p []byte) error {
 	return nil
 }
 
-// sync returns when everything that was done so far is on this host's disk.
-func (j *journal) sync() error { return j.log.Sync(j.log.Last()) }
+// sync returns when everything that was done so far is on this host's disk, and on those of all copies.
+func (j *journal) sync(ctx context.Context) error { return j.safe(ctx, j.log.Last()) }
+
+// safe returns when all records up to that of a number are on this host's disk, and on those of all copies.
+func (j *journal) safe(ctx context.Context, seq uint64) error {
+	if err := j.log.Sync(seq); err != nil {
+		return err
+	}
+	return j.copies.Confirm(ctx, true)
+}
 
 // drained reports whether the remote lacks nothing.
 func (j *journal) drained() bool {

@@ -20,6 +20,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/volume/burst/replica"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -69,6 +70,12 @@ type Config struct {
 	// Relay is whether the submitting machine passes requests for the bucket on, by the node.
 	Relay bool `json:"relay,omitempty"`
 
+	// Replicas is how many hosts have what is undrained; 0 or 1: the one of the I/O process. Copy is the name of this
+	// host's copy then, and Follows whether its process keeps that like the leader's.
+	Replicas int    `json:"replicas,omitempty"`
+	Copy     string `json:"copy,omitempty"`
+	Follows  bool   `json:"follows,omitempty"`
+
 	// Ended is why the I/O process has ended before everything was done; nil: it has not.
 	Ended *Ended `json:"ended,omitempty"`
 
@@ -82,6 +89,7 @@ type Config struct {
 
 	away    time.Duration // 0: awayFor; tests have slow hosts
 	abandon time.Duration // 0: abandonTimeout
+	copies  replica.Timing
 }
 
 const (
@@ -205,7 +213,7 @@ func Load(dir string) (Config, error) {
 // again loads a record again, as others may have changed it before this process had the lock.
 func (c Config) again() (Config, error) {
 	now, err := Load(c.Dir)
-	now.Keys, now.away, now.abandon = c.Keys, c.away, c.abandon
+	now.Keys, now.away, now.abandon, now.copies = c.Keys, c.away, c.abandon, c.copies
 	return now, err
 }
 
@@ -250,7 +258,7 @@ func (c Config) LogPath() string { return filepath.Join(c.Dir, logName) }
 
 // OpenRemote opens the remote for reading. far opens one behind ssh.
 func (c Config) OpenRemote(far remote.Opener) (remote.Remote, error) {
-	return opened(c.At, c.Remote, far, remote.Options{Volume: c.ID, Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Keys: c.Keys, Dial: c.relay(), Fence: c.Run != ""})
+	return opened(c.At, c.Remote, far, remote.Options{Volume: c.holder(), Rate: c.Rate, Notes: filepath.Join(c.Dir, notesName), Keys: c.Keys, Dial: c.relay(), Fence: c.fenced()})
 }
 
 // Listen makes the socket of the I/O process, or of what passes on to it.
@@ -289,6 +297,11 @@ type claim struct {
 	// Run and Epoch are of the volume of a run with checkpoints. Its record stays between attempts.
 	Run   string `json:"run,omitempty"`
 	Epoch int    `json:"epoch,omitempty"`
+	// Volume is that of which ID is a copy: the one that leads. Copies are the others that are complete, and Term
+	// counts these configurations. A volume with one copy has none of them.
+	Volume string   `json:"volume,omitempty"`
+	Term   int      `json:"term,omitempty"`
+	Copies []string `json:"copies,omitempty"`
 }
 
 // take notes on the remote that a volume uses it. A remote that another one uses is Busy.
@@ -297,7 +310,7 @@ type claim struct {
 func take(r remote.Remote, c *Config, undrained, used bool) error {
 	of, raw, err := owner(r, *c)
 	switch {
-	case err == nil && of.ID == c.ID:
+	case err == nil && of.ID == c.holder():
 		return c.setEpoch(of.Epoch)
 	case err == nil && c.Run != "" && of.Run == c.Run && (c.Epoch > 0 || used):
 		c.Superseded = true
@@ -362,7 +375,10 @@ func (c *Config) setEpoch(epoch int) error {
 // newClaim is the record of a volume that takes a remote now.
 func newClaim(c Config, epoch int) claim {
 	host, _ := os.Hostname() // for messages only
-	of := claim{ID: c.ID, Host: host, Since: time.Now(), Run: c.Run}
+	of := claim{ID: c.holder(), Host: host, Since: time.Now(), Run: c.Run}
+	if c.copied() {
+		of.Volume, of.Term = c.ID, 1
+	}
 	if c.Run != "" {
 		of.Epoch = epoch
 	}
@@ -375,7 +391,10 @@ func newClaim(c Config, epoch int) claim {
 // again is a command that makes the record of a volume.
 func again(record string, c Config) string {
 	text := `echo '{"id":"` + c.ID + `"}'`
-	if c.Run != "" {
+	switch {
+	case c.copied():
+		text = fmt.Sprintf(`echo '{"id":%q,"run":%q,"epoch":%d,"volume":%q,"term":1}'`, c.Copy, c.Run, c.Epoch, c.ID)
+	case c.Run != "":
 		text = fmt.Sprintf(`echo '{"id":%q,"run":%q,"epoch":%d}'`, c.ID, c.Run, c.Epoch)
 	}
 	switch {
@@ -402,7 +421,7 @@ func owner(r remote.Remote, c Config) (of claim, raw []byte, err error) {
 // Leave removes the record of a volume from the remote.
 func Leave(r remote.Remote, c Config) error {
 	of, _, err := owner(r, c)
-	if errors.Is(err, fs.ErrNotExist) || err == nil && of.ID != c.ID {
+	if errors.Is(err, fs.ErrNotExist) || err == nil && of.ID != c.holder() {
 		return nil
 	}
 	if err == nil {

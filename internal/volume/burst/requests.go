@@ -130,7 +130,8 @@ func (h *handler) serve(ctx context.Context, stream io.ReadWriter) {
 			delete(cancels, q.ID)
 			mu.Unlock()
 			cancel()
-			if ctx.Err() != nil {
+			// Whatever the answer shows, each copy has: the one that leads next answers the same.
+			if h.volume.journal.copies.Confirm(ctx, q.Op == calls.Flush || q.Op == calls.Fsync) != nil || ctx.Err() != nil {
 				return // the process or session ends: the client sends the request again
 			}
 			writing.Lock()
@@ -239,7 +240,7 @@ func (h *handler) do(ctx context.Context, w who, q *calls.Request, p *calls.Repl
 		err = v.lock(ctx, w, q, p)
 	case calls.Fsync:
 		if err = v.Flush(q.Ino); err == nil {
-			err = v.journal.sync()
+			err = v.journal.log.Sync(v.journal.log.Last())
 		}
 		if err == nil {
 			err = v.accepted(q.Ino)

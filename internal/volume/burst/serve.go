@@ -12,9 +12,11 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/rpc"
+	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/generation"
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+	"github.com/bee-hpc/bee/internal/volume/burst/replica"
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
@@ -45,6 +47,19 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	if c, err = c.again(); err != nil {
 		return err
 	}
+	if c.copied() {
+		if c.At.Bucket != "" {
+			return errBucket(c)
+		}
+		ready = sync.OnceFunc(ready)
+		if c, err = awaitLead(ctx, c, far, log, ready); errors.Is(err, replica.ErrDrained) {
+			return c.Remove()
+		} else if ctx.Err() != nil {
+			return nil
+		} else if err != nil {
+			return err
+		}
+	}
 	if c.Ended != nil { // an earlier process
 		c.Ended = nil
 		if err := c.Save(); err != nil {
@@ -53,7 +68,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	}
 	v, err := load(Options{
 		ID: c.ID, Remote: c.Remote, At: c.At, Far: far, Place: c.Place, Room: c.Room, Rate: c.Rate, Protect: c.Protect, Local: c.Local, Shared: c.Shared, Log: log, Notes: filepath.Join(c.Dir, notesName),
-		Run: c.Run, Globs: c.Globs, Keys: c.Keys, Relay: c.relay(),
+		Run: c.Run, Globs: c.Globs, Keys: c.Keys, Relay: c.relay(), Copy: c.Copy,
 	})
 	if err != nil {
 		return err
@@ -77,6 +92,11 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	if err != nil {
 		return errors.Join(err, v.Close())
 	}
+	if c.copied() {
+		if err := lead(v, c); err != nil {
+			return errors.Join(err, v.Close())
+		}
+	}
 	if c.Run != "" {
 		v.drainer.taken = func() bool { return taken(v.tree, c) }
 	}
@@ -90,6 +110,9 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 	absent := errors.Is(err, errAbsent)
 	if absent {
 		err = nil
+	}
+	if err != nil || absent || ctx.Err() != nil {
+		v.journal.copies.Stop()
 	}
 	s.sessions.end(ctx.Err() != nil) // the clients of a process that is stopped come back with their locks
 	if !v.journal.drained() {
@@ -121,7 +144,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 // taken reports whether another volume of a run has taken its remote over, and notes that.
 func taken(r remote.Remote, c Config) bool {
 	of, _, err := owner(r, c)
-	if err != nil || of.ID == c.ID || of.Run != c.Run {
+	if err != nil || of.ID == c.holder() || of.Run != c.Run {
 		return false
 	}
 	if now, err := Load(c.Dir); err == nil {
@@ -162,7 +185,14 @@ func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready fu
 		}
 	})
 	ready()
-	return s.untilDone(ctx)
+	if err := s.untilDone(ctx); err != nil {
+		return err
+	}
+	listener.Close() // nobody comes any more
+	if ctx.Err() == nil && s.v.journal.drained() {
+		return s.v.journal.copies.Drained(ctx)
+	}
+	return nil
 }
 
 // untilDone waits until nothing is left to do.
@@ -175,6 +205,9 @@ func (s *server) untilDone(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
+		}
+		if err := s.v.journal.copies.Over(); err != nil {
+			return err
 		}
 		if err := s.sessions.expire(s.sessions.away); err != nil {
 			return err
@@ -217,6 +250,23 @@ func (s *server) answer(ctx context.Context, conn net.Conn, table *rpc.Server) {
 	peer.Serve(ctx, table, rpc.Caller{Role: rpc.Controller, Rank: -1})
 }
 
+// follow keeps the copy of a follower like the journal. Its connection is no reason for the process to stay.
+func (s *server) follow(ctx context.Context, _ rpc.Caller, q calls.FollowRequest, a rpc.Answer[rpc.None]) error {
+	copies := s.v.journal.copies
+	if copies == nil {
+		return &core.Error{Kind: core.Unsupported, Op: "follow volume", Object: s.v.o.ID, Err: errors.New("it has one copy"), Remedy: core.RemedyVersions}
+	}
+	count := func(n int) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.peers += n
+	}
+	count(-1)
+	defer count(1)
+	hello := replica.Hello{Copy: q.Copy, At: buffer.Position{Segment: q.Segment, At: q.At}}
+	return copies.Serve(ctx, hello, a, func() error { return a.Reply(rpc.None{}) })
+}
+
 // used notes that a command has come. One that only looks at the status is none: who does so again and
 // again would keep the process, and the run that waits for its end.
 func (s *server) used() {
@@ -227,21 +277,27 @@ func (s *server) used() {
 
 func (s *server) calls(c Config, log *slog.Logger) *rpc.Server {
 	table := rpc.NewServer(log)
-	rpc.Handle(table, calls.StatusCall, func(context.Context, rpc.Caller, rpc.None) (calls.Status, error) {
-		status := s.v.Status()
+	rpc.Handle(table, calls.StatusCall, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (calls.Status, error) {
+		status, err := confirmedStatus(ctx, s.v)
 		if status.Clients, _ = s.sessions.count(); status.Clients > 0 {
 			status.Mount = s.mount
 		}
-		return status, nil
+		return status, err
 	})
-	rpc.Handle(table, calls.Publish, func(context.Context, rpc.Caller, rpc.None) (calls.Published, error) {
+	rpc.Handle(table, calls.Publish, func(ctx context.Context, _ rpc.Caller, _ rpc.None) (calls.Published, error) {
 		s.used()
 		last, err := s.v.PublishAll()
+		if err == nil {
+			err = s.v.journal.copies.Confirm(ctx, true)
+		}
 		return calls.Published{Last: last}, err
 	})
-	rpc.Handle(table, calls.Checkpoint, func(_ context.Context, _ rpc.Caller, q calls.CheckpointRequest) (calls.Barrier, error) {
+	rpc.Handle(table, calls.Checkpoint, func(ctx context.Context, _ rpc.Caller, q calls.CheckpointRequest) (calls.Barrier, error) {
 		s.used()
 		number, err := s.v.Checkpoint(q.Also, q.Quiet)
+		if err == nil {
+			err = s.v.journal.copies.Confirm(ctx, true)
+		}
 		return calls.Barrier{Number: number}, err
 	})
 	rpc.Handle(table, calls.UseKeys, func(ctx context.Context, _ rpc.Caller, k core.BucketKeys) (rpc.None, error) {
@@ -260,10 +316,14 @@ func (s *server) calls(c Config, log *slog.Logger) *rpc.Server {
 		defer s.used()
 		return s.v.Prefetch(ctx, q.Globs)
 	})
-	rpc.Handle(table, calls.IndexCall, func(_ context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
+	rpc.Handle(table, calls.IndexCall, func(ctx context.Context, _ rpc.Caller, q calls.IndexRequest) (calls.IndexReply, error) {
 		s.used()
-		return s.v.Index(q), nil
+		return s.v.Index(q), s.v.journal.copies.Confirm(ctx, false)
 	})
+	rpc.Handle(table, calls.Leads, func(context.Context, rpc.Caller, rpc.None) (calls.Leading, error) {
+		return calls.Leading{Leads: s.v.journal.copies.Over() == nil, Copy: c.holder()}, nil
+	})
+	rpc.HandleStream(table, calls.Follow, s.follow)
 	rpc.HandleStream(table, calls.Files, s.sessions.files)
 	return table
 }

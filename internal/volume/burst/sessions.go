@@ -72,6 +72,9 @@ func (s *sessions) files(ctx context.Context, _ rpc.Caller, hello calls.Hello, a
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	mine, err := s.begin(ctx, hello, cancel)
+	if err == nil { // a process that no longer leads knows nothing of its clients
+		err = s.v.journal.copies.Confirm(ctx, false)
+	}
 	if mine == nil && err == nil {
 		return a.Reply(calls.Welcome{Over: true})
 	}
@@ -208,7 +211,10 @@ func (s *sessions) remember() error {
 	if err != nil {
 		return err
 	}
-	return fsutil.WriteFile(s.note, raw, 0o600)
+	if err := fsutil.WriteFile(s.note, raw, 0o600); err != nil {
+		return err
+	}
+	return s.v.journal.copies.Note(context.Background(), raw) // that ends with the process
 }
 
 // end removes the note for the next process, if no client of this one can come back to that. Nothing is
@@ -228,10 +234,16 @@ func newSessions(v *Volume, c Config) (*sessions, error) {
 	if !c.Shared {
 		return s, nil
 	}
-	note := filepath.Join(c.Dir, lockedName)
+	dir := c.Dir
+	if c.copied() {
+		dir = c.Place // so that each copy has it
+	}
+	note := filepath.Join(dir, lockedName)
 	s.note = note
-	raw, err := fsutil.ReadFile(c.Dir, lockedName, mostNote)
-	if errors.Is(err, fs.ErrNotExist) {
+	raw, err := fsutil.ReadFile(dir, lockedName, mostNote)
+	if missing := errors.Is(err, fs.ErrNotExist); missing && c.copied() && v.journal.log.Last() > 0 {
+		raw, err = nil, nil // there may have been locks on another host
+	} else if missing {
 		v.locks.set = func() error { return fsutil.WriteFile(note, []byte("[]"), 0o600) } // no client is over yet
 		return s, nil
 	}

@@ -6,6 +6,7 @@
 package burst
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -55,7 +56,9 @@ type Options struct {
 	Globs []string
 	// Shared is whether clients of several hosts use it.
 	Shared bool
-	Log    *slog.Logger
+	// Copy is the name of this host's copy of a volume that has several; "": there is one.
+	Copy string
+	Log  *slog.Logger
 
 	segmentSize  int64         // 0: the usual one
 	publishEvery time.Duration // 0: publishInterval
@@ -116,7 +119,7 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, err
 	}
-	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: o.ID, Rate: o.Rate, Notes: o.Notes, Keys: o.Keys, Dial: o.Relay, Fence: o.Run != ""})
+	tree, err := opened(o.At, o.Remote, o.Far, remote.Options{Volume: cmp.Or(o.Copy, o.ID), Rate: o.Rate, Notes: o.Notes, Keys: o.Keys, Dial: o.Relay, Fence: o.Run != "" || o.Copy != ""})
 	if err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
@@ -156,6 +159,9 @@ func (v *Volume) begin(ctx context.Context) {
 	ctx, v.cancel = context.WithCancel(ctx)
 	v.all.Go(func() { v.drainer.run(ctx) })
 	v.all.Go(func() { v.tick(ctx) })
+	if v.journal.copies != nil {
+		v.all.Go(func() { v.journal.copies.Run(ctx) })
+	}
 }
 
 // halt ends the work.
@@ -292,7 +298,7 @@ func (v *Volume) tick(ctx context.Context) {
 		}
 		v.journal.forgetAll(keptFor)
 		v.journal.mu.Unlock()
-		if err := errors.Join(append(errs, v.journal.sync(), v.room.tidy())...); err != nil {
+		if err := errors.Join(append(errs, v.journal.sync(ctx), v.room.tidy())...); err != nil {
 			v.o.Log.Error("sync journal", "err", err)
 		}
 	}

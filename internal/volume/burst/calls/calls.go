@@ -91,6 +91,9 @@ type Status struct {
 	Generation int `json:"generation,omitempty"`
 	// Ended is why the I/O process has ended before everything was done; empty: it has not.
 	Ended string `json:"ended,omitempty"`
+	// Copies are the names of the copies that have everything that is undrained, that of the leader first; empty: there
+	// is one, without a name.
+	Copies []string `json:"copies,omitempty"`
 	// Superseded is whether another attempt of the run has taken the remote over: nothing of this
 	// volume is drained any more.
 	Superseded bool `json:"superseded,omitempty"`
@@ -155,6 +158,20 @@ type RelayRequest struct {
 	Use bool `json:"use"`
 }
 
+// Leading answers Leads.
+type Leading struct {
+	Leads bool `json:"leads"`
+	// Copy is the name of the process's copy, where it leads.
+	Copy string `json:"copy,omitempty"`
+}
+
+// FollowRequest names a copy of the journal, and its end; zeros: it has nothing yet.
+type FollowRequest struct {
+	Copy    string `json:"copy"`
+	Segment uint64 `json:"segment,omitempty"`
+	At      int64  `json:"at,omitempty"`
+}
+
 // IndexRequest asks for published files with larger numbers than one.
 type IndexRequest struct {
 	After uint64 `json:"after"`
@@ -198,6 +215,10 @@ var (
 	Prefetch = rpc.Method[PrefetchRequest, Prefetched]{Name: "prefetch", By: rpc.Controller, Request: rpc.LargeSize, Within: rpc.Unlimited}
 	// IndexCall lists published files with their digests.
 	IndexCall = rpc.Method[IndexRequest, IndexReply]{Name: "index", By: rpc.Controller, Reply: rpc.LargeSize}
+	// Leads asks whether the process answers clients. One that follows that of another host does not.
+	Leads = rpc.Method[rpc.None, Leading]{Name: "leads", By: rpc.Controller}
+	// Follow has the process keep the copy of another one like its journal. What these send each other follows.
+	Follow = rpc.Method[FollowRequest, rpc.None]{Name: "follow", By: rpc.Controller}
 	// Files begins a session: requests and replies of this package follow, in frames.
 	Files = rpc.Method[Hello, Welcome]{Name: "files", By: rpc.Controller, Request: rpc.LargeSize}
 )
