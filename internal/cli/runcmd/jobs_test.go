@@ -18,42 +18,16 @@ import (
 
 // pipeline are jobs of one run each, but the last one, an array of two cases. The runs are
 // called by their numbers.
-func pipeline(links ...[]submission.Link) (jobs []submittedJob) {
-	for i, l := range links {
-		job := submittedJob{first: &submission.Submission{}, links: l, runs: []state.Run{{ID: strconv.Itoa(i)}}}
-		if i == len(links)-1 {
+func pipeline(count int) (jobs []submittedJob) {
+	for i := range count {
+		job := submittedJob{first: &submission.Submission{}, runs: []state.Run{{ID: strconv.Itoa(i)}}}
+		if i == count-1 {
 			job.first.Array = &submission.ArrayCase{ID: "array"}
 			job.runs = append(job.runs, state.Run{ID: strconv.Itoa(i + 1)})
 		}
 		jobs = append(jobs, job)
 	}
 	return jobs
-}
-
-// TestJobsThatNeedTheirUser: nothing is waited for that cannot happen without the user.
-func TestJobsThatNeedTheirUser(t *testing.T) {
-	on := func(job int) []submission.Link { return []submission.Link{{Job: job, On: spec.AfterSuccess}} }
-	jobs := pipeline(nil, on(0), nil, on(1))
-	for _, c := range []struct {
-		states  []state.RunState // of the runs
-		settled bool
-	}{
-		{[]state.RunState{state.Succeeded, state.Succeeded, state.Stopped, state.Succeeded, state.Failed}, true},
-		{[]state.RunState{state.Succeeded, state.Succeeded, state.Stopped, state.Succeeded, state.Running}, false},
-		{[]state.RunState{state.Suspended, state.Queued, state.Succeeded, state.Queued, state.Queued}, true},
-		{[]state.RunState{state.Suspended, state.Queued, state.Running, state.Queued, state.Queued}, false},
-		{[]state.RunState{state.Succeeded, state.Queued, state.SetAside, state.Queued, state.Queued}, false},
-		{[]state.RunState{state.Succeeded, state.Succeeded, state.Succeeded, state.Suspended, state.Running}, false},
-		{[]state.RunState{state.Succeeded, state.Succeeded, state.Succeeded, state.Suspended, state.Succeeded}, true},
-	} {
-		var now []state.Run
-		for _, s := range c.states {
-			now = append(now, state.Run{State: s})
-		}
-		if got := settled(jobs, now); got != c.settled {
-			t.Errorf("%v: settled is %v", c.states, got)
-		}
-	}
 }
 
 // TestOutputOfJobsOfWhichOneNeedsItsUser: that of those that have ended is shown to its end.
@@ -67,7 +41,7 @@ func TestOutputOfJobsOfWhichOneNeedsItsUser(t *testing.T) {
 		}
 		return nil
 	}
-	shown := jobsWatch{a: a, jobs: pipeline(nil, nil, nil)}.follow(t.Context(), &sync.Mutex{})
+	shown := jobsWatch{a: a, jobs: pipeline(3)}.follow(t.Context(), &sync.Mutex{})
 	if err := shown([]state.Run{{ID: "0", State: state.Succeeded}, {ID: "1", State: state.Suspended}}); !errors.Is(err, ended) {
 		t.Errorf("got %v", err)
 	}
@@ -86,7 +60,7 @@ func TestOutputThatNobodyReads(t *testing.T) {
 	}
 	ctx, leave := context.WithCancel(t.Context())
 	var closed sync.Mutex
-	shown := jobsWatch{a: a, jobs: pipeline(nil, nil)}.follow(ctx, &closed)
+	shown := jobsWatch{a: a, jobs: pipeline(2)}.follow(ctx, &closed)
 	<-begun
 	if _, err := read.Read(make([]byte, 1)); err != nil { // the rest is being written
 		t.Fatal(err)

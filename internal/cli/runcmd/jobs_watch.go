@@ -4,13 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
-	"os"
-	"os/signal"
 	"slices"
 	"strconv"
 	"sync"
-	"syscall"
-	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/output"
@@ -58,7 +54,8 @@ func (w jobsWatch) await(ctx context.Context) error {
 	for _, job := range w.jobs {
 		runs = append(runs, job.runs...)
 	}
-	over, err := w.s.AwaitUntil(watched, runs, func(now []state.Run, _ int) bool { return settled(w.jobs, now) })
+	waits := submission.WaitsOf(runs)
+	over, err := w.s.AwaitUntil(watched, runs, func(now []state.Run, _ int) bool { return waits.Settled(now) })
 	lost := shown(over)
 	switch cause := context.Cause(watched); {
 	case errors.Is(cause, errDetach):
@@ -74,31 +71,6 @@ func (w jobsWatch) await(ctx context.Context) error {
 	}
 	w.a.PrintError(lost)
 	return ending
-}
-
-// settled reports whether each of some jobs is over, needs its user, or waits for one that does.
-// now are the runs of all of them.
-func settled(jobs []submittedJob, now []state.Run) bool {
-	over, waits, needsUser := make([]bool, len(jobs)), make([]bool, len(jobs)), make([]bool, len(jobs))
-	for i, job := range jobs {
-		own := now[:len(job.runs)]
-		now = now[len(job.runs):]
-		needsUser[i] = slices.ContainsFunc(own, func(r state.Run) bool { return r.State.Resumable() })
-		over[i] = !slices.ContainsFunc(own, func(r state.Run) bool { return !r.State.Final() && !r.State.Resumable() })
-	}
-	for range jobs { // in each round, those that wait for what was found in the one before
-		for i, job := range jobs {
-			for _, l := range job.links {
-				waits[i] = waits[i] || needsUser[l.Job] || waits[l.Job]
-			}
-		}
-	}
-	for i := range jobs {
-		if !over[i] && !waits[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // follow shows the output of the jobs that are runs, each line with the name of its job. shown
@@ -219,54 +191,15 @@ func (w jobsWatch) jobEnding(ctx context.Context, job submittedJob, ended map[st
 // signals acts on Ctrl-C and TERM as for a run. It returns a context that ends where this command
 // leaves the jobs.
 func (w jobsWatch) signals(ctx context.Context, closed *sync.Mutex) (context.Context, func()) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	got := make(chan os.Signal, 4)
-	signal.Notify(got, syscall.SIGINT, syscall.SIGTERM)
-	ui := console.NewProgress(w.a.Console, w.o.quiet)
-	go func() {
-		stopping := false
-		var earlier repeats
-		for {
-			var s os.Signal
-			select {
-			case s = <-got:
-			case <-ctx.Done():
-				return
+	return signalled{
+		ui: console.NewProgress(w.a.Console, w.o.quiet), output: closed,
+		name: "all " + strconv.Itoa(len(w.jobs)) + " jobs", is: "the jobs are", saves: "the jobs save themselves",
+		stop: func(ctx context.Context) {
+			if err := w.stop(ctx); err != nil {
+				w.a.PrintError(err)
 			}
-			if earlier.again(s, time.Now()) {
-				continue
-			}
-			want := console.Stop
-			switch {
-			case stopping:
-				ui.Note("leaving; the jobs are stopped in the background")
-				cancel(errLeave)
-				return
-			case s == syscall.SIGTERM && workspace.Allocation() != "":
-				ui.Note("Slurm ends the job that this runs in: the jobs save themselves, if they can; `bee stop` would stop them")
-				continue
-			case s == syscall.SIGINT:
-				closed.Lock()
-				want = ui.AskStop("all "+strconv.Itoa(len(w.jobs))+" jobs", got)
-				closed.Unlock()
-				if ui.Asks() {
-					earlier.interrupt = time.Time{} // an answer makes the next Ctrl-C a new one
-				}
-			}
-			switch want {
-			case console.Detach:
-				cancel(errDetach)
-				return
-			case console.Stop:
-				stopping = true
-				ui.Note("stopping the jobs")
-				if err := w.stop(ctx); err != nil {
-					w.a.PrintError(err)
-				}
-			}
-		}
-	}()
-	return ctx, func() { signal.Stop(got); cancel(nil) }
+		},
+	}.watch(ctx)
 }
 
 // stop has the jobs end that are not over, and does not wait for it.

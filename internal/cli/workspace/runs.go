@@ -130,7 +130,7 @@ func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]
 }
 
 // AwaitUntil returns the runs that are over, once enough reports so of all as they are then, of
-// which so many are over.
+// which so many are over. One that was removed has failed.
 func (s *Session) AwaitUntil(ctx context.Context, runs []state.Run, enough func(now []state.Run, over int) bool) ([]state.Run, error) {
 	now := append([]state.Run{}, runs...)
 	for {
@@ -145,9 +145,14 @@ func (s *Session) AwaitUntil(ctx context.Context, runs []state.Run, enough func(
 			if in, is := live[now[i].ID]; is && !in.Resumable() {
 				now[i].State = in
 			} else if !now[i].State.Final() {
-				if now[i], err = s.Store.Run(ctx, now[i].ID); err != nil {
+				run, err := s.Store.Run(ctx, now[i].ID)
+				if core.IsKind(err, core.NotFound) {
+					run, err = removed(now[i]), nil
+				}
+				if err != nil {
 					return nil, waitError(ctx, runs[i].ID, err)
 				}
+				now[i] = run
 			}
 			if now[i].State.Final() || now[i].State.Resumable() {
 				over = append(over, now[i])
@@ -164,6 +169,13 @@ func (s *Session) AwaitUntil(ctx context.Context, runs []state.Run, enough func(
 			return nil, waitError(ctx, waiting, ctx.Err())
 		}
 	}
+}
+
+// removed is a run whose record was removed before its end was seen.
+func removed(run state.Run) state.Run {
+	run.State, run.Kind = state.Failed, core.NotFound.String()
+	run.Message, run.Remedy = "its record was removed before this command saw how it ended", "Remove runs by `bee rm` once nothing waits for them."
+	return run
 }
 
 // waitError is why the end of a run was not seen.

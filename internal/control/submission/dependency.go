@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -171,6 +172,46 @@ func NeverBegan(ctx context.Context, store *state.Store, runs []state.Run) (map[
 		}
 	}
 	return never, nil
+}
+
+// Waits are what jobs wait for, by the ids of runs, and of arrays.
+type Waits map[string][]Dependency
+
+// WaitsOf returns what some runs wait for, of which the cases of an array wait for the same.
+func WaitsOf(runs []state.Run) Waits {
+	waits := Waits{}
+	for _, run := range runs {
+		id := cmp.Or(run.Case.Array, run.ID)
+		if _, known := waits[id]; known {
+			continue
+		}
+		sub, err := Of(run)
+		if err != nil { // of another version
+			sub = Submission{}
+		}
+		waits[id] = sub.After
+	}
+	return waits
+}
+
+// Settled reports whether each of some runs is over, needs its user, or waits for one that does. now are
+// all of them as they are.
+func (w Waits) Settled(now []state.Run) bool {
+	open, needsUser := map[string]bool{}, map[string]bool{}
+	for _, run := range now {
+		id := cmp.Or(run.Case.Array, run.ID)
+		needsUser[id] = needsUser[id] || run.State.Resumable()
+		open[id] = open[id] || !run.State.Final() && !run.State.Resumable()
+	}
+	for more := true; more; { // in each round, those that wait for what was found in the one before
+		more = false
+		for id := range open {
+			if open[id] && slices.ContainsFunc(w[id], func(d Dependency) bool { return needsUser[d.Run] }) {
+				more, open[id], needsUser[id] = true, false, true
+			}
+		}
+	}
+	return !slices.Contains(slices.Collect(maps.Values(open)), true)
 }
 
 // NeededBy returns a run that has not begun, and waits for the end of another one or of its

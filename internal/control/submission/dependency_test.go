@@ -70,3 +70,31 @@ func TestRunsThatNeverBegan(t *testing.T) {
 		}
 	}
 }
+
+// TestJobsThatNeedTheirUser: nothing is waited for that cannot happen without the user.
+func TestJobsThatNeedTheirUser(t *testing.T) {
+	on := func(job string, array bool) []Dependency {
+		return []Dependency{{Run: job, On: spec.AfterSuccess, Array: array}}
+	}
+	waits := Waits{"1": on("0", false), "array": on("1", false), "last": on("array", true)}
+	runs := []state.Run{{ID: "0"}, {ID: "1"}, {ID: "2"}, {ID: "3", Case: state.Case{Array: "array"}}, {ID: "4", Case: state.Case{Array: "array"}}, {ID: "last"}}
+	for _, c := range []struct {
+		states  []state.RunState // of the runs
+		settled bool
+	}{
+		{[]state.RunState{state.Succeeded, state.Succeeded, state.Stopped, state.Succeeded, state.Failed, state.Failed}, true},
+		{[]state.RunState{state.Succeeded, state.Succeeded, state.Stopped, state.Succeeded, state.Running, state.Queued}, false},
+		{[]state.RunState{state.Suspended, state.Queued, state.Succeeded, state.Queued, state.Queued, state.Queued}, true},
+		{[]state.RunState{state.Suspended, state.Queued, state.Running, state.Queued, state.Queued, state.Queued}, false},
+		{[]state.RunState{state.Succeeded, state.Queued, state.SetAside, state.Queued, state.Queued, state.Queued}, false},
+		{[]state.RunState{state.Succeeded, state.Succeeded, state.Succeeded, state.Suspended, state.Running, state.Queued}, false},
+		{[]state.RunState{state.Succeeded, state.Succeeded, state.Succeeded, state.Suspended, state.Succeeded, state.Queued}, true},
+	} {
+		for i, s := range c.states {
+			runs[i].State = s
+		}
+		if got := waits.Settled(runs); got != c.settled {
+			t.Errorf("%v: settled is %v", c.states, got)
+		}
+	}
+}
