@@ -50,7 +50,7 @@ func SubmitArray(ctx context.Context, store *state.Store, subs []Submission) ([]
 	}
 	array, err := newRuns(subs, time.Now())
 	if err == nil {
-		err = recordReaders(ctx, store, []newJob{array})
+		err = recordReaders(ctx, store, []newJob{array}, nil)
 	}
 	if err != nil {
 		return nil, err

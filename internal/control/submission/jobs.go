@@ -41,11 +41,17 @@ const mostRuns = 100_000
 // jobs wait for each other in a circle, or two would write the same outputs at the same time.
 // Busy: so would a run that is not over.
 func SubmitJobs(ctx context.Context, store *state.Store, jobs []Job) ([][]state.Run, error) {
+	return SubmitJobsUnless(ctx, store, jobs, nil)
+}
+
+// SubmitJobsUnless is SubmitJobs, where refuse may refuse the jobs because of the runs that are not
+// over, in the transaction that records them; nil: it does not.
+func SubmitJobsUnless(ctx context.Context, store *state.Store, jobs []Job, refuse func(active []state.Run) error) ([][]state.Run, error) {
 	order, before, err := orderOf(jobs)
 	if err != nil {
 		return nil, err
 	}
-	total, created := 0, time.Now()
+	total, created, together := 0, time.Now(), state.NewID()
 	made := make([]newJob, len(jobs))
 	for _, i := range order {
 		job := &jobs[i]
@@ -58,17 +64,17 @@ func SubmitJobs(ctx context.Context, store *state.Store, jobs []Job) ([][]state.
 		}
 		subs := slices.Clone(job.Runs)
 		for k := range subs {
-			subs[k].After = after
+			subs[k].After, subs[k].Together = after, together
 		}
 		if made[i], err = newRuns(subs, created); err != nil {
 			return nil, err
 		}
 		created = created.Add(time.Duration(len(subs))) // their order is that of time
 	}
-	if err := apartJobs(made, before); err != nil {
+	if err := apartJobs(opSubmitJobs, made, before); err != nil {
 		return nil, err
 	}
-	if err := recordReaders(ctx, store, made); err != nil {
+	if err := recordReaders(ctx, store, made, refuse); err != nil {
 		return nil, err
 	}
 	runs := make([][]state.Run, len(made))
@@ -176,8 +182,8 @@ func (j newJob) notified() string {
 	return j.runs[0].ID
 }
 
-// record records the runs of new jobs, all of them or none.
-func record(ctx context.Context, store *state.Store, jobs []newJob) error {
+// record records the runs of new jobs, all of them or none, unless refuse refuses them.
+func record(ctx context.Context, store *state.Store, jobs []newJob, refuse func(active []state.Run) error) error {
 	var all []state.Run
 	var notified []string
 	for _, job := range jobs {
@@ -186,12 +192,21 @@ func record(ctx context.Context, store *state.Store, jobs []newJob) error {
 			notified = append(notified, id)
 		}
 	}
+	admit := admits(opSubmit, jobs)
+	if places := admit; refuse != nil {
+		admit = func(active []state.Run) error {
+			if err := refuse(active); err != nil || places == nil {
+				return err
+			}
+			return places(active)
+		}
+	}
 	var err error
 	for i := 0; i < len(notified) && err == nil; i++ {
 		err = notify.Prepare(store, notified[i])
 	}
 	if err == nil {
-		_, err = store.Write(ctx, state.Change{New: all, Admit: admits(opSubmit, jobs)})
+		_, err = store.Write(ctx, state.Change{New: all, Admit: admit})
 	}
 	if err != nil {
 		for _, id := range notified {
@@ -203,7 +218,7 @@ func record(ctx context.Context, store *state.Store, jobs []newJob) error {
 
 // apartJobs refuses jobs of which two may write the same outputs, unless one is over when the
 // other begins.
-func apartJobs(jobs []newJob, before []map[int]bool) error {
+func apartJobs(op string, jobs []newJob, before []map[int]bool) error {
 	for i := range jobs {
 		if jobs[i].own.Empty() {
 			continue
@@ -215,7 +230,7 @@ func apartJobs(jobs []newJob, before []map[int]bool) error {
 			for _, places := range jobs[k].places {
 				if _, to := jobs[i].own.Find(places); to != "" {
 					return &core.Error{
-						Kind: core.Invalid, Op: opSubmitJobs, Object: jobs[k].name(),
+						Kind: core.Invalid, Op: op, Object: jobs[k].name(),
 						Err:    fmt.Errorf("it and job %s may write the same outputs to %s at the same time", jobs[i].name(), to),
 						Remedy: "Name different directories in `to:`, or have one of them begin `after:` the other.",
 					}

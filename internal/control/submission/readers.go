@@ -316,7 +316,7 @@ func (r *readers) forget(store *state.Store, run string) {
 }
 
 // recordReaders is record, with the runs whose volumes new jobs read.
-func recordReaders(ctx context.Context, store *state.Store, jobs []newJob) error {
+func recordReaders(ctx context.Context, store *state.Store, jobs []newJob, refuse func(active []state.Run) error) error {
 	var subs []Submission
 	var ids []string
 	beside := map[string]*Submission{}
@@ -338,7 +338,7 @@ func recordReaders(ctx context.Context, store *state.Store, jobs []newJob) error
 		}
 	}
 	if err == nil {
-		err = record(ctx, store, jobs)
+		err = record(ctx, store, jobs, refuse)
 	}
 	if err != nil {
 		for _, id := range ids {

@@ -53,6 +53,10 @@ type Submission struct {
 	Array *ArrayCase `json:"array,omitempty"`
 	// After are the runs of Job.After, as they were found at submission.
 	After []Dependency `json:"after,omitempty"`
+	// Together is what the runs of jobs have in common that were submitted together; "": it was alone.
+	Together string `json:"together,omitempty"`
+	// Restart is how often Slurm had started the batch job again in which the run was submitted.
+	Restart int `json:"restart,omitempty"`
 	// Pull is when to ask the registry again: missing, always or never.
 	Pull string `json:"pull,omitempty"`
 	// Ticket is set of a run that other installations can continue by a ticket. Only the one
