@@ -64,7 +64,10 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 		}
 	}
 	sub.Job.Store, sub.StoreName, sub.SitesFile = "", name, "" // that was another machine's
-	if err := c.allowed(ctx, opTakeOver, run.ID, &sub, f); err != nil {
+	if err := submission.PlacesFree(ctx, c.Store, opTakeOver, &sub, run.ID); err != nil {
+		return run, err
+	}
+	if err := allowed(&sub, f); err != nil {
 		return run, err
 	}
 	sub.Job.Store = store
@@ -85,14 +88,8 @@ func (c *Controller) TakeOver(ctx context.Context, store, word string, f Foreign
 }
 
 // allowed confines the job of another installation's record to the directory of f, unless the user
-// allows what leaves that. Busy: a run that is not over may write the same outputs. Those of an
-// array are checked together: see allowedOnce.
-func (c *Controller) allowed(ctx context.Context, op, run string, sub *submission.Submission, f Foreign) error {
-	if sub.Array == nil {
-		if err := submission.PlacesFree(ctx, c.Store, op, sub, run); err != nil {
-			return err
-		}
-	}
+// allows what leaves that.
+func allowed(sub *submission.Submission, f Foreign) error {
 	reaches := sub.Job.Reaches(f.Dir)
 	if err := f.Allow(reaches); err != nil {
 		return err

@@ -25,57 +25,18 @@ import (
 // opAdopt is the operation of AdoptTicket in its errors.
 const opAdopt = "adopt run"
 
-// CheckTicket refuses a job, or the cases of an array, of which there can be no ticket, and keys that
-// can be guessed.
-func CheckTicket(subs []submission.Submission, key string) error {
-	if err := retention.CheckTicketKey(key); err != nil {
-		return err
-	}
-	size := 0
-	for i := range subs {
-		if err := sealable(&subs[i]); err != nil {
-			return err
-		}
-		bare := bareOf(&subs[i])
-		raw, err := bare.Encode()
-		if err != nil {
-			return err
-		}
-		size += len(raw) + retention.LeastSealedRun
-	}
-	return retention.CheckTicketSize(subs[0].Job.Name, size)
-}
-
-// sealable refuses jobs of which a ticket would not be all that another machine needs.
-func sealable(sub *submission.Submission) error {
-	refuse := func(why, remedy string) error {
-		return &core.Error{Kind: core.Unsupported, Op: "make a ticket of", Object: sub.Job.Name, Err: errors.New(why), Remedy: remedy}
-	}
-	switch job := &sub.Job; {
-	case sub.Input:
-		return refuse("its command reads what this process passes", "Leave out -i and -t.")
-	case job.Checkpoint != nil && job.Store != "":
-		return refuse("its checkpoints are in the store "+job.Store, "Leave out --ticket: `bee resume --from STORE` takes the run over on another machine.")
-	case job.SavesVM():
-		return refuse("it saves its virtual machines on this machine", "Leave out --ticket, or `vm: {save: …}`.")
-	case job.Volume.Kind == spec.VolumeBurst:
-		return refuse("the record of its volume is on this machine", "Leave out --ticket, or `volume: burst`.")
-	case sub.Array != nil && sub.Array.Pack > 0:
-		return refuse("cases of it share a lease, and their records are on this machine", "Leave out --ticket, or `pack:`.")
-	}
-	return nil
-}
-
 // Seal returns the ticket of a run that needs no controller now, as an encrypted file has it. Of
-// the cases of an array, those that are over are in it as well. While a site does not answer that is
-// to record it, it is asked again, until ctx ends.
+// several runs, those that are over are in it as well, and those that wait for others of them, which
+// they follow. While a site does not answer that is to record it, it is asked again, until ctx ends.
 func (c *Controller) Seal(ctx context.Context, key string, ids ...string) ([]byte, error) {
 	tickets, subs := make([]retention.Ticket, len(ids)), make([]submission.Submission, len(ids))
+	inside := map[string]bool{}
 	for i, id := range ids {
 		var err error
-		if tickets[i], subs[i], err = c.ticketOf(ctx, id); err != nil {
+		if tickets[i], subs[i], err = c.ticketOf(ctx, id, inside); err != nil {
 			return nil, err
 		}
+		inside[tickets[i].Job()] = true
 	}
 	sealed, err := retention.SealTicket(tickets, key)
 	if err != nil {
@@ -84,7 +45,7 @@ func (c *Controller) Seal(ctx context.Context, key string, ids ...string) ([]byt
 	digest := retention.TicketDigest(sealed)
 	for i, t := range tickets {
 		retry := fsutil.Backoff{First: sealingRetry, Longest: longestSealingRetry}
-		for !t.Over() {
+		for !t.Over() && !t.Waits() {
 			err := c.recordTicket(ctx, &subs[i], t.Attempts[len(t.Attempts)-1], digest)
 			if err == nil {
 				break
@@ -108,8 +69,9 @@ func bareOf(sub *submission.Submission) submission.Submission {
 	return bare
 }
 
-// ticketOf makes the ticket of a run, and returns its submission.
-func (c *Controller) ticketOf(ctx context.Context, id string) (t retention.Ticket, sub submission.Submission, err error) {
+// ticketOf makes the ticket of a run, and returns its submission. before are the jobs that are in the
+// same ticket before it, for which it may wait.
+func (c *Controller) ticketOf(ctx context.Context, id string, before map[string]bool) (t retention.Ticket, sub submission.Submission, err error) {
 	run, err := c.Store.Run(ctx, id)
 	if err != nil {
 		return t, sub, err
@@ -121,25 +83,33 @@ func (c *Controller) ticketOf(ctx context.Context, id string) (t retention.Ticke
 	if err != nil {
 		return t, sub, err
 	}
-	if len(attempts) == 0 && !run.State.Final() {
+	bare := bareOf(&sub)
+	bare.After = slices.DeleteFunc(slices.Clone(sub.After), func(d submission.Dependency) bool { return !before[d.Run] })
+	waits := len(attempts) == 0 && !run.State.Final()
+	if waits && len(bare.After) == 0 {
 		return t, sub, &core.Error{Kind: core.Invalid, Op: "make a ticket of run", Object: id, Err: errors.New("it has no attempt"), Remedy: "Submit it by `bee run -d --ticket FILE`."}
 	}
 	t = retention.Ticket{Installation: c.Store.User(), Machine: c.Adopter().Machine, Dir: sub.Origin.Dir, Attempts: attempts}
 	if sub.Origin.Beefile != "" {
 		t.Dir = filepath.Dir(sub.Origin.Beefile)
 	}
-	bare := bareOf(&sub)
-	if job := &bare.Job; job.Build != nil || spec.IsLocalImage(job.Image) || spec.IsEngineImage(job.Image) {
+	switch job := &bare.Job; {
+	case waits:
+		job.Image = spec.ImageFrom(job.Dir, job.Image)
+	case job.Build != nil || spec.IsLocalImage(job.Image) || spec.IsEngineImage(job.Image):
 		job.Image, job.Build = run.Image, nil // the reader has no such file
 	}
 	t.Run = state.Run{ID: run.ID, Name: run.Name, Created: run.Created, Image: run.Image, SetupDone: run.SetupDone, Case: run.Case}
-	if run.State.Final() { // nothing of it is left on its sites
+	switch {
+	case waits:
+		t.Run.State = state.Queued
+	case run.State.Final(): // nothing of it is left on its sites
 		t.Run.State, t.Run.ExitCode, t.Run.Ended, t.Run.Kind, t.Run.Message, t.Run.Remedy = run.State, run.ExitCode, run.Ended, run.Kind, run.Message, run.Remedy
 		t.Attempts = slices.Clone(attempts)
 		for i := range t.Attempts {
 			t.Attempts[i].Lease, t.Attempts[i].Key = nil, nil
 		}
-	} else {
+	default:
 		t.Key = attempts[len(attempts)-1].Key
 	}
 	t.Run.Submission, err = bare.Encode()
@@ -175,8 +145,15 @@ func (c *Controller) HandOver(ctx context.Context, id string) (state.Run, error)
 	if err != nil {
 		return run, err
 	}
+	attempts, err := c.Store.Attempts(ctx, id)
+	if err != nil {
+		return run, err
+	}
 	run.State, run.Suspended = state.Suspended, state.ReasonTicket
 	run.Message, run.Remedy = "it continues on its site, for the machine that has its ticket", "`bee wait --ticket FILE` continues it on any machine, `bee resume "+id+"` here."
+	if len(attempts) == 0 {
+		run.Message, run.Remedy = "it has not begun: the machine that adopts its ticket begins it", "`bee wait --ticket FILE` does so on any machine, also on this one."
+	}
 	return run, c.Store.PutRun(ctx, run)
 }
 
@@ -200,7 +177,7 @@ func (c *Controller) AdoptTicket(ctx context.Context, t retention.Ticket, f Fore
 	}
 	defer lock.Unlock()
 	if run.ID != "" {
-		return c.adoptKnown(ctx, run, t, machineLost)
+		return c.adoptKnown(ctx, run, t, f, machineLost)
 	}
 	if !c.Store.Locks().Alone(t.Run.ID) {
 		return run, &core.Error{Kind: core.Permanent, Op: opAdopt, Object: t.Run.ID, Err: errors.New("files of an earlier run are in " + c.Store.RunDir(t.Run.ID)), Remedy: "See what they are, and move them away."}
@@ -256,7 +233,7 @@ func ofTicket(run state.Run) error {
 // adoptNew is AdoptTicket of a run that is not on record here. kept means that its record
 // stays, as this installation may be on record at the site.
 func (c *Controller) adoptNew(ctx context.Context, t retention.Ticket, f Foreign, machineLost bool) (run state.Run, kept bool, err error) {
-	run, sub, err := c.sealed(ctx, t, f)
+	run, sub, err := c.sealed(ctx, t, f, nil)
 	if err != nil {
 		return run, false, err
 	}
@@ -273,15 +250,16 @@ func (c *Controller) adoptNew(ctx context.Context, t retention.Ticket, f Foreign
 	if err != nil {
 		return run, false, err
 	}
-	if err := c.enterSealed(ctx, run, &sub, append(earlier, open)); err != nil {
+	if err := c.enterSealed(ctx, t, run, &sub, append(earlier, open)); err != nil {
 		return run, false, err
 	}
 	return c.adopt(ctx, run, sub, lease, open, instead)
 }
 
 // sealed makes a suspended run of this installation of a ticket: the job is checked as one of a
-// Beefile in the directory of f.
-func (c *Controller) sealed(ctx context.Context, t retention.Ticket, f Foreign) (run state.Run, sub submission.Submission, err error) {
+// Beefile in the directory of f. before are the jobs before it in the same ticket, true for arrays; nil:
+// what it waits for does not count.
+func (c *Controller) sealed(ctx context.Context, t retention.Ticket, f Foreign, before map[string]bool) (run state.Run, sub submission.Submission, err error) {
 	run = state.Run{ID: t.Run.ID, State: state.Suspended, Suspended: state.ReasonTicket, Created: retention.Began(t.Run.Created), SetupDone: t.Run.SetupDone, Message: "it is being adopted by its ticket", Remedy: "Give the ticket again."}
 	if isImageID(t.Run.Image) {
 		run.Image = t.Run.Image
@@ -295,19 +273,30 @@ func (c *Controller) sealed(ctx context.Context, t retention.Ticket, f Foreign) 
 	for i := range sub.Job.Inputs {
 		sub.Job.Inputs[i].From = movedPath(sub.Job.Inputs[i].From, t.Dir, f.Dir)
 	}
-	addresses, place := sub.Sites, sub.Array
+	if scheme, path, _ := strings.Cut(sub.Job.Image, ":"); spec.IsLocalImage(sub.Job.Image) {
+		sub.Job.Image = scheme + ":" + movedPath(path, t.Dir, f.Dir)
+	}
+	addresses, place, after := sub.Sites, sub.Array, sub.After
 	if sub, err = sub.Foreign(run.ID, f.Dir); err != nil {
 		return run, sub, err
 	}
 	if sub.Array, err = caseOf(t, place); err != nil {
 		return run, sub, err
 	}
-	if len(sub.Job.Pack) > 0 || sealable(&sub) != nil {
+	if sub.After, err = afterOf(t, after, before); err != nil {
+		return run, sub, err
+	}
+	if len(sub.Job.Pack) > 0 || sealable(&sub) != nil || t.Waits() && beginsElsewhere(&sub) != nil {
 		return run, sub, retention.ForeignError(run.ID, errors.New("no ticket is made of such jobs"))
 	}
 	run.Case = t.Case()
 	run.Name, sub.Job.Store, sub.Ticket = sub.Job.Name, "", submission.Sealed // until the site says that it is this one's
-	if err := c.allowed(ctx, opAdopt, run.ID, &sub, f); err != nil {
+	if !t.Several {                                                           // else the places of all are looked at together
+		if err := submission.PlacesFree(ctx, c.Store, opAdopt, &sub, run.ID); err != nil {
+			return run, sub, err
+		}
+	}
+	if err := allowed(&sub, f); err != nil {
 		return run, sub, err
 	}
 	sites, err := f.Sites(nil)
@@ -376,12 +365,12 @@ type leaseGone struct{ error }
 func (l leaseGone) Unwrap() error { return l.error }
 
 // enterSealed records a run that is being adopted.
-func (c *Controller) enterSealed(ctx context.Context, run state.Run, sub *submission.Submission, attempts []state.Attempt) (err error) {
+func (c *Controller) enterSealed(ctx context.Context, t retention.Ticket, run state.Run, sub *submission.Submission, attempts []state.Attempt) (err error) {
 	if run.Submission, err = json.Marshal(sub); err != nil {
 		return err
 	}
 	change := state.Change{Run: &run, Attempts: attempts, Durable: true}
-	if sub.Array == nil { // else AdoptTickets has done both for the whole array
+	if !t.Several { // else AdoptTickets has done both for all
 		if len(sub.Job.Notify) > 0 {
 			if err := notify.Prepare(c.Store, run.ID); err != nil {
 				return err
@@ -393,15 +382,23 @@ func (c *Controller) enterSealed(ctx context.Context, run state.Run, sub *submis
 	return err
 }
 
-// adoptKnown is AdoptTicket of a run that is on record here.
-func (c *Controller) adoptKnown(ctx context.Context, run state.Run, t retention.Ticket, machineLost bool) (state.Run, error) {
+// adoptKnown is AdoptTicket of a run that is on record here. One without hosts is on record because
+// its site had nothing of it: that is looked at again.
+func (c *Controller) adoptKnown(ctx context.Context, run state.Run, t retention.Ticket, f Foreign, machineLost bool) (state.Run, error) {
 	sub, err := submission.Of(run)
 	if err != nil {
 		return run, err
 	}
 	attempts, err := c.Store.Attempts(ctx, run.ID)
-	if err != nil || len(attempts) == 0 || attempts[len(attempts)-1].Lease == nil {
-		return run, errors.Join(err, &core.Error{Kind: core.Invalid, Op: opAdopt, Object: run.ID, Err: errors.New("its record here has no hosts"), Remedy: "`bee resume " + run.ID + "` continues it."})
+	if err != nil {
+		return run, err
+	}
+	if len(attempts) == 0 || attempts[len(attempts)-1].Lease == nil {
+		again, _, err := c.adoptNew(ctx, t, f, machineLost)
+		if err != nil {
+			return run, err
+		}
+		return again, nil
 	}
 	open := attempts[len(attempts)-1]
 	site, err := sub.Site(open.Site)

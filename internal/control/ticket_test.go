@@ -60,7 +60,7 @@ func TestATicketsJob(t *testing.T) {
 			return nil
 		}}
 		ticket := retention.Ticket{Installation: "abcdefgh", Dir: "/there/job", Run: state.Run{ID: "bcdefghi", Submission: raw}}
-		_, sub, err := c.sealed(t.Context(), ticket, f)
+		_, sub, err := c.sealed(t.Context(), ticket, f, nil)
 		switch {
 		case shown != c2.shown || (shown != "") != errors.Is(err, refused):
 			t.Errorf("%s: %q was shown, and %v", name, shown, err)
@@ -204,6 +204,7 @@ func arrayWorld(t *testing.T) (c *Controller, site *controltest.Site, tickets []
 			t.Fatal(err)
 		}
 		ticket := one
+		ticket.Several = true
 		ticket.Run = state.Run{ID: id, Submission: raw, Case: state.Case{Array: "zzzzzzzz", Name: "model", Number: i + 1}}
 		owner := core.Owner{User: one.Installation, Run: id, Attempt: 1}
 		ticket.Attempts = []state.Attempt{{N: 1, Site: "a", Provider: "fake", State: state.Computing, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}}

@@ -65,6 +65,8 @@ func runText(e event.Event) string {
 		return fmt.Sprintf("it begins %s of %s %s (%s)", dependencyText(f.On), what, f.Other, f.Name)
 	case event.ArrayFull:
 		return fmt.Sprintf("it waits for cases before it: of array %s (%s), at most %d run at once", f.Array, f.Name, f.AtOnce)
+	case event.Requeued:
+		return fmt.Sprintf("job %s of Slurm was started again: it continues this run, and submits no other one", f.Job)
 	case event.CasesLost:
 		return fmt.Sprintf("it runs again, as the only copy of its result was lost with site %s: case %s", f.Site, numbersText(f.Cases))
 	case event.ForeignAttempts:

@@ -146,6 +146,60 @@ func LocalMatches(path string) ([]string, error) {
 	return slices.DeleteFunc(found, func(name string) bool { return matchesHidden(path, name) }), err
 }
 
+// MadeFiles are the places to which outputs come, as true, and the directories that these are in.
+type MadeFiles map[string]bool
+
+// Add adds the place of an output, as an absolute path.
+func (m MadeFiles) Add(place string) {
+	place = filepath.Clean(place)
+	m[place] = true
+	for dir := filepath.Dir(place); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if _, is := m[dir]; is { // and all that it is in
+			return
+		}
+		m[dir] = false
+	}
+}
+
+// May reports whether what a path or a pattern means may come from outputs.
+func (m MadeFiles) May(path string) bool {
+	if at := strings.IndexAny(path, `*?[\`); at >= 0 {
+		path = path[:strings.LastIndex(path[:at], "/")+1]
+	}
+	path = filepath.Clean(path)
+	if _, is := m[path]; is { // it is such a place, or has one in it
+		return true
+	}
+	for dir := filepath.Dir(path); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+		if m[dir] {
+			return true
+		}
+	}
+	return false
+}
+
+// NotHere returns a file that the job takes from this machine, that is not here and that no output
+// makes; "": there is none. Its paths are absolute.
+func (j *Job) NotHere(made MadeFiles) string {
+	for _, in := range j.Inputs {
+		if in.From == "" || IsRemote(in.From) || made.May(in.From) {
+			continue
+		}
+		if found, err := LocalMatches(in.From); err != nil || len(found) == 0 {
+			return in.From
+		}
+	}
+	if !IsLocalImage(j.Image) {
+		return ""
+	}
+	_, rest, _ := strings.Cut(ImageFrom(j.Dir, j.Image), ":")
+	path, _ := SplitPath(rest)
+	if _, err := os.Lstat(path); err != nil && !made.May(path) {
+		return path
+	}
+	return ""
+}
+
 // matchesHidden reports whether a wildcard of a pattern matches the dot of a hidden file,
 // which none does in a shell.
 func matchesHidden(pattern, name string) bool {

@@ -260,7 +260,7 @@ func TestJobsThatCannotBe(t *testing.T) {
 			t.Errorf("%s: %v: %+v", file, err, r)
 		}
 	}
-	for _, flag := range []string{"--name=x", "--if-new", "--cases=1", "--ticket=t", "-i", "--explain"} {
+	for _, flag := range []string{"--name=x", "--cases=1", "-i", "--explain"} {
 		if r := b.Try("run", "-d", flag, "good.yaml"); r.Code == 0 || len(r.Stdout) > 0 {
 			t.Errorf("%s: %+v", flag, r)
 		}

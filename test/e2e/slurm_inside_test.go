@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,51 @@ func TestAnAllocationThatIsRequeued(t *testing.T) {
 	i.becomes(id, "succeeded")
 	if log := i.b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || i.b.Read("results/done") != "80\n" {
 		t.Errorf("attempts began %q\n%s", log, i.bee("show", id))
+	}
+}
+
+// TestJobsOfAnAllocationThatIsRequeued: the batch script begins again, and its `bee run` continues the
+// jobs that it had submitted. One that is over is not submitted again.
+func TestJobsOfAnAllocationThatIsRequeued(t *testing.T) {
+	t.Parallel()
+	i, job := insideOf(t, "run: echo once")
+	second := i.b.File("jobs.yaml", strings.ReplaceAll(i.b.Read("job.yaml"), "name: small", "name: first")+"---\n"+
+		strings.ReplaceAll(strings.ReplaceAll(i.b.Read("job.yaml"), "name: small", "name: last"), "run: echo once",
+			"after: [first]\nworkdir: /work\ncheckpoint: {grace: 3s, every: 1s, paths: [/work/state]}\noutputs: [{from: /work/*, to: results}]\nrun: "+steadyCounter))
+	number := i.batch([]string{"--requeue", "--open-mode=append", "--time=10"}, "run -q "+job, "run -q "+second)
+	testkit.Eventually(t, time.Minute, func() error {
+		var v struct{ Checkpoints []struct{ Files int } }
+		out, err := i.farm.Do(append(append([]string{}, i.env...), "show", "--json", "last")...)
+		if err == nil {
+			err = json.Unmarshal([]byte(out), &v)
+		}
+		if err != nil || len(v.Checkpoints) > 0 {
+			return err
+		}
+		return errors.New("there is no checkpoint")
+	})
+	before := strings.Fields(i.bee("ps", "-aq"))
+	slurm(t, i.farm, "scontrol", "requeue", number)
+	testkit.Eventually(t, time.Minute, func() error { // Slurm would let it rest for two minutes
+		out := strings.TrimSpace(slurm(t, i.farm, "squeue", "--noheader", "--format=%T_%r"))
+		if out == "PENDING_BeginTime" {
+			slurm(t, i.farm, "scontrol", "update", "jobid="+number, "starttime=now")
+			return nil
+		}
+		return errors.New("it is " + out)
+	})
+	testkit.Eventually(t, 2*time.Minute, func() error {
+		if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+	if all := strings.Fields(i.bee("ps", "-aq")); len(all) != 3 || !slices.Equal(all, before) {
+		t.Errorf("runs %q, and they were %q\n%s", all, before, i.b.Read("batch.log"))
+	}
+	i.becomes("last", "succeeded")
+	if log := i.b.Read("results/log"); strings.Count(log, "from ") != 2 || strings.HasSuffix(log, "from 0\n") || i.b.Read("results/done") != "80\n" {
+		t.Errorf("attempts began %q\n%s", log, i.bee("show", "last"))
 	}
 }
 

@@ -37,9 +37,10 @@ succeed, as bee run would. A run that never began, as another one of them ended 
 it waits for, does not count. A run that is suspended or set aside is over for this purpose,
 as it needs its user. An array means all of its cases. Nothing is stopped when the time is up.
 
-With --ticket, adopt the run or array of a ticket first, which another machine has submitted:
-this machine follows it, fetches its outputs and releases its hosts. Paths below the directory of
-the Beefile are below the current directory here. One machine at a time controls it.
+With --ticket, adopt the job or jobs of a ticket first, which another machine has submitted:
+this machine follows them, fetches their outputs and releases their hosts. It begins jobs that
+waited for others. Paths below the directory of the Beefile are below the current directory here.
+One machine at a time controls them.
 
 With --junit and --summary, write what became of the runs, for a CI service. JUnit's XML has
 one test for each run or case.`,
@@ -84,10 +85,16 @@ func (a *Commands) wait(ctx context.Context, words []string, o waitOptions) erro
 	if err != nil {
 		return err
 	}
-	over, err := s.AwaitEnds(ctx, runs, o.any)
+	waits := submission.WaitsOf(runs)
+	over, err := s.AwaitUntil(ctx, runs, func(now []state.Run, over int) bool { return o.any && over > 0 || waits.Settled(now) })
 	shown(over)
 	if err != nil {
 		return err
+	}
+	for _, run := range runs {
+		if !o.any && !slices.ContainsFunc(over, func(r state.Run) bool { return r.ID == run.ID }) {
+			a.Say("run %s (%s) has not begun: what it waits for needs you first; `bee show %s` shows it", run.ID, output.Printable(run.Name), run.ID)
+		}
 	}
 	return a.waited(context.WithoutCancel(ctx), s, over, o)
 }
@@ -101,8 +108,8 @@ func (a *Commands) meant(ctx context.Context, s *workspace.Session, words []stri
 	if err != nil {
 		return nil, err
 	}
-	if what, word := workspace.AdoptedText(runs); word != "" {
-		a.Say("%s is adopted; `bee logs -f %s` follows it, `bee stop %s` ends it", what, word, word)
+	if what, words := workspace.AdoptedText(runs); words != "" {
+		a.Say("adopted: %s; `bee logs -f %s` follows, `bee stop %s` ends", what, words, words)
 	}
 	return runs, nil
 }
@@ -152,8 +159,8 @@ func (a *Commands) followed(ctx context.Context, s *workspace.Session, runs []st
 	if !o.follow {
 		return func([]state.Run) {}, nil
 	}
-	if o.ticket.File != "" && runs[0].Case.Array != "" {
-		return a.followedCases(ctx, runs, o), nil
+	if o.ticket.File != "" && (len(runs) > 1 || runs[0].Case.Array != "") {
+		return a.followedRuns(ctx, runs, o), nil
 	}
 	if len(runs) != 1 || runs[0].Case.Pack != "" {
 		return nil, &core.Error{
@@ -179,9 +186,9 @@ func (a *Commands) followed(ctx context.Context, s *workspace.Session, runs []st
 	}, nil
 }
 
-// followedCases shows the output of the cases of a ticket that are not over, each line with the
-// name of its case. shown is as for followed.
-func (a *Commands) followedCases(ctx context.Context, runs []state.Run, o waitOptions) (shown func(over []state.Run)) {
+// followedRuns shows the output of the runs of a ticket that are not over, each line with the
+// name of its run. shown is as for followed.
+func (a *Commands) followedRuns(ctx context.Context, runs []state.Run, o waitOptions) (shown func(over []state.Run)) {
 	var words []string
 	for _, run := range runs {
 		if !run.State.Final() {
@@ -190,7 +197,7 @@ func (a *Commands) followedCases(ctx context.Context, runs []state.Run, o waitOp
 	}
 	if len(words) == 0 || len(words) > mostFollowed {
 		if len(words) > 0 {
-			a.Say("the output of %d cases is not shown meanwhile: at most %d are followed at once", len(words), mostFollowed)
+			a.Say("the output of %d runs is not shown meanwhile: at most %d are followed at once", len(words), mostFollowed)
 		}
 		return func([]state.Run) {}
 	}
@@ -201,7 +208,7 @@ func (a *Commands) followedCases(ctx context.Context, runs []state.Run, o waitOp
 	}
 	done := make(chan error, 1)
 	go func() {
-		done <- (&Commands{w}).logsOfSeveral(ctx, words, LogsOptions{Follow: true, tail: -1, Node: -1})
+		done <- (&Commands{w}).logsOfSeveral(ctx, words, LogsOptions{Follow: true, tail: -1, Node: -1, fresh: true})
 	}()
 	return func(over []state.Run) {
 		if len(over) == 0 || slices.ContainsFunc(over, func(r state.Run) bool { return !r.State.Final() }) {

@@ -124,7 +124,7 @@ func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOption
 		}
 	}
 	for _, flag := range []string{"interactive", "tty", "if-new", "name", "explain"} {
-		if o.given(flag) {
+		if o.given(flag) && (flag != "if-new" || !o.jobs) {
 			return nil, &core.Error{Kind: core.Unsupported, Op: "submit the array of", Object: from.what, Err: fmt.Errorf("--%s is for one run", flag), Remedy: "Leave it out, or name one case by `bee run --again`."}
 		}
 	}
@@ -171,7 +171,7 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	if err != nil {
 		return err
 	}
-	remove, err := ticketOf(subs, o)
+	remove, err := ticketOf([]submission.Job{{Runs: subs}}, o)
 	if err != nil {
 		return err
 	}
@@ -185,8 +185,14 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 		return err
 	}
 	if o.ticket == "" {
-		if err := refuseRequeued(ctx, s, from.what, subs); err != nil {
+		jobs, is, err := jobsRunner(a).continueJobs(ctx, s, []submission.Job{{Runs: subs}})
+		switch {
+		case err != nil:
 			return err
+		case is && o.detach:
+			return a.printLeft(&jobs[0], o)
+		case is:
+			return a.await(ctx, s, jobs[0].id(), jobs[0].runs, o)
 		}
 	}
 	runs, err := submission.SubmitArray(ctx, s.Store, subs)
@@ -195,7 +201,15 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	}
 	array := subs[0].Array
 	if o.ticket != "" {
-		return arrayTicket{a, s, array, runs, o}.carry(ctx, &subs[0])
+		s.KeepBinary(ctx)
+		if !o.quiet {
+			a.warnOf(subs[0].Job.SkippedSites(subs[0].Sites))
+			a.sayOf(ctx, s, &subs[0])
+			a.Say("array %s of %s: %s. Its ticket is made once each computes, is over, or is started by its site", array.ID, array.Name, console.CountText(len(runs), "case"))
+		}
+		return severalTicket{jobsRunner(a), s, []submittedJob{{first: &subs[0], runs: runs}}, o}.carry(ctx, func(runs []state.Run) error {
+			return a.await(ctx, s, array.ID, runs, o)
+		})
 	}
 	due, err := s.Store.Arrays().Due(ctx, carriedArray(array)) // the supervisor continues the others in their turn
 	if err == nil {
@@ -209,19 +223,25 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 		a.sayOf(ctx, s, &subs[0])
 	}
 	if o.detach {
-		if o.asJSON {
-			return a.WriteJSON(map[string]any{"id": array.ID, "name": array.Name, "state": state.Queued, "runs": idsOf(runs)})
-		}
-		if _, err := fmt.Fprintln(a.Stdout, array.ID); err != nil || o.quiet {
-			return err
-		}
-		a.Say("array %s of %s continues in the background; `bee ps %s` lists its cases, `bee stop %s` ends it", array.Name, console.CountText(len(runs), "case"), array.ID, array.ID)
-		return nil
+		return a.printLeft(&submittedJob{first: &subs[0], runs: runs}, o)
 	}
 	if !o.quiet {
 		a.Say("array %s of %s: %s. It continues without this command; `bee stop %s` ends it", array.ID, array.Name, console.CountText(len(runs), "case"), array.ID)
 	}
 	return a.await(ctx, s, array.ID, runs, o)
+}
+
+// printLeft prints what there is to know of an array that continues in the background.
+func (a arrayRunner) printLeft(array *submittedJob, o runOptions) error {
+	id, name := array.id(), array.name()
+	if o.asJSON {
+		return a.WriteJSON(map[string]any{"id": id, "name": name, "state": state.Queued, "runs": idsOf(array.runs)})
+	}
+	if _, err := fmt.Fprintln(a.Stdout, id); err != nil || o.quiet {
+		return err
+	}
+	a.Say("array %s of %s continues in the background; `bee ps %s` lists its cases, `bee stop %s` ends it", name, console.CountText(len(array.runs), "case"), id, id)
+	return nil
 }
 
 // carriedArray is the array whose runs have controllers: an array itself, or that of its packs.

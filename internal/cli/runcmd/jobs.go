@@ -3,6 +3,7 @@ package runcmd
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,7 +26,6 @@ type submittedJob struct {
 	// first is the submission of its run, or of the first case of its array.
 	first *submission.Submission
 	runs  []state.Run
-	links []submission.Link
 }
 
 // id is that of its run or array, and name is what it is called.
@@ -60,7 +60,7 @@ func (o runOptions) refuseOfOne(from jobSource) error {
 			Remedy: "Write a Beefile for each job, or submit all by `bee run -d`.",
 		}
 	}
-	for _, flag := range []string{"interactive", "tty", "if-new", "ticket", "name", "cases", "explain"} {
+	for _, flag := range []string{"interactive", "tty", "name", "cases", "explain"} {
 		if o.given(flag) {
 			return &core.Error{
 				Kind: core.Unsupported, Op: "submit the jobs of", Object: from.what, Err: fmt.Errorf("--%s is for one job, and it has %d", flag, len(from.jobs)),
@@ -90,7 +90,7 @@ func (a jobsRunner) submissions(from jobSource, o runOptions) ([]submission.Job,
 		return nil, err
 	}
 	quiet := o
-	quiet.quiet = true // what leaves the directory is printed
+	quiet.quiet, quiet.jobs = true, true // what leaves the directory is printed
 	jobs := make([]submission.Job, len(finished))
 	for i, f := range finished {
 		if len(f.from.draft.Cases()) > 0 {
@@ -109,19 +109,18 @@ func (a jobsRunner) submissions(from jobSource, o runOptions) ([]submission.Job,
 	return jobs, nil
 }
 
-// findRuns finds what the jobs wait for: other jobs of the file, or runs on record.
+// findRuns finds the runs on record that the jobs wait for, beside other jobs of the file.
 func findRuns(ctx context.Context, store *state.Store, from jobSource, jobs []submission.Job) error {
 	var wrong error
 	known := map[spec.After]submission.Dependency{}
 	for i, source := range from.jobs {
 		draft := source.draft
-		links := map[int]int{}
+		links := map[int]bool{}
 		for _, l := range draft.Links() {
-			links[l.After] = l.Job
+			links[l.After] = true
 		}
 		for k, after := range draft.Job.After {
-			if job, is := links[k]; is {
-				jobs[i].Links = append(jobs[i].Links, submission.Link{Job: job, On: cmp.Or(after.On, spec.AfterSuccess)})
+			if links[k] {
 				continue
 			}
 			d, is := known[after]
@@ -151,51 +150,90 @@ func (a jobsRunner) run(ctx context.Context, from jobSource, o runOptions) error
 	if err != nil {
 		return err
 	}
+	for i, source := range from.jobs {
+		for _, l := range source.draft.Links() {
+			jobs[i].Links = append(jobs[i].Links, submission.Link{Job: l.Job, On: cmp.Or(source.draft.Job.After[l.After].On, spec.AfterSuccess)})
+		}
+	}
+	remove, err := ticketOf(jobs, o)
+	if err != nil {
+		return err
+	}
+	defer remove()
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
+	if o.ticket != "" {
+		if err := s.CheckTicketSites(jobs); err != nil {
+			return err
+		}
+	}
 	if _, err := a.TakeOrphans(ctx, s); err != nil {
 		return err
 	}
-	var subs []submission.Submission
-	for _, job := range jobs {
-		subs = append(subs, job.Runs...)
-	}
-	if err := refuseRequeued(ctx, s, from.what, subs); err != nil {
-		return err
+	if o.ticket == "" {
+		if begun, is, err := a.continueJobs(ctx, s, jobs); err != nil || is {
+			if err != nil {
+				return err
+			}
+			return a.watchJobs(ctx, s, begun, o)
+		}
 	}
 	if err := findRuns(ctx, s.Store, from, jobs); err != nil {
 		return err
 	}
-	runs, err := submission.SubmitJobs(ctx, s.Store, jobs)
+	submit := submission.SubmitJobs
+	if o.ifNew {
+		submit = func(ctx context.Context, _ *state.Store, jobs []submission.Job) ([][]state.Run, error) {
+			return submitJobsIfNew(ctx, s, jobs)
+		}
+	}
+	runs, err := submit(ctx, s.Store, jobs)
+	if old, is := errors.AsType[oldJobs](err); is {
+		return printOldJobs(ctx, a, s, old, o)
+	}
 	if err != nil {
 		return err
 	}
 	submitted := make([]submittedJob, len(jobs))
 	for i := range jobs {
-		submitted[i] = submittedJob{&jobs[i].Runs[0], runs[i], jobs[i].Links}
+		submitted[i] = submittedJob{&jobs[i].Runs[0], runs[i]}
 	}
-	if err := a.begin(ctx, s, submitted); err != nil {
+	if o.ticket != "" {
+		return severalTicket{a, s, submitted, o}.carryJobs(ctx)
+	}
+	if err := beginJobs(ctx, s, submitted); err != nil {
 		return err
 	}
 	if !o.quiet {
 		a.sayOfJobs(ctx, s, submitted)
 	}
-	if o.detach {
-		return a.printDetached(submitted, o)
-	}
-	if !o.quiet {
-		for _, job := range submitted {
-			a.Say("%s", job.text())
-		}
-	}
-	return jobsWatch{a: a, s: s, jobs: submitted, o: o}.await(ctx)
+	return a.watchJobs(ctx, s, submitted, o)
 }
 
-// begin has a supervisor carry the jobs out.
-func (a jobsRunner) begin(ctx context.Context, s *workspace.Session, jobs []submittedJob) error {
+// watchJobs shows what jobs do in the background, unless this command is to end.
+func (a jobsRunner) watchJobs(ctx context.Context, s *workspace.Session, jobs []submittedJob, o runOptions) error {
+	if o.detach {
+		return a.printDetached(jobs, o)
+	}
+	var runs []state.Run
+	for _, job := range jobs {
+		if !o.quiet {
+			a.Say("%s", job.text())
+		}
+		runs = append(runs, job.runs...)
+	}
+	w := jobsWatch{a: a, s: s, jobs: jobs, o: o}
+	if !slices.ContainsFunc(runs, func(r state.Run) bool { return !r.State.Final() }) { // as those of a batch job that begins again
+		return w.ending(ctx, runs)
+	}
+	return w.await(ctx)
+}
+
+// beginJobs has a supervisor carry jobs out.
+func beginJobs(ctx context.Context, s *workspace.Session, jobs []submittedJob) error {
 	var ids []string
 	for _, job := range jobs {
 		of := job.first.Array

@@ -3,9 +3,8 @@ package runcmd
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,76 +13,131 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
+	"github.com/bee-hpc/bee/internal/state/event"
 )
 
-// requeued reports whether Slurm has started the job that bee runs in before: its batch
-// script begins again, and with it the script's `bee run`.
-func requeued() bool {
+// restarts is how often Slurm has started the job again that bee runs in: its batch script begins
+// again each time, and with it the script's `bee run`.
+func restarts() int {
 	n, err := strconv.Atoi(os.Getenv("SLURM_RESTART_COUNT"))
-	return err == nil && n > 0 && workspace.Allocation() != ""
+	if err != nil || n < 0 || workspace.Allocation() == "" {
+		return 0
+	}
+	return n
 }
 
-// begunBefore returns the runs of the same job descriptions that an allocation has begun and not
-// ended, the oldest first.
-func begunBefore(ctx context.Context, s *workspace.Session, subs []submission.Submission, allocation string) ([]state.Run, error) {
-	wanted := make(map[string]bool, len(subs))
-	for i := range subs {
-		job, err := json.Marshal(subs[i].Job)
-		if err != nil {
-			return nil, err
-		}
-		wanted[string(job)] = true
+// begunBefore returns the runs of jobs that an allocation had submitted before Slurm started it again
+// for the last time. Of several submissions of the same jobs, the first `bee run` of the script continues
+// the oldest one, and so on. is is false where there is none.
+func begunBefore(ctx context.Context, s *workspace.Session, jobs []submission.Job) (begun submission.Submitted, is bool, err error) {
+	allocation, restart := workspace.Allocation(), restarts()
+	if restart == 0 {
+		return begun, false, nil
 	}
-	runs, err := s.Store.Runs(ctx, state.Filter{Active: true})
+	lock, err := fsutil.LockFile(ctx, filepath.Join(s.Store.Dir(), "requeued.lock")) // of two at once, each continues its own
 	if err != nil {
-		return nil, err
+		return begun, false, err
 	}
-	var begun []state.Run
-	for _, run := range slices.Backward(runs) {
-		before, err := submission.Of(run)
-		if err != nil || !slices.ContainsFunc(before.Sites, func(site spec.Site) bool { return site.Granted() && site.Slurm.Job == allocation }) {
-			continue // no bee of this version's, or of another allocation
-		}
-		if job, err := json.Marshal(before.Job); err == nil && wanted[string(job)] {
-			begun = append(begun, run)
-		}
+	defer lock.Unlock()
+	all, err := submission.Earlier(ctx, s.Store, allocation, func(sub *submission.Submission) bool {
+		return sub.Restart < restart && slices.ContainsFunc(sub.Sites, func(site spec.Site) bool { return site.Granted() && site.Slurm.Job == allocation })
+	})
+	if err != nil {
+		return begun, false, err
 	}
-	return begun, nil
+	for _, one := range all {
+		if !one.Of(jobs) {
+			continue
+		}
+		id := one.Runs[0].ID
+		events, err := s.Store.History().Events(ctx, id, event.KindRequeued)
+		if err != nil {
+			return begun, false, err
+		}
+		is := event.Requeued{Job: allocation, Restart: restart}
+		if slices.ContainsFunc(events, func(e event.Event) bool { return e.Fields == is }) {
+			continue
+		}
+		_, err = s.Store.AddEvent(ctx, event.Event{Run: id, Time: time.Now(), Fields: is})
+		return one, err == nil, err
+	}
+	return begun, false, nil
 }
 
-// refuseRequeued refuses to submit several runs of a Beefile a second time, which this allocation
-// had begun when Slurm requeued it.
-func refuseRequeued(ctx context.Context, s *workspace.Session, what string, subs []submission.Submission) error {
-	if !requeued() {
-		return nil
+// continueJobs continues jobs that this allocation had submitted before Slurm requeued it, and returns
+// them. is is false where there are none.
+func (a jobsRunner) continueJobs(ctx context.Context, s *workspace.Session, jobs []submission.Job) (submitted []submittedJob, is bool, err error) {
+	begun, is, err := begunBefore(ctx, s, jobs)
+	if err != nil || !is {
+		return nil, false, err
 	}
-	begun, err := begunBefore(ctx, s, subs, workspace.Allocation())
-	if err != nil || len(begun) == 0 {
-		return err
+	for i := range begun.Runs {
+		id := cmp.Or(begun.Runs[i].Case.Array, begun.Runs[i].ID)
+		at := slices.IndexFunc(submitted, func(j submittedJob) bool { return j.id() == id })
+		if at < 0 {
+			at = len(submitted)
+			submitted = append(submitted, submittedJob{first: &begun.Subs[i]})
+		}
+		submitted[at].runs = append(submitted[at].runs, begun.Runs[i])
 	}
 	var words []string
-	for _, run := range begun {
-		if word := cmp.Or(run.Case.Array, run.ID); !slices.Contains(words, word) {
-			words = append(words, word)
+	for _, job := range submitted {
+		words = append(words, job.id())
+	}
+	a.Say("Slurm has requeued job %s: what it had submitted continues, and no other run begins: %s", workspace.Allocation(), strings.Join(words, " "))
+	resumed := map[string]bool{}
+	for _, run := range begun.Runs {
+		id := cmp.Or(run.Case.Pack, run.ID)
+		if run.State.Resumable() && !resumed[id] {
+			resumed[id] = true
+			if err := resumeHere(ctx, a.Workspace, s, id); err != nil {
+				return nil, true, err
+			}
 		}
 	}
-	which := strings.Join(words, " ")
-	return &core.Error{
-		Kind: core.Busy, Op: "submit the jobs of", Object: what, Err: fmt.Errorf("job %s of Slurm, which had begun them, was requeued: %s", workspace.Allocation(), which),
-		Remedy: fmt.Sprintf("`bee wait %s` waits for them. `bee resume` continues those that are suspended.", which),
+	return submitted, true, beginJobs(ctx, s, submitted)
+}
+
+// resumeHere resumes a suspended run on the sites of this allocation, unless another process has it.
+func resumeHere(ctx context.Context, w *workspace.Workspace, s *workspace.Session, id string) error {
+	lock, err := s.Store.Locks().Acquire(id)
+	if core.IsKind(err, core.Busy) {
+		return nil
 	}
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	run, err := s.Store.Run(ctx, id)
+	if err != nil || !run.State.Resumable() {
+		return err
+	}
+	sites, err := NewResume(w).inAllocation(run)
+	if err != nil {
+		return err
+	}
+	_, err = s.Resume(ctx, run, sites)
+	return err
 }
 
 // continueRequeued continues the run that this allocation had begun when Slurm requeued it,
 // as `bee resume` does, but here. found is false where there is none.
 func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, sub submission.Submission, o runOptions) (found bool, err error) {
-	begun, err := begunBefore(ctx, s, []submission.Submission{sub}, workspace.Allocation())
-	if err != nil || len(begun) == 0 {
+	begun, is, err := begunBefore(ctx, s, []submission.Job{{Runs: []submission.Submission{sub}}})
+	if err != nil || !is {
 		return false, err
 	}
-	run := begun[0]
+	run := begun.Runs[0]
+	if run.State.Final() {
+		a.Say("Slurm has requeued job %s: its run %s is over, and no other one begins", workspace.Allocation(), run.ID)
+		if o.detach {
+			return true, a.printDetached(run, o)
+		}
+		return true, a.ending(ctx, s, run, o)
+	}
 	a.Say("Slurm has requeued job %s: its run %s continues, and no other one begins", workspace.Allocation(), run.ID)
 	lock, err := s.Store.Locks().Acquire(run.ID)
 	if core.IsKind(err, core.Busy) {

@@ -2,61 +2,62 @@ package runcmd
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/cli/runrecords"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/control/submission"
-	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
 
-// TestTheRunOfARequeuedJob: it is that of the same allocation and job description, as long
-// as it is not over.
+// TestTheRunOfARequeuedJob: it is that of the same allocation and job description which was submitted
+// before Slurm started the batch job again, also if it is over. Each `bee run` has one of its own.
 func TestTheRunOfARequeuedJob(t *testing.T) {
-	sub := func(allocation, value string) submission.Submission {
+	sub := func(allocation, value string, restart int) submission.Submission {
 		return submission.Submission{
-			Version: 1, Job: spec.Job{Name: "pi", Nodes: 1, Env: map[string]string{"T": value}},
+			Version: 1, Job: spec.Job{Name: "pi", Nodes: 1, Env: map[string]string{"T": value}}, Restart: restart,
 			Sites: []spec.Site{{Name: "laptop", Provider: "local"}, {Name: "allocation", Provider: "slurm", Slurm: &spec.Slurm{Job: allocation}}},
 		}
 	}
+	begun := time.Now()
 	record := func(id string, st state.RunState, s submission.Submission) state.Run {
 		raw, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return state.Run{ID: id, Name: "pi", State: st, Submission: raw}
+		begun = begun.Add(time.Second)
+		return state.Run{ID: id, Name: "pi", State: st, Submission: raw, Created: begun}
 	}
-	elsewhere := sub("7", "1")
+	elsewhere := sub("7", "1", 0)
 	elsewhere.Sites = elsewhere.Sites[:1]
 	store := runrecords.Open(t, t.TempDir(),
-		record("aaaa1111", state.Succeeded, sub("7", "1")), record("bbbb2222", state.Suspended, sub("8", "1")),
-		record("cccc3333", state.Suspended, sub("7", "2")), record("dddd4444", state.Running, sub("7", "1")),
-		record("eeee5555", state.Suspended, sub("7", "1")), record("ffff6666", state.Suspended, elsewhere),
-		record("abcd7777", state.SetAside, sub("7", "3")), state.Run{ID: "abcd8888", Name: "pi", State: state.Suspended, Submission: []byte(`{"version": 99}`)},
+		record("aaaa1111", state.Succeeded, sub("7", "1", 0)), record("bbbb2222", state.Suspended, sub("8", "1", 0)),
+		record("cccc3333", state.Suspended, sub("7", "2", 1)), record("dddd4444", state.Running, sub("7", "1", 1)),
+		record("eeee5555", state.Suspended, sub("7", "1", 2)), record("ffff6666", state.Suspended, elsewhere),
+		record("abcd7777", state.SetAside, sub("7", "3", 0)), state.Run{ID: "abcd8888", Name: "pi", State: state.Suspended, Submission: []byte(`{"version": 99, "x": "7"}`)},
 	)
 	s := &workspace.Session{Controller: &control.Controller{Runner: control.Runner{Store: store}}}
-	for _, c := range []struct{ allocation, value, want string }{
-		{"7", "1", "dddd4444"}, {"7", "2", "cccc3333"}, {"8", "1", "bbbb2222"}, {"7", "3", "abcd7777"}, {"7", "4", ""}, {"9", "1", ""},
+	for _, c := range []struct{ allocation, restart, value, want string }{
+		{"7", "2", "1", "aaaa1111"},
+		{"7", "2", "1", "dddd4444"},
+		{"7", "2", "1", ""},
+		{"7", "3", "1", "aaaa1111"},
+		{"7", "2", "2", "cccc3333"},
+		{"8", "1", "1", "bbbb2222"},
+		{"7", "1", "3", "abcd7777"},
+		{"7", "1", "4", ""},
+		{"9", "1", "1", ""},
+		{"7", "", "1", ""},
+		{"7", "0", "1", ""},
 	} {
-		begun, err := begunBefore(t.Context(), s, []submission.Submission{sub(c.allocation, c.value)}, c.allocation)
-		if err != nil || len(begun) > 0 != (c.want != "") || len(begun) > 0 && begun[0].ID != c.want {
-			t.Errorf("%+v: %+v, %v", c, begun, err)
-		}
-	}
-	jobs := []submission.Submission{sub("7", "4"), sub("7", "2"), sub("7", "1")}
-	for count, want := range map[string]string{"": "", "1": "`bee wait cccc3333 dddd4444 eeee5555`"} {
-		t.Setenv("SLURM_JOB_ID", "7")
-		t.Setenv("SLURM_RESTART_COUNT", count)
-		err := refuseRequeued(t.Context(), s, "jobs.yaml", jobs)
-		if core.IsKind(err, core.Busy) != (want != "") || !strings.Contains(core.Remedy(err), want) {
-			t.Errorf("started %q times again: %v", count, err)
-		}
-		if err := refuseRequeued(t.Context(), s, "jobs.yaml", jobs[:1]); err != nil {
-			t.Errorf("jobs that had not begun: %v", err)
+		t.Setenv("SLURM_JOB_ID", c.allocation)
+		t.Setenv("SLURM_RESTART_COUNT", c.restart)
+		got, is, err := begunBefore(t.Context(), s, []submission.Job{{Runs: []submission.Submission{sub(c.allocation, c.value, 0)}}})
+		if err != nil || is != (c.want != "") || is && got.Runs[0].ID != c.want {
+			t.Errorf("%+v: %+v, %v", c, got.Runs, err)
 		}
 	}
 }
@@ -65,12 +66,12 @@ func TestTheRunOfARequeuedJob(t *testing.T) {
 func TestAJobThatSlurmHasRequeued(t *testing.T) {
 	for _, c := range []struct {
 		job, count string
-		want       bool
-	}{{"7", "", false}, {"7", "0", false}, {"7", "1", true}, {"7", "12", true}, {"7", "x", false}, {"", "1", false}} {
+		want       int
+	}{{"7", "", 0}, {"7", "0", 0}, {"7", "1", 1}, {"7", "12", 12}, {"7", "x", 0}, {"7", "-1", 0}, {"", "1", 0}} {
 		t.Setenv("SLURM_JOB_ID", c.job)
 		t.Setenv("SLURM_RESTART_COUNT", c.count)
-		if got := requeued(); got != c.want {
-			t.Errorf("%+v: %v", c, got)
+		if got := restarts(); got != c.want {
+			t.Errorf("%+v: %d", c, got)
 		}
 	}
 }

@@ -43,7 +43,7 @@ With --from, take over from a store a run that was submitted on another machine.
 The run cannot continue there any more. Each thing that its job does on this
 machine outside the current directory is shown, and you are asked.
 
-With --ticket, adopt the run or array of a ticket in the background, as bee wait
+With --ticket, adopt the job or jobs of a ticket in the background, as bee wait
 --ticket does.`,
 		Example: "  bee resume lysozyme\n  bee resume lysozyme --site rack\n  bee resume --site-lost lysozyme\n  bee resume --from s3://bucket/bee lysozyme\n  bee resume --ticket run.ticket",
 		Args:    ticket.Args(cobra.ExactArgs(1)), ValidArgsFunction: a.RunsTo(state.ToReach),
@@ -112,7 +112,7 @@ func (a *ResumeCommands) resume(ctx context.Context, word string, names []string
 	return a.goOn(ctx, s, run, sites, seen)
 }
 
-// resumeTicket adopts the run of a ticket, or its array.
+// resumeTicket adopts the job or jobs of a ticket.
 func (a *ResumeCommands) resumeTicket(ctx context.Context, t workspace.Ticket, asJSON bool) error {
 	s, err := a.OpenQuietly(ctx)
 	if err != nil {
@@ -123,14 +123,28 @@ func (a *ResumeCommands) resumeTicket(ctx context.Context, t workspace.Ticket, a
 	if err != nil {
 		return a.printAsked(asJSON, state.Run{}, nil, err)
 	}
-	if what, word := workspace.AdoptedText(runs); word != "" {
-		a.Say("%s continues in the background; `bee logs -f %s` follows it, `bee stop %s` ends it", what, word, word)
+	if what, words := workspace.AdoptedText(runs); words != "" {
+		a.Say("adopted, in the background: %s; `bee logs -f %s` follows, `bee stop %s` ends", what, words, words)
 	}
-	if of := runs[0].Case; of.Array != "" {
-		array, err := s.Store.Arrays().Array(ctx, of.Array)
-		return a.printAsked(asJSON, state.Run{ID: of.Array, Name: of.Name, State: array.State()}, nil, err)
+	jobs := workspace.JobsOf(runs)
+	for i, of := range jobs {
+		if of.Case.Array == "" {
+			continue
+		}
+		array, err := s.Store.Arrays().Array(ctx, of.Case.Array)
+		if err != nil {
+			return a.printAsked(asJSON, of, nil, err)
+		}
+		jobs[i] = state.Run{ID: of.Case.Array, Name: of.Case.Name, State: array.State()}
 	}
-	return a.printAsked(asJSON, runs[0], nil, nil)
+	if len(jobs) == 1 || !asJSON {
+		return a.printAsked(asJSON, jobs[0], nil, nil)
+	}
+	views := make([]askedView, len(jobs))
+	for i, job := range jobs {
+		views[i] = askedView{job.ID, job.Name, job.State, nil}
+	}
+	return a.WriteJSON(views)
 }
 
 // settling is how long settle waits for a controller.

@@ -47,6 +47,8 @@ type runOptions struct {
 	explain bool
 	// begins is set where the job shall run: what it takes from this machine has to be there.
 	begins bool
+	// jobs: it is one of several jobs of a Beefile.
+	jobs   bool
 	trust  console.Trust
 	docker likeDocker
 	lends  interactive
@@ -125,8 +127,8 @@ XML has one test for the run, or for each case of an array. With -d, bee wait wr
 	a.RunsFlag(c, "after")
 	f.StringArrayVarP(&o.env, "env", "e", nil, "set `KEY=VALUE` in the containers; KEY alone takes the caller's value, if it has one")
 	f.DurationVar(&o.wait, "wait", 0, "`time` to ask again when no site can take the run, instead of the Beefile's wait")
-	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and image")
-	f.StringVar(&o.ticket, "ticket", "", "with -d: seal in a new `file` what another machine needs to continue the run or array, by the key in BEE_TICKET_KEY")
+	f.BoolVar(&o.ifNew, "if-new", false, "start nothing if a run of the Beefile is not over, or its last success had the same Beefile and images")
+	f.StringVar(&o.ticket, "ticket", "", "with -d: seal in a new `file` what another machine needs to continue the job or jobs, by the key in BEE_TICKET_KEY")
 	o.results.Flags(f)
 	o.trust.Flag(f, "the Beefile")
 	f.BoolVar(&o.explain, "explain", false, "list first what each site would do with the job")
@@ -171,7 +173,7 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 		return err
 	}
 	sealed := []submission.Submission{sub}
-	remove, err := ticketOf(sealed, o)
+	remove, err := ticketOf([]submission.Job{{Runs: sealed}}, o)
 	if err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (a *Commands) run(ctx context.Context, from jobSource, o runOptions) error 
 		return err
 	}
 	defer s.Close()
-	if requeued() && o.ticket == "" {
+	if o.ticket == "" {
 		if found, err := a.continueRequeued(ctx, s, sub, o); found || err != nil {
 			return err
 		}

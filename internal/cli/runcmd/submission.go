@@ -78,7 +78,7 @@ func (f finishedJob) submission(a *Commands, o runOptions) (submission.Submissio
 		file.Path, err = filepath.Abs(file.Path)
 	}
 	strange := f.from.strange
-	sub := submission.Submission{Job: *f.job, Sites: f.sites, SitesFile: file.Path, Pull: o.pull, Origin: a.Origin(f.from.beefile)}
+	sub := submission.Submission{Job: *f.job, Sites: f.sites, SitesFile: file.Path, Pull: o.pull, Origin: a.Origin(f.from.beefile), Restart: restarts()}
 	if !f.from.keepsLinks {
 		sub.Own = ownDir(f.job, strange)
 	}

@@ -18,11 +18,11 @@ import (
 
 // ticketOf makes the empty file of a ticket before anything is submitted, and marks the
 // submissions. remove removes the file as long as it is empty.
-func ticketOf(subs []submission.Submission, o runOptions) (remove func(), err error) {
+func ticketOf(jobs []submission.Job, o runOptions) (remove func(), err error) {
 	if o.ticket == "" {
 		return func() {}, nil
 	}
-	if err := control.CheckTicket(subs, workspace.TicketKey()); err != nil {
+	if err := control.CheckTicket(jobs, workspace.TicketKey()); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(o.ticket, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -36,8 +36,10 @@ func ticketOf(subs []submission.Submission, o runOptions) (remove func(), err er
 		}
 		return nil, &core.Error{Kind: core.Invalid, Op: "make the ticket", Object: o.ticket, Err: err, Remedy: remedy}
 	}
-	for i := range subs {
-		subs[i].Ticket = submission.Sealed
+	for _, job := range jobs {
+		for i := range job.Runs {
+			job.Runs[i].Ticket = submission.Sealed
+		}
 	}
 	return func() {
 		if info, err := os.Lstat(o.ticket); err == nil && info.Mode().IsRegular() && info.Size() == 0 {
@@ -95,17 +97,35 @@ func (a *Commands) sealTicket(ctx, watched context.Context, s *workspace.Session
 		s.LeaveBehind(ctx, run.ID, lock)
 		return &core.Error{Kind: core.KindOf(err), Op: "make the ticket", Object: o.ticket, Err: err, Remedy: "The run continues in the background of this machine: `bee wait " + run.ID + "` waits for its end."}
 	}
-	return a.printSealed(run.ID, run.Name, run.State, o)
+	return a.printSealed([]sealedJob{{run.ID, run.Name, run.State, o.ticket}}, o)
 }
 
-// printSealed prints what was sealed, a run or an array, and what it is called there.
-func (a *Commands) printSealed(id, name string, in state.RunState, o runOptions) error {
-	err := o.results.WriteLeft(id, string(in))
-	if o.asJSON {
-		return errors.Join(err, a.WriteJSON(map[string]string{"id": id, "name": name, "state": string(in), "ticket": o.ticket}))
+// sealedJob is a job whose ticket is made, a run or an array, as JSON has it.
+type sealedJob struct {
+	ID     string         `json:"id"`
+	Name   string         `json:"name"`
+	State  state.RunState `json:"state"`
+	Ticket string         `json:"ticket"`
+}
+
+// printSealed prints what was sealed, and what it is called there.
+func (a *Commands) printSealed(jobs []sealedJob, o runOptions) error {
+	ids := make([]string, len(jobs))
+	for i, job := range jobs {
+		ids[i] = job.ID
 	}
-	_, perr := fmt.Fprintln(a.Stdout, id)
-	err = errors.Join(err, perr)
+	err := o.results.WriteLeft(ids, string(state.Suspended))
+	if o.asJSON {
+		var view any = jobs
+		if len(jobs) == 1 {
+			view = jobs[0]
+		}
+		return errors.Join(err, a.WriteJSON(view))
+	}
+	for _, id := range ids {
+		_, perr := fmt.Fprintln(a.Stdout, id)
+		err = errors.Join(err, perr)
+	}
 	if !o.quiet {
 		a.Say("it needs this machine no more; `bee wait --ticket %s` fetches it on any machine that has the key and site access", o.ticket)
 	}

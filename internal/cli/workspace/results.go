@@ -68,9 +68,12 @@ func (r ResultFiles) Write(results *page.Results) error {
 	return nil
 }
 
-// WriteLeft writes what is known of a run that this command leaves to a ticket: no report.
-func (r ResultFiles) WriteLeft(id, state string) error {
-	left := page.Results{Cases: []page.Result{{ID: id, State: state, Outcome: page.Errored}}}
+// WriteLeft writes what is known of runs and arrays that this command leaves to a ticket: no report.
+func (r ResultFiles) WriteLeft(ids []string, state string) error {
+	var left page.Results
+	for _, id := range ids {
+		left.Cases = append(left.Cases, page.Result{ID: id, State: state, Outcome: page.Errored})
+	}
 	return writeResult(r.dotenv, func(w io.Writer) error { return left.Dotenv(w, "") })
 }
 

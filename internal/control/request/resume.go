@@ -3,6 +3,7 @@ package request
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -27,6 +28,12 @@ func (q Requests) Resume(ctx context.Context, run state.Run, sites []spec.Site) 
 	attempts, err := q.Store.Attempts(ctx, run.ID)
 	if err != nil {
 		return err
+	}
+	if run.Suspended == state.ReasonTicket && !slices.ContainsFunc(attempts, func(a state.Attempt) bool { return a.Lease != nil }) {
+		return &core.Error{
+			Kind: core.Invalid, Op: "resume run", Object: run.ID, Err: errors.New("it continues by its ticket alone, as the record here has no hosts of it"),
+			Remedy: "`bee wait --ticket FILE` continues it on any machine, also on this one; `bee stop " + run.ID + "` ends its record here.",
+		}
 	}
 	_, err = q.Ask(ctx, run.ID, attempts, state.RequestResume, sites)
 	return err

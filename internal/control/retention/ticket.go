@@ -31,17 +31,19 @@ type Ticket struct {
 	// working directory.
 	Dir string `json:"dir"`
 	// Run has its submission. The last attempt is the one that computes, unless the run was
-	// over before the ticket was made: then Run has its end.
+	// over before the ticket was made, when Run has its end, or had not begun: see Waits.
 	Run      state.Run       `json:"run,omitzero"`
 	Attempts []state.Attempt `json:"attempts,omitempty"`
 	// Key is that of its nodes.
 	Key []byte `json:"key,omitempty"`
 	// Digest is that of the sealed ticket, which the run's site has on record.
 	Digest string `json:"-"`
+	// Several: other runs are in the sealed ticket, too, and are adopted with this one.
+	Several bool `json:"-"`
 }
 
-// sealedTicket is the content of a sealed ticket: the Ticket of a run, or of an array what is
-// common to its cases, and a Ticket of each.
+// sealedTicket is the content of a sealed ticket: the Ticket of a run, or what is common to several
+// runs, and a Ticket of each: of the cases of an array, or of the runs of several jobs.
 type sealedTicket struct {
 	Ticket
 	Cases []Ticket `json:"cases,omitempty"`
@@ -50,11 +52,22 @@ type sealedTicket struct {
 // Over reports whether the run was over before its ticket was made.
 func (t Ticket) Over() bool { return t.Run.State.Final() }
 
+// Waits reports whether the run had not begun when its ticket was made, as it waits for others of
+// the same ticket.
+func (t Ticket) Waits() bool { return t.Run.State == state.Queued }
+
 // Case returns the place of the run in its array, whose ticket it is a part of; zero: it is in none.
-// All have begun, so none waits for its turn.
+// One that has begun does not wait for its turn.
 func (t Ticket) Case() state.Case {
-	return state.Case{Array: t.Run.Case.Array, Name: Plain(t.Run.Case.Name), Number: t.Run.Case.Number}
+	of := state.Case{Array: t.Run.Case.Array, Name: Plain(t.Run.Case.Name), Number: t.Run.Case.Number}
+	if t.Waits() {
+		of.AtOnce = t.Run.Case.AtOnce
+	}
+	return of
 }
+
+// Job returns the id of the array that the run is a case of, or else of the run.
+func (t Ticket) Job() string { return cmp.Or(t.Run.Case.Array, t.Run.ID) }
 
 // Site returns the name of the site of the last attempt; "": there is none.
 func (t Ticket) Site() string {
@@ -74,7 +87,9 @@ const (
 	ticketVersion = 1
 	// arrayVersion is that of the ticket of an array.
 	arrayVersion = 2
-	// mostSealedCases bounds the cases of a ticket, and their numbers.
+	// jobsVersion is that of the ticket of several jobs, which may have runs that wait.
+	jobsVersion = 3
+	// mostSealedCases bounds the runs of a ticket, and the numbers of cases.
 	mostSealedCases = 100_000
 	// MostTicket bounds a sealed ticket, in bytes.
 	MostTicket = MostRecord
@@ -103,8 +118,8 @@ func CheckTicketKey(key string) error {
 	}
 }
 
-// SealTicket encrypts the ticket of a run, or those of the cases of an array as one, so that nobody
-// without the key can read or change it.
+// SealTicket encrypts the ticket of a run, or those of the cases of an array or of several jobs as
+// one, so that nobody without the key can read or change it. A run that waits for others follows them.
 func SealTicket(tickets []Ticket, key string) ([]byte, error) {
 	if err := CheckTicketKey(key); err != nil {
 		return nil, err
@@ -138,14 +153,17 @@ func CheckTicketSize(name string, size int) error {
 	}
 }
 
-// contentOf returns the content of the ticket of a run, or of an array.
+// contentOf returns the content of the ticket of a run, of an array, or of several jobs.
 func contentOf(tickets []Ticket) sealedTicket {
-	first := tickets[0]
-	if first.Run.Case.Array == "" {
+	first, version := tickets[0], arrayVersion
+	if len(tickets) == 1 && first.Run.Case.Array == "" {
 		first.Version = ticketVersion
 		return sealedTicket{Ticket: first}
 	}
-	content := sealedTicket{Ticket: Ticket{Version: arrayVersion, Installation: first.Installation, Machine: first.Machine, Dir: first.Dir}}
+	if slices.ContainsFunc(tickets, func(t Ticket) bool { return t.Waits() || t.Run.Case.Array == "" || t.Job() != first.Job() }) {
+		version = jobsVersion
+	}
+	content := sealedTicket{Ticket: Ticket{Version: version, Installation: first.Installation, Machine: first.Machine, Dir: first.Dir}}
 	for _, t := range tickets {
 		content.Cases = append(content.Cases, Ticket{Run: t.Run, Attempts: t.Attempts, Key: t.Key})
 	}
@@ -167,7 +185,7 @@ func sealOf(key string, salt []byte) (cipher.AEAD, error) {
 }
 
 // OpenTicket decrypts the ticket of a file, whose name is for messages. It returns the ticket of a
-// run, or those of the cases of one array.
+// run, those of the cases of one array, or those of the runs of several jobs.
 func OpenTicket(file string, sealed []byte, key string) ([]Ticket, error) {
 	fail := func(kind core.Kind, err error, remedy string) ([]Ticket, error) {
 		return nil, &core.Error{Kind: kind, Op: opTicket, Object: file, Err: err, Remedy: remedy}
@@ -194,8 +212,8 @@ func OpenTicket(file string, sealed []byte, key string) ([]Ticket, error) {
 	if err := core.DecodeJSON(raw, &content); err != nil {
 		return fail(core.Invalid, err, notSealed)
 	}
-	if content.Version != ticketVersion && content.Version != arrayVersion {
-		return fail(core.Unsupported, fmt.Errorf("it has version %d, this bee knows %d", content.Version, arrayVersion), "Use the version of bee that sealed it.")
+	if content.Version < ticketVersion || content.Version > jobsVersion {
+		return fail(core.Unsupported, fmt.Errorf("it has version %d, this bee knows %d", content.Version, jobsVersion), "Use the version of bee that sealed it.")
 	}
 	tickets, err := content.tickets()
 	if err != nil {
@@ -216,34 +234,63 @@ func (s sealedTicket) tickets() ([]Ticket, error) {
 		return nil, fmt.Errorf("it is of installation %q", core.Printable(s.Installation, 80))
 	}
 	if s.Version == ticketVersion {
-		if !state.IsID(s.Run.ID) || len(s.Attempts) == 0 || s.Over() || s.Run.Case != (state.Case{}) || len(s.Cases) > 0 {
+		if !state.IsID(s.Run.ID) || len(s.Attempts) == 0 || s.Over() || s.Waits() || s.Run.Case != (state.Case{}) || len(s.Cases) > 0 {
 			return nil, fmt.Errorf("it is of run %q, with %d attempts and %d cases", core.Printable(s.Run.ID, 80), len(s.Attempts), len(s.Cases))
 		}
 		return []Ticket{s.Ticket}, nil
 	}
 	if len(s.Cases) == 0 || len(s.Cases) > mostSealedCases {
-		return nil, fmt.Errorf("it is of an array, with %d cases", len(s.Cases))
+		return nil, fmt.Errorf("it is of several runs, and has %d", len(s.Cases))
 	}
-	array, ids, numbers, live := s.Cases[0].Run.Case.Array, map[string]bool{}, map[int]bool{}, false
-	tickets := make([]Ticket, len(s.Cases))
+	tickets, ids, numbers, live := make([]Ticket, len(s.Cases)), map[string]bool{}, map[string]map[int]bool{}, false
 	for i, t := range s.Cases {
-		of := t.Run.Case
-		switch {
-		case !state.IsID(of.Array) || of.Array != array || of.Pack != "" || of.Name == "":
-			return nil, fmt.Errorf("run %q is no case of array %q", core.Printable(t.Run.ID, 80), core.Printable(array, 80))
-		case !state.IsID(t.Run.ID) || ids[t.Run.ID] || of.Number < 1 || of.Number > mostSealedCases || numbers[of.Number]:
-			return nil, fmt.Errorf("case %d of it cannot be run %q", of.Number, core.Printable(t.Run.ID, 80))
-		case len(t.Attempts) == 0 && !t.Over():
-			return nil, fmt.Errorf("case %d of it has not begun", of.Number)
+		if err := s.check(t); err != nil {
+			return nil, err
 		}
-		ids[t.Run.ID], numbers[of.Number], live = true, true, live || !t.Over()
-		t.Version, t.Installation, t.Machine, t.Dir = s.Version, s.Installation, s.Machine, s.Dir
+		of := t.Run.Case
+		if ids[t.Run.ID] || numbers[of.Array][of.Number] {
+			return nil, fmt.Errorf("run %s or its number %d is there twice", t.Run.ID, of.Number)
+		}
+		ids[t.Run.ID], live = true, live || !t.Over() && !t.Waits()
+		if of.Array != "" {
+			if numbers[of.Array] == nil {
+				numbers[of.Array] = map[int]bool{}
+			}
+			numbers[of.Array][of.Number] = true
+		}
+		t.Version, t.Installation, t.Machine, t.Dir, t.Several = s.Version, s.Installation, s.Machine, s.Dir, true
 		tickets[i] = t
 	}
+	for array := range numbers {
+		if ids[array] {
+			return nil, fmt.Errorf("%q of it is an array and a run", array)
+		}
+	}
 	if !live {
-		return nil, errors.New("all of its cases are over")
+		return nil, errors.New("no run of it computes")
 	}
 	return tickets, nil
+}
+
+// check refuses a run that cannot be one of several.
+func (s sealedTicket) check(t Ticket) error {
+	of := t.Run.Case
+	switch {
+	case !state.IsID(t.Run.ID):
+		return fmt.Errorf("it has run %q", core.Printable(t.Run.ID, 80))
+	case s.Version == arrayVersion && of.Array != s.Cases[0].Run.Case.Array, s.Version == arrayVersion && t.Waits():
+		return fmt.Errorf("run %s is none of array %q that has begun", t.Run.ID, core.Printable(s.Cases[0].Run.Case.Array, 80))
+	case of == (state.Case{}) && s.Version == jobsVersion: // a job that is one run
+	case !state.IsID(of.Array) || of.Pack != "" || of.Name == "" || of.Number < 1 || of.Number > mostSealedCases || of.AtOnce < 0 || of.AtOnce > mostSealedCases:
+		return fmt.Errorf("run %s cannot be case %d of array %q", t.Run.ID, of.Number, core.Printable(of.Array, 80))
+	}
+	switch {
+	case t.Waits() && (len(t.Attempts) > 0 || len(t.Key) > 0):
+		return fmt.Errorf("run %s waits, and has begun", t.Run.ID)
+	case !t.Waits() && !t.Over() && len(t.Attempts) == 0:
+		return fmt.Errorf("run %s has not begun", t.Run.ID)
+	}
+	return nil
 }
 
 // End returns the run of a ticket as it ended before that was made, and its attempts.
@@ -255,6 +302,12 @@ func (t Ticket) End(run state.Run) (state.Run, []state.Attempt, error) {
 	run.State, run.Suspended, run.ExitCode, run.Ended = t.Run.State, "", t.Run.ExitCode, Began(t.Run.Ended)
 	run.Kind, run.Message, run.Remedy = Plain(t.Run.Kind), Plain(t.Run.Message), Plain(t.Run.Remedy)
 	return run, closed(attempts), nil
+}
+
+// Closed returns the attempts of the run as nothing of them is left on a site.
+func (t Ticket) Closed() ([]state.Attempt, error) {
+	attempts, err := ForeignAttempts(t.Run.ID, t.Attempts)
+	return closed(attempts), err
 }
 
 // closed returns attempts of another installation of which nothing is left on a site.

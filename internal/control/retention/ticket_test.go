@@ -153,7 +153,54 @@ func TestArraysThatCannotBe(t *testing.T) {
 		"nobody's":                 func(l []Ticket) { l[0].Installation = "" },
 		"cases that are over only": func(l []Ticket) { l[1].Run.State, l[2].Run.State = state.Succeeded, state.Succeeded },
 	} {
-		if list, err := contentOf(sampleArray(change)).tickets(); err == nil || list != nil {
+		content := contentOf(sampleArray(change))
+		content.Version = arrayVersion
+		if list, err := content.tickets(); err == nil || list != nil {
+			t.Errorf("%s: %+v, %v", name, list, err)
+		}
+	}
+}
+
+// sampleJobs are the tickets of three jobs: a mesh that computes, two cases of an array that wait for
+// it, and a plot that was over.
+func sampleJobs(change func([]Ticket)) []Ticket {
+	list := []Ticket{sampleTicket(func(*Ticket) {})}
+	for i, id := range []string{"bcdefghj", "bcdefghk"} {
+		list = append(list, Ticket{Run: state.Run{ID: id, State: state.Queued, Case: state.Case{Array: "zzzzzzzz", Name: "model", Number: i + 1, AtOnce: 1}}})
+	}
+	list = append(list, Ticket{Run: state.Run{ID: "bcdefghl", State: state.Failed}})
+	change(list)
+	return list
+}
+
+// TestTicketsOfJobs: runs of several jobs come back in their order, also those that had not begun.
+func TestTicketsOfJobs(t *testing.T) {
+	sealed, err := SealTicket(sampleJobs(func([]Ticket) {}), testKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := OpenTicket("file", sealed, testKey)
+	if err != nil || len(list) != 4 {
+		t.Fatalf("got %+v, %v", list, err)
+	}
+	for i, c := range list {
+		waits := i == 1 || i == 2
+		if !c.Several || c.Installation != "abcdefgh" || c.Digest != TicketDigest(sealed) || c.Version != jobsVersion || c.Waits() != waits || c.Over() != (i == 3) || waits && (c.Case() != state.Case{Array: "zzzzzzzz", Name: "model", Number: i, AtOnce: 1}) {
+			t.Errorf("run %d is %+v", i, c)
+		}
+	}
+	for name, change := range map[string]func([]Ticket){
+		"one run twice":                  func(l []Ticket) { l[3].Run.ID = l[0].Run.ID },
+		"a run and an array":             func(l []Ticket) { l[1].Run.Case.Array, l[2].Run.Case.Array = "bcdefghl", "bcdefghl" },
+		"one that waits with hosts":      func(l []Ticket) { l[1].Attempts = l[0].Attempts },
+		"one that waits with a key":      func(l []Ticket) { l[1].Key = l[0].Key },
+		"a run that has not begun":       func(l []Ticket) { l[0].Attempts = nil },
+		"a case without an array":        func(l []Ticket) { l[1].Run.Case.Array = "" },
+		"a number of cases that is none": func(l []Ticket) { l[1].Run.Case.AtOnce = -1 },
+		"a case of a pack":               func(l []Ticket) { l[1].Run.Case.Pack = "xxxxxxxx" },
+		"none that computes":             func(l []Ticket) { l[0].Run.State = state.Succeeded },
+	} {
+		if list, err := contentOf(sampleJobs(change)).tickets(); err == nil || list != nil {
 			t.Errorf("%s: %+v, %v", name, list, err)
 		}
 	}

@@ -1,8 +1,10 @@
 package submission
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -77,27 +79,50 @@ func PlacesFree(ctx context.Context, store *state.Store, op string, s *Submissio
 	return admit(active)
 }
 
-// CasesPlacesFree is PlacesFree of cases of one array, by the ids of their runs, all at once. Runs of
-// that array are these cases, and not others. Invalid: two cases would write the same outputs.
-func CasesPlacesFree(ctx context.Context, store *state.Store, op string, cases []Submission, ids []string) error {
-	placed, places := make([]Submission, len(cases)), make([]spec.Places, len(cases))
-	for i, s := range cases {
-		s.Job.Outputs = append([]spec.Output{}, s.Job.Outputs...)
-		s.placed(ids[i])
-		placed[i], places[i] = s, s.Job.Places()
+// JobsPlacesFree is PlacesFree of runs with their submissions, all at once: of cases of arrays, and
+// of others. Where they are on record, they count once. Invalid: two of them may write the same
+// outputs at the same time.
+func JobsPlacesFree(ctx context.Context, store *state.Store, op string, runs []state.Run, subs []Submission) error {
+	jobs, places, own := []newJob{}, map[string]int{}, map[string]bool{}
+	for i, run := range runs {
+		s, id := subs[i], cmp.Or(run.Case.Array, run.ID)
+		at, is := places[id]
+		if !is {
+			at = len(jobs)
+			places[id], jobs = at, append(jobs, newJob{})
+		}
+		job := &jobs[at]
+		s.Job.Outputs = slices.Clone(s.Job.Outputs)
+		s.placed(run.ID)
+		own[run.ID] = true
+		job.runs, job.subs, job.places = append(job.runs, run), append(job.subs, s), append(job.places, s.Job.Places())
 	}
-	own, err := apart(op, placed, places)
-	if err != nil || own.Empty() {
+	before := make([]map[int]bool, len(jobs)) // those that each waits for are before it
+	for i := range jobs {
+		before[i] = map[int]bool{}
+		for _, d := range jobs[i].subs[0].After {
+			if at, is := places[d.Run]; is && at < i {
+				before[i][at] = true
+				maps.Copy(before[i], before[at])
+			}
+		}
+		var err error
+		if jobs[i].own, err = apart(op, jobs[i].subs, jobs[i].places); err != nil {
+			return err
+		}
+	}
+	if err := apartJobs(op, jobs, before); err != nil {
 		return err
+	}
+	admit := admits(op, jobs)
+	if admit == nil {
+		return nil
 	}
 	active, err := store.Runs(ctx, state.Filter{Active: true})
 	if err != nil {
 		return err
 	}
-	array := placed[0].arrayID()
-	active = slices.DeleteFunc(active, func(r state.Run) bool { return r.Case.Array == array })
-	others := beside(active)
-	return newJob{subs: placed, own: own}.admit(op, others, others.submissions)
+	return admit(slices.DeleteFunc(active, func(r state.Run) bool { return own[r.ID] }))
 }
 
 func errSamePlace(op, job, to string, run state.Run) error {

@@ -17,6 +17,7 @@ func All() []Fields {
 		ForeignAttempts{},
 		Dependency{},
 		ArrayFull{},
+		Requeued{},
 		CasesLost{},
 		SetAside{},
 		Ended{},

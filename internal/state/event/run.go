@@ -18,6 +18,7 @@ const (
 	KindForeignAttempts   Kind = "foreign_attempts"
 	KindDependency        Kind = "dependency"
 	KindArrayFull         Kind = "array_full"
+	KindRequeued          Kind = "requeued"
 	KindCasesLost         Kind = "cases_lost"
 	KindSetAside          Kind = "set_aside"
 )
@@ -112,6 +113,15 @@ type ArrayFull struct {
 	Name   string `json:"name"`
 	AtOnce int    `json:"at_once"`
 }
+
+// Requeued has a batch job of Slurm that was started again continue the run, and submit no other one.
+type Requeued struct {
+	Job     string `json:"job"`     // Slurm's number
+	Restart int    `json:"restart"` // how often it was started again
+}
+
+// Kind implements Fields.
+func (Requeued) Kind() Kind { return KindRequeued }
 
 // CasesLost has cases of a pack run again that had ended: their only results were on a site
 // that is lost.

@@ -68,7 +68,7 @@ func onRecord(t *testing.T, c *Controller, tickets []retention.Ticket, change fu
 }
 
 // TestASiteThatIsAnotherOne: a case has not failed because the site of that name here has no case
-// at all. The others are adopted, and a second try adopts it as well.
+// at all. It waits for its ticket and begins by nothing else, and a second try adopts it as well.
 func TestASiteThatIsAnotherOne(t *testing.T) {
 	c, a, tickets, f := arrayWorld(t)
 	b := controltest.NewSite(t)
@@ -81,12 +81,18 @@ func TestASiteThatIsAnotherOne(t *testing.T) {
 	}
 	f.Sites = func([]string) ([]spec.Site, error) { return controltest.Sites("a", "b"), nil }
 	tickets[2].Attempts[0].Site = "b"
-	runs, err := c.AdoptTickets(t.Context(), tickets, f, false)
-	if !core.IsKind(err, core.NotFound) || core.Remedy(err) == "" || len(runs) != 2 || runs[0].State != state.Succeeded || runs[1].State != state.Running {
-		t.Errorf("%+v, %v", runs, err)
+	for range 2 {
+		runs, err := c.AdoptTickets(t.Context(), tickets, f, false)
+		if err != nil || len(runs) != 3 || runs[0].State != state.Succeeded || runs[1].State != state.Running || runs[2].Suspended != state.ReasonTicket || runs[2].Remedy == "" {
+			t.Fatalf("%+v, %v", runs, err)
+		}
 	}
-	if run, err := c.Store.Run(t.Context(), tickets[2].Run.ID); !core.IsKind(err, core.NotFound) {
-		t.Errorf("on record: %+v, %v", run, err)
+	missed := runOf(t, c, tickets[2].Run.ID)
+	if attempts, err := c.Store.Attempts(t.Context(), missed.ID); missed.State != state.Suspended || err != nil || len(attempts) != 1 || attempts[0].Lease != nil {
+		t.Errorf("on record: %+v, %+v, %v", missed, attempts, err)
+	}
+	if err := c.Requests().Resume(t.Context(), missed, nil); !core.IsKind(err, core.Invalid) || core.Remedy(err) == "" {
+		t.Errorf("it can be resumed: %v", err)
 	}
 	b.Held[tickets[2].Attempts[0].Lease.Owner] = true
 	if runs, err := c.AdoptTickets(t.Context(), tickets, f, false); err != nil || len(runs) != 3 || runs[2].State != state.Running {
@@ -254,11 +260,11 @@ func TestACaseThatCannotBeHandedOver(t *testing.T) {
 	c.Log = slog.New(slog.DiscardHandler)
 	onRecord(t, c, tickets, func(*state.Run) {})
 	stored := 0
-	s := ArraySealing{Controller: c, Array: "zzzzzzzz", Key: "a key that nobody guesses", Write: func(sealed []byte) error {
+	s := Sealing{Controller: c, Jobs: []string{"zzzzzzzz"}, Key: "a key that nobody guesses", Write: func(sealed []byte) error {
 		stored = len(sealed)
 		return c.Store.RemoveRun(t.Context(), tickets[1].Run.ID)
 	}}
-	runs, err := c.Store.Arrays().Runs(t.Context(), s.Array)
+	runs, err := c.Store.Arrays().Runs(t.Context(), s.Jobs[0])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -278,10 +284,10 @@ func TestTicketsThatWouldBeTooLarge(t *testing.T) {
 	for i := range large {
 		large[i] = sub
 	}
-	if err := CheckTicket(small, "a key that nobody guesses"); err != nil {
+	if err := CheckTicket([]submission.Job{{Runs: small}}, "a key that nobody guesses"); err != nil {
 		t.Error(err)
 	}
-	if err := CheckTicket(large, "a key that nobody guesses"); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
+	if err := CheckTicket([]submission.Job{{Runs: large}}, "a key that nobody guesses"); !core.IsKind(err, core.Unsupported) || core.Remedy(err) == "" {
 		t.Error(err)
 	}
 }
