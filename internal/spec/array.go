@@ -244,30 +244,91 @@ func (a *Array) kept() Cases {
 	})
 }
 
-// withCase returns a scalar at a path with the values of the case in it.
+// parameterIn returns the parameter of a match of caseValue.
+func parameterIn(match string) string {
+	return strings.TrimSuffix(strings.TrimLeft(match, "$"), "}")[len("{case."):]
+}
+
+// withCase returns a scalar at a path with the values of the case in it. Of one that cannot have
+// them, it returns the scalar as it was.
 func (d *decoder) withCase(n ast.Node, text, path string) ast.Node {
 	top, _, _ := strings.Cut(strings.ReplaceAll(path, "[", "."), ".")
+	if !d.canHaveValues(n, text, path, top) {
+		return n
+	}
 	whole := false
-	out := caseValue.ReplaceAllStringFunc(text, func(m string) string {
-		if strings.HasPrefix(m, "$$") {
-			return m[1:]
-		}
-		name := m[len("${case.") : len(m)-1]
-		value, known := d.ofCase[name]
-		switch {
-		case !known:
-			d.report.problem(begins(n), didYouMean(name, slices.Sorted(maps.Keys(d.ofCase))), "%sthe case has no parameter %q", prefix(path), name)
-		case !slices.Contains(replacedIn(), top):
-			d.report.problem(begins(n), "one of "+strings.Join(replacedIn(), ", "), "%svalues of a case are not replaced here", prefix(path))
-		case slices.Contains(shellKeys(), path) && !plainWord.MatchString(value):
-			d.report.problem(begins(n), "pass it by a variable: `env: {X: \"${case."+name+"}\"}`, and \"$X\" here", "%sthe value %q of %q is not one plain word to a shell", prefix(path), value, name)
-		default:
+	fill := func(part string) string {
+		return caseValue.ReplaceAllStringFunc(part, func(m string) string {
+			if strings.HasPrefix(m, "$$") {
+				return m[1:]
+			}
 			whole = m == text
-			return value
+			return d.ofCase[parameterIn(m)]
+		})
+	}
+	out := fill(text)
+	switch {
+	case path == top && slices.Contains(shellKeys(), top):
+		script, variables, wrong, why := d.scripts.of(text).filled(text, d.ofCase)
+		if wrong != "" {
+			d.report.problem(begins(n), "pass it by a variable: `env: {X: \"${case."+wrong+"}\"}`, and \"$X\" here", "%sthe value %q of %q in case %d is not one plain word to a shell: %s", prefix(path), d.ofCase[wrong], wrong, d.caseNumber, why)
+			return n
 		}
-		return m
-	})
+		maps.Copy(d.shellValues, variables)
+		out, whole = script, whole && len(variables) == 0
+	case slices.Contains(shellKeys(), top):
+		for _, name := range parametersIn(text) {
+			if value := d.ofCase[name]; !plainWord.MatchString(value) {
+				d.report.problem(begins(n), "write the command as one text, or pass it by `env:`", "%sthe value %q of %q in case %d is not one plain word, and a word of a list may be a script of a shell", prefix(path), value, name, d.caseNumber)
+				return n
+			}
+		}
+	case slices.Contains(pathKeys(), top):
+		if why := (casePath{text, fill, isHere(path)}).wrong(); why != "" {
+			at := begins(n)
+			if key, is := d.report.places[path]; is {
+				at = key
+			}
+			d.report.problem(at, "write the rest of the path before the value", "%s%s of case %d would make %q of it: %s", prefix(path), d.valuesText(text), d.caseNumber, out, why)
+			return n
+		}
+	}
 	return inPlaceOf(n, out, whole)
+}
+
+// canHaveValues reports whether the values in the text of a scalar are known, and replaced there.
+func (d *decoder) canHaveValues(n ast.Node, text, path, top string) bool {
+	for _, name := range parametersIn(text) {
+		if _, known := d.ofCase[name]; !known {
+			d.report.problem(begins(n), didYouMean(name, slices.Sorted(maps.Keys(d.ofCase))), "%sthe case has no parameter %q", prefix(path), name)
+			return false
+		}
+		if !slices.Contains(replacedIn(), top) {
+			d.report.problem(begins(n), "one of "+strings.Join(replacedIn(), ", "), "%svalues of a case are not replaced here", prefix(path))
+			return false
+		}
+	}
+	return true
+}
+
+// parametersIn returns the parameters in a text, each once.
+func parametersIn(text string) []string {
+	var names []string
+	for _, m := range caseValue.FindAllString(text, -1) {
+		if name := parameterIn(m); !strings.HasPrefix(m, "$$") && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// valuesText names the values in a text.
+func (d *decoder) valuesText(text string) string {
+	var words []string
+	for _, name := range parametersIn(text) {
+		words = append(words, fmt.Sprintf("%s=%q", name, d.ofCase[name]))
+	}
+	return strings.Join(words, " ")
 }
 
 // inCase returns a scalar with the values of the case in it.
@@ -339,8 +400,8 @@ func (jc *jobCheck) array() {
 			jc.report.at(at, "write values as in `cases:`", "%s: no case has these values", at)
 		}
 	}
-	for _, key := range []string{caseVariable, caseNameVariable} {
-		if _, given := jc.job.Env[key]; given {
+	for key := range jc.job.Env {
+		if key == caseVariable || key == caseNameVariable || strings.HasPrefix(key, valueVariable) {
 			jc.report.atKey("env."+key, "leave it out", "env.%s: bee sets it for each case", key)
 		}
 	}
@@ -358,11 +419,8 @@ func (t *Draft) Cases() Cases { return t.cases }
 
 // Case reads the Beefile of a case, by its number from 1: a job without an array.
 func (t *Draft) Case(number int) *Draft {
-	one := t.decodeCase(t.cases[number-1])
+	one := t.decodeCase(number)
 	job := one.Job
-	if job.Env == nil {
-		job.Env = map[string]string{}
-	}
 	job.Name = fmt.Sprintf("%s.%d", job.nameOr(t.report.file), number)
 	job.Env[caseVariable], job.Env[caseNameVariable] = strconv.Itoa(number), job.Name
 	return one

@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -107,30 +108,39 @@ func TestNotInPacks(t *testing.T) {
 func TestValuesOfCases(t *testing.T) {
 	d := arrayDraft("{cases: [{t: 300, n: 2, w: 'a; b'}, {t: 310, n: 3, w: c}]}", `
 run: ./model "${case.t}" '${case.t}' ${HOME} $${case.t}
-setup: [echo, "${case.w}"]
+setup: [echo, "${case.t}"]
+resume: ./model --from ${case.w}
 nodes: ${case.n}
+time: ${case.n}h
+inputs: [{from: "./in/${case.t}", to: "/data/${case.w}"}]
 env: {T: "t is ${case.w}"}
-outputs: [{from: out.dat, to: "./results/${case.t}/${run.id}"}]`)
+outputs: [{from: out.dat, to: "./results/${case.t}/${run.id}"}]
+checkpoint: {signal: TERM}`)
 	job, err := d.Case(1).Finish()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if job.Run.Shell != `./model "300" '300' ${HOME} ${case.t}` || job.Setup.Argv[1] != "a; b" || job.Nodes != 2 || job.Array != nil || job.Name != "model.1" ||
+	if job.Run.Shell != `./model "300" '300' ${HOME} ${case.t}` || job.Setup.Argv[1] != "300" || job.Nodes != 2 || job.Array != nil || job.Name != "model.1" ||
+		job.Resume.Shell != `./model --from "${BEE_VALUE_3}"` || job.Env["BEE_VALUE_3"] != "a; b" || job.Time != 2*time.Hour || job.Inputs[0] != (Input{From: "/home/ann/in/300", To: "/data/a; b"}) ||
 		job.Env["T"] != "t is a; b" || job.Env["BEE_CASE"] != "1" || job.Env["BEE_CASE_NAME"] != "model.1" || job.Outputs[0].To != "/home/ann/results/300/"+RunID {
 		t.Errorf("got %+v", job)
 	}
-	if second, err := d.Case(2).Finish(); err != nil || second.Nodes != 3 || second.Name != "model.2" {
+	if second, err := d.Case(2).Finish(); err != nil || second.Nodes != 3 || second.Name != "model.2" || second.Resume.Shell != "./model --from c" || second.Time != 3*time.Hour || second.Inputs[0].From != "/home/ann/in/310" {
 		t.Errorf("%v: %+v", err, second)
 	}
 	var refused testkit.ErrorList
 	for _, rest := range []string{
-		"run: ./model ${case.w}",
+		"run: sh -c './model ${case.w}'",
+		"run: echo $((${case.w}))",
+		"run: [sh, -c, './model ${case.w}']",
 		"run: ./model ${case.T}",
 		"run: echo\nsites: ['${case.t}']",
 		"run: echo\nsecrets: {A: {exec: '${case.t}'}}",
 		"run: echo\nenv: {BEE_CASE: x}",
+		"run: echo\nenv: {BEE_VALUE_1: x}",
+		"run: echo\noutputs: [{from: a, to: './results/${case.up}'}]",
 	} {
-		_, err := arrayDraft("{cases: [{t: 300, w: 'a; b'}]}", rest).Finish()
+		_, err := arrayDraft("{cases: [{t: 300, w: 'a; b', up: ../../.ssh}]}", rest).Finish()
 		if !core.IsKind(err, core.Invalid) {
 			t.Errorf("%s: %v", rest, err)
 		}

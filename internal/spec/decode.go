@@ -27,8 +27,13 @@ type decoder struct {
 	dir       string            // where paths start; "": the file names no other one
 	casesFile string            // the file that the cases of its array are in; "": none
 	ofCase    Case              // what ${case.NAME} stands for; nil: nothing is replaced
-	cases     *countedCases     // those of its array, once they were read; nil: they were not
-	left      *int              // how many cases the arrays of the file may still have; nil: it is of one job
+	// caseNumber is the number of that case, scripts are the texts for shells of its array, and
+	// shellValues the values of variables that they need.
+	caseNumber  int
+	scripts     caseScripts
+	shellValues map[string]string
+	cases       *countedCases // those of its array, once they were read; nil: they were not
+	left        *int          // how many cases the arrays of the file may still have; nil: it is of one job
 }
 
 func newDecoder(file string, data []byte) *decoder {

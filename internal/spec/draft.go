@@ -28,6 +28,7 @@ type Draft struct {
 	dir     string
 	cases   Cases
 	ofCases ast.Node
+	scripts caseScripts
 	anchors map[string][]anchor
 	// casesFile is the file that the cases are in; "": none.
 	casesFile string
@@ -89,7 +90,9 @@ func (d *decoder) draft(root ast.Node) *Draft {
 	t := newDraft(d)
 	t.read = true
 	if t.cases = d.casesOf(root); len(t.cases) > 0 {
-		d.ofCase = t.cases[0]
+		t.scripts = caseScripts{}
+		d.ofCase, d.caseNumber = t.cases[0], 1
+		d.scripts, d.shellValues = t.scripts, map[string]string{}
 		t.ofCases, t.anchors = withoutArray(root), d.anchors
 	}
 	d.decode(root, reflect.ValueOf(t.Job).Elem(), "")
@@ -101,12 +104,19 @@ func newDraft(d *decoder) *Draft {
 	return &Draft{Job: &Job{Dir: d.dir, Nodes: 1, Volume: Volume{Path: defaultVolume}}, report: d.report, dir: d.dir}
 }
 
-// decodeCase reads a case. The file's text is parsed once for all.
-func (t *Draft) decodeCase(of Case) *Draft {
-	d := &decoder{report: t.report.fresh(), anchors: t.anchors, dir: t.dir, ofCase: of}
+// decodeCase reads a case, by its number from 1. The file's text is parsed once for all.
+func (t *Draft) decodeCase(number int) *Draft {
+	d := &decoder{
+		report: t.report.fresh(), anchors: t.anchors, dir: t.dir,
+		ofCase: t.cases[number-1], caseNumber: number, scripts: t.scripts, shellValues: map[string]string{},
+	}
 	one := newDraft(d)
 	one.read = true
 	d.decode(t.ofCases, reflect.ValueOf(one.Job).Elem(), "")
+	if one.Job.Env == nil {
+		one.Job.Env = map[string]string{}
+	}
+	maps.Copy(one.Job.Env, d.shellValues)
 	return one
 }
 
