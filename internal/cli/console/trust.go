@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/bee-hpc/bee/internal/cli/output"
@@ -19,6 +20,9 @@ func (t *Trust) Flag(f *pflag.FlagSet, of string) {
 	f.BoolVar(&t.given, "trust", false, "allow "+of+" to leave its own directory, without asking")
 }
 
+// mostReaches bounds what is shown of a user's own Beefile, of which cases may have many.
+const mostReaches = 20
+
 // Allow shows what a job does on this machine outside of its own directory. Where someone
 // else may have written it, as strange says, the user has to agree.
 func (a *Console) Allow(what, strange string, reaches []spec.Reach, t Trust, quiet bool) error {
@@ -30,6 +34,9 @@ func (a *Console) Allow(what, strange string, reaches []spec.Reach, t Trust, qui
 		lines[i] = strings.ReplaceAll(output.Printable(r.String()), "\n", `\n`)
 	}
 	if strange == "" {
+		if n := len(lines); n > mostReaches {
+			lines = append(lines[:mostReaches], fmt.Sprintf("and %d more", n-mostReaches))
+		}
 		if !quiet {
 			a.Say("outside of its directory, %s: %s", what, strings.Join(lines, "; "))
 		}

@@ -114,52 +114,66 @@ func chosen(all []caseSource, word string, again bool) ([]caseSource, error) {
 	return slices.DeleteFunc(slices.Clone(all), func(c caseSource) bool { return !wanted[c.place.Number] }), nil
 }
 
+// arraySubmissions are those of the cases of an array.
+type arraySubmissions struct {
+	subs    []submission.Submission
+	reaches reachList
+	// places are those of their outputs; nil: the cases are of no Beefile.
+	places *spec.DraftPlaces
+}
+
 // submissions are the cases as the flags change them, with their sites. All of them are
-// checked before the first one is submitted.
-func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOptions) ([]submission.Submission, error) {
+// checked before the first one is submitted. The user has not agreed yet to what they do outside of
+// their directory.
+func (a arrayRunner) submissions(from jobSource, cases []caseSource, o runOptions) (arraySubmissions, error) {
+	made := arraySubmissions{subs: make([]submission.Submission, len(cases))}
 	if from.strange != "" && !o.given("trust") {
-		return nil, &core.Error{
+		return made, &core.Error{
 			Kind: core.Invalid, Op: "submit the array of", Object: from.what, Err: errors.New("another user may have written it: " + from.strange),
 			Remedy: "Read it, and give --trust, or copy it to a directory of yours.",
 		}
 	}
 	for _, flag := range []string{"interactive", "tty", "if-new", "name", "explain"} {
 		if o.given(flag) && (flag != "if-new" || !o.jobs) {
-			return nil, &core.Error{Kind: core.Unsupported, Op: "submit the array of", Object: from.what, Err: fmt.Errorf("--%s is for one run", flag), Remedy: "Leave it out, or name one case by `bee run --again`."}
+			return made, &core.Error{Kind: core.Unsupported, Op: "submit the array of", Object: from.what, Err: fmt.Errorf("--%s is for one run", flag), Remedy: "Leave it out, or name one case by `bee run --again`."}
 		}
 	}
 	all := *a.Commands
 	all.Workspace = a.ReadingSitesOnce()
 	id := state.NewID()
-	subs := make([]submission.Submission, len(cases))
+	if len(from.cases) == 0 {
+		made.places = from.draft.OutputPlaces()
+	}
 	for i, one := range cases {
-		quiet := o
-		quiet.quiet = o.quiet || i > 0 // what leaves the directory is printed once
-		if len(from.cases) == 0 {      // a draft of each at the same time would take much memory
+		if made.places != nil { // a draft of each at the same time would take much memory
 			one.draft = from.draft.Case(one.place.Number)
 		}
-		sub, err := all.submission(one.jobSource, quiet)
+		f, err := all.finish(one.jobSource, o)
 		if err == nil {
-			err = all.AddReceivers(&sub)
+			made.subs[i], err = f.submission(&all, o)
+		}
+		if err == nil {
+			err = all.AddReceivers(&made.subs[i])
 		}
 		if err != nil {
-			return nil, fmt.Errorf("case %d (%s): %w", one.place.Number, one.place.Values, err)
+			return made, fmt.Errorf("case %d (%s): %w", one.place.Number, one.place.Values, err)
+		}
+		made.reaches.add(f.reaches)
+		if made.places != nil && !made.places.Add(f.job, one.place.Number) {
+			return made, from.draft.Problems()
 		}
 		place := one.place
 		place.ID = id
-		sub.Array = &place
-		subs[i] = sub
+		made.subs[i].Array = &place
 	}
-	return subs, nil
+	return made, nil
 }
 
 // run submits an array, and waits for its cases unless they are to continue in the
 // background.
 func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) error {
 	if from.draft != nil { // what is wrong with the array itself
-		whole := o
-		whole.quiet = true
-		if _, err := a.submission(from, whole); err != nil {
+		if _, err := a.finish(from, o); err != nil {
 			return err
 		}
 	}
@@ -167,10 +181,14 @@ func (a arrayRunner) run(ctx context.Context, from jobSource, o runOptions) erro
 	if err != nil {
 		return err
 	}
-	subs, err := a.submissions(from, cases, o)
+	made, err := a.submissions(from, cases, o)
+	if err == nil {
+		err = a.Allow(from.what, from.strange, made.reaches.list, o.trust, o.quiet)
+	}
 	if err != nil {
 		return err
 	}
+	subs := made.subs
 	remove, err := ticketOf([]submission.Job{{Runs: subs}}, o)
 	if err != nil {
 		return err
@@ -321,14 +339,4 @@ func idsOf(runs []state.Run) []string {
 		ids[i] = run.ID
 	}
 	return ids
-}
-
-// checkCases checks each case of a Beefile by itself.
-func checkCases(draft *spec.Draft) error {
-	for n := range draft.Cases() {
-		if _, err := draft.Case(n + 1).Finish(); err != nil {
-			return err
-		}
-	}
-	return nil
 }

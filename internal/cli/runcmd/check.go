@@ -62,6 +62,10 @@ type checkedJob struct {
 	named    bool
 	sites    []spec.Site
 	warnings []string
+	// places are those of its outputs, and of its cases.
+	places *spec.DraftPlaces
+	// reaches are those of its cases.
+	reaches reachList
 }
 
 // checker checks Beefiles.
@@ -69,7 +73,7 @@ type checker struct{ *Commands }
 
 // checkJob checks a job of a Beefile.
 func (a checker) checkJob(ctx context.Context, source jobSource) (checkedJob, error) {
-	c := checkedJob{jobSource: source}
+	c := checkedJob{jobSource: source, places: source.draft.OutputPlaces()}
 	c.draft.CheckHere()
 	if f, err := a.FindSites(); err == nil { // else finish reports it
 		c.draft.CheckHosts(f)
@@ -77,8 +81,12 @@ func (a checker) checkJob(ctx context.Context, source jobSource) (checkedJob, er
 	c.named = c.draft.Job.Store != ""
 	var err error
 	c.job, c.sites, err = a.Finish(c.draft)
-	if err == nil {
-		err = checkCases(c.draft)
+	switch {
+	case err != nil:
+	case len(c.draft.Cases()) > 0:
+		err = c.places.AddCases(func(job *spec.Job) { c.reaches.add(console.ReachesOf(job, source.strange)) })
+	default:
+		c.places.Add(c.job, 0)
 	}
 	if err == nil {
 		err = volumeHere(c.job)
@@ -93,17 +101,21 @@ func (a checker) checkJob(ctx context.Context, source jobSource) (checkedJob, er
 func (a checker) check(ctx context.Context, source jobSource, asJSON bool) error {
 	var wrong error
 	var jobs []checkedJob
+	var places []*spec.DraftPlaces
 	warnings := []string{}
 	for _, one := range source.all() {
 		c, err := a.checkJob(ctx, one)
 		wrong = spec.Both(wrong, err)
-		jobs = append(jobs, c)
+		jobs, places = append(jobs, c), append(places, c.places)
 		for _, text := range c.warnings {
 			if len(source.jobs) > 0 {
 				text = c.job.Name + ": " + text
 			}
 			warnings = append(warnings, text)
 		}
+	}
+	if wrong == nil {
+		wrong = spec.OutputsApart(places)
 	}
 	if asJSON {
 		problems := []spec.Problem{}
@@ -138,7 +150,14 @@ func (a checker) printChecked(c checkedJob) error {
 	if !c.named {
 		job.Store = "" // that of the sites file
 	}
-	core.BestEffort(a.Allow(c.what, "", console.ReachesOf(&job, c.strange), console.Trust{}, false)) // nothing is done here, so nothing is refused
+	reaches := c.reaches.list
+	if !c.named {
+		reaches = slices.DeleteFunc(reaches, func(r spec.Reach) bool { return r.Key == "store" })
+	}
+	if len(c.draft.Cases()) == 0 {
+		reaches = console.ReachesOf(&job, c.strange)
+	}
+	core.BestEffort(a.Allow(c.what, "", reaches, console.Trust{}, false)) // nothing is done here, so nothing is refused
 	cases := ""
 	if n := len(c.draft.Cases()); n > 0 {
 		cases = console.CountText(n, "case") + ", the first with "

@@ -89,24 +89,32 @@ func (a jobsRunner) submissions(from jobSource, o runOptions) ([]submission.Job,
 	if err != nil {
 		return nil, err
 	}
-	quiet := o
-	quiet.quiet, quiet.jobs = true, true // what leaves the directory is printed
-	jobs := make([]submission.Job, len(finished))
+	of := o
+	of.jobs = true
+	jobs, places := make([]submission.Job, len(finished)), make([]*spec.DraftPlaces, len(finished))
+	var reaches reachList
 	for i, f := range finished {
+		made := arraySubmissions{}
 		if len(f.from.draft.Cases()) > 0 {
-			jobs[i].Runs, err = arrayRunner{&all}.submissions(f.from, casesOf(f.from), quiet)
+			made, err = arrayRunner{&all}.submissions(f.from, casesOf(f.from), of)
 		} else {
-			var sub submission.Submission
-			if sub, err = f.submission(&all, o); err == nil {
-				err = all.AddReceivers(&sub)
+			made.subs, made.places = make([]submission.Submission, 1), f.from.draft.OutputPlaces()
+			if made.subs[0], err = f.submission(&all, o); err == nil {
+				err = all.AddReceivers(&made.subs[0])
 			}
-			jobs[i].Runs = []submission.Submission{sub}
+			made.places.Add(f.job, 0)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("job %s: %w", f.job.Name, err)
 		}
+		jobs[i].Runs, places[i] = made.subs, made.places
+		reaches.add(f.reaches)
+		reaches.add(made.reaches.list)
 	}
-	return jobs, nil
+	if err := spec.OutputsApart(places); err != nil {
+		return nil, err
+	}
+	return jobs, a.Allow(from.what, from.strange, reaches.list, o.trust, o.quiet)
 }
 
 // findRuns finds the runs on record that the jobs wait for, beside other jobs of the file.

@@ -56,6 +56,13 @@ command predicts whether the buffer pays.`,
 func (a *Commands) plan(ctx context.Context, from jobSource, o runOptions, asJSON bool) error {
 	o.pull = "missing"
 	finished, err := a.finishAll(from, o)
+	if err == nil {
+		var reaches reachList
+		for _, f := range finished {
+			reaches.add(f.reaches)
+		}
+		err = a.Allow(from.what, from.strange, reaches.list, o.trust, o.quiet)
+	}
 	if err != nil {
 		return err
 	}

@@ -88,27 +88,35 @@ func (f finishedJob) submission(a *Commands, o runOptions) (submission.Submissio
 	return sub, err
 }
 
-// finishAll checks the jobs of a Beefile, and returns what is wrong with any of them. Once all
-// are right, the user is asked about all together.
+// reachList are what several jobs do outside of their directory, each once.
+type reachList struct {
+	list  []spec.Reach
+	known map[spec.Reach]bool
+}
+
+func (l *reachList) add(reaches []spec.Reach) {
+	for _, r := range reaches {
+		if l.known == nil {
+			l.known = map[spec.Reach]bool{}
+		}
+		if !l.known[r] {
+			l.known[r] = true
+			l.list = append(l.list, r)
+		}
+	}
+}
+
+// finishAll checks the jobs of a Beefile, and returns what is wrong with any of them.
 func (a *Commands) finishAll(from jobSource, o runOptions) ([]finishedJob, error) {
 	var wrong error
-	var reaches []spec.Reach
 	list := from.all()
 	finished := make([]finishedJob, len(list))
 	for i, one := range list {
 		f, err := a.finish(one, o)
 		wrong = spec.Both(wrong, err)
 		finished[i] = f
-		for _, r := range f.reaches {
-			if !slices.Contains(reaches, r) {
-				reaches = append(reaches, r)
-			}
-		}
 	}
-	if wrong != nil {
-		return nil, wrong
-	}
-	return finished, a.Allow(from.what, from.strange, reaches, o.trust, o.quiet)
+	return finished, wrong
 }
 
 // volumeHere finds a data image for the volume that is none.
