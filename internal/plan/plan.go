@@ -101,11 +101,14 @@ type Plan struct {
 	Run []string `json:"run"`
 	// Cases are those of a pack, which the head runs in place of Run: each in a container, and
 	// in a directory of the volume, of its own. Of those, so many run at the same time as
-	// CaseCores and CaseMemory allow.
+	// CaseCores and CaseMemory allow, and at most CaseAtOnce.
 	Pack       bool   `json:"pack,omitempty"` // the task is that, also if no case is left
 	Cases      []Case `json:"cases,omitempty"`
-	CaseCores  int    `json:"case_cores,omitempty"`  // 0: one
-	CaseMemory int64  `json:"case_memory,omitempty"` // in bytes; 0: not limited
+	CaseCores  int    `json:"case_cores,omitempty"`   // 0: one
+	CaseMemory int64  `json:"case_memory,omitempty"`  // in bytes; 0: not limited
+	CaseAtOnce int    `json:"case_at_once,omitempty"` // 0: not limited
+	// CaseStopAt is with how many failed ones of Cases no more of them begin; 0: never.
+	CaseStopAt int `json:"case_stop_at,omitempty"`
 	// Input has Run read what the controller passes. With Terminal it is on a terminal.
 	Input    bool      `json:"input,omitempty"`
 	Terminal *Terminal `json:"terminal,omitempty"`

@@ -79,6 +79,14 @@ type CaseEnd struct {
 	Saved bool `json:"saved,omitempty"`
 }
 
+// Failed reports whether the case has ended without success, and not because others had failed.
+func (c CaseEnd) Failed() bool {
+	return c.Exit != nil && c.Exit.Code != 0 || c.Exit == nil && c.Message != "" && !c.NotBegun()
+}
+
+// NotBegun reports whether the case has ended without beginning, as too many others had failed.
+func (c CaseEnd) NotBegun() bool { return c.Kind == core.Stopped.String() }
+
 // Ended reports whether the case has a result.
 func (c CaseEnd) Ended() bool { return c.Exit != nil || c.Message != "" }
 

@@ -49,9 +49,10 @@ const (
 	mostTogether = 1000
 )
 
-// Together returns how many cases run at the same time; 0: all.
+// Together returns how many cases run at the same time; 0: all. Those of packs have no controllers of
+// their own: see PacksAtOnce.
 func (a *Array) Together() int {
-	if a.AtOnce > 0 || len(a.Cases) <= mostTogether {
+	if a.AtOnce > 0 || a.Pack > 0 || len(a.Cases) <= mostTogether {
 		return a.AtOnce
 	}
 	return mostTogether

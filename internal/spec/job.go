@@ -97,6 +97,12 @@ type Job struct {
 	// Pack are the cases of an array that share the lease of this run, which has no command
 	// of its own; none: it is no pack.
 	Pack []PackedCase `yaml:"-" json:",omitempty"`
+	// PackAtOnce is how many of these run at the same time; 0: as many as the host has cores and
+	// memory for.
+	PackAtOnce int `yaml:"-" json:",omitempty"`
+	// PackStopAt is with how many failed ones no more of these begin; 0: with none. The record of a
+	// run counts all cases of the array, and that of an attempt what is left for its own.
+	PackStopAt int `yaml:"-" json:",omitempty"`
 	// After are the runs that have to end before this one begins.
 	After []After `yaml:"after" json:",omitempty"`
 	// Notify are the receivers of notifications about the run.

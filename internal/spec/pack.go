@@ -25,12 +25,25 @@ type PackedCase struct {
 	Resume  *Command          `json:"resume,omitempty"`
 }
 
+// PacksAtOnce returns how many of the packs of an array run at the same time, and how many cases of
+// each. Together these are at most as many cases as may run at once, with as few leases as that takes.
+// 0: all, for the argument and the results.
+func PacksAtOnce(cases, pack, packs int) (atOnce, each int) {
+	switch {
+	case cases > 0:
+		atOnce = (cases + pack - 1) / pack
+		return atOnce, cases / atOnce
+	case packs > mostTogether:
+		return mostTogether, 0
+	}
+	return 0, 0
+}
+
 // pack finds what packed cases cannot have.
 func (jc *jobCheck) pack() {
 	if a := jc.job.Array; a == nil || a.Pack == 0 {
 		return
 	}
-	jc.refuse(jc.job.Array.OnFailure.At != "", "array.on_failure", "leave it out, or `array.pack`")
 	jc.job.notInPack(jc.refuse)
 }
 
@@ -68,7 +81,7 @@ func (j *Job) notInPack(refuse func(wrong bool, key, hint string)) {
 	refuse(j.Nodes != 1, "nodes", "leave it out: a case of a pack has cores of one node")
 	refuse(j.VM != nil, "vm", "leave out `array.pack`")
 	refuse(j.Volume.Kind != "" || j.Volume.From != "", "volume", "leave out `array.pack`")
-	refuse(j.Timeout > 0, "timeout", "leave it out")
+	refuse(j.Timeout > 0, "timeout", "leave it out, and write `timeout 10m COMMAND` in `run:`")
 	refuse(j.Retry > 0, "retry", "leave it out: `bee retry` runs failed cases again")
 	refuse(j.Restarts, "restarts", "leave it out: `bee retry` runs failed cases again")
 	if c := j.Checkpoint; c != nil {

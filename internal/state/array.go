@@ -129,6 +129,22 @@ func (a Arrays) Packs(ctx context.Context, array string) ([]Run, error) {
 	return a.s.runs(ctx, "WHERE id IN (SELECT pack_run FROM runs WHERE array_id=? AND array_id<>'' AND pack_run<>'') ORDER BY case_number", array)
 }
 
+// hasFailed is the condition of cases that have failed, also of a pack that is not over.
+const hasFailed = "(state='failed' OR pack_run<>'' AND " + notOver + " AND (exit_code<>0 OR message<>'' AND kind<>'stopped'))"
+
+// FailedBeside returns how many cases of an array have failed, but for those that a run shares its
+// lease with, and that are not over.
+func (a Arrays) FailedBeside(ctx context.Context, run string) (int, error) {
+	count, err := rows(ctx, a.s.db, func(scan func(...any) error) (n int, err error) {
+		err = scan(&n)
+		return n, err
+	}, "SELECT COUNT(*) FROM runs WHERE array_id=(SELECT array_id FROM runs WHERE pack_run=?1 AND pack_run<>'' LIMIT 1) AND array_id<>'' AND "+hasFailed+" AND NOT (pack_run=?1 AND "+notOver+")", run)
+	if err != nil {
+		return 0, fmt.Errorf("count the failed cases beside run %s: %w", run, err)
+	}
+	return count[0], nil
+}
+
 // OfPack returns the array whose cases share the lease of a run; "": there are none.
 func (a Arrays) OfPack(ctx context.Context, run string) (string, error) {
 	list, err := ids(ctx, a.s.db, "SELECT array_id FROM runs WHERE pack_run=? AND pack_run<>'' LIMIT 1", run)
@@ -161,7 +177,7 @@ func (t *tx) carry(ctx context.Context, run Run) error {
 
 // endPack ends the cases of a run that has ended.
 func (t *tx) endPack(ctx context.Context, run Run) error {
-	return t.exec(ctx, `UPDATE runs SET ended=?3, state=CASE WHEN `+ownEnd+` THEN CASE exit_code WHEN 0 THEN 'succeeded' ELSE 'failed' END ELSE ?2 END,
+	return t.exec(ctx, `UPDATE runs SET ended=?3, state=CASE WHEN `+ownEnd+` THEN CASE WHEN exit_code=0 THEN 'succeeded' WHEN exit_code IS NULL AND kind='stopped' THEN 'stopped' ELSE 'failed' END ELSE ?2 END,
   kind=CASE WHEN `+ownEnd+` THEN kind ELSE ?4 END, message=CASE WHEN `+ownEnd+` THEN message ELSE ?5 END, remedy=CASE WHEN `+ownEnd+` THEN remedy ELSE ?6 END,
   exit_code=CASE WHEN `+ownEnd+` THEN exit_code END
 WHERE pack_run=?1 AND pack_run<>'' AND `+notOver, run.ID, run.State, run.Ended.UnixNano(), run.Kind, run.Message, run.Remedy)
@@ -456,13 +472,13 @@ func (r Request) OfArray() bool { return strings.HasPrefix(r.Author, authorArray
 // stopCases asks those cases of an array to stop that have not begun, if so many cases have
 // failed. A case that waits for its next attempt has begun. One whose turn has not come ends
 // at once: no controller would read the request.
-func (t *tx) stopCases(ctx context.Context, array string, failed int, why Stop) error {
+func (t *tx) stopCases(ctx context.Context, counted, array string, failed int, why Stop) error {
 	count, err := txRows(ctx, t, func(scan func(...any) error) (n int, err error) {
 		err = scan(&n)
 		return n, err
-	}, "SELECT COUNT(*) FROM runs WHERE array_id=? AND array_id<>'' AND state='failed'", array)
+	}, "SELECT COUNT(*) FROM runs WHERE array_id=? AND array_id<>'' AND "+hasFailed, counted)
 	if err != nil {
-		return fmt.Errorf("count the failed cases of array %s: %w", array, err)
+		return fmt.Errorf("count the failed cases of array %s: %w", counted, err)
 	}
 	if count[0] < failed {
 		return nil

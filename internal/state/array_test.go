@@ -142,6 +142,51 @@ func TestAnArrayStopsItsCases(t *testing.T) {
 	}
 }
 
+// TestFailedCasesStopPacks that have not begun, also before the packs that they are of have ended.
+func TestFailedCasesStopPacks(t *testing.T) {
+	s, begun := open(t, t.TempDir()), time.Now()
+	putLimited(t, s, "m.packs", "model.packs", 1, begun, Running, Queued, Queued)
+	for i, pack := range []string{"m.packs1", "m.packs1", "m.packs1", "m.packs2", "m.packs3"} {
+		r := Run{ID: fmt.Sprintf("m%d", i+1), State: Queued, Submission: []byte("{}"), Case: Case{Array: "m", Name: "model", Number: i + 1, Pack: pack}}
+		if i < 3 {
+			r.State = Running
+		}
+		if err := s.PutRun(t.Context(), r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	code := 3
+	for i, ends := range []struct {
+		state RunState
+		want  string
+	}{{Running, "[queued queued]"}, {Failed, "[stopped stopped]"}} { // the outputs of the first one are still to be collected
+		run, err := s.Run(t.Context(), fmt.Sprintf("m%d", i+1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		run.State, run.ExitCode = ends.state, &code
+		if _, err := s.Write(t.Context(), Change{Run: &run, StopArrayAt: 2, StopRuns: "m.packs", StopWhy: Stop{Kind: "stopped", Message: "others failed"}}); err != nil {
+			t.Fatal(err)
+		}
+		var states []RunState
+		for _, id := range []string{"m4", "m5"} {
+			r, err := s.Run(t.Context(), id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			states = append(states, r.State)
+		}
+		if fmt.Sprint(states) != ends.want {
+			t.Errorf("after %d failed, the others are %v, want %s", i+1, states, ends.want)
+		}
+	}
+	for run, want := range map[string]int{"m.packs1": 1, "m.packs2": 2, "none": 0} {
+		if got, err := s.Arrays().FailedBeside(t.Context(), run); err != nil || got != want {
+			t.Errorf("%v: beside %s, %d have failed, want %d", err, run, got, want)
+		}
+	}
+}
+
 // TestCasesInTurn: those cases of an array need a controller whose turn has come, and others
 // when they are to stop. Without one, the others end with their array.
 func TestCasesInTurn(t *testing.T) {

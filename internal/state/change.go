@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -26,6 +27,9 @@ type Change struct {
 	// StopArrayAt, if set, asks those cases of Run's array to stop that have not begun, if so
 	// many cases have failed.
 	StopArrayAt int
+	// StopCounts is the array whose failed cases count, and StopRuns that whose runs stop; "": that
+	// of Run. With packs, these are two.
+	StopCounts, StopRuns string
 	// StopWhy is their reason.
 	StopWhy Stop
 	// Answers are requests whose result the change is.
@@ -85,7 +89,7 @@ func (s *Store) Write(ctx context.Context, c Change) ([]event.Event, error) {
 			}
 		}
 		if c.StopArrayAt > 0 {
-			if err := t.stopCases(ctx, c.Run.Case.Array, c.StopArrayAt, c.StopWhy); err != nil {
+			if err := t.stopCases(ctx, cmp.Or(c.StopCounts, c.Run.Case.Array), cmp.Or(c.StopRuns, c.Run.Case.Array), c.StopArrayAt, c.StopWhy); err != nil {
 				return err
 			}
 		}

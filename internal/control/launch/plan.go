@@ -82,7 +82,7 @@ func addCases(p *protocol.Plan, job *spec.Job, image core.ImageConfig, entrypoin
 	if job.Pack == nil {
 		return nil
 	}
-	p.Pack = true
+	p.Pack, p.CaseAtOnce, p.CaseStopAt = true, job.PackAtOnce, job.PackStopAt
 	for _, c := range job.Pack {
 		p.CaseCores, p.CaseMemory = c.Cores, int64(c.Memory)
 		one := protocol.Case{Number: c.Number, Env: c.Env, Workdir: c.Workdir, Saves: c.Saves}

@@ -65,9 +65,10 @@ func arrayStopped(ctx context.Context, store *state.Store, run state.Run) error 
 
 // errArrayStopped is why a case has not begun whose array has stopped.
 func errArrayStopped(of state.Case) *core.Error {
+	array := submission.CasesOf(of.Array)
 	return &core.Error{
-		Kind: core.Stopped, Op: "begin a case of array", Object: of.Array, Err: fmt.Errorf("%s was stopped, as other cases have failed", of.Name),
-		Remedy: "`bee ps " + of.Array + " --state failed` lists them. `bee retry " + of.Array + "` runs them and this one again.",
+		Kind: core.Stopped, Op: "begin a case of array", Object: array, Err: fmt.Errorf("%s was stopped, as other cases have failed", of.Name),
+		Remedy: "`bee ps " + array + " --state failed` lists them. `bee retry " + array + "` runs them and this one again.",
 	}
 }
 
@@ -83,7 +84,7 @@ func endOfCase(ctx context.Context, store *state.Store, run *state.Run, change *
 	}
 	switch run.State {
 	case state.Failed:
-		change.StopArrayAt, change.StopWhy = sub.Array.StopAt, stopOf(errArrayStopped(run.Case))
+		change.StopArrayAt, change.StopCounts, change.StopWhy = sub.Array.StopAt, submission.CasesOf(run.Case.Array), stopOf(errArrayStopped(run.Case))
 	case state.Stopped:
 		if why := arrayStopped(ctx, store, *run); why != nil {
 			run.Message, run.Remedy = why.Error(), core.Remedy(why)

@@ -22,6 +22,9 @@ func packedCases(job *spec.Job) map[int]bool {
 	return numbers
 }
 
+// begunNone is the PackStopAt of an attempt in which no further case begins.
+const begunNone = -1
+
 // openCases returns a job without those cases of a pack that are over.
 func openCases(ctx context.Context, store *state.Store, run string, job *spec.Job) (*spec.Job, error) {
 	if len(job.Pack) == 0 {
@@ -32,6 +35,15 @@ func openCases(ctx context.Context, store *state.Store, run string, job *spec.Jo
 		return nil, err
 	}
 	rest := *job
+	if job.PackStopAt > 0 { // those of the pack that are not over are counted where they run
+		failed, err := store.Arrays().FailedBeside(ctx, run)
+		if err != nil {
+			return nil, err
+		}
+		if rest.PackStopAt -= failed; rest.PackStopAt < 1 {
+			rest.PackStopAt = begunNone
+		}
+	}
 	rest.Pack = slices.DeleteFunc(slices.Clone(job.Pack), func(c spec.PackedCase) bool { return !slices.Contains(live, c.Run) })
 	return &rest, nil
 }
@@ -71,13 +83,22 @@ func (h *headReports) caseEvent(ctx context.Context, e protocol.Event) error {
 		code := end.Exit.Code
 		run.ExitCode = &code
 	}
-	if end.Ended() && !pack[i].Collects {
+	change := state.Change{Run: &run}
+	switch {
+	case end.NotBegun():
+		why := errArrayStopped(run.Case)
+		run.Ended, run.State, run.Message, run.Remedy = time.Now(), state.Stopped, why.Error(), core.Remedy(why)
+	case end.Ended() && !pack[i].Collects:
 		run.Ended, run.State = time.Now(), state.Failed
 		if run.ExitCode != nil && *run.ExitCode == 0 {
 			run.State = state.Succeeded
 		}
 	}
-	return recorded(h.rec.of.c.Store.PutRun(ctx, run))
+	if of := h.rec.of.sub.Array; of != nil && of.StopAt > 0 && end.Failed() {
+		change.StopArrayAt, change.StopRuns, change.StopWhy = of.StopAt, of.ID, stopOf(errArrayStopped(run.Case))
+	}
+	_, err = h.rec.of.c.Store.Write(ctx, change)
+	return recorded(err)
 }
 
 // withdrawBeyond withdraws what cases of the run's pack have ended with in the attempts between one

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control/controltest"
+	"github.com/bee-hpc/bee/internal/control/submission"
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
 	"github.com/bee-hpc/bee/internal/spec"
@@ -93,6 +94,45 @@ func TestCasesOfALostSite(t *testing.T) {
 			if fmt.Sprint(lost) != want {
 				t.Errorf("the history of %s has %v, want %s", id, lost, want)
 			}
+		}
+		w.Store.Close()
+	})
+}
+
+// TestAFailedCaseStopsOtherPacks, as its head reports it. What has not begun beside it is stopped, and has
+// not failed.
+func TestAFailedCaseStopsOtherPacks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "a")
+		head := w.sites["a"].Head
+		caseEvents(head, 1, -1, 2, -2)
+		for _, e := range head.Events {
+			if e.Case != nil && e.Case.Number == 2 && e.Case.Ended() {
+				e.Case.Exit.Code = 3
+			}
+		}
+		rest := protocol.Event{Phase: core.PhaseRun, Case: &protocol.CaseEnd{Number: 3, Kind: core.Stopped.String(), Message: "not begun"}}
+		head.Events = slices.Insert(head.Events, len(head.Events)-1, rest)
+		run := submitPack(t, w, 3, nil)
+		sub, err := submission.Of(run)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sub.Array = &submission.ArrayCase{ID: submission.PacksOf("model"), Name: "model.packs", Number: 1, Of: 2, AtOnce: 1, StopAt: 1}
+		if run.Submission, err = sub.Encode(); err != nil {
+			t.Fatal(err)
+		}
+		first := state.Run{ID: "first111", State: state.Running, Submission: []byte("{}"), Case: state.Case{Array: sub.Array.ID, Name: sub.Array.Name, Number: 1, AtOnce: 1}}
+		other := state.Run{ID: "other111", State: state.Queued, Submission: []byte("{}"), Case: state.Case{Array: sub.Array.ID, Name: sub.Array.Name, Number: 2, AtOnce: 1}}
+		waits := state.Run{ID: "case0004", State: state.Queued, Submission: []byte("{}"), Case: state.Case{Array: "model", Number: 4, Pack: other.ID}}
+		if err := errors.Join(w.Store.PutRun(t.Context(), run), w.Store.PutRun(t.Context(), first), w.Store.PutRun(t.Context(), other), w.Store.PutRun(t.Context(), waits)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.driveFor(t, run, 10*time.Hour); err != nil {
+			t.Error(err)
+		}
+		if got := casesOf(t, w); got != "succeeded true 1, failed true 1, stopped false 1, stopped false 0, " {
+			t.Errorf("they are %s\n%s", got, history(t, w, run.ID))
 		}
 		w.Store.Close()
 	})

@@ -5,6 +5,7 @@ import (
 	"path"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/bee-hpc/bee/internal/core"
 	protocol "github.com/bee-hpc/bee/internal/plan"
@@ -18,14 +19,18 @@ const packsSuffix = "packs"
 // PacksOf returns the id of the array of the packs of an array.
 func PacksOf(array string) string { return array + "." + packsSuffix }
 
+// CasesOf returns the id of the array whose cases an array has, or has packs of.
+func CasesOf(array string) string { return strings.TrimSuffix(array, "."+packsSuffix) }
+
 // packsOf returns the runs whose leases the cases of an array share: they are an array of
 // their own. Each case is recorded with its pack.
 func packsOf(cases []state.Run, subs []Submission) ([]state.Run, error) {
 	of := subs[0].Array
 	var packs []state.Run
 	groups := slices.Collect(slices.Chunk(subs, of.Pack))
+	atOnce, each := spec.PacksAtOnce(of.AtOnce, of.Pack, len(groups))
 	for i, group := range groups {
-		place := ArrayCase{ID: PacksOf(of.ID), Name: of.Name + "." + packsSuffix, Number: i + 1, Of: len(groups), AtOnce: of.AtOnce}
+		place := ArrayCase{ID: PacksOf(of.ID), Name: of.Name + "." + packsSuffix, Number: i + 1, Of: len(groups), AtOnce: atOnce, StopAt: of.StopAt}
 		pack := state.Run{
 			ID: state.NewID(), Name: fmt.Sprintf("%s.%d", place.Name, place.Number), State: state.Queued, Created: cases[i*of.Pack].Created,
 			Case: state.Case{Array: place.ID, Name: place.Name, Number: place.Number, AtOnce: place.AtOnce},
@@ -35,7 +40,7 @@ func packsOf(cases []state.Run, subs []Submission) ([]state.Run, error) {
 		if err != nil {
 			return nil, err
 		}
-		sub.Job.Name, sub.Array = pack.Name, &place
+		sub.Job.Name, sub.Job.PackAtOnce, sub.Job.PackStopAt, sub.Array = pack.Name, each, of.StopAt, &place
 		if pack.Submission, err = sub.Encode(); err != nil {
 			return nil, err
 		}

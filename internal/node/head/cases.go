@@ -91,10 +91,13 @@ func (cs *cases) run(ctx context.Context) error {
 	for i := range errs {
 		all.Go(func() {
 			for c := range next {
-				if ctx.Err() != nil || errs[i] != nil {
-					continue
+				switch {
+				case ctx.Err() != nil || errs[i] != nil:
+				case cs.stops(c):
+					errs[i] = cs.record(plan.CaseEnd{Number: c.Number, Kind: core.Stopped.String(), Message: "too many cases before it have failed"})
+				default:
+					errs[i] = cs.one(ctx, c)
 				}
-				errs[i] = cs.one(ctx, c)
 			}
 		})
 	}
@@ -108,7 +111,25 @@ func (cs *cases) atOnce(cores int, memory int64) int {
 	if cs.plan.CaseMemory > 0 && memory > 0 {
 		n = int(min(int64(n), memory/cs.plan.CaseMemory))
 	}
+	if most := cs.plan.CaseAtOnce; most > 0 {
+		n = min(n, most)
+	}
 	return max(1, n)
+}
+
+// stops reports whether too many others have failed for a case to begin. One that has a checkpoint has
+// begun.
+func (cs *cases) stops(c plan.Case) bool {
+	if cs.plan.CaseStopAt == 0 || cs.of(c.Number).Saved {
+		return false
+	}
+	failed := 0
+	for _, c := range cs.plan.Cases {
+		if cs.of(c.Number).Failed() {
+			failed++
+		}
+	}
+	return failed >= max(0, cs.plan.CaseStopAt)
 }
 
 // continues reports whether a case has written its checkpoint and not ended.

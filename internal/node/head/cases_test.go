@@ -193,14 +193,63 @@ func TestATornRecord(t *testing.T) {
 	}
 }
 
+// TestCasesThatDoNotBegin: once so many have failed, the others end without beginning, but for one that
+// has a checkpoint, and which has begun.
+func TestCasesThatDoNotBegin(t *testing.T) {
+	for _, c := range []struct {
+		stopAt             int
+		began, stopped     string
+		failed, checkpoint int
+	}{
+		{0, "[0 3 0 4 0]", "[]", 2, 0},
+		{1, "[0 3]", "[3 4 5]", 1, 0},
+		{2, "[0 3 0 4]", "[5]", 2, 0},
+		{3, "[0 3 0 4 0]", "[]", 2, 0},
+		{-1, "[]", "[1 2 3 4 5]", 0, 0},
+		{1, "[0 3 0]", "[3 4]", 1, 5},
+	} {
+		var began []string
+		cs := newCases(t, plan.Case{}, func(argv string) { began = append(began, argv) })
+		cs.plan.Cases, cs.plan.CaseStopAt, cs.plan.CaseCores = nil, c.stopAt, 1<<20 // one at a time
+		for i, code := range []string{"0", "3", "0", "4", "0"} {
+			cs.plan.Cases = append(cs.plan.Cases, plan.Case{Number: i + 1, Steps: [][]string{{code}}, Saves: true})
+		}
+		if c.checkpoint > 0 {
+			if err := os.WriteFile(filepath.Join(cs.volume, plan.CasesFile), fmt.Appendf(nil, `{"number":%d,"saved":true}`+"\n", c.checkpoint), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := cs.run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		stopped, failed := []int{}, 0
+		for _, one := range cs.plan.Cases {
+			end := cs.of(one.Number)
+			if end.NotBegun() {
+				stopped = append(stopped, one.Number)
+			}
+			if end.Failed() {
+				failed++
+			}
+			if !end.Ended() {
+				t.Errorf("%+v: case %d has no end", c, one.Number)
+			}
+		}
+		if fmt.Sprint(began) != c.began || fmt.Sprint(stopped) != c.stopped || failed != c.failed {
+			t.Errorf("%+v: began %v, stopped %v, failed %d", c, began, stopped, failed)
+		}
+	}
+}
+
 // TestCasesAtOnce have cores and memory of their own.
 func TestCasesAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		cores  int
 		memory int64
+		most   int
 		want   int
-	}{{0, 0, 64}, {8, 0, 8}, {1, 30, 3}, {100, 0, 1}, {1, 1000, 1}} {
-		cs := &cases{plan: &plan.Plan{CaseCores: c.cores, CaseMemory: c.memory}}
+	}{{0, 0, 0, 64}, {8, 0, 0, 8}, {1, 30, 0, 3}, {100, 0, 0, 1}, {1, 1000, 0, 1}, {1, 0, 8, 8}, {1, 30, 8, 3}, {1, 0, 100, 64}} {
+		cs := &cases{plan: &plan.Plan{CaseCores: c.cores, CaseMemory: c.memory, CaseAtOnce: c.most}}
 		if got := cs.atOnce(64, 100); got != c.want {
 			t.Errorf("of %+v, %d run at once", c, got)
 		}
