@@ -95,9 +95,17 @@ func (c *Collector) unmatched(ctx context.Context, head string, r *protocol.Resu
 	}
 	var missing []string
 	for i, o := range c.Job.Outputs {
-		if !o.Optional && !slices.ContainsFunc(came, func(c output) bool { return c.index == i }) {
-			missing = append(missing, o.From)
+		if o.Optional || slices.ContainsFunc(came, func(c output) bool { return c.index == i }) {
+			continue
 		}
+		if owed := c.Owed; owed != nil {
+			if is, err := owed(ctx, i); err != nil {
+				return nil, err
+			} else if !is {
+				continue
+			}
+		}
+		missing = append(missing, o.From)
 	}
 	c.Attempt.Unmatched = missing
 	for _, l := range r.Left {

@@ -26,6 +26,9 @@ type Collector struct {
 	Attempt *state.Attempt
 	Records Records
 	Remote  Places
+	// Owed reports whether an output of the job is missing where it is not there, by its index; nil:
+	// each is that is not optional. Of cases that share the run's lease, those without success owe none.
+	Owed func(ctx context.Context, output int) (bool, error)
 	// Came are the outputs of the job of which something is here, by index.
 	Came map[int]bool
 }

@@ -38,10 +38,14 @@ func (at *siteLease) awaited() bool { return at.lease.Hosts()[0].Name == "" }
 // collector returns what collects the attempt's outputs.
 func (at *siteLease) collector() *outputs.Collector {
 	r := at.rec.of
-	return &outputs.Collector{
+	c := &outputs.Collector{
 		Run: r.run, User: r.c.Store.User(), Dir: r.c.Store.RunDir(r.run.ID), Job: &r.sub.Job, Within: r.sub.Confined(), InGuest: r.sub.InGuest,
 		Site: at.transfers(), Attempt: &at.rec.Attempt, Records: r.c.Store, Remote: r.c.Remote,
 	}
+	if len(r.sub.Job.Pack) > 0 {
+		c.Owed = func(ctx context.Context, output int) (bool, error) { return owedByCase(ctx, at.rec, output) }
+	}
+	return c
 }
 
 // whyTakenBack adds to the result why the site has taken the hosts back, if the site

@@ -112,6 +112,27 @@ func withdrawBeyond(ctx context.Context, rec *record, restored int) error {
 	return nil
 }
 
+// caseOutputs begins the paths of the outputs of a case of a pack.
+func caseOutputs(job *spec.Job, number int) string {
+	return path.Join(job.Volume.Path, protocol.CaseDir(number)) + "/"
+}
+
+// owedByCase reports whether the case of a pack has succeeded that an output is of: one that has failed,
+// or has not begun, ends no other by what it has not written.
+func owedByCase(ctx context.Context, rec *record, output int) (bool, error) {
+	job := &rec.of.sub.Job
+	from := job.Outputs[output].From + "/"
+	i := slices.IndexFunc(job.Pack, func(c spec.PackedCase) bool { return strings.HasPrefix(from, caseOutputs(job, c.Number)) })
+	if i < 0 {
+		return true, nil
+	}
+	run, err := rec.of.c.Store.Run(ctx, job.Pack[i].Run)
+	if core.IsKind(err, core.NotFound) {
+		return false, nil
+	}
+	return run.ExitCode != nil && *run.ExitCode == 0, recorded(err)
+}
+
 // collectedCases records of which cases of the run's pack the outputs are here, after an attempt with
 // a result. came are those of the job that are, by index. Of what a lost head has left, something has
 // to be there.
@@ -119,7 +140,7 @@ func collectedCases(ctx context.Context, rec *record, came map[int]bool, r *prot
 	job := &rec.of.sub.Job
 	var numbers []int
 	for _, c := range job.Pack {
-		dir, some, all := path.Join(job.Volume.Path, protocol.CaseDir(c.Number))+"/", r.Outputs != nil, true
+		dir, some, all := caseOutputs(job, c.Number), r.Outputs != nil, true
 		for i, o := range job.Outputs {
 			if strings.HasPrefix(o.From+"/", dir) {
 				some, all = some || came[i], all && (came[i] || o.Optional)
