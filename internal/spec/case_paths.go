@@ -26,7 +26,7 @@ func isHere(path string) bool {
 }
 
 // wrong returns how values make a path lead elsewhere than its text; "": they do not.
-// Steps that values add lie below those that are written before them.
+// Steps that values add are below those that the text has before them.
 func (p casePath) wrong() string {
 	filled := p.fill(p.text)
 	switch {

@@ -63,10 +63,10 @@ const (
 )
 
 // marker is the variable that stands for the value at a place while a text is read.
-func marker(place int) string { return fmt.Sprintf("${BEE_MARK_%d_}", place) }
+func marker(place int) string { return fmt.Sprintf("${bee_mark_%d_}", place) }
 
 // markers matches the texts of markers.
-var markers = regexp.MustCompile(`\$\{BEE_MARK_([0-9]+)_\}`)
+var markers = regexp.MustCompile(`\$\{bee_mark_([0-9]+)_\}`)
 
 // readScript finds where values stand in a text.
 func readScript(text string) *caseScript {
@@ -78,7 +78,7 @@ func readScript(text string) *caseScript {
 		s.places = append(s.places, scriptPlace{why: whyElsewhere})
 		return marker(len(s.places) - 1)
 	})
-	if len(marked) > longestScript || strings.Contains(text, "BEE_MARK_") {
+	if len(marked) > longestScript || strings.Contains(text, "bee_mark_") {
 		return s
 	}
 	file, err := syntax.NewParser(syntax.Variant(syntax.LangBash)).Parse(strings.NewReader(marked), "")

@@ -86,7 +86,7 @@ func TestValuesThatMayBecomeCommands(t *testing.T) {
 		"eval ./m ${case.v}", "ssh host ./m ${case.v}", "/.bee/rsh host ./m ${case.v}", "trap 'x ${case.v}' EXIT", "su -c 'x ${case.v}'", "python3 -c 'print(\"${case.v}\")'", "perl5.36 -e '${case.v}'", "awk 'BEGIN {print \"${case.v}\"}'", "sed s/X/${case.v}/ in",
 		"echo ./m ${case.v} | sh", "echo ${case.v} | python3 -", "sh <<E\n./m ${case.v}\nE", "cat <<E\n${case.v}\nE", "cat <<'E'\n${case.v}\nE", "echo $((${case.v} + 1))", "[[ ${case.v} -eq 0 ]]", "echo `echo ${case.v}`", "echo ${X:-${case.v}}",
 		"echo $'${case.v}'", `echo $"${case.v}"`, "a[${case.v}]=1", "let ${case.v}", "declare ${case.v}=1", "unset ${case.v}", "test -v ${case.v}", "printf -v ${case.v} x", "$RUN ${case.v}", "${case.s} -c ${case.v}", "timeout 5 ${case.s} -c ${case.v}", "\\sh -c ${case.v}", "s'h' -c ${case.v}",
-		"x # ${case.v}", "echo \\${case.v}", "sh ${case.v}", "for ((i=${case.v};;)); do :; done", "BEE_MARK_0_ ${case.v}", strings.Repeat("x\n", longestScript/2) + "./m ${case.v}",
+		"x # ${case.v}", "echo \\${case.v}", "sh ${case.v}", "for ((i=${case.v};;)); do :; done", "bee_mark_0_ ${case.v}", strings.Repeat("x\n", longestScript/2) + "./m ${case.v}",
 	} {
 		s := readScript(script)
 		for _, value := range []string{"a; touch x", "x[$(touch x)]", "a b"} {
