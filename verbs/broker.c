@@ -27,71 +27,75 @@ int broker_dial(void)
 	return (int)fd;
 }
 
-/* receive reads one message, and its descriptors into fd[0..*fds). */
-static long receive(int socket, void *reply, size_t room, int *fd, uint32_t *fds)
+/* receive reads one message, and its descriptors into p[0..*n). */
+static long receive(int socket, void *reply, size_t room, struct passed *p, uint32_t *n)
 {
 	union {
 		struct cmsghdr align;
-		char space[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+		char space[CMSG_SPACE(BEE_DESCRIPTORS * sizeof(int))];
 	} control;
-	struct iovec part = {reply, room};
-	struct msghdr m = {.msg_iov = &part, .msg_iovlen = 1,
+	const size_t head = sizeof(struct bee_reply);
+	uint64_t at[BEE_DESCRIPTORS] = {0};
+	struct iovec part[] = {{reply, head}, {at, sizeof at}, {(uint8_t *)reply + head, room - head}};
+	struct msghdr m = {.msg_iov = part, .msg_iovlen = 3,
 		.msg_control = &control, .msg_controllen = sizeof control};
-	uint32_t want = fds ? *fds : 0, got = 0;
-	long n;
+	uint32_t want = n ? *n : 0, got = 0;
+	long bytes;
 
 	do
-		n = sys(recvmsg, socket, &m, MSG_CMSG_CLOEXEC);
-	while (n == -EINTR);
-	if (fds)
-		*fds = 0;
-	if (n <= 0)
-		return n < 0 ? n : -EIO;
+		bytes = sys(recvmsg, socket, &m, MSG_CMSG_CLOEXEC);
+	while (bytes == -EINTR);
+	if (n)
+		*n = 0;
+	if (bytes <= 0)
+		return bytes < 0 ? bytes : -EIO;
 	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
 	if (h && h->cmsg_level == SOL_SOCKET && h->cmsg_type == SCM_RIGHTS) {
-		int all[DESCRIPTORS];
-		size_t bytes = h->cmsg_len - CMSG_LEN(0);
+		int all[BEE_DESCRIPTORS];
+		size_t length = h->cmsg_len - CMSG_LEN(0);
 
-		if (bytes > sizeof all)
-			bytes = sizeof all;
-		memcpy(all, CMSG_DATA(h), bytes);
-		for (size_t i = 0; i < bytes / sizeof(int); i++) {
-			if (got < want)
-				fd[got++] = all[i];
-			else
+		if (length > sizeof all)
+			length = sizeof all;
+		memcpy(all, CMSG_DATA(h), length);
+		for (size_t i = 0; i < length / sizeof(int); i++) {
+			if (got < want) {
+				p[got] = (struct passed){all[i], at[got]};
+				got++;
+			} else {
 				close_fd(all[i]);
+			}
 		}
 	}
-	if (fds)
-		*fds = got;
-	return n;
+	if (n)
+		*n = got;
+	return bytes;
 }
 
-int broker_exchange(int socket, void *request, void *reply, size_t room, int *fd, uint32_t *fds)
+int broker_exchange(int socket, void *request, void *reply, size_t room, struct passed *p, uint32_t *n)
 {
 	struct bee_reply *head = reply;
-	long n;
+	long bytes;
 
 	memset(reply, 0, room);
 	do
-		n = sys(sendto, socket, request, ((struct bee_request *)request)->size, MSG_NOSIGNAL, 0, 0);
-	while (n == -EINTR);
-	if (n < 0)
+		bytes = sys(sendto, socket, request, ((struct bee_request *)request)->size, MSG_NOSIGNAL, 0, 0);
+	while (bytes == -EINTR);
+	if (bytes < 0)
 		return EIO;
-	n = receive(socket, reply, room, fd, fds);
-	if (n < (long)sizeof *head)
+	bytes = receive(socket, reply, room, p, n);
+	if (bytes < (long)sizeof *head)
 		return EIO;
 	return head->error;
 }
 
-int broker_call(struct context *c, void *request, void *reply, size_t room, int *fd, uint32_t *fds)
+int broker_call(struct context *c, void *request, void *reply, size_t room, struct passed *p, uint32_t *n)
 {
 	int kept = errno, error;
 
 	if (forked(c))
 		return EIO;
 	lock(&c->call_lock);
-	error = broker_exchange(c->socket, request, reply, room, fd, fds);
+	error = broker_exchange(c->socket, request, reply, room, p, n);
 	unlock(&c->call_lock);
 	errno = kept;
 	return error;

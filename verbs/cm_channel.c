@@ -8,8 +8,9 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	struct bee_create_reply reply;
 	struct ibv_context *x = cm_context();
 	struct cm_channel *h;
-	uint32_t fds = 1;
-	int fd = -1, error;
+	struct passed p = {-1, 0};
+	uint32_t n = 1;
+	int error;
 
 	if (!x)
 		return NULL;
@@ -17,15 +18,15 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void)
 	if (!h)
 		return fail(ENOMEM);
 	h->context = context_of(x);
-	error = broker_call(h->context, &ask, &reply, sizeof reply, &fd, &fds);
-	if (!error && fd < 0)
+	error = broker_call(h->context, &ask, &reply, sizeof reply, &p, &n);
+	if (!error && p.fd < 0)
 		error = EMFILE;
 	if (error) {
 		free(h);
 		return fail(error);
 	}
 	h->handle = reply.handle;
-	h->channel.fd = fd;
+	h->channel.fd = p.fd;
 	return &h->channel;
 }
 

@@ -1,6 +1,7 @@
 #include "context.h"
 #include "broker.h"
 #include "fork.h"
+#include "move.h"
 #include "owner.h"
 
 #include <fcntl.h>
@@ -11,17 +12,17 @@
 #define BEE_BUILD_ID "00000000000000000000000000000000"
 #endif
 
-int hello(int socket, struct bee_hello_reply *reply, int fd[HELLO_DESCRIPTORS])
+int hello(int socket, struct bee_hello_reply *reply, struct passed p[HELLO_DESCRIPTORS])
 {
 	struct bee_hello ask = {.request = {sizeof ask, BEE_OP_HELLO, 0}, .protocol = BEE_PROTOCOL};
-	uint32_t fds = HELLO_DESCRIPTORS;
+	uint32_t n = HELLO_DESCRIPTORS;
 	int error;
 
 	_Static_assert(sizeof BEE_BUILD_ID == BEE_BUILD + 1, "a build id has BEE_BUILD digits");
 	memcpy(ask.build, BEE_BUILD_ID, BEE_BUILD);
 	ask.pid = (uint32_t)sys(getpid);
-	error = broker_exchange(socket, &ask, reply, sizeof *reply, fd, &fds);
-	return error ? error : fds == HELLO_DESCRIPTORS ? 0 : EPROTO;
+	error = broker_exchange(socket, &ask, reply, sizeof *reply, p, &n);
+	return error ? error : n == HELLO_DESCRIPTORS ? 0 : EPROTO;
 }
 
 /* watch_forks maps a word that the kernel clears in a forked child. */
@@ -61,9 +62,13 @@ static void offer(struct context *c)
 	x->ops.post_srq_recv = post_srq_recv;
 }
 
+/* A context with memory of the program stays for that, and for forks, with its connection. */
 static void close_context(struct context *c)
 {
-	fork_leave(c);
+	int stays = c->alive && !forked(c) && move_stays(c);
+
+	if (!stays)
+		fork_leave(c);
 	owner_stop(c);
 	for (struct process *p = c->processes, *next; p; p = next) {
 		next = p->next;
@@ -79,29 +84,32 @@ static void close_context(struct context *c)
 	close_fd(c->wake);
 	close_fd(c->v.context.async_fd);
 	close_fd(c->v.context.cmd_fd);
+	if (stays)
+		return;
 	close_fd(c->socket);
 	free(c);
 }
 
 static int open_context(struct context *c)
 {
-	int fd[HELLO_DESCRIPTORS] = {-1, -1, -1, -1, -1}, error;
+	struct passed p[HELLO_DESCRIPTORS] = {{-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}};
+	int error;
 
 	c->socket = broker_dial();
 	if (c->socket < 0)
 		return -c->socket;
-	error = hello(c->socket, &c->limits, fd);
-	c->v.context.async_fd = fd[0];
-	c->woken = fd[1];
-	c->wake = fd[2];
+	error = hello(c->socket, &c->limits, p);
+	c->v.context.async_fd = p[0].fd;
+	c->woken = p[1].fd;
+	c->wake = p[2].fd;
 	if (!error) {
-		c->page = map_shared(fd[3], BEE_PAGE_BYTES, 1);
-		c->table = map_shared(fd[4], BEE_TABLE_BYTES, 0);
+		c->page = map_shared(&p[3], BEE_PAGE_BYTES, 1);
+		c->table = map_shared(&p[4], BEE_TABLE_BYTES, 0);
 		c->alive = watch_forks();
 		error = c->page && c->table && c->alive ? 0 : ENOMEM;
 	}
-	close_fd(fd[3]);
-	close_fd(fd[4]);
+	close_fd(p[3].fd);
+	close_fd(p[4].fd);
 	c->v.context.cmd_fd = (int)sys(openat, AT_FDCWD, "/dev/null", O_RDWR | O_CLOEXEC);
 	return error;
 }
@@ -131,10 +139,10 @@ EXPORT int ibv_close_device(struct ibv_context *x)
 	return 0;
 }
 
-static int map_process(struct process *p, const int *fd)
+static int map_process(struct process *p, const struct passed *from)
 {
-	p->page = map_shared(fd[1], BEE_PAGE_BYTES, 0);
-	p->table = map_shared(fd[2], BEE_TABLE_BYTES, 0);
+	p->page = map_shared(&from[1], BEE_PAGE_BYTES, 0);
+	p->table = map_shared(&from[2], BEE_TABLE_BYTES, 0);
 	if (p->page && p->table)
 		return 1;
 	unmap((void *)p->page, BEE_PAGE_BYTES);
@@ -142,7 +150,7 @@ static int map_process(struct process *p, const int *fd)
 	return 0;
 }
 
-struct process *process_of(struct context *c, uint32_t number, int fd[PROCESS_DESCRIPTORS])
+struct process *process_of(struct context *c, uint32_t number, struct passed from[PROCESS_DESCRIPTORS])
 {
 	struct process *p;
 
@@ -151,11 +159,11 @@ struct process *process_of(struct context *c, uint32_t number, int fd[PROCESS_DE
 		;
 	if (!p && (p = calloc(1, sizeof *p))) {
 		p->number = number;
-		p->wake = fd[0];
-		if (map_process(p, fd)) {
+		p->wake = from[0].fd;
+		if (map_process(p, from)) {
 			p->next = c->processes;
 			c->processes = p;
-			fd[0] = -1;
+			from[0].fd = -1;
 		} else {
 			free(p);
 			p = NULL;
@@ -163,8 +171,8 @@ struct process *process_of(struct context *c, uint32_t number, int fd[PROCESS_DE
 	}
 	unlock(&c->lock);
 	for (int i = 0; i < PROCESS_DESCRIPTORS; i++) {
-		close_fd(fd[i]);
-		fd[i] = -1;
+		close_fd(from[i].fd);
+		from[i].fd = -1;
 	}
 	return p;
 }

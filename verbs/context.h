@@ -8,7 +8,7 @@
 #define PROCESS_DESCRIPTORS 3
 
 /* hello begins a connection; the descriptors are async_fd, woken, wake, page and table. */
-int hello(int socket, struct bee_hello_reply *reply, int fd[HELLO_DESCRIPTORS]);
+int hello(int socket, struct bee_hello_reply *reply, struct passed p[HELLO_DESCRIPTORS]);
 
 /* track makes an object findable by the handle that events name; forget ends that. */
 void track(struct context *c, struct object *o, uint32_t handle, void *element);
@@ -18,7 +18,7 @@ void forget(struct context *c, struct object *o);
  * process_of returns the process with this number, mapped. It takes the descriptors, and
  * leaves -1: wake, page and table.
  */
-struct process *process_of(struct context *c, uint32_t number, int fd[PROCESS_DESCRIPTORS]);
+struct process *process_of(struct context *c, uint32_t number, struct passed from[PROCESS_DESCRIPTORS]);
 
 /* wake wakes a process that sleeps, after something was published for it. */
 void wake(struct context *c, struct process *p);

@@ -35,22 +35,22 @@ static struct target *attach(struct qp *qp, const struct ibv_ah_attr *a, uint32_
 	struct context *c = context_of(qp->qp.context);
 	struct bee_attach ask = {.request = {sizeof ask, BEE_OP_ATTACH, 0}, .number = number, .lid = a->dlid, .global = a->is_global};
 	struct bee_attach_reply reply;
-	int fd[1 + PROCESS_DESCRIPTORS] = {-1, -1, -1, -1};
-	uint32_t fds = 1 + PROCESS_DESCRIPTORS;
+	struct passed p[1 + PROCESS_DESCRIPTORS] = {{-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}};
+	uint32_t n = 1 + PROCESS_DESCRIPTORS;
 	struct target *t = NULL;
 
 	memcpy(ask.gid, &a->grh.dgid, sizeof ask.gid);
-	if (broker_call(c, &ask, &reply, sizeof reply, fd, &fds) == 0 && fds == 1 + PROCESS_DESCRIPTORS && (t = calloc(1, sizeof *t))) {
+	if (broker_call(c, &ask, &reply, sizeof reply, p, &n) == 0 && n == 1 + PROCESS_DESCRIPTORS && (t = calloc(1, sizeof *t))) {
 		t->number = number;
 		t->slot = reply.slot;
 		t->lid = a->dlid;
-		t->inbox = map_shared(fd[0], BEE_INBOX_BYTES, 1);
-		t->process = process_of(c, reply.process, fd + 1);
+		t->inbox = map_shared(&p[0], BEE_INBOX_BYTES, 1);
+		t->process = process_of(c, reply.process, p + 1);
 		t->next = qp->targets;
 		qp->targets = t;
 	}
 	for (int i = 0; i < 1 + PROCESS_DESCRIPTORS; i++)
-		close_fd(fd[i]);
+		close_fd(p[i].fd);
 	return t && t->inbox && t->process ? t : NULL;
 }
 

@@ -32,13 +32,14 @@ static struct ibv_device *the_device(void)
 /* ask greets the broker, for what it reports of the device. */
 static int ask(struct bee_hello_reply *reply)
 {
-	int fd[HELLO_DESCRIPTORS] = {-1, -1, -1, -1, -1}, socket = broker_dial(), error;
+	struct passed p[HELLO_DESCRIPTORS] = {{-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}};
+	int socket = broker_dial(), error;
 
 	if (socket < 0)
 		return -socket;
-	error = hello(socket, reply, fd);
+	error = hello(socket, reply, p);
 	for (int i = 0; i < HELLO_DESCRIPTORS; i++)
-		close_fd(fd[i]);
+		close_fd(p[i].fd);
 	close_fd(socket);
 	return error;
 }

@@ -95,3 +95,32 @@ int maps_private(uintptr_t from, uintptr_t to, struct piece piece[PIECES])
 	close_fd(r.fd);
 	return at == to ? n : 0;
 }
+
+int maps_run(uintptr_t from, uintptr_t to, uint64_t at, uintptr_t *start, uintptr_t *end)
+{
+	struct reader r = {.fd = (int)sys(openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC)};
+	uintptr_t first, last, offset;
+	char text[LINE];
+
+	*start = *end = 0;
+	while (r.fd >= 0 && line(&r, text)) {
+		const char *rest = hex(text, &first);
+
+		rest = hex(*rest ? rest + 1 : rest, &last);
+		if (last <= from)
+			continue;
+		hex(after(rest, 2), &offset);
+		if (first >= to || (*end && first != *end))
+			break;
+		if (strlen(rest) < 6 || rest[4] != 's' || (uint64_t)offset - first != at - from) {
+			if (*end)
+				break;
+			continue;
+		}
+		if (!*end)
+			*start = first > from ? first : from;
+		*end = last < to ? last : to;
+	}
+	close_fd(r.fd);
+	return *end != 0;
+}

@@ -17,4 +17,10 @@ struct piece {
  */
 int maps_private(uintptr_t from, uintptr_t to, struct piece piece[PIECES]);
 
+/*
+ * maps_run finds the first part of a range that is a shared mapping, in which `from` would lie
+ * at the offset `at` of its file. 0: there is none.
+ */
+int maps_run(uintptr_t from, uintptr_t to, uint64_t at, uintptr_t *start, uintptr_t *end);
+
 #endif

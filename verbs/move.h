@@ -1,6 +1,6 @@
 /*
  * Pages that peers reach lie in shared memory: they move there when they are registered,
- * while the program uses them, and back when the last registration ends.
+ * while the program uses them, and back when the last registration ends. In a guest they stay.
  */
 #ifndef BEE_MOVE_H
 #define BEE_MOVE_H
@@ -15,6 +15,9 @@ int move_in(struct context *c, void *addr, size_t length, struct bee_extent *ext
 
 /* move_apart gives a forked child pages of its own, with the contents of now. */
 void move_apart(struct context *c);
+
+/* move_stays reports whether memory of the program lies in regions, so that these have to stay. */
+int move_stays(struct context *c);
 
 /* move_out ends one use of the range. */
 void move_out(struct context *c, void *addr, size_t length);

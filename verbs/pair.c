@@ -21,14 +21,14 @@ static void publish(struct qp *qp)
 		ring_post(qp->rx.ring, qp->posted, receive_capacity(&q->entry[qp->posted % q->size]));
 }
 
-static int map_pair(struct qp *qp, int fd, const struct bee_connect_reply *reply)
+static int map_pair(struct qp *qp, const struct passed *p, const struct bee_connect_reply *reply)
 {
 	struct bee_ring *ring = qp->pair;
 
 	if (!ring) {
 		if (reply->tx > 1 || reply->rx > 1)
 			return 0;
-		ring = map_shared(fd, BEE_PAIR_BYTES, 1);
+		ring = map_shared(p, BEE_PAIR_BYTES, 1);
 		if (!ring)
 			return 0;
 		qp->tx = (struct ring_writer){.ring = ring + reply->tx};
@@ -47,21 +47,21 @@ int connect_pair(struct qp *qp)
 	struct context *c = context_of(qp->qp.context);
 	struct bee_connect ask = {{sizeof ask, BEE_OP_CONNECT, 0}, qp->qp.handle, 0};
 	struct bee_connect_reply reply;
-	int fd[1 + PROCESS_DESCRIPTORS] = {-1, -1, -1, -1};
-	uint32_t fds = 1 + PROCESS_DESCRIPTORS;
+	struct passed p[1 + PROCESS_DESCRIPTORS] = {{-1, 0}, {-1, 0}, {-1, 0}, {-1, 0}};
+	uint32_t n = 1 + PROCESS_DESCRIPTORS;
 	int error;
 
 	_Static_assert(sizeof(struct bee_ring) == BEE_RING_BYTES, "a ring fills its part of the pair");
-	error = broker_call(c, &ask, &reply, sizeof reply, fd, &fds);
-	if (!error && !map_pair(qp, fd[0], &reply))
+	error = broker_call(c, &ask, &reply, sizeof reply, p, &n);
+	if (!error && !map_pair(qp, &p[0], &reply))
 		error = ENOMEM;
 	if (!error && reply.present) {
 		qp->peer_slot = reply.slot;
-		qp->peer = process_of(c, reply.process, fd + 1);
+		qp->peer = process_of(c, reply.process, p + 1);
 		wake(c, qp->peer);
 	}
 	for (int i = 0; i < 1 + PROCESS_DESCRIPTORS; i++)
-		close_fd(fd[i]);
+		close_fd(p[i].fd);
 	return error;
 }
 

@@ -6,7 +6,9 @@
  * SOCK_SEQPACKET at BEE_SOCKET. One packet is one message. A request begins with struct
  * bee_request, and gets exactly one reply, which begins with struct bee_reply. A process
  * sends its next request after the reply. Requests carry no descriptors, which would end the
- * connection. Replies may (SCM_RIGHTS, in the order given below). All numbers are little
+ * connection. Replies may (SCM_RIGHTS, in the order given below). A reply that is no error
+ * has BEE_DESCRIPTORS numbers of 64 bits after struct bee_reply: where in the memory of each
+ * descriptor the mapping begins. The structs below leave them out. All numbers are little
  * endian; both ends are of one build, which BEE_OP_HELLO checks. All reserved fields are zero.
  *
  * The end of the connection is the end of the process: the broker destroys its objects,
@@ -19,7 +21,7 @@
 
 #include <stdint.h>
 
-#define BEE_PROTOCOL 5                  /* raised by every change of this file and of shared.h */
+#define BEE_PROTOCOL 6                  /* raised by every change of this file and of shared.h */
 #define BEE_SOCKET "/.bee/rdma.sock"    /* BEE_RDMA_SOCKET in the environment replaces it */
 #define BEE_DEVICE "bee_0"
 #define BEE_PACKET 4096                 /* largest message in bytes */
@@ -72,6 +74,8 @@ struct bee_request {
 	uint16_t op;
 	uint16_t reserved;
 };
+
+#define BEE_DESCRIPTORS 36              /* in one reply at most */
 
 struct bee_reply {
 	uint32_t size;
@@ -219,7 +223,8 @@ struct bee_fail_qp {
 };
 
 /*
- * BEE_OP_CREATE_REGION: `bytes` (whole pages) of shared memory, one memfd of that size.
+ * BEE_OP_CREATE_REGION: `bytes` (whole pages) of shared memory: a memfd of that size, or a
+ * range of the pool that guests share. A guest has the pool as a character device.
  * ENOMEM: the limit `memory` is reached. BEE_OP_DESTROY destroys it (EBUSY while an MR
  * uses it). Peers that have mapped it keep pages that belong to nobody.
  */

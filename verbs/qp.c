@@ -54,14 +54,15 @@ static int announce(struct context *c, struct qp *qp)
 		.max_send_wr = qp->sends.size, .max_recv_wr = qp->receives.size,
 	};
 	struct bee_create_qp_reply reply;
-	uint32_t fds = 1;
-	int inbox = -1, error = broker_call(c, &ask, &reply, sizeof reply, &inbox, &fds);
+	struct passed inbox = {-1, 0};
+	uint32_t n = 1;
+	int error = broker_call(c, &ask, &reply, sizeof reply, &inbox, &n);
 
 	if (!error && qp->qp.qp_type == IBV_QPT_UD) {
-		qp->inbox = map_shared(inbox, BEE_INBOX_BYTES, 1);
+		qp->inbox = map_shared(&inbox, BEE_INBOX_BYTES, 1);
 		error = qp->inbox ? 0 : ENOMEM;
 	}
-	close_fd(inbox);
+	close_fd(inbox.fd);
 	qp->qp.handle = reply.handle;
 	qp->qp.qp_num = reply.number;
 	qp->slot = reply.slot;

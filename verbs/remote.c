@@ -23,18 +23,18 @@ static int valid(const struct qp *qp, const struct remote *m)
 }
 
 /* map_extent maps one part of the peer's memory, as far as its right reaches. */
-static int map_extent(struct extent *to, const struct bee_extent *from, int fd, uint32_t access)
+static int map_extent(struct extent *to, const struct bee_extent *from, const struct passed *p, uint32_t access)
 {
 	int protection = access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC) ? 3 : 1;
-	long p = sys(mmap, 0, from->bytes, protection, 1 /* MAP_SHARED */, fd, from->at);
+	long base = sys(mmap, 0, from->bytes, protection, 1 /* MAP_SHARED */, p->fd, p->at + from->at);
 
-	if (p < 0 && p > -4096)
+	if (base < 0 && base > -4096)
 		return 0;
-	*to = (struct extent){.offset = from->offset, .bytes = from->bytes, .base = (uint8_t *)p, .mapped = from->bytes};
+	*to = (struct extent){.offset = from->offset, .bytes = from->bytes, .base = (uint8_t *)base, .mapped = from->bytes};
 	return 1;
 }
 
-static struct remote *adopt(struct qp *qp, const struct bee_resolve_reply *reply, uint32_t key, const int *fd, uint32_t fds)
+static struct remote *adopt(struct qp *qp, const struct bee_resolve_reply *reply, uint32_t key, const struct passed *p, uint32_t n)
 {
 	struct remote *m = calloc(1, sizeof *m + reply->extents * sizeof m->extent[0]);
 
@@ -49,7 +49,7 @@ static struct remote *adopt(struct qp *qp, const struct bee_resolve_reply *reply
 	m->next = qp->remotes;
 	qp->remotes = m;
 	for (uint32_t i = 0; i < reply->extents; i++, m->extents++)
-		if (reply->extent[i].region >= fds || !map_extent(&m->extent[i], &reply->extent[i], fd[reply->extent[i].region], m->access)) {
+		if (reply->extent[i].region >= n || !map_extent(&m->extent[i], &reply->extent[i], &p[reply->extent[i].region], m->access)) {
 			m->key = 0; /* never found */
 			return NULL;
 		}
@@ -64,17 +64,17 @@ static struct remote *resolve(struct qp *qp, uint32_t key, int *error)
 		struct bee_resolve_reply reply;
 		uint8_t room[sizeof(struct bee_resolve_reply) + BEE_EXTENTS * sizeof(struct bee_extent)];
 	} m;
-	int fd[BEE_EXTENTS];
-	uint32_t fds = BEE_EXTENTS;
+	struct passed p[BEE_EXTENTS];
+	uint32_t n = BEE_EXTENTS;
 	struct remote *made = NULL;
 
-	*error = broker_call(context_of(qp->qp.context), &ask, &m, sizeof m, fd, &fds);
+	*error = broker_call(context_of(qp->qp.context), &ask, &m, sizeof m, p, &n);
 	if (!*error && m.reply.extents <= BEE_EXTENTS) {
-		made = adopt(qp, &m.reply, key, fd, fds);
+		made = adopt(qp, &m.reply, key, p, n);
 		*error = made ? 0 : ENOMEM;
 	}
-	for (uint32_t i = 0; i < fds; i++)
-		close_fd(fd[i]);
+	for (uint32_t i = 0; i < n; i++)
+		close_fd(p[i].fd);
 	return made;
 }
 

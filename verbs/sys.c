@@ -20,9 +20,9 @@ void unlock_slow(struct lock *l)
 	sys(futex, &l->word, FUTEX_WAKE_PRIVATE, 1);
 }
 
-void *map_shared(int fd, size_t bytes, int writable)
+void *map_shared(const struct passed *p, size_t bytes, int writable)
 {
-	long r = sys(mmap, 0, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+	long r = sys(mmap, 0, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, p->fd, p->at);
 
 	return r < 0 && r > -4096 ? NULL : (void *)r;
 }

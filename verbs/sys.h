@@ -66,8 +66,14 @@ static inline void unlock(struct lock *l)
 		unlock_slow(l);
 }
 
-/* map_shared maps the first `bytes` of a descriptor; NULL where that fails. */
-void *map_shared(int fd, size_t bytes, int writable);
+/* passed is a descriptor of a reply, and where in its memory the mapping begins. */
+struct passed {
+	int fd;
+	uint64_t at;
+};
+
+/* map_shared maps `bytes` of what a descriptor is of; NULL where that fails. */
+void *map_shared(const struct passed *p, size_t bytes, int writable);
 void unmap(void *p, size_t bytes);
 void close_fd(int fd);
 

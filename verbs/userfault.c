@@ -59,7 +59,7 @@ static void restore_signals(const uint64_t *before)
 }
 
 /* exchange is the time in which the range has no pages: nothing of the heap is touched. */
-static int exchange(uint8_t *from, size_t bytes, int protection, int fd, size_t offset, uint8_t *to, uint8_t *aside)
+static int exchange(uint8_t *from, size_t bytes, int protection, int fd, uint64_t offset, uint8_t *to, uint8_t *aside)
 {
 	long r = sys(mremap, from, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, aside);
 
@@ -72,7 +72,7 @@ static int exchange(uint8_t *from, size_t bytes, int protection, int fd, size_t 
 	return failed(r) ? (int)-r : 0;
 }
 
-int make_shared(uint8_t *from, size_t bytes, int protection, int fd, size_t offset)
+int make_shared(uint8_t *from, size_t bytes, int protection, int fd, uint64_t offset)
 {
 	long to = sys(mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, offset);
 	long aside = sys(mmap, 0, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -97,7 +97,7 @@ out:
 	return error;
 }
 
-int make_private(uint8_t *from, size_t bytes, int protection, int fd, size_t offset)
+int make_private(uint8_t *from, size_t bytes, int protection, int fd, uint64_t offset)
 {
 	long old = sys(mmap, 0, bytes, PROT_READ, MAP_SHARED | MAP_POPULATE, fd, offset);
 	long fresh = sys(mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
@@ -130,4 +130,18 @@ out:
 	if (!failed(fresh))
 		sys(munmap, fresh, bytes);
 	return error;
+}
+
+int make_own(uint8_t *from, size_t bytes, int protection)
+{
+	long fresh = sys(mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	long r;
+
+	if (failed(fresh))
+		return (int)-fresh;
+	memcpy((void *)fresh, from, bytes);
+	if (protection != (PROT_READ | PROT_WRITE))
+		sys(mprotect, fresh, bytes, protection);
+	r = sys(mremap, fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, from);
+	return failed(r) ? (int)-r : 0;
 }

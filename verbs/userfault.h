@@ -9,10 +9,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* make_shared replaces private pages by those of a memfd at `offset`, with the same contents. */
-int make_shared(uint8_t *from, size_t bytes, int protection, int fd, size_t offset);
+/* make_shared replaces private pages by those of a descriptor at `offset`, with the same contents. */
+int make_shared(uint8_t *from, size_t bytes, int protection, int fd, uint64_t offset);
 
-/* make_private replaces the pages of a memfd by private ones. */
-int make_private(uint8_t *from, size_t bytes, int protection, int fd, size_t offset);
+/* make_private replaces the pages of a memfd by private ones. Those of a device it cannot replace. */
+int make_private(uint8_t *from, size_t bytes, int protection, int fd, uint64_t offset);
+
+/* make_own is make_private for a process with one thread, and for pages of any kind. */
+int make_own(uint8_t *from, size_t bytes, int protection);
 
 #endif

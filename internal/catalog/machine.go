@@ -52,7 +52,11 @@ func machine(ctx context.Context, m node.Machine) (driver.Runtime, error) {
 		} else if free == 0 {
 			free = vm.FreeMemory("").Free
 		}
-		o.Memory = max(free/4*3/int64(m.Sharers), leastMemory)
+		o.Memory = free / 4 * 3 / int64(m.Sharers)
+		if m.Broker != nil && m.Broker.Pool != nil && !m.HugePages {
+			o.Memory -= m.Broker.Pool.Share
+		}
+		o.Memory = max(o.Memory, leastMemory)
 		step := int64(2 << 20) // whole huge pages
 		if !m.HugePages {      // the same in each run, for a template serves guests of one size
 			step = max(step, 1<<bits.Len64(uint64(o.Memory))/32)

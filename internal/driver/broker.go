@@ -19,7 +19,7 @@ type GuestBroker interface {
 	Statistics(ctx context.Context) (core.VerbsPort, error)
 }
 
-// BrokerOptions are what the agent of a machine makes its broker of.
+// BrokerOptions are what the agent of a machine makes its broker of, or the way to that of its host.
 type BrokerOptions struct {
 	// Rank is that of the node, and Ports are those of all nodes of the run, by rank.
 	Rank  int          `json:"rank"`
@@ -31,6 +31,8 @@ type BrokerOptions struct {
 	Library string `json:"library"`
 	Socket  string `json:"socket"`
 	Node    string `json:"node"`
+	// Pool has the broker run on the host, with memory that all guests there share; nil: the agent runs it.
+	Pool *VerbsPool `json:"pool,omitempty"`
 	// Ask asks once for a connection with the broker of another node, which GuestBroker.Serve then gets.
 	Ask func(ctx context.Context, rank int) error `json:"-"`
 }

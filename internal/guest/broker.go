@@ -41,15 +41,12 @@ func newVerbsBroker(dir string, o driver.BrokerOptions, ask func(ctx context.Con
 	if o.Rank < 0 || o.Rank >= len(o.Ports) {
 		return nil, &core.Error{Kind: core.Invalid, Op: "make device", Object: "bee_0", Err: fmt.Errorf("node %d is none of %d", o.Rank, len(o.Ports)), Remedy: core.RemedyVersions}
 	}
-	verbs, err := library.Get()
+	verbs, err := writeVerbs(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := os.WriteFile(filepath.Join(dir, verbsFile), verbs.File, 0o755); err != nil {
-		return nil, fmt.Errorf("write the library for verbs: %w", err)
-	}
 	b := &verbsBroker{options: o}
-	s := server.New(verbs.Build, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+	s := server.New(verbs.Build, slog.New(slog.NewTextHandler(os.Stderr, nil)), nil)
 	if len(o.Ports) > 1 {
 		b.links = server.NewLinks(context.Background(), s, ask) // as long as the guest
 		if err := s.Forward(b.machines()); err != nil {
@@ -58,6 +55,18 @@ func newVerbsBroker(dir string, o driver.BrokerOptions, ask func(ctx context.Con
 	}
 	b.port, err = s.Listen(filepath.Join(dir, verbsSocket), addressOf(o.Ports[o.Rank]), server.Limits(o.Memory, o.QPs))
 	return b, err
+}
+
+// writeVerbs writes the library to the agent's directory.
+func writeVerbs(dir string) (library.Library, error) {
+	verbs, err := library.Get()
+	if err != nil {
+		return verbs, err
+	}
+	if err := os.WriteFile(filepath.Join(dir, verbsFile), verbs.File, 0o755); err != nil {
+		return verbs, fmt.Errorf("write the library for verbs: %w", err)
+	}
+	return verbs, nil
 }
 
 // addressOf is that of a port.
@@ -102,13 +111,13 @@ func (b *verbsBroker) machines() server.Machines {
 	}
 }
 
-// addTo adds the device to the container.
-func (b *verbsBroker) addTo(s *driver.ContainerSpec, dir string) {
+// addVerbs adds the device to the container.
+func addVerbs(o driver.BrokerOptions, s *driver.ContainerSpec, dir string) {
 	s.Mounts = append(s.Mounts,
-		driver.Mount{Source: filepath.Join(dir, verbsFile), Target: b.options.Library, ReadOnly: true},
-		driver.Mount{Source: filepath.Join(dir, verbsSocket), Target: b.options.Socket})
+		driver.Mount{Source: filepath.Join(dir, verbsFile), Target: o.Library, ReadOnly: true},
+		driver.Mount{Source: filepath.Join(dir, verbsSocket), Target: o.Socket})
 	s.Faults = true
-	s.Devices = append(s.Devices, driver.Device{Source: os.DevNull, Target: b.options.Node})
+	s.Devices = append(s.Devices, driver.Device{Source: os.DevNull, Target: o.Node})
 }
 
 // of returns the links with a node's broker, if there is such a node.
@@ -119,13 +128,16 @@ func (b *verbsBroker) of(rank int) (*server.Links, error) {
 	return b.links, nil
 }
 
-// startBroker makes the broker, and adds the device to the container.
+// startBroker makes the broker, or the way to that of the host, and adds the device to the container.
 func (h *containerAgent) startBroker(o driver.BrokerOptions, s *driver.ContainerSpec) error {
+	if o.Pool != nil {
+		return h.startPrograms(o, s)
+	}
 	b, err := newVerbsBroker(h.home, o, h.ask)
 	if err != nil {
 		return err
 	}
-	b.addTo(s, h.home)
+	addVerbs(o, s, h.home)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.verbs = b

@@ -30,7 +30,7 @@ type agent struct {
 }
 
 // newAgent returns an agent whose questions for the brokers of other nodes ask answers.
-func newAgent(t *testing.T, ask func(ctx context.Context, rank int) error) *agent {
+func newAgent(t *testing.T, ask func(ctx context.Context, rank int) error, more ...func(*rpc.Server)) *agent {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "agent-") // that of t.TempDir is too long for a socket
 	if err != nil {
@@ -50,6 +50,9 @@ func newAgent(t *testing.T, ask func(ctx context.Context, rank int) error) *agen
 	rpc.Handle(s, api.CallAsk, func(ctx context.Context, _ rpc.Caller, r api.BrokerRequest) (rpc.None, error) {
 		return rpc.None{}, ask(ctx, r.Rank)
 	})
+	for _, add := range more {
+		add(s)
+	}
 	go a.host.Serve(t.Context(), s, rpc.Caller{Role: rpc.Guest, Rank: -1})
 	go a.peer.Serve(t.Context(), a.server(), rpc.Caller{Role: rpc.Host, Rank: -1})
 	return a

@@ -30,7 +30,8 @@ type containerAgent struct {
 	peer   *rpc.Peer // the host
 	box    driver.Container
 	task   *task        // the job's command; nil: it was not given to us
-	verbs  *verbsBroker // nil: the container has no bee_0
+	verbs  *verbsBroker // of bee_0; nil: this agent runs none
+	pooled bool         // the container has bee_0, whose broker is on the host
 }
 
 // runContainerAgent serves the node's port as long as the guest lives.

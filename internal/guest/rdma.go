@@ -79,7 +79,10 @@ func rdmaNodes() []driver.Device { return driver.SameDevices(rdma.Host{}.Look().
 
 // devices reports the RDMA devices of the container, once it has started.
 func (h *containerAgent) devices(context.Context, rpc.Caller, rpc.None) (api.Devices, error) {
-	if _, err := h.broker(); err == nil {
+	h.mu.Lock()
+	own := h.verbs != nil || h.pooled
+	h.mu.Unlock()
+	if own {
 		return api.Devices{RDMA: []core.RDMADevice{rdma.OwnDevice()}}, nil
 	}
 	return api.Devices{RDMA: rdma.Host{}.Look().Report()}, nil

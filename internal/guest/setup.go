@@ -131,6 +131,7 @@ func personal(c api.Config, v *volume) []func() error {
 			}
 			return startRDMA(c, over)
 		},
+		func() error { return startPool(c) },
 		func() error { return mountShares(c.Shares) },
 		func() error { return mountDisks(c) },
 		func() error { return v.mount(c, online) },

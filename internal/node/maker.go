@@ -291,7 +291,7 @@ func (k *maker) runtime(ctx context.Context, name string) (rt driver.Runtime, wh
 		m.Peers = k.peers()
 	}
 	if p.RDMA == plan.RDMABee {
-		if m.Broker, err = k.verbs.inGuest(k.members, p.RDMAMemory, p.RDMAQPs); err != nil {
+		if m.Broker, err = k.verbs.inGuest(ctx, k.members, *p); err != nil {
 			return nil, "", nil, err
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -46,6 +47,7 @@ type verbs struct {
 	server *server.Server
 	far    *verbsLinks  // nil: all nodes are on this machine, or another node runs the broker
 	guest  *guestBroker // runs the broker; nil: no guest does
+	shared []io.Closer  // memory of guests
 }
 
 // start makes the device, or waits for the node that does, as long as the start may take.
@@ -70,7 +72,7 @@ func (v *verbs) lead() (rank int, err error) {
 	switch {
 	case v.guest != nil: // each guest is a machine
 		return c.Rank, nil
-	case job.VM != nil: // there is none yet
+	case job.VM != nil && !pooled(job, members): // there is none yet
 		return 0, errNoVerbs()
 	case v.ready:
 		return v.leader, nil
@@ -90,7 +92,14 @@ func (v *verbs) lead() (rank int, err error) {
 		v.ready = true
 		return v.leader, nil
 	}
-	s := server.New(verbs.Build, v.log)
+	p, err := v.newPool(len(ranks))
+	if err != nil {
+		return 0, err
+	}
+	if p != nil {
+		v.shared = append(v.shared, p)
+	}
+	s := server.New(verbs.Build, v.log, p)
 	v.ports = map[int]*server.Port{}
 	if err := v.open(s, ranks, verbs.Build); err != nil {
 		return 0, errors.Join(err, s.Close(), v.closePorts())
@@ -114,7 +123,7 @@ func (v *verbs) open(s *server.Server, ranks []int, build string) error {
 		a := verbsAddress(c.Owner.Run, rank)
 		a.IPs = verbsIPs(members, rank)
 		d.adds(&a)
-		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(job.RDMAMemory, job.RDMAQPs))
+		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(v.memory(), job.RDMAQPs))
 		if err != nil {
 			return errors.Join(err, d.close())
 		}
@@ -134,7 +143,12 @@ func (v *verbs) close() {
 	if v.server != nil {
 		err = v.server.Close()
 	}
-	if err := errors.Join(err, v.closePorts()); err != nil {
+	err = errors.Join(err, v.closePorts())
+	for _, m := range v.shared {
+		err = errors.Join(err, m.Close())
+	}
+	v.shared = nil
+	if err != nil {
 		v.log.Warn("end the device bee_0", "err", err)
 	}
 }

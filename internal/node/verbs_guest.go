@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node/container"
 	"github.com/bee-hpc/bee/internal/node/nodecall"
 	"github.com/bee-hpc/bee/internal/node/peercall"
+	"github.com/bee-hpc/bee/internal/plan"
 )
 
 // guestBroker is the broker that the agent of this node's guest runs. To the others, each guest is a machine: the
@@ -24,8 +25,9 @@ type guestBroker struct {
 	renewing map[int]bool       // nodes whose connection the guest is being asked to renew
 }
 
-// inGuest returns what the agent of this node's guest makes its broker of, and has the others reach it from now on.
-func (v *verbs) inGuest(members []peercall.Member, memory int64, qps int) (*driver.BrokerOptions, error) {
+// inGuest returns what the agent of this node's guest makes its broker of, and has the others reach it from now on. Where
+// guests share memory, it is the way to the broker of this machine.
+func (v *verbs) inGuest(ctx context.Context, members []peercall.Member, p plan.Plan) (*driver.BrokerOptions, error) {
 	c := v.config
 	if err := v.addressable(); err != nil {
 		return nil, err
@@ -40,16 +42,22 @@ func (v *verbs) inGuest(members []peercall.Member, memory int64, qps int) (*driv
 			ports[m.Rank].IP = ip
 		}
 	}
+	o := &driver.BrokerOptions{
+		Rank: c.Rank, Ports: ports, Memory: p.RDMAMemory, QPs: p.RDMAQPs, Library: insideVerbs, Socket: insideSocket, Node: insideNode,
+	}
+	if pooled(p, members) {
+		var err error
+		o.Pool, err = v.poolFor(ctx, p)
+		return o, err
+	}
 	g := &guestBroker{verbs: v, renewing: map[int]bool{}}
 	l := v.newLinks([]int{c.Rank})
 	l.broker = g
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.guest, v.far = g, l
-	return &driver.BrokerOptions{
-		Rank: c.Rank, Ports: ports, Memory: memory, QPs: qps, Library: insideVerbs, Socket: insideSocket, Node: insideNode,
-		Ask: func(_ context.Context, rank int) error { return l.askFor(rank) },
-	}, nil
+	o.Ask = func(_ context.Context, rank int) error { return l.askFor(rank) }
+	return o, nil
 }
 
 // addToGuest has the programs of a guest's container use the device, which the guest's agent adds.

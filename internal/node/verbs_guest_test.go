@@ -63,7 +63,7 @@ func TestVerbsOfAGuest(t *testing.T) {
 		t.Errorf("who runs the broker, without a guest: %v", err)
 	}
 	_, members, _ := n.known.all()
-	o, err := n.verbs.inGuest(members, 5, 6)
+	o, err := n.verbs.inGuest(t.Context(), members, plan.Plan{RDMA: plan.RDMABee, VM: &plan.VM{}, RDMAMemory: 5, RDMAQPs: 6})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func (g busyGuest) Renew(ctx context.Context, _ int) error {
 func TestRenewalsOfABusyGuest(t *testing.T) {
 	n := newGuestNode(t, 2)
 	_, members, _ := n.known.all()
-	if _, err := n.verbs.inGuest(members, 5, 6); err != nil {
+	if _, err := n.verbs.inGuest(t.Context(), members, plan.Plan{RDMA: plan.RDMABee, VM: &plan.VM{}, RDMAMemory: 5, RDMAQPs: 6}); err != nil {
 		t.Fatal(err)
 	}
 	g := busyGuest{asked: new(atomic.Int64)}

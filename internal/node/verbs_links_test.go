@@ -93,7 +93,7 @@ func newSilentNode(t *testing.T) (*silentNode, *verbsLinks) {
 	c := plan.Config{Rank: 1, Size: 3, Host: core.Host{Name: "beta"}}
 	n := newNode(t.Context(), c, Options{Log: log, hostGroup: newHostGroup()}, identities[1])
 	n.known.learn(plan.Plan{}, []peercall.Member{{Addr: l.Addr().String(), Machine: "a"}, {Rank: 1, Machine: "b"}, {Rank: 2, Machine: "c"}}, peercall.Network{})
-	devices := server.New("", log)
+	devices := server.New("", log, nil)
 	if err := n.verbs.linkTo(devices, []int{1}); err != nil {
 		t.Fatal(err)
 	}

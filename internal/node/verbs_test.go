@@ -102,7 +102,7 @@ func TestVerbsStatistics(t *testing.T) {
 	}
 	n.verbs.ready, n.verbs.ports = true, map[int]*server.Port{}
 	defer n.verbs.close()
-	devices, dir := server.New("", log), t.TempDir()
+	devices, dir := server.New("", log, nil), t.TempDir()
 	for _, rank := range []int{3, 1} {
 		p, err := devices.Listen(filepath.Join(dir, fmt.Sprint(rank)), verbsAddress("run", rank), broker.Limits{})
 		if err != nil {

@@ -151,6 +151,8 @@ type Plan struct {
 	RDMAQPs    int   `json:"rdma_qps,omitempty"`
 	// RDMAForward has each container have a broker of its own, also on one machine.
 	RDMAForward bool `json:"rdma_forward,omitempty"`
+	// RDMADirect has the guests of a host share memory.
+	RDMADirect bool `json:"rdma_direct,omitempty"`
 	// RDMADomain joins bee_0 with those of other runs on the host; "": none.
 	RDMADomain string `json:"rdma_domain,omitempty"`
 	// PCI is the address of a function of a card on each host that its guest has; "": none.

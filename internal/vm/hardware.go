@@ -74,11 +74,15 @@ func memoryBeside(others []reservation.Reservation, run string) (m driver.Memory
 }
 
 // reserved refuses what would drive the host into swapping or killing, and has others
-// reckon with what it does not refuse. Memory in huge pages is taken at once.
-func (r *Runtime) reserved(s driver.ContainerSpec, want int64, huge bool) (*reservation.Held, error) {
+// reckon with what it does not refuse. Memory in huge pages is taken at once; what guests share is not in such pages.
+func (r *Runtime) reserved(s driver.ContainerSpec, want, shared int64, huge bool) (*reservation.Held, error) {
 	if huge {
-		return nil, enoughHugePages(want)
+		if err := enoughHugePages(want); err != nil || shared == 0 {
+			return nil, err
+		}
+		want = 0
 	}
+	want += shared
 	held, why, err := reservation.Own().Make(reservation.New(s.Owner.Run, want), func(others []reservation.Reservation) error {
 		return memoryBeside(others, s.Owner.Run).Enough(hostname(s), 1, want)
 	})

@@ -56,6 +56,8 @@ type boot struct {
 	reserved *reservation.Held
 	// dial connects to the node of this host.
 	dial func(ctx context.Context) (net.Conn, error)
+	// program carries a program of the guest with the broker of its host; nil: there is none for it.
+	program func(ctx context.Context, stream net.Conn) error
 	// ask asks for a connection with the broker of another node; nil: the guest has no broker.
 	ask func(ctx context.Context, rank int) error
 	// timeout is how long it may take to boot; 0: bootTimeout.
@@ -293,6 +295,8 @@ func (vm *machine) await(ctx context.Context, b boot) error {
 		e.Kind, e.Remedy = core.Unsupported, "Name one that QEMU on the hosts knows: `"+qemu.Program()+" -cpu help` lists them; `vm: {cpu: max}` has all that the host offers."
 	case strings.Contains(text, "SMP CPUs"):
 		e.Kind, e.Remedy = core.Unsupported, "Set `vm: {cpus: …}` to fewer."
+	case strings.Contains(text, "virtio-pmem"):
+		e.Kind, e.Remedy = core.Unsupported, "QEMU has no device for the memory that guests share: leave `path: direct` of `rdma:` out."
 	case over && text == "":
 		e.Remedy = "QEMU printed nothing: `" + strings.Join(vm.made.Program, " ") + " --version` on that host shows whether it runs there at all."
 	case over && vm.made.Accel == KVM && strings.Contains(strings.ToLower(text), "kvm"):
@@ -320,6 +324,14 @@ func (vm *machine) serve(b boot) {
 		_, err = io.Copy(to, c)
 		return err
 	})
+	if b.program != nil {
+		rpc.HandleStream(s, api.CallProgram, func(ctx context.Context, _ rpc.Caller, _ rpc.None, to rpc.Answer[rpc.None]) error {
+			if err := to.Reply(rpc.None{}); err != nil {
+				return err
+			}
+			return b.program(ctx, to.Stream)
+		})
+	}
 	if b.ask != nil {
 		rpc.Handle(s, api.CallAsk, func(ctx context.Context, _ rpc.Caller, r api.BrokerRequest) (rpc.None, error) {
 			return rpc.None{}, b.ask(ctx, r.Rank)

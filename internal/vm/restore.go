@@ -37,7 +37,7 @@ func (r *Runtime) restore(ctx context.Context, s driver.ContainerSpec, dir strin
 	if err != nil {
 		return nil, err
 	}
-	held, err := r.reserved(s, rec.Memory, rec.HugePages)
+	held, err := r.reserved(s, rec.Memory, 0, rec.HugePages)
 	if err != nil {
 		return nil, err
 	}
@@ -220,6 +220,9 @@ func (r *Runtime) boot(s driver.ContainerSpec) boot {
 	b.qemu.Name = s.Name
 	if o := r.o.Broker; o != nil {
 		b.ask = o.Ask
+		if p := o.Pool; p != nil {
+			b.qemu.Pool, b.config.Pool, b.program = &qemu.Pool{File: p.File, Bytes: p.Bytes}, true, p.Program
+		}
 	}
 	return b
 }

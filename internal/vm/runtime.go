@@ -208,7 +208,7 @@ func (r *Runtime) Start(ctx context.Context, s driver.ContainerSpec) (_ driver.C
 	if r.o.Broker != nil && r.o.Peers != nil {
 		return nil, &core.Error{Kind: core.Unsupported, Op: "start virtual machine", Object: s.Name, Err: errors.New("a guest with bee_0 cannot be saved"), Remedy: "Set `rdma: soft`, or leave `checkpoint: {mode: vm}` out."}
 	}
-	held, err := r.reserved(s, r.o.Memory, r.o.HugePages)
+	held, err := r.reserved(s, r.o.Memory, r.shared(), r.o.HugePages)
 	if err != nil {
 		return nil, err
 	}
@@ -339,6 +339,14 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 		go c.watch(r.silence)
 	}
 	return c, nil
+}
+
+// shared is how much of the host's memory the guest's programs may have in a pool.
+func (r *Runtime) shared() int64 {
+	if b := r.o.Broker; b != nil && b.Pool != nil {
+		return b.Pool.Share
+	}
+	return 0
 }
 
 // rdma is where a guest has its RDMA device from.

@@ -29,7 +29,7 @@ func (b boot) impersonal() boot {
 
 // template returns the template that fits the machine, there or not; false: none can.
 func (b boot) template(ctx context.Context) (template.Template, bool) {
-	if b.templates == "" || b.config.Bare || b.qemu.Emulated || b.qemu.Function != "" || b.qemu.HugePages || b.qemu.Unmovable() {
+	if b.templates == "" || b.config.Bare || b.qemu.Emulated || b.qemu.Function != "" || b.qemu.Pool != nil || b.qemu.HugePages || b.qemu.Unmovable() {
 		return template.Template{}, false
 	}
 	key, err := b.templateKey(ctx)

@@ -253,15 +253,15 @@ func TestAccelIsFoundByTrying(t *testing.T) {
 
 func TestMemoryThatIsNotThere(t *testing.T) {
 	r, here := new(Runtime), driver.ContainerSpec{Hostname: "here"}
-	if _, err := r.reserved(here, 1<<60, false); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "1099511627776 MiB") {
+	if _, err := r.reserved(here, 1<<60, 0, false); !core.IsKind(err, core.Unsupported) || !strings.Contains(err.Error(), "1099511627776 MiB") {
 		t.Errorf("an exbibyte: %v", err)
 	}
-	held, err := r.reserved(here, 1, false)
+	held, err := r.reserved(here, 1, 0, false)
 	if err != nil || held == nil {
 		t.Errorf("a byte: %v, %v", held, err)
 	}
 	held.Release()
-	if _, err := r.reserved(here, 1<<60, true); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "`huge_pages`") {
+	if _, err := r.reserved(here, 1<<60, 0, true); !core.IsKind(err, core.Unsupported) || !strings.Contains(core.Remedy(err), "`huge_pages`") {
 		t.Errorf("an exbibyte in huge pages: %v", err)
 	}
 }

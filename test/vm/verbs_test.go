@@ -89,3 +89,50 @@ func TestVerbsBetweenVirtualMachines(t *testing.T) {
 	}
 	b.CheckNothingLeft(30 * time.Second)
 }
+
+// TestGuestsOfAHostShareMemory: programs in the containers of two guests of one host, which share a pool, copy from memory
+// to memory. Nothing is carried between the guests.
+func TestGuestsOfAHostShareMemory(t *testing.T) {
+	testkit.Long(t, "TestGuestsShareMemory of internal/guest")
+	besideOthers(t)
+	testkit.RequireTool(t, "mmdebstrap")
+	testkit.RequireTool(t, "qemu-system-x86_64")
+	b := testkit.NewBee(t)
+	sites := b.File("sites.yaml", "sites:\n  - {name: lab, provider: local, hosts: 2}\n")
+	job := b.File("job.yaml", "name: verbs\nimage: docker-archive:"+testkit.VerbsImage(t)+"\nnodes: 2\nvm: {cpus: 1, memory: 1G}\nvolume: /data\nworkdir: /data\nrdma: {device: bee, path: direct, memory: 256M}\nrun: |\n"+testkit.VerbsPairs+`
+  {
+`+testkit.VerbsByAddress(t)+`
+    [ $? = 0 ] && echo connected
+    both ibv_rc_pingpong -n 50 -c
+    grep -q "50 iters" client.out && echo pingpong
+    both ibv_rc_pingpong -n 50 -e
+    grep -q "50 iters" client.out && echo woken
+    both ib_write_bw -F -n 50
+    grep -q "^ 65536 *50" client.out && echo write
+  } > said 2> noise
+  touch half; until [ -e enough ]; do sleep 0.2; done
+`)
+	id := strings.TrimSpace(b.Must("--sites", sites, "run", "--detach", job))
+	awaitFile(t, b, id, "/data/half")
+	if got, want := b.Must("exec", id, "--", "cat", "/data/said"), "connected\npingpong\nwoken\nwrite\n"; got != want {
+		t.Errorf("between the guests: %q\n%s", got, b.Must("exec", id, "--", "sh", "-c", "cat /data/*.out /data/noise"))
+	}
+	var ports []core.VerbsPort
+	b.JSON(&ports, "rdma", "stats", "--json", id)
+	if len(ports) != 2 || ports[1].Bytes.Direct < 50*65536 {
+		t.Errorf("programs do not copy from memory to memory: %+v", ports)
+	}
+	for _, p := range ports { // the programs have ended, and their memory is free
+		if p.Operations.Sends == 0 || p.Bytes.Forwarded != 0 || p.Bytes.Staged != 0 || p.MemoryBytes != 0 {
+			t.Errorf("node %d has %+v", p.Rank, p)
+		}
+	}
+	if text := b.Must("vm", "shell", id, "--", "ls", "/dev/dax0.0"); text != "/dev/dax0.0\n" {
+		t.Errorf("the guest has %q", text)
+	}
+	b.Touch(id, "enough")
+	if v := b.Await(id, time.Minute); v.State != "succeeded" {
+		t.Fatalf("the run: %+v\n%s", v, b.Must("logs", id))
+	}
+	b.CheckNothingLeft(30 * time.Second)
+}

@@ -121,10 +121,15 @@ type Config struct {
 	Emulated bool `json:"emulated,omitempty"`
 	// RDMA is SoftRDMA, CardRDMA or "": its programs have no RDMA device.
 	RDMA string `json:"rdma,omitempty"`
+	// Pool is memory that the guest shares with others of its host.
+	Pool bool `json:"pool,omitempty"`
 	// Env is what dockerd and people in the guest have in their environment (proxies),
 	// as the host has it.
 	Env []string `json:"env,omitempty"`
 }
+
+// PoolDevice is that memory, as a device to map. It belongs to the user.
+const PoolDevice = "/dev/dax0.0"
 
 // Words of Config.RDMA.
 const (

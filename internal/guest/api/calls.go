@@ -44,6 +44,10 @@ var (
 	CallAsk   = rpc.Method[BrokerRequest, rpc.None]{Name: "ask", By: rpc.Guest}
 )
 
+// CallProgram comes from the guest: a program there uses the broker of its host. What follows are the frames of package
+// relay.
+var CallProgram = rpc.Method[rpc.None, rpc.None]{Name: "program", By: rpc.Guest}
+
 // Calls from the host on RootPort, beside CallExec.
 var (
 	CallClock = rpc.Method[ClockRequest, rpc.None]{Name: "clock", By: rpc.Host, Within: rpc.Unlimited}

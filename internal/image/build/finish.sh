@@ -18,7 +18,7 @@ from=/bee-build/kernel/lib/modules/$version
 to=/usr/lib/modules/$version
 mkdir -p "$to/kernel/drivers/net"
 for dir in arch crypto lib fs net virt drivers/virtio drivers/block drivers/char drivers/infiniband drivers/firmware drivers/vhost \
-  drivers/crypto/virtio drivers/vdpa drivers/net/ethernet/mellanox drivers/ptp drivers/pps drivers/watchdog drivers/cdrom drivers/dca; do
+  drivers/crypto/virtio drivers/nvdimm drivers/dax drivers/vdpa drivers/net/ethernet/mellanox drivers/ptp drivers/pps drivers/watchdog drivers/cdrom drivers/dca; do
   [ -d "$from/kernel/$dir" ] || continue
   mkdir -p "$to/kernel/$dir"
   cp -a "$from/kernel/$dir/." "$to/kernel/$dir/"

@@ -44,6 +44,8 @@ type Machine struct {
 	Ports   []Port
 	Nets    []Net
 	Shares  []Share
+	// Pool is memory that all guests of the host share; nil: none.
+	Pool *Pool
 	// Function is the PCI address of a function of the host's that is bound to vfio-pci, for
 	// the guest; "": none.
 	Function string
@@ -57,6 +59,12 @@ type Machine struct {
 	Extra []string
 	// ExtraFiles are descriptors that Extra names by FD(i).
 	ExtraFiles []*os.File
+}
+
+// Pool is memory that a guest has as a device of persistent memory.
+type Pool struct {
+	File  *os.File
+	Bytes int64
 }
 
 // Topology is that of the guest's processors.
@@ -136,7 +144,11 @@ func (m Machine) Command() ([]string, []*os.File) {
 		// Huge pages that are not there show at once, not when they are used.
 		b.add("-object", fmt.Sprintf("memory-backend-memfd,id=%s,size=%d,share=on,hugetlb=%s,prealloc=%s", name, m.Memory, onOff(m.HugePages), onOff(m.HugePages)))
 	}
-	b.add("-machine", machine, "-cpu", m.CPU, "-m", strconv.FormatInt(m.Memory>>20, 10)+"M")
+	size := strconv.FormatInt(m.Memory>>20, 10) + "M"
+	if m.Pool != nil { // room for it among the addresses of memory
+		size += ",slots=1,maxmem=" + strconv.FormatInt((m.Memory+m.Pool.Bytes)>>20, 10) + "M"
+	}
+	b.add("-machine", machine, "-cpu", m.CPU, "-m", size)
 	t := m.Topology
 	b.add("-smp", fmt.Sprintf("%d,sockets=%d,cores=%d,threads=%d", t.CPUs(), t.Sockets, t.Cores, t.Threads))
 	if m.Kernel != "" {
@@ -194,6 +206,9 @@ func (m Machine) Command() ([]string, []*os.File) {
 		}
 		b.add("-fsdev", "local,id="+id+",security_model=none,multidevs=remap,readonly="+onOff(s.ReadOnly)+",path="+comma(path),
 			"-device", "virtio-9p-pci,fsdev="+id+",mount_tag="+s.Tag+sharePlace(i))
+	}
+	if m.Pool != nil {
+		b.add("-object", fmt.Sprintf("memory-backend-file,id=pool,size=%d,mem-path=/proc/self/fd/%s,share=on", m.Pool.Bytes, b.fd(m.Pool.File)), "-device", "virtio-pmem-pci,memdev=pool")
 	}
 	if m.Function != "" {
 		b.add("-device", "vfio-pci,host="+comma(m.Function))

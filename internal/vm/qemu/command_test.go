@@ -59,6 +59,14 @@ func TestCommand(t *testing.T) {
 	if got := strings.Join(argv, " "); got != withFunction {
 		t.Errorf("with a function of a card: got\n%s\nwant\n%s", got, withFunction)
 	}
+	argv, files = Machine{Program: []string{"qemu"}, Accel: "tcg", Memory: 1 << 30, Topology: Topology{1, 1, 1}, Arch: "amd64", CPU: "max", Pool: &Pool{File: f, Bytes: 256 << 20}, Control: f}.Command()
+	const withPool = "qemu -nodefaults -no-user-config -no-reboot -display none -name guest=,debug-threads=on -accel tcg,thread=multi,tb-size=256 -machine q35,usb=off,vmport=off,smbus=off,sata=off,i8042=off,graphics=off " +
+		"-cpu max -m 1024M,slots=1,maxmem=1280M -smp 1,sockets=1,cores=1,threads=1 -rtc base=utc,driftfix=slew -device virtio-rng-pci -chardev file,id=console,path= -serial chardev:console " +
+		"-object memory-backend-file,id=pool,size=268435456,mem-path=/proc/self/fd/3,share=on -device virtio-pmem-pci,memdev=pool -chardev socket,id=qmp,fd=4 -mon chardev=qmp,mode=control " +
+		"-sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+	if got := strings.Join(argv, " "); got != withPool || len(files) != 2 {
+		t.Errorf("with a pool: %d descriptors, got\n%s\nwant\n%s", len(files), got, withPool)
+	}
 	argv, _ = Machine{Program: []string{"qemu"}, MemoryFile: "/m,1", Memory: 1 << 30, Topology: Topology{1, 1, 1}, Arch: "amd64"}.Command()
 	if got := strings.Join(argv, " "); !strings.Contains(got, "memory-backend-file,id=pc.ram,size=1073741824,mem-path=/m,,1,share=off") || !strings.Contains(got, "memory-backend=pc.ram") {
 		t.Errorf("memory from a file: %s", got)

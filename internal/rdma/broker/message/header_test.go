@@ -21,7 +21,7 @@ func TestHeader(t *testing.T) {
 	}
 	for name, want := range map[string]int{
 		"PROTOCOL": Protocol, "PACKET": Packet, "BUILD": Build, "SLOTS": Slots, "COUNTERS": Counters, "CREDITS": Credits,
-		"CM_PRIVATE": CMPrivate, "EXTENTS": Extents, "MEMBERS": Members, "INBOX_SLOTS": InboxSlots, "INBOX_SLOT": InboxSlot,
+		"CM_PRIVATE": CMPrivate, "DESCRIPTORS": Descriptors, "EXTENTS": Extents, "MEMBERS": Members, "INBOX_SLOTS": InboxSlots, "INBOX_SLOT": InboxSlot,
 		"OP_HELLO": int(OpHello), "OP_CREATE": int(OpCreate), "OP_DESTROY": int(OpDestroy), "OP_CREATE_QP": int(OpCreateQP),
 		"OP_MODIFY_QP": int(OpModifyQP), "OP_CONNECT": int(OpConnect), "OP_FAIL_QP": int(OpFailQP), "OP_CREATE_REGION": int(OpCreateRegion),
 		"OP_REGISTER": int(OpRegister), "OP_RESOLVE": int(OpResolve), "OP_ATTACH": int(OpAttach), "OP_RAISE": int(OpRaise),

@@ -12,7 +12,7 @@ import (
 
 // Sizes and limits.
 const (
-	Protocol = 5
+	Protocol = 6
 	Packet   = 4096
 	Build    = 32
 	Slots    = 65536
@@ -20,6 +20,8 @@ const (
 	Credits  = 16384
 	Extents  = 32
 	Members  = 256
+	// Descriptors is how many a reply has at most.
+	Descriptors = 36
 	// CMPrivate is how many bytes of private data a connection has at most.
 	CMPrivate = 196
 )
@@ -301,6 +303,7 @@ type Request struct {
 const (
 	requestHeader = 8
 	replyHeader   = 16
+	offsetBytes   = 8
 	extentBytes   = 32
 )
 
@@ -353,9 +356,26 @@ func Decode(packet []byte) (Request, error) {
 	return r, nil
 }
 
-// Reply encodes a reply that has its parts after the header.
-func Reply(op Op, descriptors int, parts ...any) ([]byte, error) {
-	packet := make([]byte, replyHeader)
+// Encode encodes a request.
+func Encode(op Op, body any) ([]byte, error) {
+	packet, err := binary.Append(make([]byte, requestHeader), binary.LittleEndian, body)
+	if err != nil {
+		return nil, err
+	}
+	binary.LittleEndian.PutUint32(packet, uint32(len(packet)))
+	binary.LittleEndian.PutUint16(packet[4:], uint16(op))
+	return packet, nil
+}
+
+// Reply encodes a reply that has its parts after the header and the offsets: of its descriptors, where the mapping begins.
+func Reply(op Op, offsets []uint64, parts ...any) ([]byte, error) {
+	if len(offsets) > Descriptors {
+		return nil, errors.New("the reply has more descriptors than there may be")
+	}
+	packet := make([]byte, replyHeader+Descriptors*offsetBytes)
+	for i, at := range offsets {
+		binary.LittleEndian.PutUint64(packet[replyHeader+i*offsetBytes:], at)
+	}
 	for _, part := range parts {
 		var err error
 		if packet, err = binary.Append(packet, binary.LittleEndian, part); err != nil {
@@ -365,8 +385,22 @@ func Reply(op Op, descriptors int, parts ...any) ([]byte, error) {
 	if len(packet) > Packet {
 		return nil, errors.New("the reply is larger than a packet")
 	}
-	putReplyHeader(packet, op, descriptors, 0)
+	putReplyHeader(packet, op, len(offsets), 0)
 	return packet, nil
+}
+
+// Shift lowers the offset of the i-th descriptor of a reply; false: that is none, or its offset is less.
+func Shift(packet []byte, i int, by uint64) bool {
+	at := replyHeader + i*offsetBytes
+	if i < 0 || i >= Descriptors || len(packet) < replyHeader+Descriptors*offsetBytes {
+		return false
+	}
+	offset := binary.LittleEndian.Uint64(packet[at:])
+	if offset < by {
+		return false
+	}
+	binary.LittleEndian.PutUint64(packet[at:], offset-by)
+	return true
 }
 
 // Refusal encodes a reply that is an error.

@@ -64,7 +64,7 @@ func (c *client) call(op message.Op, body any, parts ...any) ([]int, syscall.Err
 	}
 	errno := syscall.Errno(binary.LittleEndian.Uint32(answer[8:]))
 	if errno == 0 && body != nil {
-		if _, err := binary.Decode(answer[16:n], binary.LittleEndian, body); err != nil {
+		if _, err := binary.Decode(answer[16+8*message.Descriptors:n], binary.LittleEndian, body); err != nil {
 			c.t.Fatalf("operation %d: %v", op, err)
 		}
 	}
@@ -199,7 +199,7 @@ func testPorts(t testing.TB, l broker.Limits) (paths [2]string, log *strings.Bui
 	}
 	t.Cleanup(func() { os.RemoveAll(short) })
 	log = &strings.Builder{}
-	s := New(testBuild, slog.New(slog.NewTextHandler(log, nil)))
+	s := New(testBuild, slog.New(slog.NewTextHandler(log, nil)), nil)
 	for i := range paths {
 		path := filepath.Join(dir, []string{"a.sock", "b.sock"}[i])
 		paths[i] = filepath.Join(short, filepath.Base(path))

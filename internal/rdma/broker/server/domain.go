@@ -11,6 +11,7 @@ import (
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/domain"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/rdma/broker/socket"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -48,7 +49,7 @@ func (s *Server) Enter(p *domain.Place, own []broker.Address, network uint64) er
 				return
 			}
 			defer conn.Close()
-			err := trusted(conn)
+			err := socket.Trusted(conn)
 			if err == nil {
 				err = d.Accept(conn, known)
 			}
@@ -130,7 +131,7 @@ func (domainHost) Descriptor(s broker.Segment, readOnly bool) (int, error) {
 	if readOnly {
 		return s.(*segment).shared()
 	}
-	return descriptorOf(s), nil
+	return whole(s).fd, nil // a domain has no pool
 }
 
 // Segment implements domain.Host.
@@ -139,7 +140,7 @@ func (domainHost) Segment(descriptor int, bytes int64) (broker.Segment, error) {
 		unix.Close(descriptor)
 		return nil, err
 	}
-	return &segment{file: os.NewFile(uintptr(descriptor), "bee-rdma")}, nil
+	return &segment{file: os.NewFile(uintptr(descriptor), "bee-rdma"), bytes: bytes}, nil
 }
 
 // lasting reports whether memory has so many bytes for ever. Who maps memory that shrinks is killed.
@@ -156,7 +157,13 @@ func lasting(descriptor int, bytes int64) error {
 }
 
 // Descriptors implements domain.Host.
-func (domainHost) Descriptors(p broker.Process) []int { return descriptorsOf(p) }
+func (domainHost) Descriptors(p broker.Process) []int {
+	var descriptors []int
+	for _, one := range forPeersOf(p) {
+		descriptors = append(descriptors, one.fd)
+	}
+	return descriptors
+}
 
 // Process implements domain.Host.
 func (h domainHost) Process(descriptors []int) (domain.Process, error) {

@@ -28,7 +28,7 @@ func testRuns(t *testing.T) (paths [2]string, servers [2]*Server) {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	for i := range servers {
-		s := New(testBuild, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		s := New(testBuild, slog.New(slog.NewTextHandler(t.Output(), nil)), nil)
 		servers[i] = s
 		p, err := domain.Claim(t.Context(), filepath.Join(dir, "domains"), "lab", testBuild, 1)
 		if err != nil {

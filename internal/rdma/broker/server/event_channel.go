@@ -43,12 +43,12 @@ func (p *process) closePassed() {
 }
 
 // call carries out a request about an identifier or event channel.
-func (p *process) call(op message.Op, m *message.CMCall) ([]int, []any, error) {
+func (p *process) call(op message.Op, m *message.CMCall) ([]handed, []any, error) {
 	s := p.session.Connections()
 	switch op {
 	case message.OpCMChannel:
 		handle, err := s.CreateEventChannel()
-		return p.passed, []any{message.Created{Handle: handle}}, err
+		return alone(p.passed...), []any{message.Created{Handle: handle}}, err
 	case message.OpCMID:
 		handle, err := s.CreateIdentifier(m.Handle, m.Value)
 		return nil, []any{message.Created{Handle: handle}}, err

@@ -35,7 +35,7 @@ func (s *Server) Forward(m Machines) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.number++
-	p, err := newPeer(s.number)
+	p, err := newPeer(s.number, s.memory)
 	if err != nil {
 		return err
 	}
@@ -90,7 +90,7 @@ func (h host) Lock() { h.mu.Lock() }
 func (h host) Unlock() { h.mu.Unlock() }
 
 // NewSegment implements forward.Host.
-func (host) NewSegment(bytes int64) (broker.Segment, error) { return memory{}.New(bytes) }
+func (h host) NewSegment(bytes int64) (broker.Segment, error) { return h.memory.New(bytes) }
 
 // Memory implements forward.Host.
 func (host) Memory(s broker.Segment) ([]byte, error) { return s.(*segment).mapped() }
@@ -120,8 +120,8 @@ type peer struct {
 	woken  *os.File // readable after others have woken it
 }
 
-func newPeer(number uint32) (*peer, error) {
-	p, own, err := newProcess()
+func newPeer(number uint32, m memory) (*peer, error) {
+	p, own, err := newProcess(m)
 	if err != nil {
 		return nil, err
 	}

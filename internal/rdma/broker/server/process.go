@@ -3,7 +3,6 @@ package server
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync/atomic"
 	"syscall"
 	"unsafe"
@@ -32,22 +31,21 @@ type mapping struct {
 	memory []byte
 }
 
-func newMapping(bytes, seals int) (mapping, error) {
-	s, err := newSegment(int64(bytes), seals)
+func (m memory) mapping(bytes, seals int) (mapping, error) {
+	s, err := m.segment(int64(bytes), seals)
 	if err != nil {
 		return mapping{}, err
 	}
-	memory, err := unix.Mmap(int(s.file.Fd()), 0, bytes, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	memory, err := s.mapped()
 	if err != nil {
 		s.Close()
-		return mapping{}, fmt.Errorf("map shared memory: %w", err)
+		return mapping{}, err
 	}
 	return mapping{s, memory}, nil
 }
 
 func (m mapping) close() {
 	if m.segment != nil {
-		unix.Munmap(m.memory)
 		m.Close()
 	}
 }
@@ -55,13 +53,13 @@ func (m mapping) close() {
 // word is one of the memory.
 func (m mapping) word(at int) *uint32 { return (*uint32)(unsafe.Pointer(&m.memory[at])) }
 
-// descriptor is that for reading and writing.
-func (m mapping) descriptor() int { return int(m.file.Fd()) }
+// whole is what is mapped, for reading and writing.
+func (m mapping) whole() handed { return whole(m.segment) }
 
 // newProcess makes what a process shares with the broker, complete and sealed: a call of the
 // broker about memory that a program has may wait for calls of that program. The caller
 // closes what is the process's alone: its ends of the sockets of events and of wake-ups.
-func newProcess() (p *process, own []int, err error) {
+func newProcess(m memory) (p *process, own []int, err error) {
 	p = &process{}
 	fail := func(err error) (*process, []int, error) {
 		p.close()
@@ -81,13 +79,13 @@ func newProcess() (p *process, own []int, err error) {
 		*s.end = ends[0]
 		own = append(own, ends[1])
 	}
-	if p.page, err = newMapping(message.PageBytes, unix.F_SEAL_SEAL); err != nil {
+	if p.page, err = m.mapping(message.PageBytes, unix.F_SEAL_SEAL); err != nil {
 		return fail(err)
 	}
 	if p.reader, err = p.page.readOnly(); err != nil {
 		return fail(err)
 	}
-	if p.table, err = newMapping(message.TableBytes, 0); err != nil {
+	if p.table, err = m.mapping(message.TableBytes, 0); err != nil {
 		return fail(err)
 	}
 	if err := p.table.seal(unix.F_SEAL_FUTURE_WRITE | unix.F_SEAL_SEAL); err != nil {
@@ -143,23 +141,25 @@ func (p *process) counters() (counts [message.Counters]uint64) {
 	return counts
 }
 
-// forPeers returns the descriptors that peers get.
-func (p *process) forPeers() []int { return []int{p.wake, p.reader, p.table.descriptor()} }
+// forPeers returns what peers get.
+func (p *process) forPeers() []handed {
+	return []handed{{fd: p.wake}, {p.reader, p.page.at}, p.table.whole()}
+}
 
-// descriptorsOf are those that peers of a process get.
-func descriptorsOf(p broker.Process) []int {
+// forPeersOf is what peers of a process get.
+func forPeersOf(p broker.Process) []handed {
 	switch p := p.(type) {
 	case *peer:
 		return p.forPeers()
 	case *stranger:
-		return p.descriptors
+		return alone(p.descriptors...)
 	}
 	return p.(*process).forPeers()
 }
 
 // handle carries a request out. It returns descriptors, which stay open for the reply, and
 // the parts of the reply.
-func (p *process) handle(r message.Request) (descriptors []int, parts []any, err error) {
+func (p *process) handle(r message.Request) (descriptors []handed, parts []any, err error) {
 	s := p.session
 	switch m := r.Body.(type) {
 	case *message.Create:
@@ -170,7 +170,7 @@ func (p *process) handle(r message.Request) (descriptors []int, parts []any, err
 	case *message.CreateQP:
 		q, err := s.CreateQP(m)
 		if err == nil && q.Inbox != nil {
-			descriptors = []int{descriptorOf(q.Inbox)}
+			descriptors = []handed{whole(q.Inbox)}
 		}
 		return descriptors, []any{message.CreateQPReply{Handle: q.Handle, Number: q.Number, Slot: q.Slot}}, err
 	case *message.ModifyQP:
@@ -185,7 +185,7 @@ func (p *process) handle(r message.Request) (descriptors []int, parts []any, err
 		if err != nil {
 			return nil, nil, err
 		}
-		return []int{descriptorOf(memory)}, []any{message.Created{Handle: handle}}, nil
+		return []handed{whole(memory)}, []any{message.Created{Handle: handle}}, nil
 	case *message.Register:
 		mr, err := s.Register(m, r.Extents)
 		return nil, []any{message.RegisterReply{Handle: mr.Handle, Key: mr.Key, Slot: mr.Slot}}, err
@@ -218,24 +218,24 @@ func (p *process) handle(r message.Request) (descriptors []int, parts []any, err
 	return nil, nil, syscall.EINVAL // a second greeting
 }
 
-func (p *process) connect(m *message.Connect) ([]int, []any, error) {
+func (p *process) connect(m *message.Connect) ([]handed, []any, error) {
 	c, err := p.session.Connect(m.Handle)
 	if err != nil {
 		return nil, nil, err
 	}
-	descriptors := []int{descriptorOf(c.Rings)}
+	descriptors := []handed{whole(c.Rings)}
 	reply := message.ConnectReply{TX: c.TX, RX: c.RX}
 	if c.Far {
 		reply.Far = 1
 	}
 	if c.Peer != nil {
-		descriptors = append(descriptors, descriptorsOf(c.Peer)...)
+		descriptors = append(descriptors, forPeersOf(c.Peer)...)
 		reply.Present, reply.Process, reply.Slot = 1, c.PeerNumber, c.PeerSlot
 	}
 	return descriptors, []any{reply}, nil
 }
 
-func (p *process) attach(m *message.Attach) ([]int, []any, error) {
+func (p *process) attach(m *message.Attach) ([]handed, []any, error) {
 	i, err := p.session.Attach(m)
 	if err != nil {
 		return nil, nil, err
@@ -243,10 +243,10 @@ func (p *process) attach(m *message.Attach) ([]int, []any, error) {
 	if i.Lent {
 		p.lent = append(p.lent, i.Segment)
 	}
-	return append([]int{descriptorOf(i.Segment)}, descriptorsOf(i.Owner)...), []any{message.AttachReply{Process: i.Process, Slot: i.Slot}}, nil
+	return append([]handed{whole(i.Segment)}, forPeersOf(i.Owner)...), []any{message.AttachReply{Process: i.Process, Slot: i.Slot}}, nil
 }
 
-func (p *process) resolve(m *message.Resolve) ([]int, []any, error) {
+func (p *process) resolve(m *message.Resolve) ([]handed, []any, error) {
 	r, err := p.session.Resolve(m.Handle, m.Key)
 	if err != nil {
 		return nil, nil, err
@@ -254,15 +254,15 @@ func (p *process) resolve(m *message.Resolve) ([]int, []any, error) {
 	if r.Lent {
 		p.lent = append(p.lent, r.Segments...)
 	}
-	var descriptors []int
+	var descriptors []handed
 	for _, memory := range r.Segments {
-		fd := descriptorOf(memory)
+		one := whole(memory)
 		if r.ReadOnly {
-			if fd, err = memory.(*segment).shared(); err != nil {
+			if one.fd, err = memory.(*segment).shared(); err != nil {
 				return nil, nil, err
 			}
 		}
-		descriptors = append(descriptors, fd)
+		descriptors = append(descriptors, one)
 	}
 	reply := message.ResolveReply{Addr: r.Addr, Length: r.Length, IOVA: r.IOVA, Access: r.Access, Slot: r.Slot, Count: uint32(len(r.Extents))}
 	return descriptors, []any{reply, r.Extents}, nil

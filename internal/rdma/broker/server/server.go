@@ -12,8 +12,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
-	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +21,8 @@ import (
 	"github.com/bee-hpc/bee/internal/rdma/broker/domain"
 	"github.com/bee-hpc/bee/internal/rdma/broker/forward"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/rdma/broker/socket"
+	"github.com/bee-hpc/bee/internal/rdma/pool"
 	"github.com/bee-hpc/bee/internal/wire"
 	"golang.org/x/sys/unix"
 )
@@ -39,6 +39,8 @@ type Server struct {
 	build string
 	log   *slog.Logger
 
+	memory memory
+
 	mu       sync.Mutex // the broker, and all below
 	broker   *broker.Broker
 	number   uint32       // of the last process
@@ -51,14 +53,15 @@ type Server struct {
 	accepting sync.WaitGroup
 }
 
-// New returns a server for libraries of one build.
-func New(build string, log *slog.Logger) *Server {
+// New returns a server for libraries of one build. What programs share is in a pool; nil: in memory of its own.
+func New(build string, log *slog.Logger, p *pool.Pool) *Server {
 	random := func() uint32 {
 		var raw [4]byte
 		rand.Read(raw[:])
 		return binary.LittleEndian.Uint32(raw[:])
 	}
-	return &Server{build: build, log: log, broker: broker.New(memory{}, random)}
+	m := memory{p}
+	return &Server{build: build, log: log, memory: m, broker: broker.New(m, random)}
 }
 
 // Port is the device of one container.
@@ -79,7 +82,7 @@ type Port struct {
 
 // Listen makes a port, which processes reach by a socket at a path.
 func (s *Server) Listen(path string, a broker.Address, l broker.Limits) (*Port, error) {
-	listener, err := listen(path)
+	listener, err := socket.Listen(path)
 	if err != nil {
 		return nil, fmt.Errorf("listen for programs with verbs at %s: %w", path, err)
 	}
@@ -88,41 +91,6 @@ func (s *Server) Listen(path string, a broker.Address, l broker.Limits) (*Port, 
 	p := &Port{server: s, node: s.broker.Node(a, l), listener: listener, path: path, logged: map[string]bool{}, conns: map[*net.UnixConn]bool{}, live: map[*process]bool{}}
 	p.serving.Go(p.accept)
 	return p, nil
-}
-
-// listen binds a socket by its directory, as paths of sockets are short.
-func listen(path string) (*net.UnixListener, error) {
-	dir, err := os.OpenFile(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer dir.Close()
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	name := "/proc/self/fd/" + strconv.Itoa(int(dir.Fd())) + "/" + filepath.Base(path)
-	listener, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: name, Net: "unixpacket"})
-	if err != nil {
-		return nil, err
-	}
-	listener.SetUnlinkOnClose(false) // its name ends with dir
-	core.BestEffort(refuseDescriptors(listener))
-	if err := os.Chmod(path, 0o600); err != nil {
-		return nil, errors.Join(err, listener.Close())
-	}
-	return listener, nil
-}
-
-// refuseDescriptors has the kernel refuse descriptors in requests, from Linux 6.16 on. Before
-// that, the broker closes those that a program sends, which may wait for what they are of.
-func refuseDescriptors(listener *net.UnixListener) error {
-	raw, err := listener.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var serr error
-	err = raw.Control(func(fd uintptr) { serr = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_PASSRIGHTS, 0) })
-	return errors.Join(err, serr)
 }
 
 // Close ends the port and the sessions of its processes.
@@ -185,36 +153,14 @@ func (w *warnings) add(log *slog.Logger, text string, err error) {
 	}
 }
 
-// trusted reports whether the process at the other end is one of this user, or of root.
-func trusted(conn *net.UnixConn) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var peer *unix.Ucred
-	var cerr error
-	if err := raw.Control(func(fd uintptr) {
-		peer, cerr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED)
-	}); err != nil {
-		return err
-	}
-	if cerr != nil {
-		return cerr
-	}
-	if int(peer.Uid) != os.Geteuid() && peer.Uid != 0 {
-		return fmt.Errorf("user %d is not the user of the run", peer.Uid)
-	}
-	return nil
-}
-
 // serve answers a process until it ends.
 func (p *Port) serve(conn *net.UnixConn, known func() bool) error {
-	err := trusted(conn)
+	err := socket.Trusted(conn)
 	if errors.Is(err, net.ErrClosed) { // others have come since
 		return nil
 	}
 	if err != nil {
-		core.BestEffort(send(conn, message.Refusal(message.OpHello, syscall.EPERM), nil)) // the error below is logged
+		core.BestEffort(socket.Send(conn, message.Refusal(message.OpHello, syscall.EPERM), nil)) // the error below is logged
 		return err
 	}
 	r, err := receive(conn)
@@ -244,37 +190,11 @@ func (p *Port) serve(conn *net.UnixConn, known func() bool) error {
 
 // receive reads a request; its operation is 0 at the end of the connection.
 func receive(conn *net.UnixConn) (message.Request, error) {
-	packet := make([]byte, message.Packet+1)
-	n, _, flags, _, err := conn.ReadMsgUnix(packet, nil)
-	switch {
-	case err != nil || n == 0: // the end of a process, whatever it is called
-		return message.Request{}, nil
-	case flags&unix.MSG_TRUNC != 0:
-		return message.Request{}, errors.New("a request is larger than a packet")
-	case flags&unix.MSG_CTRUNC != 0: // there was no room for any, so that none was received
-		return message.Request{}, errors.New("a request has descriptors")
+	packet, err := socket.Receive(conn, make([]byte, message.Packet+1))
+	if err != nil || packet == nil {
+		return message.Request{}, err
 	}
-	return message.Decode(packet[:n])
-}
-
-// send sends a reply with descriptors. It never waits: a process has one request under way,
-// so there is room.
-func send(conn *net.UnixConn, packet []byte, descriptors []int) error {
-	raw, err := conn.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var rights []byte
-	if len(descriptors) > 0 {
-		rights = unix.UnixRights(descriptors...)
-	}
-	var serr error
-	if err := raw.Control(func(fd uintptr) {
-		serr = unix.Sendmsg(int(fd), packet, rights, nil, unix.MSG_DONTWAIT|unix.MSG_NOSIGNAL)
-	}); err != nil {
-		return err
-	}
-	return serr
+	return message.Decode(packet)
 }
 
 // open begins the session of a process by its first request.
@@ -282,18 +202,18 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 	s := p.server
 	hello, is := r.Body.(*message.Hello)
 	if !is {
-		core.BestEffort(send(conn, message.Refusal(r.Op, syscall.EPROTO), nil)) // the error below is logged
+		core.BestEffort(socket.Send(conn, message.Refusal(r.Op, syscall.EPROTO), nil)) // the error below is logged
 		return nil, fmt.Errorf("the first request has number %d", r.Op)
 	}
 	if build := string(hello.Build[:]); hello.Protocol != message.Protocol || build != s.build {
-		core.BestEffort(send(conn, message.Refusal(r.Op, syscall.EPROTO), nil)) // the error below is logged
+		core.BestEffort(socket.Send(conn, message.Refusal(r.Op, syscall.EPROTO), nil)) // the error below is logged
 		return nil, fmt.Errorf("the library of process %d is of build %q, not %q", hello.PID, build, s.build)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	proc, own, err := newProcess()
+	proc, own, err := newProcess(s.memory)
 	if err != nil {
-		core.BestEffort(send(conn, message.Refusal(r.Op, errnoOf(err)), nil)) // the error below is logged
+		core.BestEffort(socket.Send(conn, message.Refusal(r.Op, errnoOf(err)), nil)) // the error below is logged
 		return nil, err
 	}
 	defer func() {
@@ -306,7 +226,7 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 	if proc.session, err = p.node.Open(s.number, proc); err != nil {
 		proc.close()
 		p.refusals.add(err)
-		core.BestEffort(send(conn, message.Refusal(r.Op, errnoOf(err)), nil)) // the error below is logged
+		core.BestEffort(socket.Send(conn, message.Refusal(r.Op, errnoOf(err)), nil)) // the error below is logged
 		return nil, err
 	}
 	p.live[proc] = true
@@ -316,7 +236,7 @@ func (p *Port) open(conn *net.UnixConn, r message.Request) (*process, error) {
 		MaxQP: uint32(l.QPs), MaxCQ: uint32(l.CQs), MaxPD: uint32(l.PDs), MaxMR: uint32(l.MRs), MaxSRQ: uint32(l.SRQs), MaxAH: uint32(l.AHs),
 		MaxWR: uint32(l.WR), MaxSGE: maxSGE, MaxInline: maxInline, MaxRDAtomic: broker.MaxRDAtomic,
 	}
-	if err := p.reply(conn, r.Op, []int{own[0], own[1], proc.wake, proc.page.descriptor(), proc.table.descriptor()}, reply); err != nil {
+	if err := p.reply(conn, r.Op, append(alone(own[0], own[1], proc.wake), proc.page.whole(), proc.table.whole()), reply); err != nil {
 		p.forget(proc)
 		return nil, err
 	}
@@ -339,12 +259,16 @@ const (
 )
 
 // reply sends a reply that has its parts.
-func (p *Port) reply(conn *net.UnixConn, op message.Op, descriptors []int, parts ...any) error {
-	packet, err := message.Reply(op, len(descriptors), parts...)
+func (p *Port) reply(conn *net.UnixConn, op message.Op, passed []handed, parts ...any) error {
+	descriptors, offsets := make([]int, len(passed)), make([]uint64, len(passed))
+	for i, one := range passed {
+		descriptors[i], offsets[i] = one.fd, uint64(one.at)
+	}
+	packet, err := message.Reply(op, offsets, parts...)
 	if err != nil {
 		return err
 	}
-	return send(conn, packet, descriptors)
+	return socket.Send(conn, packet, descriptors)
 }
 
 // end closes the session of a process.
@@ -372,7 +296,7 @@ func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) (cro
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
 	defer proc.closePassed()
-	var descriptors []int
+	var descriptors []handed
 	var parts []any
 	for until := time.Now().Add(answerTime); ; {
 		p.server.crowded() // of others
@@ -392,7 +316,7 @@ func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) (cro
 		p.logged[limit.Name] = true
 		p.server.log.Warn("refuse a program with verbs", "limit", limit.Name, "value", limit.Value, "key", limit.Key)
 	}
-	return crowded, send(conn, message.Refusal(r.Op, errnoOf(err)), nil)
+	return crowded, socket.Send(conn, message.Refusal(r.Op, errnoOf(err)), nil)
 }
 
 // errnoOf is what a program sees of an error.
