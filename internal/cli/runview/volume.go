@@ -89,6 +89,9 @@ func (v Volume) Rows(row func(name, text string)) {
 	if read := v.Hits + v.Misses; read > 0 {
 		row("read", fmt.Sprintf("%s, %s from the buffer, now %s a second", console.BytesText(read), share(v.Hits, read), console.BytesText(v.ReadRate)))
 	}
+	if v.Cached > 0 {
+		row("kept", console.BytesText(v.Cached)+" of what was read")
+	}
 	if v.Written > 0 {
 		row("written", fmt.Sprintf("%s, %s without a wait for room, now %s a second", console.BytesText(v.Written), share(v.Written-v.Delayed, v.Written), console.BytesText(v.WriteRate)))
 	}

@@ -95,6 +95,7 @@ func (v *Volume) Remove(ctx context.Context, w who, q *calls.Request) error {
 	}
 	_, err = v.journal.change(meta.Change{Do: meta.DoRemove, Ino: n.Ino, Time: now(), Client: w.client, Request: w.request})
 	v.journal.forget(n)
+	v.forget(a.Ino)
 	v.journal.report()
 	return err
 }
@@ -112,7 +113,7 @@ func (v *Volume) pinned(ctx context.Context, ino uint64) error {
 	if !v.tree.Traits().Keeps {
 		return v.fetch(ctx, ino, 0)
 	}
-	_, err := v.source(ctx, ino)
+	_, err := v.source(ctx, ino, false)
 	return err
 }
 
@@ -200,6 +201,7 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	})
 	if old != nil {
 		v.journal.forget(old)
+		v.forget(old.Ino)
 	}
 	v.journal.report()
 	return err

@@ -100,8 +100,9 @@ func (v *Volume) Release(client, ino uint64, times int) error {
 // errAgain is about a file that has changed on the remote meanwhile.
 var errAgain = errors.New("the file is being changed on the remote")
 
-// source gives the file of the remote that a node is read from.
-func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err error) {
+// source gives the file of the remote that a node is read from. seen: its version was seen on the remote lately, so that
+// a remote that compares versions with each read need not look at it.
+func (v *Volume) source(ctx context.Context, ino uint64, seen bool) (s remote.Source, err error) {
 	err = retried(ctx, func() error {
 		v.names.lock.RLock()
 		defer v.names.lock.RUnlock()
@@ -125,7 +126,13 @@ func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err e
 		}
 		version := n.Version
 		v.journal.mu.Unlock()
-		opened, err := v.tree.Open(where)
+		var opened remote.Source
+		if seen {
+			opened = v.known(where, version)
+		}
+		if opened == nil {
+			opened, err = v.tree.Open(where)
+		}
 		if err == nil && !v.tree.Traits().Keeps { // there is a line to it
 			opened = v.ahead.Source(opened)
 		}
@@ -188,11 +195,16 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 		v.journal.mu.Unlock()
 		return nil, nil
 	}
+	if !n.Local && v.cached(n) {
+		version := n.Version
+		v.journal.mu.Unlock()
+		return v.readCached(ctx, ino, version, off, end-off)
+	}
 	p := make([]byte, end-off)
 	if !n.Local {
 		v.traffic.miss(len(p))
 		v.journal.mu.Unlock()
-		s, err := v.source(ctx, ino)
+		s, err := v.source(ctx, ino, false)
 		if err != nil {
 			return nil, err
 		}
@@ -216,6 +228,7 @@ func (v *Volume) readSource(ctx context.Context, ino uint64, s remote.Source, re
 			f.source.Close()
 			f.source = nil
 		}
+		delete(v.journal.checked, ino)
 	}
 	return err
 }
@@ -310,6 +323,9 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 			err = write(n)
 		}
 		if err == nil {
+			if !stays {
+				v.forget(ino)
+			}
 			v.traffic.write(bytes, waited)
 			switch {
 			case f.count == 0: // nobody will close it
@@ -319,7 +335,10 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 			}
 		}
 		v.journal.mu.Unlock()
-		if errors.Is(err, syscall.ENOSPC) { // of the disk, less than was promised
+		if errors.Is(err, syscall.ENOSPC) && v.room.release(bytes+fetchSize) { // of the disk, less than was promised
+			continue
+		}
+		if errors.Is(err, syscall.ENOSPC) {
 			if err := v.room.drains(); err != nil {
 				return err
 			}
@@ -382,7 +401,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	v.journal.mu.Unlock()
 	var s remote.Source
 	if size > 0 {
-		if s, err = v.source(ctx, ino); err != nil {
+		if s, err = v.source(ctx, ino, false); err != nil {
 			return err
 		}
 		if err := v.room.wait(ctx, size+more); err != nil {
@@ -399,14 +418,13 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	}
 	version := n.Version
 	for off := int64(0); off < size; {
-		p := make([]byte, min(fetchSize, size-off))
 		v.journal.mu.Unlock()
-		got := 0
-		err := v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
+		p, again, err := v.readWhole(ctx, ino, s, off, min(fetchSize, size-off))
 		v.journal.mu.Lock()
 		if err != nil {
 			return err
 		}
+		got := len(p)
 		if got == 0 || n.Version != version || v.journal.state.Node(ino) != n || n.Local {
 			return errAgain
 		}
@@ -416,7 +434,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 		}
 		v.journal.state.Data(n, r)
 		off += int64(got)
-		v.traffic.miss(got)
+		v.traffic.miss(got - int(again))
 	}
 	if s != nil {
 		var after remote.Version
@@ -430,8 +448,26 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 			return errAgain
 		}
 	}
+	v.forget(ino) // the journal has it
 	_, err = v.journal.change(meta.Change{Do: meta.DoFetched, Ino: ino})
 	return err
+}
+
+// readWhole reads a part of a file that is fetched as a whole, and gives how much of it was in the cache.
+func (v *Volume) readWhole(ctx context.Context, ino uint64, s remote.Source, off, size int64) (p []byte, again int64, err error) {
+	v.journal.mu.Lock()
+	n, err := v.journal.node(ino)
+	cached := err == nil && v.cached(n) && n.Version == s.Version()
+	v.journal.mu.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	if cached {
+		return v.cache.Read(ctx, v.reader(ino, s.Version()), off, size)
+	}
+	p, got := make([]byte, size), 0
+	err = v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
+	return p[:got], 0, err
 }
 
 // SetAttr sets permissions, size and time of a node.

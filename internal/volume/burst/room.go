@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/volume/burst/cache"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
 )
 
@@ -14,7 +15,12 @@ import (
 const (
 	slowed = 70
 	full   = 95
+	// least is the share that what was read keeps against what was written and is drained.
+	least = 20
 )
+
+// balanceEvery is how often room for what is read is made in the journal at most.
+const balanceEvery = 10 * time.Second
 
 // room is the space of the journal on this host's disk, and how writers wait for it.
 type room struct {
@@ -26,6 +32,57 @@ type room struct {
 	turn chan struct{}
 	// refused is the error for writers while the remote refuses what would make room; nil: it never does.
 	refused func() error
+	// cache has what was read of the remote, and goes before anything that was written; nil: there is none.
+	cache    *cache.Cache
+	balanced time.Time
+}
+
+// cached is how many bytes the cache has.
+func (r *room) cached() int64 {
+	if r.cache == nil {
+		return 0
+	}
+	return r.cache.Size()
+}
+
+// forCache is how many bytes the cache may have now: what the journal leaves of the room up to the share slowed. Below
+// zero there is none.
+func (r *room) forCache() int64 { return r.size/100*slowed - r.journal.log.Size() }
+
+// taken is how many bytes of the room are taken.
+func (r *room) taken() int64 { return r.journal.log.Size() + r.cached() }
+
+// release frees bytes of the cache, and reports whether there were some.
+func (r *room) release(bytes int64) bool { return r.cache != nil && r.cache.Shrink(bytes, 0) > 0 }
+
+// free makes room for so many bytes above the share slowed: in the cache, but for its least share, then in what was
+// drained, and then in all of the cache.
+func (r *room) free(bytes int64) error {
+	above := func() int64 { return r.taken() + bytes - r.size/100*slowed }
+	if over := above(); over > 0 && r.cache != nil {
+		r.cache.Shrink(over, r.size/100*least)
+	}
+	if over := above(); over > 0 {
+		if err := r.reclaim(over); err != nil {
+			return err
+		}
+	}
+	if over := above(); over > 0 {
+		r.release(over)
+	}
+	return nil
+}
+
+// balance makes room for what is read where only what is drained takes it.
+func (r *room) balance() error {
+	if r.cache == nil || time.Since(r.balanced) < balanceEvery || !r.cache.Pressed() {
+		return nil
+	}
+	if lacks := r.size/100*least - r.forCache(); lacks > 0 {
+		r.balanced = time.Now()
+		return r.reclaim(lacks)
+	}
+	return nil
 }
 
 // wait waits until so many bytes more fit into the journal. ENOSPC means that waiting
@@ -35,7 +92,7 @@ func (r *room) wait(ctx context.Context, bytes int64) error {
 	if bytes > most {
 		return syscall.ENOSPC
 	}
-	if len(r.turn) == 0 && r.journal.log.Size()+bytes <= r.size/100*slowed {
+	if len(r.turn) == 0 && r.taken()+bytes <= r.size/100*slowed {
 		return nil
 	}
 	select {
@@ -45,14 +102,13 @@ func (r *room) wait(ctx context.Context, bytes int64) error {
 	}
 	defer func() { <-r.turn }()
 	for {
-		size := r.journal.log.Size() + bytes
-		if size <= r.size/100*slowed {
+		if r.taken()+bytes <= r.size/100*slowed {
 			return nil
 		}
-		if err := r.reclaim(size - r.size/100*slowed); err != nil {
+		if err := r.free(bytes); err != nil {
 			return err
 		}
-		size = r.journal.log.Size() + bytes
+		size := r.taken() + bytes
 		if size <= most {
 			r.journal.mu.Lock()
 			rate := r.perSec

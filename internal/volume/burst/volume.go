@@ -1,8 +1,8 @@
 // Package burst is the I/O process of a burst buffer: it keeps what clients write in a
 // journal on this host's disk, answers their reads, and drains everything to the remote,
 // in order. Its parts have rooms of their own: buffer is the journal, meta what it amounts
-// to, remote the directory that is drained to, drain a change there, digest what a check
-// compares, calls what clients send, and mount the client.
+// to, cache what was read of the remote, remote the directory that is drained to, drain a
+// change there, digest what a check compares, calls what clients send, and mount the client.
 package burst
 
 import (
@@ -19,6 +19,7 @@ import (
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
+	"github.com/bee-hpc/bee/internal/volume/burst/cache"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/drain"
 	"github.com/bee-hpc/bee/internal/volume/burst/generation"
@@ -65,6 +66,8 @@ type Options struct {
 	timeout      time.Duration // 0: fullTimeout
 	faults       func(drain.Remote) drain.Remote
 	flush        func(*os.File) error // nil: fdatasync
+	seenFor      time.Duration        // 0: seenFor
+	keep         bool                 // what is read of a directory, too
 }
 
 const (
@@ -88,6 +91,7 @@ type Volume struct {
 	locks   *locking
 	access  access
 	ahead   *remote.Ahead
+	cache   *cache.Cache // nil: what is read is not kept
 	begun   time.Time
 
 	// The journal's lock guards what was read and written.
@@ -108,6 +112,9 @@ func load(o Options) (*Volume, error) {
 	}
 	if o.timeout == 0 {
 		o.timeout = fullTimeout
+	}
+	if o.seenFor == 0 {
+		o.seenFor = seenFor
 	}
 	if o.segmentSize == 0 {
 		o.segmentSize = max(min(buffer.SegmentSize, o.Room/16), 1<<20)
@@ -130,6 +137,9 @@ func load(o Options) (*Volume, error) {
 	v.room = &room{journal: j, size: o.Room, turn: make(chan struct{}, 1)}
 	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree, timeout: o.timeout, hurry: make(chan struct{}, 1)}
 	v.room.refused = v.drainer.refused
+	if err := v.openCache(); err != nil {
+		return nil, errors.Join(err, j.log.Close(), tree.Close())
+	}
 	if first := j.state.First(); first != nil {
 		v.names.inherited = first.Seq
 	}
@@ -182,7 +192,7 @@ func (v *Volume) Close() error {
 			f.source.Close()
 		}
 	}
-	return errors.Join(v.journal.log.Sync(v.journal.log.Last()), v.journal.log.Close(), v.tree.Close())
+	return errors.Join(v.journal.log.Sync(v.journal.log.Last()), v.journal.log.Close(), v.tree.Close(), v.closeCache())
 }
 
 // PublishAll queues what was written to files, open ones included. It returns the number of the newest
@@ -209,6 +219,7 @@ func (v *Volume) Status() calls.Status {
 	s := Describe(v.journal.state)
 	s.Superseded = v.drainer.superseded
 	s.ID, s.Remote, s.Place, s.Room, s.Buffer = v.o.ID, v.o.Remote, v.o.Place, v.o.Room, v.journal.log.Size()
+	s.Cached = v.room.cached()
 	s.BytesPerSecond = int64(v.room.perSec)
 	v.traffic.describe(&s)
 	if v.drainer.waits != nil {
@@ -298,7 +309,7 @@ func (v *Volume) tick(ctx context.Context) {
 		}
 		v.journal.forgetAll(keptFor)
 		v.journal.mu.Unlock()
-		if err := errors.Join(append(errs, v.journal.sync(ctx), v.room.tidy())...); err != nil {
+		if err := errors.Join(append(errs, v.journal.sync(ctx), v.room.tidy(), v.room.balance())...); err != nil {
 			v.o.Log.Error("sync journal", "err", err)
 		}
 	}

@@ -67,7 +67,9 @@ type Status struct {
 	// Refused is why the remote refuses the next change; absent: it does not.
 	Refused *Refused `json:"refused,omitempty"`
 	// Buffer is how many bytes the buffer takes of Room on the disk at Place.
-	Buffer int64  `json:"buffer"`
+	Buffer int64 `json:"buffer"`
+	// Cached is how many bytes of Room, beside these, have what was read of the remote.
+	Cached int64  `json:"cached"`
 	Room   int64  `json:"room"`
 	Place  string `json:"place"`
 	// Published counts what was drained since the buffer is there, in bytes and files.

@@ -99,6 +99,9 @@ func (t *Tree) Open(name string) (Source, error) {
 	return s, nil
 }
 
+// Known implements Remote: a file is what is open.
+func (t *Tree) Known(string, Version) Source { return nil }
+
 // Version implements Source.
 func (s *treeFile) Version() Version { return s.version }
 

@@ -25,6 +25,8 @@ type Remote interface {
 	List(dir string) ([]Entry, error)
 	// Open opens a file for reading.
 	Open(name string) (Source, error)
+	// Known is Open for a file whose version was seen lately, without a look at it; nil: Open has to look.
+	Known(name string, v Version) Source
 	// Check reports whether the remote can have a name, as an errno.
 	Check(name string) error
 	// Space is how many bytes the remote has, and how many of them are free.

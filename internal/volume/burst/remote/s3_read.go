@@ -99,6 +99,11 @@ func (s *S3) Open(name string) (Source, error) {
 	return &source{s.bucket, name, s.bucket.key(name), o.entry.Version}, nil
 }
 
+// Known implements Remote: each request names the version that it is about.
+func (s *S3) Known(name string, v Version) Source {
+	return &source{s.bucket, name, s.bucket.key(name), v}
+}
+
 // Version implements Source.
 func (f *source) Version() Version { return f.version }
 

@@ -311,6 +311,9 @@ func (f *Far) Open(name string) (remote.Source, error) {
 	return &source{f, name, e.Version}, nil
 }
 
+// Known implements remote.Remote: the host compares versions at each read.
+func (f *Far) Known(name string, v remote.Version) remote.Source { return &source{f, name, v} }
+
 // Version implements remote.Source.
 func (s *source) Version() remote.Version { return s.version }
 

@@ -1,0 +1,115 @@
+package burst
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"path/filepath"
+	"time"
+
+	"github.com/bee-hpc/bee/internal/volume/burst/cache"
+	"github.com/bee-hpc/bee/internal/volume/burst/meta"
+	"github.com/bee-hpc/bee/internal/volume/burst/remote"
+)
+
+const (
+	// seenFor is how long the content of a version counts after the remote was seen to have that.
+	seenFor = time.Second
+	// cacheName is the directory of what was read, beside the segments of the journal.
+	cacheName = "read"
+)
+
+// openCache gives a volume with a line to its remote a cache. A directory of this host is read where it is.
+func (v *Volume) openCache() error {
+	if v.tree.Traits().Keeps && !v.o.keep {
+		return nil
+	}
+	c, err := cache.Open(filepath.Join(v.o.Place, cacheName), v.room.forCache)
+	if err != nil {
+		return err
+	}
+	v.cache, v.room.cache = c, c
+	return nil
+}
+
+// forget drops what is kept of files.
+func (v *Volume) forget(inos ...uint64) {
+	if v.cache == nil {
+		return
+	}
+	for _, ino := range inos {
+		v.cache.Drop(ino)
+	}
+}
+
+// cached reports whether content of a node is read through the cache. Of one with changes that the remote lacks, or
+// without a name there, nobody looks at the version. Callers hold the lock of the journal.
+func (v *Volume) cached(n *meta.Node) bool {
+	return v.cache != nil && n.Clean() && n.Linked() && !n.Version.None()
+}
+
+// readCached reads bytes of a file that the remote has. fs.ErrClosed: it is another version by now.
+func (v *Volume) readCached(ctx context.Context, ino uint64, version remote.Version, off, size int64) ([]byte, error) {
+	p, again, err := v.cache.Read(ctx, v.reader(ino, version), off, size)
+	if err != nil {
+		return nil, err
+	}
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	v.traffic.hit(int(again))
+	v.traffic.miss(len(p) - int(again))
+	return p, nil
+}
+
+// reader reads a version of a file by the cache.
+func (v *Volume) reader(ino uint64, version remote.Version) cache.Reader {
+	return cache.Reader{
+		Ino: ino, Version: version, Fresh: v.o.seenFor,
+		Fetch: func(ctx context.Context, p []byte, off int64) (got int, err error) {
+			s, err := v.source(ctx, ino, true)
+			if err != nil {
+				return 0, err
+			}
+			if s.Version() != version {
+				return 0, fs.ErrClosed
+			}
+			err = v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
+			return got, err
+		},
+		Check: func(ctx context.Context) (time.Time, error) { return v.seen(ctx, ino, version) },
+	}
+}
+
+// seen gives when the remote was seen to have a version of a file, which is not long ago.
+func (v *Volume) seen(ctx context.Context, ino uint64, version remote.Version) (time.Time, error) {
+	if err := v.names.refresh(ctx, ino, v.o.seenFor); err != nil {
+		return time.Time{}, err
+	}
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	n, err := v.journal.node(ino)
+	if err == nil && (n.Version != version || !v.cached(n)) {
+		err = fs.ErrClosed
+	}
+	return v.journal.checked[ino], err
+}
+
+// known gives a file of the remote whose version was seen, without another look at it; nil: the remote has to look.
+func (v *Volume) known(where string, version remote.Version) remote.Source {
+	if version.None() {
+		return nil
+	}
+	return v.tree.Known(where, version)
+}
+
+// closeCache removes what was read.
+func (v *Volume) closeCache() error {
+	if v.cache == nil {
+		return nil
+	}
+	err := v.cache.Close()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
