@@ -107,7 +107,10 @@ func TestBucketAway(t *testing.T) {
 		forward.ServeHTTP(w, r)
 	})
 	b := startBucket(t, server, Options{At: remote.Place{Endpoint: proxy}})
-	b.foreign("there", "before")
+	there := func(i int64) string { return fmt.Sprint("there", i) } // what was read is in the buffer
+	for i := range int64(3) {
+		b.foreign(there(i), "before")
+	}
 	a, err := b.Make(t.Context(), who{}, remote.File, &calls.Request{Ino: meta.Root, Name: "f", Mode: 0o600})
 	b.must(err)
 	for i := range int64(3) {
@@ -118,7 +121,7 @@ func TestBucketAway(t *testing.T) {
 		b.must(b.Flush(a.Ino))
 		b.must(b.Release(0, a.Ino, 1))
 		seen := make(chan string)
-		go func() { seen <- b.sees("there") }()
+		go func() { seen <- b.sees(there(i)) }()
 		before := refused.Load()
 		testkit.Eventually(t, 20*time.Second, func() error {
 			if s := b.Status(); s.Waits == "" || s.Drained || refused.Load() < before+2 {
@@ -137,7 +140,7 @@ func TestBucketAway(t *testing.T) {
 		}
 		b.drained()
 	}
-	b.has(map[string]string{"there": "before", "f": "abc"})
+	b.has(map[string]string{there(0): "before", there(1): "before", there(2): "before", "f": "abc"})
 }
 
 // TestBucketWithCredentialsThatExpire: they stop the drain, which status has, and lose nothing. They are read again, and
@@ -243,6 +246,7 @@ func TestBucketBreaksOff(t *testing.T) {
 	b.must(err)
 	_, err = b.OpenFile(t.Context(), who{}, a.Ino, false)
 	b.must(err)
+	b.forget(a.Ino) // else the buffer has it
 	left.Store(3)
 	b.must(b.Write(t.Context(), a.Ino, 0, []byte("X")))
 	b.must(b.Release(0, a.Ino, 1))
@@ -384,7 +388,7 @@ func TestBucketStaleWriter(t *testing.T) {
 // TestBucketOpenRemoved reads a file that is open, and was removed here or replaced by others.
 func TestBucketOpenRemoved(t *testing.T) {
 	server := s3server.StartFound(t)
-	b := startBucket(t, server, Options{})
+	b := startBucket(t, server, Options{seenFor: 1})
 	b.foreign("f", "before")
 	b.foreign("g", "before")
 	var ino []uint64

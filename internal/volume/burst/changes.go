@@ -113,7 +113,7 @@ func (v *Volume) pinned(ctx context.Context, ino uint64) error {
 	if !v.tree.Traits().Keeps {
 		return v.fetch(ctx, ino, 0)
 	}
-	_, err := v.source(ctx, ino, false)
+	_, err := v.source(ctx, ino)
 	return err
 }
 

@@ -222,11 +222,13 @@ func (d *drainer) commit(ctx context.Context, j *drain.Job) error {
 	if err := d.journal.sync(ctx); err != nil {
 		return err
 	}
-	d.names.lock.Lock()
-	defer d.names.lock.Unlock()
-	c, err := j.Commit(d.sink)
-	d.journal.mu.Lock()
-	defer d.journal.mu.Unlock()
+	var c meta.Change
+	var err error
+	return d.names.change(j.Op.Kind == meta.Rename, func() { c, err = j.Commit(d.sink) }, func() error { return d.committed(j, c, err) })
+}
+
+// committed records what came of an operation. Callers hold the lock of the journal.
+func (d *drainer) committed(j *drain.Job, c meta.Change, err error) error {
 	if err != nil {
 		switch {
 		case !j.Moved:
@@ -241,7 +243,15 @@ func (d *drainer) commit(ctx context.Context, j *drain.Job) error {
 	if c.Conflict {
 		d.logger.Warn("another program has changed the remote", "change", j.Op.Kind, "name", j.Op.Name, "stored as", c.Name)
 	}
+	n := d.journal.state.Node(j.Op.Ino)
+	if n != nil {
+		d.names.changes(n.At)
+	}
+	d.names.changes(j.Op.Dir)
 	delete(d.journal.checked, j.Op.Ino)
+	if !c.Conflict && !c.Lost && !c.Skipped { // the remote has just carried it out, on the version that it was meant for
+		d.journal.checked[j.Op.Ino] = time.Now()
+	}
 	_, err = d.journal.change(c)
 	if n := d.journal.state.Node(j.Op.Ino); err == nil && c.Lost && n != nil {
 		err = d.journal.put(n) // nobody else queues it

@@ -16,7 +16,11 @@ import (
 
 // OpenFile notes that a client opens a file. What the remote has of it is looked at again.
 func (v *Volume) OpenFile(ctx context.Context, w who, ino uint64, truncate bool) (calls.Attr, error) {
-	if err := v.names.refresh(ctx, ino, 0); err != nil {
+	look := v.looked
+	if truncate {
+		look = func(ctx context.Context, ino uint64) error { return v.names.refresh(ctx, ino, 0) }
+	}
+	if err := look(ctx, ino); err != nil {
 		return calls.Attr{}, err
 	}
 	v.journal.mu.Lock()
@@ -100,9 +104,8 @@ func (v *Volume) Release(client, ino uint64, times int) error {
 // errAgain is about a file that has changed on the remote meanwhile.
 var errAgain = errors.New("the file is being changed on the remote")
 
-// source gives the file of the remote that a node is read from. seen: its version was seen on the remote lately, so that
-// a remote that compares versions with each read need not look at it.
-func (v *Volume) source(ctx context.Context, ino uint64, seen bool) (s remote.Source, err error) {
+// source gives the file of the remote that a node is read from.
+func (v *Volume) source(ctx context.Context, ino uint64) (s remote.Source, err error) {
 	err = retried(ctx, func() error {
 		v.names.lock.RLock()
 		defer v.names.lock.RUnlock()
@@ -126,16 +129,8 @@ func (v *Volume) source(ctx context.Context, ino uint64, seen bool) (s remote.So
 		}
 		version := n.Version
 		v.journal.mu.Unlock()
-		var opened remote.Source
-		if seen {
-			opened = v.known(where, version)
-		}
-		if opened == nil {
-			opened, err = v.tree.Open(where)
-		}
-		if err == nil && !v.tree.Traits().Keeps { // there is a line to it
-			opened = v.ahead.Source(opened)
-		}
+		asked := time.Now()
+		opened, err := v.tree.Open(where)
 		var e remote.Entry
 		var serr error
 		if err == nil && opened.Version() != version {
@@ -146,7 +141,7 @@ func (v *Volume) source(ctx context.Context, ino uint64, seen bool) (s remote.So
 			return err
 		}
 		if opened.Version() != version && n.Version == version && n.Clean() {
-			if err := v.names.reconcile(n, e, serr); err != nil {
+			if err := v.names.reconcile(n, e, serr, asked); err != nil {
 				opened.Close()
 				return err
 			}
@@ -204,7 +199,7 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 	if !n.Local {
 		v.traffic.miss(len(p))
 		v.journal.mu.Unlock()
-		s, err := v.source(ctx, ino, false)
+		s, err := v.source(ctx, ino)
 		if err != nil {
 			return nil, err
 		}
@@ -401,7 +396,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	v.journal.mu.Unlock()
 	var s remote.Source
 	if size > 0 {
-		if s, err = v.source(ctx, ino, false); err != nil {
+		if s, err = v.source(ctx, ino); err != nil {
 			return err
 		}
 		if err := v.room.wait(ctx, size+more); err != nil {
@@ -472,7 +467,7 @@ func (v *Volume) readWhole(ctx context.Context, ino uint64, s remote.Source, off
 
 // SetAttr sets permissions, size and time of a node.
 func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.Attr, error) {
-	if err := v.names.refresh(ctx, q.Ino, v.tree.Traits().Fresh); err != nil {
+	if err := v.names.refresh(ctx, q.Ino, whileFresh); err != nil {
 		return calls.Attr{}, err
 	}
 	if q.Valid&calls.SetOwner != 0 {

@@ -22,12 +22,19 @@ type names struct {
 	tree    remote.Remote
 	rules   *rules
 
-	// lock is held while names on the remote are read, and exclusively while they change: it is taken
-	// before that of the journal.
-	lock sync.RWMutex
+	// lock is held while names on the remote are read, and exclusively while some are moved. lists is held while whole
+	// directories are read, and exclusively while any name changes: what is asked about a single name is compared with
+	// what has changed meanwhile. Both are taken before the lock of the journal, lists first.
+	lock, lists sync.RWMutex
+	// changed counts the changes of names in a directory that were carried out. The journal's lock guards it.
+	changed map[uint64]uint64
 	// inherited is the operation that an earlier process or try may have begun: whether the remote has
 	// carried it out is not known. The journal's lock guards it.
 	inherited uint64
+	// listings are what lists of directories have shown, by their number. The journal's lock guards them.
+	listings map[uint64]*listing
+	// far is whether a request takes long enough that lists spare some.
+	far bool
 }
 
 func attr(n *meta.Node) calls.Attr {
@@ -51,6 +58,48 @@ func attr(n *meta.Node) calls.Attr {
 // errMoving is about what is being renamed on the remote, or is in such a directory.
 var errMoving = errors.New("it is being renamed on the remote")
 
+// errChanged is about a directory in which names have changed while one was asked for.
+var errChanged = errors.New("its directory is being changed on the remote")
+
+// place is which version the remote has of a node, and where.
+type place struct {
+	dir     uint64
+	name    string
+	version remote.Version
+}
+
+func placeOf(n *meta.Node) place {
+	if n == nil {
+		return place{}
+	}
+	return place{n.At, n.As, n.Version}
+}
+
+// change carries out a change of names on the remote, beside which no list of a directory is read. moves: nor any
+// single name. The result is recorded by record, whose callers hold the lock of the journal.
+func (ns *names) change(moves bool, do func(), record func() error) error {
+	ns.lists.Lock()
+	defer ns.lists.Unlock()
+	if moves {
+		ns.lock.Lock()
+		defer ns.lock.Unlock()
+	}
+	do()
+	ns.journal.mu.Lock()
+	defer ns.journal.mu.Unlock()
+	return record()
+}
+
+// changes counts a change of names in directories. Callers hold the lock of the journal.
+func (ns *names) changes(dirs ...uint64) {
+	if len(ns.changed) >= mostListings {
+		clear(ns.changed)
+	}
+	for _, dir := range dirs {
+		ns.changed[dir]++
+	}
+}
+
 // moving looks whether a node is, or is in, what the remote is renaming. It may have that at its old
 // place or at its new one, and of a directory some objects twice. Callers hold the lock.
 func (ns *names) moving(n *meta.Node) error {
@@ -67,21 +116,23 @@ func (ns *names) moving(n *meta.Node) error {
 	return nil
 }
 
-// found notes what the remote has at a name. Callers hold the lock.
-func (ns *names) found(ino, dir uint64, name string, e remote.Entry) error {
+// found notes what the remote has at a name, which was asked for at a time. Callers hold the lock.
+func (ns *names) found(ino, dir uint64, name string, e remote.Entry, asked time.Time) error {
 	mode, mtime := e.Mode, e.Mtime
 	c := meta.Change{
 		Do: meta.DoFound, Ino: ino, Dir: dir, Name: name, Kind: e.Kind, Mode: &mode, UID: e.UID, GID: e.GID,
 		Size: e.Version.Size, Mtime: &mtime, Time: mtime, Target: e.Target, V: e.Version,
 	}
 	_, err := ns.journal.change(c)
-	ns.journal.checked[ino] = time.Now()
+	ns.journal.checked[ino] = asked
 	return err
 }
 
-// reconcile notes what the remote has of a node that it has all of. Callers hold the lock.
-func (ns *names) reconcile(n *meta.Node, e remote.Entry, err error) error {
+// reconcile notes what the remote has of a node that it has all of, which was asked for at a time. Callers hold the lock.
+func (ns *names) reconcile(n *meta.Node, e remote.Entry, err error, asked time.Time) error {
 	switch {
+	case ns.journal.checked[n.Ino].After(asked): // a change was carried out since, or another answer is newer
+		return nil
 	case !n.Clean() || n.Ino == meta.Root && err != nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist) || err == nil && e.Kind != n.Kind:
@@ -94,20 +145,26 @@ func (ns *names) reconcile(n *meta.Node, e remote.Entry, err error) error {
 	case err != nil:
 		return err
 	}
-	ns.journal.checked[n.Ino] = time.Now()
+	ns.journal.checked[n.Ino] = asked
 	if e.Loose {
 		e.Mtime = n.Mtime
 	}
 	if n.Version == e.Version && n.Mode == e.Mode && n.UID == e.UID && n.GID == e.GID && n.Mtime == e.Mtime && n.Target == e.Target {
 		return nil
 	}
-	return ns.found(n.Ino, 0, "", e)
+	return ns.found(n.Ino, 0, "", e, asked)
 }
+
+// whileFresh has refresh compare nothing as long as attributes count.
+const whileFresh = -1
 
 // refresh compares a node with the remote, unless that was done lately.
 func (ns *names) refresh(ctx context.Context, ino uint64, within time.Duration) error {
 	// current reports whether the remote need not be asked. Callers hold the lock.
 	current := func(n *meta.Node) bool {
+		if within == whileFresh {
+			return !n.Linked() || ns.current(n)
+		}
 		return !n.Clean() || !n.Linked() || time.Since(ns.journal.checked[ino]) < within
 	}
 	return retried(ctx, func() error {
@@ -128,17 +185,25 @@ func (ns *names) refresh(ctx context.Context, ino uint64, within time.Duration) 
 		}
 		where, there := ns.journal.state.RemotePath(n)
 		err = ns.moving(n)
-		ns.journal.mu.Unlock()
+		if within == whileFresh && n.Ino != meta.Root {
+			ns.asks(n.At)
+		}
 		if !there || err != nil {
+			ns.journal.mu.Unlock()
 			return err
 		}
+		asked, was := time.Now(), placeOf(n)
+		ns.journal.mu.Unlock()
 		e, err := ns.tree.Stat(where)
 		ns.journal.mu.Lock()
 		defer ns.journal.mu.Unlock()
 		if ns.journal.state.Node(ino) != n {
 			return errStale
 		}
-		return ns.reconcile(n, e, err)
+		if placeOf(n) != was {
+			return errChanged
+		}
+		return ns.reconcile(n, e, err, asked)
 	})
 }
 
@@ -156,7 +221,7 @@ func (ns *names) Lookup(ctx context.Context, dir uint64, name string) (a calls.A
 
 // current reports whether attributes of a node count without asking the remote. Callers hold the lock.
 func (ns *names) current(n *meta.Node) bool {
-	return !n.Clean() || time.Since(ns.journal.checked[n.Ino]) < ns.tree.Traits().Fresh
+	return !n.Clean() || time.Since(ns.journal.checked[n.Ino]) < ns.fresh(n)
 }
 
 // known answers a lookup for which the remote need not be asked. It does not wait for a request of the
@@ -172,7 +237,7 @@ func (ns *names) known(dirIno uint64, name string) (a calls.Attr, known bool, er
 	switch {
 	case n != nil && ns.current(n):
 		return attr(n), true, nil
-	case n == nil && (!dir.There || ns.rules.localName(dir, name)):
+	case n == nil && (!dir.There || ns.rules.localName(dir, name) || ns.absent(dir, name)):
 		return a, true, syscall.ENOENT
 	}
 	return a, false, nil
@@ -220,6 +285,8 @@ func (ns *names) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if err := ns.moving(dir); err != nil {
 		return calls.Attr{}, err
 	}
+	ns.asks(dirIno)
+	asked, changed, was := time.Now(), ns.changed[dirIno], placeOf(n)
 	ns.journal.mu.Unlock()
 	e, err := ns.tree.Stat(where)
 	ns.journal.mu.Lock()
@@ -230,7 +297,10 @@ func (ns *names) lookup(dirIno uint64, name string) (calls.Attr, error) {
 		return attr(after), nil
 	}
 	if n != nil {
-		if err := ns.reconcile(n, e, err); err != nil {
+		if placeOf(n) != was {
+			return calls.Attr{}, errChanged
+		}
+		if err := ns.reconcile(n, e, err, asked); err != nil {
 			return calls.Attr{}, err
 		}
 		if n = ns.journal.state.Child(dir, name); n != nil {
@@ -244,8 +314,11 @@ func (ns *names) lookup(dirIno uint64, name string) (calls.Attr, error) {
 	if e.Kind == remote.Other || !dir.Linked() {
 		return calls.Attr{}, syscall.ENOENT
 	}
+	if ns.changed[dirIno] != changed { // it may be what was there before
+		return calls.Attr{}, errChanged
+	}
 	ino := ns.journal.state.Next()
-	if err := ns.found(ino, dirIno, name, e); err != nil {
+	if err := ns.found(ino, dirIno, name, e, asked); err != nil {
 		return calls.Attr{}, err
 	}
 	return attr(ns.journal.state.Node(ino)), nil
@@ -265,6 +338,8 @@ func (ns *names) list(dirIno uint64) ([]calls.Entry, error) {
 	if list, known, err := ns.unsent(dirIno); known || err != nil {
 		return list, err
 	}
+	ns.lists.RLock()
+	defer ns.lists.RUnlock()
 	ns.lock.RLock()
 	defer ns.lock.RUnlock()
 	ns.journal.mu.Lock()
@@ -277,13 +352,14 @@ func (ns *names) list(dirIno uint64) ([]calls.Entry, error) {
 		if err := ns.moving(dir); err != nil {
 			return nil, err
 		}
+		begun := time.Now()
 		ns.journal.mu.Unlock()
 		entries, err := ns.tree.List(where)
 		ns.journal.mu.Lock()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		if err := ns.merge(dir, entries); err != nil {
+		if err := ns.listed(dir, entries, begun); err != nil {
 			return nil, err
 		}
 	}
@@ -311,15 +387,20 @@ func (ns *names) entries(dir *meta.Node) []calls.Entry {
 	return list
 }
 
-// merge notes what the remote has in a directory. Callers hold the lock.
-func (ns *names) merge(dir *meta.Node, entries []remote.Entry) error {
+// merge notes what the remote has in a directory, which was asked for at a time. Callers hold the lock.
+func (ns *names) merge(dir *meta.Node, entries []remote.Entry, asked time.Time) error {
 	listed := make(map[string]bool, len(entries))
 	for _, e := range entries {
 		listed[e.Name] = true
 		n, known := ns.journal.state.Child(dir, e.Name), ns.journal.state.Known(dir, e.Name)
 		switch {
+		case e.Kind == 0: // only its name and version are known
+			if n != nil && n.Version != e.Version {
+				delete(ns.journal.checked, n.Ino)
+			}
+			continue
 		case n != nil && n == known:
-			if err := ns.reconcile(n, e, nil); err != nil {
+			if err := ns.reconcile(n, e, nil, asked); err != nil {
 				return err
 			}
 			if ns.journal.state.Child(dir, e.Name) != nil {
@@ -331,13 +412,13 @@ func (ns *names) merge(dir *meta.Node, entries []remote.Entry) error {
 		if e.Kind == remote.Other || ns.rules.localName(dir, e.Name) {
 			continue
 		}
-		if err := ns.found(ns.journal.state.Next(), dir.Ino, e.Name, e); err != nil {
+		if err := ns.found(ns.journal.state.Next(), dir.Ino, e.Name, e, asked); err != nil {
 			return err
 		}
 	}
 	for _, n := range ns.journal.state.Children(dir) {
 		if n.Clean() && n.At == dir.Ino && !listed[n.As] {
-			if err := ns.reconcile(n, remote.Entry{}, fs.ErrNotExist); err != nil {
+			if err := ns.reconcile(n, remote.Entry{}, fs.ErrNotExist, asked); err != nil {
 				return err
 			}
 		}
@@ -347,7 +428,7 @@ func (ns *names) merge(dir *meta.Node, entries []remote.Entry) error {
 
 // GetAttr gives the attributes of a node.
 func (ns *names) GetAttr(ctx context.Context, ino uint64) (calls.Attr, error) {
-	if err := ns.refresh(ctx, ino, ns.tree.Traits().Fresh); err != nil {
+	if err := ns.refresh(ctx, ino, whileFresh); err != nil {
 		return calls.Attr{}, err
 	}
 	ns.journal.mu.Lock()

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -101,6 +102,7 @@ func Background(name string, args []string, run func(c Config, log *slog.Logger,
 func Main(args []string, far remote.Opener) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	debug.SetGCPercent(garbage)
 	return Background("I/O", args, func(c Config, log *slog.Logger, ready func()) error {
 		return Serve(ctx, c, far, log, ready)
 	})

@@ -51,6 +51,11 @@ func (v *Volume) cached(n *meta.Node) bool {
 // readCached reads bytes of a file that the remote has. fs.ErrClosed: it is another version by now.
 func (v *Volume) readCached(ctx context.Context, ino uint64, version remote.Version, off, size int64) ([]byte, error) {
 	p, again, err := v.cache.Read(ctx, v.reader(ino, version), off, size)
+	if errors.Is(err, fs.ErrClosed) {
+		if rerr := v.names.refresh(ctx, ino, v.o.seenFor); rerr != nil {
+			return nil, rerr
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -66,14 +71,12 @@ func (v *Volume) reader(ino uint64, version remote.Version) cache.Reader {
 	return cache.Reader{
 		Ino: ino, Version: version, Fresh: v.o.seenFor,
 		Fetch: func(ctx context.Context, p []byte, off int64) (got int, err error) {
-			s, err := v.source(ctx, ino, true)
-			if err != nil {
-				return 0, err
+			err = retried(ctx, func() (err error) { got, err = v.readVersion(ctx, ino, version, p, off); return err })
+			if errors.Is(err, fs.ErrClosed) {
+				v.journal.mu.Lock()
+				defer v.journal.mu.Unlock()
+				delete(v.journal.checked, ino)
 			}
-			if s.Version() != version {
-				return 0, fs.ErrClosed
-			}
-			err = v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
 			return got, err
 		},
 		Check: func(ctx context.Context) (time.Time, error) { return v.seen(ctx, ino, version) },
@@ -94,12 +97,41 @@ func (v *Volume) seen(ctx context.Context, ino uint64, version remote.Version) (
 	return v.journal.checked[ino], err
 }
 
-// known gives a file of the remote whose version was seen, without another look at it; nil: the remote has to look.
-func (v *Volume) known(where string, version remote.Version) remote.Source {
-	if version.None() {
-		return nil
+// readVersion reads bytes of a version of a file, which the remote compares.
+func (v *Volume) readVersion(ctx context.Context, ino uint64, version remote.Version, p []byte, off int64) (int, error) {
+	where, err := v.whereOf(ino, version)
+	if err != nil {
+		return 0, err
 	}
-	return v.tree.Known(where, version)
+	s := v.tree.Known(where, version)
+	if s == nil {
+		if s, err = v.tree.Open(where); err != nil {
+			return 0, err
+		}
+	}
+	defer s.Close()
+	if s.Version() != version {
+		return 0, fs.ErrClosed
+	}
+	return s.Read(ctx, p, off)
+}
+
+// whereOf gives where the remote has a version of a file.
+func (v *Volume) whereOf(ino uint64, version remote.Version) (string, error) {
+	v.journal.mu.Lock()
+	defer v.journal.mu.Unlock()
+	n, err := v.journal.node(ino)
+	if err != nil {
+		return "", err
+	}
+	where, there := v.journal.state.RemotePath(n)
+	if err := v.names.moving(n); err != nil {
+		return "", err
+	}
+	if !there || n.Version != version || !v.cached(n) {
+		return "", fs.ErrClosed
+	}
+	return where, nil
 }
 
 // closeCache removes what was read.

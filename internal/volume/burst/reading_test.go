@@ -61,6 +61,8 @@ func TestWritersTakeTheRoom(t *testing.T) {
 	block := strings.Repeat("x", 1<<20)
 	for i := range 12 {
 		b.foreign(fmt.Sprint("cold", i), block)
+	}
+	for i := range 12 {
 		b.sees(fmt.Sprint("cold", i))
 	}
 	b.cache.Wait()
@@ -197,6 +199,7 @@ func (w *reader) step() {
 		if len(w.now[name]) == 0 || w.ours[name] {
 			return
 		}
+		w.reads(name, 0, 1) // names of others are seen in a list
 		a, err := w.names.Lookup(w.Context(), meta.Root, name)
 		w.must(err)
 		_, err = w.OpenFile(w.Context(), who{}, a.Ino, false)

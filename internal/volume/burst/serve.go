@@ -20,6 +20,12 @@ import (
 	"github.com/bee-hpc/bee/internal/wire"
 )
 
+const (
+	// lookOften is how often the process looks whether anything is left to do, and lookRarely while clients are there.
+	lookOften  = 100 * time.Millisecond
+	lookRarely = 500 * time.Millisecond
+)
+
 // linger is how long the process stays without a client or a command, once all is drained.
 const linger = 5 * time.Second
 
@@ -33,6 +39,7 @@ type server struct {
 	idle     time.Time // when it began, or had the last command
 	sessions *sessions
 	absence  *absence
+	left     chan struct{} // a client or a command has gone
 }
 
 // Serve is the I/O process of a volume, until it is drained and nobody uses it, or ctx
@@ -105,7 +112,7 @@ func Serve(ctx context.Context, c Config, far remote.Opener, log *slog.Logger, r
 		return errors.Join(err, v.Close())
 	}
 	v.begin(ctx)
-	s := &server{v: v, mount: c.Mount, idle: time.Now(), sessions: clients, absence: newAbsence(c)}
+	s := &server{v: v, mount: c.Mount, idle: time.Now(), sessions: clients, absence: newAbsence(c), left: make(chan struct{}, 1)}
 	err = s.serve(ctx, c, log, ready)
 	absent := errors.Is(err, errAbsent)
 	if absent {
@@ -197,7 +204,7 @@ func (s *server) serve(ctx context.Context, c Config, log *slog.Logger, ready fu
 
 // untilDone waits until nothing is left to do.
 func (s *server) untilDone(ctx context.Context) error {
-	look := time.NewTicker(100 * time.Millisecond)
+	look := time.NewTimer(lookOften)
 	defer look.Stop()
 	begun, orphans := time.Now(), false
 	for {
@@ -205,6 +212,7 @@ func (s *server) untilDone(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-look.C:
+		case <-s.left:
 		}
 		if err := s.v.journal.copies.Over(); err != nil {
 			return err
@@ -217,6 +225,10 @@ func (s *server) untilDone(ctx context.Context) error {
 		alone, gone := s.peers == 0 && count == 0, count == 0
 		long := served || time.Since(s.idle) > linger
 		s.mu.Unlock()
+		look.Reset(lookRarely)
+		if alone {
+			look.Reset(lookOften)
+		}
 		if !orphans && gone && time.Since(begun) > linger {
 			orphans = true // no client of an earlier process has come back
 			if err := s.v.Adopt(0, nil); err != nil {
@@ -240,6 +252,10 @@ func (s *server) answer(ctx context.Context, conn net.Conn, table *rpc.Server) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.peers--
+		select {
+		case s.left <- struct{}{}:
+		default:
+		}
 	}()
 	peer, err := rpc.NewPeer(conn, false, "a client of the volume", wire.Local, calls.Protocol)
 	if err != nil {

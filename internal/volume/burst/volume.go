@@ -90,19 +90,16 @@ type Volume struct {
 	drainer *drainer
 	locks   *locking
 	access  access
-	ahead   *remote.Ahead
 	cache   *cache.Cache // nil: what is read is not kept
 	begun   time.Time
 
-	// The journal's lock guards what was read and written.
+	// The journal's lock guards what was read and written, and which directories are read file by file.
 	traffic traffic
+	follows map[uint64]*following
 
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 }
-
-// piecesAhead is how many pieces are read ahead at most, of all files. They have up to 16 MiB.
-const piecesAhead = 16
 
 // load opens a volume with what its journal has of an earlier process. Nothing is drained
 // until begin.
@@ -130,10 +127,10 @@ func load(o Options) (*Volume, error) {
 	if err != nil {
 		return nil, errors.Join(err, j.log.Close())
 	}
-	v := &Volume{o: o, tree: tree, journal: j, ahead: remote.NewAhead(piecesAhead), rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
-	v.begun, v.locks = time.Now(), newLocking(0)
+	v := &Volume{o: o, tree: tree, journal: j, rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
+	v.begun, v.locks, v.follows = time.Now(), newLocking(0), map[uint64]*following{}
 	v.access.relayed, v.access.sent = o.Relay != nil, o.Keys != nil
-	v.names = &names{journal: j, tree: tree, rules: v.rules}
+	v.names = &names{journal: j, tree: tree, rules: v.rules, listings: map[uint64]*listing{}, changed: map[uint64]uint64{}, far: !tree.Traits().Keeps || o.keep}
 	v.room = &room{journal: j, size: o.Room, turn: make(chan struct{}, 1)}
 	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree, timeout: o.timeout, hurry: make(chan struct{}, 1)}
 	v.room.refused = v.drainer.refused
@@ -294,6 +291,7 @@ func retried(ctx context.Context, try func() error) error {
 func (v *Volume) tick(ctx context.Context) {
 	every := time.NewTicker(min(syncInterval, v.o.publishEvery))
 	defer every.Stop()
+	var idle rest
 	for {
 		select {
 		case <-ctx.Done():
@@ -308,7 +306,9 @@ func (v *Volume) tick(ctx context.Context) {
 			}
 		}
 		v.journal.forgetAll(keptFor)
+		work := v.traffic.hits + v.traffic.misses + int64(v.journal.log.Last()) // far from the bounds
 		v.journal.mu.Unlock()
+		idle.second(work)
 		if err := errors.Join(append(errs, v.journal.sync(ctx), v.room.tidy(), v.room.balance())...); err != nil {
 			v.o.Log.Error("sync journal", "err", err)
 		}

@@ -144,7 +144,9 @@ func TestKnownNames(t *testing.T) {
 	defer b.gate.set(nil)
 	dir := b.make(remote.Dir, "d", "")
 	b.fileIn(dir, "f", "undrained")
-	b.names.lock.Lock() // as commit does
+	b.names.lists.Lock() // as commit does
+	defer b.names.lists.Unlock()
+	b.names.lock.Lock()
 	defer b.names.lock.Unlock()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()

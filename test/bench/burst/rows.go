@@ -187,7 +187,17 @@ func (m *measurement) lineOf(ctx context.Context, j *job, remote string) error {
 	if d, err = j.carryOut(ctx, p); err != nil {
 		return err
 	}
-	return rateRow("cold read of "+mib, size/d.waited.Seconds(), "iperf3, 8 streams", m.net.down)
+	if err := rateRow("cold read of "+mib, size/d.waited.Seconds(), "iperf3, 8 streams", m.net.down); err != nil {
+		return err
+	}
+	if d, err = j.carryOut(ctx, p); err != nil {
+		return err
+	}
+	near, err := j.iperf(ctx, firstClient, ioHost, iperfPort, m.iperfSeconds, "-R")
+	if err != nil {
+		return err
+	}
+	return rateRow("the same read again", size/d.waited.Seconds(), "iperf3, the same hosts", near)
 }
 
 // local compares a volume of one host, without limits, with a file system that only passes requests on.

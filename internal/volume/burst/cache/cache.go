@@ -45,8 +45,10 @@ type Cache struct {
 	refused time.Time // when the disk refused something
 	pressed bool      // something was not kept, or evicted, for want of room
 	keeping int64     // bytes on their way to the disk
-	closed  bool
-	all     sync.WaitGroup
+	// onTheWay are bytes that are being fetched ahead of programs that read in order.
+	onTheWay int64
+	closed   bool
+	all      sync.WaitGroup
 }
 
 // file is what there is of a version of a file.
@@ -55,6 +57,9 @@ type file struct {
 	version  remote.Version
 	verified time.Time // when the remote was last seen to have that version
 	looking  bool      // somebody looks whether it still has
+	ahead    bool      // it was fetched ahead, and nobody has opened it since
+	order    order
+	spilt    time.Time // when something was not kept: nothing is fetched ahead where there is no room for it
 	blocks   map[int64]*block
 	flights  map[int64]*flight // by page
 }
@@ -231,6 +236,7 @@ func (c *Cache) land(fl *flight) {
 		c.keeping += size
 		c.all.Add(1)
 	} else {
+		fl.of.spilt = time.Now()
 		c.ended(fl)
 	}
 	c.mu.Unlock()
@@ -265,6 +271,9 @@ func (c *Cache) keep(fl *flight, from int64, data []byte) {
 	f := fl.of
 	c.mu.Lock()
 	b := c.reserve(f, from/blockSize, int64(len(data)))
+	if b == nil {
+		f.spilt = time.Now()
+	}
 	c.mu.Unlock()
 	if b == nil {
 		return
@@ -289,7 +298,9 @@ func (c *Cache) keep(fl *flight, from int64, data []byte) {
 		b.has |= 1 << i
 		b.pages[i] = page{sum: crc32.Checksum(part, castagnoli), read: uint32(min(max(read-at, 0), len(part)))} // at most a page
 	}
-	b.end = max(b.end, from%blockSize+int64(min(read, len(data))))
+	if read > 0 {
+		b.end = max(b.end, from%blockSize+int64(min(read, len(data))))
+	}
 }
 
 // reserve gives the block for bytes of a file for which there is room; nil: there is none. Callers hold the lock.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
+	"io/fs"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/volume/burst/remote"
@@ -64,11 +65,16 @@ type part struct {
 	end    int64
 }
 
-// next finds where the next bytes of a read come from.
-func (c *Cache) next(of Reader, pos, end int64) part {
+// next finds where the next bytes of a read come from. A flight that begins has brought what nobody has read before
+// from the offset want on.
+func (c *Cache) next(of Reader, pos, end, want int64) part {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f := c.file(of.Ino, of.Version)
+	return c.nextOf(c.file(of.Ino, of.Version), of, pos, end, want)
+}
+
+// nextOf is next for a file. Callers hold the lock.
+func (c *Cache) nextOf(f *file, of Reader, pos, end, want int64) part {
 	page := pos / pageSize
 	to := page + 1
 	if fl := f.flights[page]; fl != nil && !f.has(page) {
@@ -83,11 +89,11 @@ func (c *Cache) next(of Reader, pos, end int64) part {
 	for to*pageSize < end && f.flights[to] == nil && !f.has(to) {
 		to++
 	}
-	fl := &flight{of: f, from: page * pageSize, to: min(to*pageSize, of.Version.Size), want: min(to*pageSize, end), done: make(chan struct{})}
+	fl := &flight{of: f, from: page * pageSize, to: min(to*pageSize, of.Version.Size), want: want, done: make(chan struct{})}
 	for i := page; i < to; i++ {
 		f.flights[i] = fl
 	}
-	return part{flight: fl, mine: true, end: fl.want}
+	return part{flight: fl, mine: true, end: min(to*pageSize, end)}
 }
 
 // current has the remote looked at where that was too long ago, and beside the read before that is so: programs that
@@ -175,8 +181,12 @@ func (c *Cache) lose(b *block) {
 // Read gives bytes of a file, fewer at its end, and how many of them have not crossed the line for this read.
 func (c *Cache) Read(ctx context.Context, of Reader, off, size int64) (p []byte, cached int64, err error) {
 	end := min(off+size, of.Version.Size)
+	if off >= end {
+		return nil, 0, nil
+	}
+	c.follow(of, off, end)
 	for pos := off; pos < end; {
-		next := c.next(of, pos, end)
+		next := c.next(of, pos, end, end)
 		got := 0
 		switch {
 		case next.block != nil:
@@ -203,6 +213,9 @@ func (c *Cache) Read(ctx context.Context, of Reader, off, size int64) (p []byte,
 				return p[:pos-off], cached, nil // the file is shorter than its version
 			}
 		default:
+			if !next.flight.landed() {
+				c.waits(next.flight.of)
+			}
 			select {
 			case <-next.flight.done:
 			case <-ctx.Done():
@@ -230,6 +243,81 @@ func room(p []byte, size int64) []byte {
 		p = make([]byte, size)
 	}
 	return p
+}
+
+// Whole reports whether all of a file is there, and whether it was fetched ahead so lately that it counts: once.
+func (c *Cache) Whole(of Reader) (whole, ahead bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.files[of.Ino]
+	if f == nil || f.version != of.Version {
+		return false, false
+	}
+	for page := int64(0); page*pageSize < of.Version.Size; page++ {
+		fl := f.flights[page]
+		if !f.has(page) && (fl == nil || !fl.landed()) {
+			return false, false
+		}
+	}
+	ahead = f.ahead && time.Since(f.verified) < of.Fresh
+	f.ahead = false
+	return true, ahead
+}
+
+// landed reports whether a flight has brought what it was sent for.
+func (fl *flight) landed() bool {
+	select {
+	case <-fl.done:
+		return fl.err == nil
+	default:
+		return false
+	}
+}
+
+// errShared is about a fetch that has begun before.
+var errShared = errors.New("another fetch has begun before")
+
+// Fetch fetches what is not there of a file, so that the remote has compared the version since the call. ahead: before
+// any program asks for it, so that it is no miss.
+func (c *Cache) Fetch(ctx context.Context, of Reader, ahead bool) error {
+	want := int64(0)
+	if ahead {
+		want = of.Version.Size
+	}
+	for pos := int64(0); pos < of.Version.Size; {
+		next := c.next(of, pos, of.Version.Size, want)
+		fl := next.flight
+		switch {
+		case next.block != nil:
+			pos = next.end
+			continue
+		case next.mine:
+			if c.fetch(ctx, fl, of); fl.err != nil {
+				return fl.err
+			}
+		case !ahead:
+			return errShared
+		default:
+			select {
+			case <-fl.done:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			if fl.err != nil {
+				return fl.err
+			}
+		}
+		if int64(len(fl.data)) < fl.to-fl.from { // it is shorter than its version
+			return fs.ErrClosed
+		}
+		pos = fl.to
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.files[of.Ino]; ahead && f != nil && f.version == of.Version {
+		f.ahead = true
+	}
+	return nil
 }
 
 // shared notes that a part of what a flight has brought was read, and gives how many bytes were read before, too.

@@ -78,6 +78,9 @@ func (t *Tree) List(dir string) ([]Entry, error) {
 	return list, nil
 }
 
+// Glance implements Remote.
+func (t *Tree) Glance(dir string) ([]Entry, error) { return t.List(dir) }
+
 // treeFile is a file of a Tree that is being read.
 type treeFile struct {
 	f       *os.File

@@ -23,6 +23,9 @@ type Remote interface {
 	Stat(name string) (Entry, error)
 	// List describes what is in a directory, without what is hidden.
 	List(dir string) ([]Entry, error)
+	// Glance is List without what takes a request of its own: of such entries only name and version are known, and
+	// their Kind is 0.
+	Glance(dir string) ([]Entry, error)
 	// Open opens a file for reading.
 	Open(name string) (Source, error)
 	// Known is Open for a file whose version was seen lately, without a look at it; nil: Open has to look.

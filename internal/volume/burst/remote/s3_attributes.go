@@ -3,6 +3,7 @@ package remote
 import (
 	"errors"
 	"path"
+	"strings"
 	"sync"
 	"time"
 )
@@ -93,14 +94,56 @@ func (a *attributes) forgetDirs() {
 	clear(a.dirs)
 }
 
+// lately gives what was seen of a file that was listed. Callers hold the lock.
+func (a *attributes) lately(key string, f listed) (Entry, bool) {
+	o, known := a.seen[key]
+	if !known || o.entry.Version != (Version{Tag: f.tag, Size: f.size}) {
+		return Entry{}, false
+	}
+	if o.at.IsZero() { // it was published from here, and no list has shown it yet
+		o.at = f.at
+		a.seen[key] = o
+	}
+	return o.entry, o.at.Equal(f.at)
+}
+
+// published notes how a file looks that was published from here.
+func (a *attributes) published(name string, v Version, meta map[string]string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if meta[metaMtime] == "" { // it is the bucket's
+		return
+	}
+	o := object{entry: describeObject(name, false, v.Size, v.Tag, time.Time{}, meta), meta: meta}
+	remember(a.seen, a.bucket.key(name), o)
+}
+
+// remembered describes what was listed in a directory, without a request.
+func (a *attributes) remembered(dir string, f listed) Entry {
+	name, isDir := strings.CutSuffix(f.name, "/")
+	full := path.Join(dir, name)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if isDir {
+		if o, known := a.dirs[a.bucket.below(full)]; known && time.Since(o.at) < fresh {
+			return o.entry
+		}
+		return Entry{Name: name, Version: dirVersion}
+	}
+	if e, known := a.lately(a.bucket.key(full), f); known {
+		return e
+	}
+	return Entry{Name: name, Version: Version{Tag: f.tag, Size: f.size}}
+}
+
 // file describes a file that was listed.
 func (a *attributes) file(name string, f listed) (Entry, error) {
 	key := a.bucket.key(name)
 	a.mu.Lock()
-	o, known := a.seen[key]
+	e, known := a.lately(key, f)
 	a.mu.Unlock()
-	if known && o.entry.Version == (Version{Tag: f.tag, Size: f.size}) && o.at.Equal(f.at) {
-		return o.entry, nil
+	if known {
+		return e, nil
 	}
 	o, err := a.bucket.head(name, key)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io/fs"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -37,30 +38,18 @@ const atOnce = 32
 
 // List implements Remote. The directory must be there: an empty list is of one with a marker.
 func (s *S3) List(dir string) ([]Entry, error) {
-	found, err := s.bucket.list(dir, "/", 0)
+	found, err := s.plain(dir)
 	if err != nil {
 		return nil, err
-	}
-	if len(found) == 0 && dir != "." {
-		return nil, &fs.PathError{Op: "list", Path: s.bucket.url(dir), Err: errNoObject}
-	}
-	isDir := map[string]bool{}
-	for _, f := range found {
-		if name, is := strings.CutSuffix(f.name, "/"); is {
-			isDir[name] = true
-		}
 	}
 	entries := make([]Entry, len(found))
 	var g errgroup.Group
 	g.SetLimit(atOnce)
 	for i, f := range found {
-		name, dirToo := strings.CutSuffix(f.name, "/")
-		if !Plain(name) || !utf8.ValidString(name) || Hidden(name, dir == ".") || !dirToo && isDir[name] {
-			continue
-		}
 		g.Go(func() (err error) {
+			name, isDir := strings.CutSuffix(f.name, "/")
 			full := path.Join(dir, name)
-			if dirToo {
+			if isDir {
 				entries[i], err = s.attributes.dirEntry(full)
 			} else {
 				entries[i], err = s.attributes.file(full, f)
@@ -74,13 +63,41 @@ func (s *S3) List(dir string) ([]Entry, error) {
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	list := entries[:0]
-	for _, e := range entries {
-		if e.Kind != 0 {
-			list = append(list, e)
+	return slices.DeleteFunc(entries, func(e Entry) bool { return e.Kind == 0 }), nil
+}
+
+// Glance implements Remote.
+func (s *S3) Glance(dir string) ([]Entry, error) {
+	found, err := s.plain(dir)
+	if err != nil {
+		return nil, err
+	}
+	entries := make([]Entry, len(found))
+	for i, f := range found {
+		entries[i] = s.attributes.remembered(dir, f)
+	}
+	return entries, nil
+}
+
+// plain lists what has a name of a file in a directory.
+func (s *S3) plain(dir string) ([]listed, error) {
+	found, err := s.bucket.list(dir, "/", 0)
+	if err != nil {
+		return nil, err
+	}
+	if len(found) == 0 && dir != "." {
+		return nil, &fs.PathError{Op: "list", Path: s.bucket.url(dir), Err: errNoObject}
+	}
+	isDir := map[string]bool{}
+	for _, f := range found {
+		if name, is := strings.CutSuffix(f.name, "/"); is {
+			isDir[name] = true
 		}
 	}
-	return list, nil
+	return slices.DeleteFunc(found, func(f listed) bool {
+		name, dirToo := strings.CutSuffix(f.name, "/")
+		return !Plain(name) || !utf8.ValidString(name) || Hidden(name, dir == ".") || !dirToo && isDir[name]
+	}), nil
 }
 
 // source is a file of a bucket that is being read.

@@ -35,6 +35,9 @@ func (s *S3) Discard(string, uint64) error {
 func (s *S3) Publish(token, name string, _, expect Version) (Version, error) {
 	v, err := s.publish(token, name, expect)
 	if err == nil {
+		if u := s.uploads.current; u != nil && u.token == token {
+			s.attributes.published(name, v, u.meta)
+		}
 		s.uploads.current = nil
 	}
 	return v, err

@@ -143,6 +143,9 @@ func (f *Far) List(dir string) ([]remote.Entry, error) {
 	return list, nil
 }
 
+// Glance implements remote.Remote.
+func (f *Far) Glance(dir string) ([]remote.Entry, error) { return f.List(dir) }
+
 // Space implements remote.Remote.
 func (f *Far) Space() (total, free int64, err error) {
 	r, _, err := f.ask(request{Op: opSpace}, nil)
