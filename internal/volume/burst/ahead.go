@@ -27,10 +27,10 @@ const (
 
 // following is how a program opens the small files of a directory.
 type following struct {
-	names       []string // in their order
-	at          time.Time
-	last, ahead string // the file that was opened last, and the last one that is fetched ahead
-	run         int    // files that were opened in order
+	names       []string  // in their order
+	at, of      time.Time // when they were noted, and of which list
+	last, ahead string    // the file that was opened last, and the last one that is fetched ahead
+	run         int       // files that were opened in order
 }
 
 // small gives the version of a file that is opened by reading it, and its directory. Callers hold the lock.
@@ -81,8 +81,8 @@ func (v *Volume) follow(ino uint64) {
 		f = &following{}
 		v.follows[dir.Ino] = f
 	}
-	if time.Since(f.at) > aheadTime {
-		f.names, f.at = v.names.shown(dir), time.Now()
+	if of := v.names.listedAt(dir.Ino); of != f.of || time.Since(f.at) > aheadTime {
+		f.names, f.at, f.of = v.names.shown(dir), time.Now(), of
 	}
 	here, _ := slices.BinarySearch(f.names, n.Name)
 	before, _ := slices.BinarySearch(f.names, f.last)

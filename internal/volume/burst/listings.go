@@ -158,6 +158,14 @@ func (ns *names) listed(dir *meta.Node, entries []remote.Entry, begun time.Time)
 	return nil
 }
 
+// listedAt gives when the newest list of a directory began; zero: there was none. Callers hold the lock.
+func (ns *names) listedAt(dir uint64) time.Time {
+	if l := ns.listings[dir]; l != nil {
+		return l.at
+	}
+	return time.Time{}
+}
+
 // shown gives the names of a directory in their order, as far as they are known. Callers hold the lock.
 func (ns *names) shown(dir *meta.Node) []string {
 	var list []string
