@@ -33,7 +33,7 @@ const (
 	// more a list may have for each further question: that costs about as much.
 	questions   = 3
 	perQuestion = 300
-	// askedFor is after what time questions are counted anew.
+	// askedFor is after what time questions are counted from the start again.
 	askedFor = 10 * time.Second
 	// mostListings bounds the directories whose lists are known.
 	mostListings = 1 << 15
@@ -112,7 +112,7 @@ func (ns *names) glance(dir uint64, l *listing) {
 		defer ns.journal.mu.Unlock()
 		l.running, l.asked, l.since = false, 0, time.Now()
 		if err != nil && !errors.Is(err, fs.ErrNotExist) && passing(err) {
-			ns.journal.logger.Debug("list directory", "err", err) // whoever asks for a name waits, and reports it
+			ns.journal.logger.Debug("list directory", "err", err) // a program that asks for a name waits, and reports it
 		}
 	}()
 }

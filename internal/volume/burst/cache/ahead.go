@@ -44,7 +44,7 @@ func (c *Cache) follow(of Reader, off, end int64) {
 	}
 	o.window, o.waited = min(o.window, mostAhead), false
 	to := min(end+o.window, of.Version.Size)
-	for from := max(o.ahead, (end+pageSize-1)/pageSize*pageSize); from < to && c.onTheWay < mostOfAll && time.Since(f.spilt) > retryAfter; {
+	for from := max(o.ahead, (end+pageSize-1)/pageSize*pageSize); from < to && c.arriving < mostOfAll && time.Since(f.unkept) > retryAfter; {
 		until := min((from/piece+1)*piece, of.Version.Size)
 		if until > to {
 			break
@@ -53,12 +53,12 @@ func (c *Cache) follow(of Reader, off, end int64) {
 		switch {
 		case next.mine:
 			size := next.flight.to - next.flight.from
-			c.onTheWay += size
+			c.arriving += size
 			go func() {
 				core.BestEffort(nil, core.Caught(func() error { c.fetch(context.Background(), next.flight, of); return nil })) // who waits for it fetches it
 				c.mu.Lock()
 				defer c.mu.Unlock()
-				c.onTheWay -= size
+				c.arriving -= size
 			}()
 			from = next.flight.to
 		case next.flight != nil:

@@ -45,8 +45,8 @@ type Cache struct {
 	refused time.Time // when the disk refused something
 	pressed bool      // something was not kept, or evicted, for want of room
 	keeping int64     // bytes on their way to the disk
-	// onTheWay are bytes that are being fetched ahead of programs that read in order.
-	onTheWay int64
+	// arriving are bytes that are being fetched ahead of programs that read in order.
+	arriving int64
 	closed   bool
 	all      sync.WaitGroup
 }
@@ -56,10 +56,10 @@ type file struct {
 	ino      uint64
 	version  remote.Version
 	verified time.Time // when the remote was last seen to have that version
-	looking  bool      // somebody looks whether it still has
+	looking  bool      // one read looks whether it still has
 	ahead    bool      // it was fetched ahead, and nobody has opened it since
 	order    order
-	spilt    time.Time // when something was not kept: nothing is fetched ahead where there is no room for it
+	unkept   time.Time // when something was not kept: nothing is fetched ahead where there is no room for it
 	blocks   map[int64]*block
 	flights  map[int64]*flight // by page
 }
@@ -198,7 +198,7 @@ func (c *Cache) tidy(f *file) {
 	}
 }
 
-// unlink removes the file of a block. Who reads it goes on: no other block gets its name.
+// unlink removes the file of a block. A read of it continues: no other block gets its name.
 func (c *Cache) unlink(b *block) {
 	if err := c.dir.Unlink(b.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		c.refused = time.Now()
@@ -236,7 +236,7 @@ func (c *Cache) land(fl *flight) {
 		c.keeping += size
 		c.all.Add(1)
 	} else {
-		fl.of.spilt = time.Now()
+		fl.of.unkept = time.Now()
 		c.ended(fl)
 	}
 	c.mu.Unlock()
@@ -272,7 +272,7 @@ func (c *Cache) keep(fl *flight, from int64, data []byte) {
 	c.mu.Lock()
 	b := c.reserve(f, from/blockSize, int64(len(data)))
 	if b == nil {
-		f.spilt = time.Now()
+		f.unkept = time.Now()
 	}
 	c.mu.Unlock()
 	if b == nil {
