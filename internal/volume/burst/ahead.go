@@ -34,7 +34,7 @@ type following struct {
 }
 
 // small gives the version of a file that is opened by reading it, and its directory. Callers hold the lock.
-func (v *Volume) small(n *meta.Node) (version remote.Version, is bool) {
+func (v reading) small(n *meta.Node) (version remote.Version, is bool) {
 	if n == nil || n.Kind != remote.File || n.Local || !v.cached(n) || n.Version.Size == 0 || n.Version.Size > smallSize {
 		return version, false
 	}
@@ -43,7 +43,7 @@ func (v *Volume) small(n *meta.Node) (version remote.Version, is bool) {
 
 // looked has the remote show that a file is of the version that is known, or which one it is. A small file is read for
 // that, so that its program need not wait again.
-func (v *Volume) looked(ctx context.Context, ino uint64) error {
+func (v reading) looked(ctx context.Context, ino uint64) error {
 	v.journal.mu.Lock()
 	n := v.journal.state.Node(ino)
 	version, small := v.small(n)
@@ -65,7 +65,7 @@ func (v *Volume) looked(ctx context.Context, ino uint64) error {
 }
 
 // follow notes that a small file was opened, and fetches the next ones of its directory where some were opened in order.
-func (v *Volume) follow(ino uint64) {
+func (v reading) follow(ino uint64) {
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	n := v.journal.state.Node(ino)
@@ -111,7 +111,7 @@ func (v *Volume) follow(ino uint64) {
 }
 
 // fetchAhead fetches small files that a program is about to open.
-func (v *Volume) fetchAhead(dir uint64, names []string) {
+func (v reading) fetchAhead(dir uint64, names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), aheadTime)
 	defer cancel()
 	var g errgroup.Group
@@ -126,7 +126,7 @@ func (v *Volume) fetchAhead(dir uint64, names []string) {
 	}
 }
 
-func (v *Volume) fetchNext(ctx context.Context, dir uint64, name string) error {
+func (v reading) fetchNext(ctx context.Context, dir uint64, name string) error {
 	a, err := v.names.Lookup(ctx, dir, name)
 	if err != nil {
 		return err

@@ -95,7 +95,7 @@ func (v *Volume) Remove(ctx context.Context, w who, q *calls.Request) error {
 	}
 	_, err = v.journal.change(meta.Change{Do: meta.DoRemove, Ino: n.Ino, Time: now(), Client: w.client, Request: w.request})
 	v.journal.forget(n)
-	v.forget(a.Ino)
+	readsOf(v).forget(a.Ino)
 	v.journal.report()
 	return err
 }
@@ -201,7 +201,7 @@ func (v *Volume) Rename(ctx context.Context, w who, q *calls.Request) error {
 	})
 	if old != nil {
 		v.journal.forget(old)
-		v.forget(old.Ino)
+		readsOf(v).forget(old.Ino)
 	}
 	v.journal.report()
 	return err

@@ -16,7 +16,7 @@ import (
 
 // OpenFile notes that a client opens a file. What the remote has of it is looked at again.
 func (v *Volume) OpenFile(ctx context.Context, w who, ino uint64, truncate bool) (calls.Attr, error) {
-	look := v.looked
+	look := readsOf(v).looked
 	if truncate {
 		look = func(ctx context.Context, ino uint64) error { return v.names.refresh(ctx, ino, 0) }
 	}
@@ -190,10 +190,10 @@ func (v *Volume) read(ctx context.Context, ino uint64, off, size int64) ([]byte,
 		v.journal.mu.Unlock()
 		return nil, nil
 	}
-	if !n.Local && v.cached(n) {
+	if !n.Local && readsOf(v).cached(n) {
 		version := n.Version
 		v.journal.mu.Unlock()
-		return v.readCached(ctx, ino, version, off, end-off)
+		return readsOf(v).readCached(ctx, ino, version, off, end-off)
 	}
 	p := make([]byte, end-off)
 	if !n.Local {
@@ -319,7 +319,7 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 		}
 		if err == nil {
 			if !stays {
-				v.forget(ino)
+				readsOf(v).forget(ino)
 			}
 			v.traffic.write(bytes, waited)
 			switch {
@@ -414,7 +414,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	version := n.Version
 	for off := int64(0); off < size; {
 		v.journal.mu.Unlock()
-		p, again, err := v.readWhole(ctx, ino, s, off, min(fetchSize, size-off))
+		p, again, err := readsOf(v).readWhole(ctx, ino, s, off, min(fetchSize, size-off))
 		v.journal.mu.Lock()
 		if err != nil {
 			return err
@@ -443,13 +443,13 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 			return errAgain
 		}
 	}
-	v.forget(ino) // the journal has it
+	readsOf(v).forget(ino) // the journal has it
 	_, err = v.journal.change(meta.Change{Do: meta.DoFetched, Ino: ino})
 	return err
 }
 
 // readWhole reads a part of a file that is fetched as a whole, and gives how much of it was in the cache.
-func (v *Volume) readWhole(ctx context.Context, ino uint64, s remote.Source, off, size int64) (p []byte, again int64, err error) {
+func (v reading) readWhole(ctx context.Context, ino uint64, s remote.Source, off, size int64) (p []byte, again int64, err error) {
 	v.journal.mu.Lock()
 	n, err := v.journal.node(ino)
 	cached := err == nil && v.cached(n) && n.Version == s.Version()

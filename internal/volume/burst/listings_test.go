@@ -174,7 +174,7 @@ func TestSmallFilesAreReadAsTheyAreOpened(t *testing.T) {
 		b.journal.mu.Lock()
 		version := b.journal.state.Node(last.Ino).Version
 		b.journal.mu.Unlock()
-		if whole, _ := b.cache.Whole(b.reader(last.Ino, version)); !whole {
+		if whole, _ := b.cache.Whole(readsOf(b.Volume).reader(last.Ino, version)); !whole {
 			return errors.New("the last one is not there")
 		}
 		return nil

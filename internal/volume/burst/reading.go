@@ -19,8 +19,13 @@ const (
 	cacheName = "read"
 )
 
+// reading is a volume as programs read it: by its cache, where it has one.
+type reading struct{ *Volume }
+
+func readsOf(v *Volume) reading { return reading{v} }
+
 // openCache gives a volume with a line to its remote a cache. A directory of this host is read where it is.
-func (v *Volume) openCache() error {
+func (v reading) openCache() error {
 	if v.tree.Traits().Keeps && !v.o.keep {
 		return nil
 	}
@@ -33,7 +38,7 @@ func (v *Volume) openCache() error {
 }
 
 // forget drops what is kept of files.
-func (v *Volume) forget(inos ...uint64) {
+func (v reading) forget(inos ...uint64) {
 	if v.cache == nil {
 		return
 	}
@@ -44,12 +49,12 @@ func (v *Volume) forget(inos ...uint64) {
 
 // cached reports whether content of a node is read through the cache. Of one with changes that the remote lacks, or
 // without a name there, nobody looks at the version. Callers hold the lock of the journal.
-func (v *Volume) cached(n *meta.Node) bool {
+func (v reading) cached(n *meta.Node) bool {
 	return v.cache != nil && n.Clean() && n.Linked() && !n.Version.None()
 }
 
 // readCached reads bytes of a file that the remote has. fs.ErrClosed: it is another version by now.
-func (v *Volume) readCached(ctx context.Context, ino uint64, version remote.Version, off, size int64) ([]byte, error) {
+func (v reading) readCached(ctx context.Context, ino uint64, version remote.Version, off, size int64) ([]byte, error) {
 	p, again, err := v.cache.Read(ctx, v.reader(ino, version), off, size)
 	if errors.Is(err, fs.ErrClosed) {
 		if rerr := v.names.refresh(ctx, ino, v.o.seenFor); rerr != nil {
@@ -67,7 +72,7 @@ func (v *Volume) readCached(ctx context.Context, ino uint64, version remote.Vers
 }
 
 // reader reads a version of a file by the cache.
-func (v *Volume) reader(ino uint64, version remote.Version) cache.Reader {
+func (v reading) reader(ino uint64, version remote.Version) cache.Reader {
 	return cache.Reader{
 		Ino: ino, Version: version, Fresh: v.o.seenFor,
 		Fetch: func(ctx context.Context, p []byte, off int64) (got int, err error) {
@@ -84,7 +89,7 @@ func (v *Volume) reader(ino uint64, version remote.Version) cache.Reader {
 }
 
 // seen gives when the remote was seen to have a version of a file, which is not long ago.
-func (v *Volume) seen(ctx context.Context, ino uint64, version remote.Version) (time.Time, error) {
+func (v reading) seen(ctx context.Context, ino uint64, version remote.Version) (time.Time, error) {
 	if err := v.names.refresh(ctx, ino, v.o.seenFor); err != nil {
 		return time.Time{}, err
 	}
@@ -98,7 +103,7 @@ func (v *Volume) seen(ctx context.Context, ino uint64, version remote.Version) (
 }
 
 // readVersion reads bytes of a version of a file, which the remote compares.
-func (v *Volume) readVersion(ctx context.Context, ino uint64, version remote.Version, p []byte, off int64) (int, error) {
+func (v reading) readVersion(ctx context.Context, ino uint64, version remote.Version, p []byte, off int64) (int, error) {
 	where, err := v.whereOf(ino, version)
 	if err != nil {
 		return 0, err
@@ -117,7 +122,7 @@ func (v *Volume) readVersion(ctx context.Context, ino uint64, version remote.Ver
 }
 
 // whereOf gives where the remote has a version of a file.
-func (v *Volume) whereOf(ino uint64, version remote.Version) (string, error) {
+func (v reading) whereOf(ino uint64, version remote.Version) (string, error) {
 	v.journal.mu.Lock()
 	defer v.journal.mu.Unlock()
 	n, err := v.journal.node(ino)
@@ -135,7 +140,7 @@ func (v *Volume) whereOf(ino uint64, version remote.Version) (string, error) {
 }
 
 // closeCache removes what was read.
-func (v *Volume) closeCache() error {
+func (v reading) closeCache() error {
 	if v.cache == nil {
 		return nil
 	}

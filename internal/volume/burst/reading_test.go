@@ -92,6 +92,9 @@ func TestWritersTakeTheRoom(t *testing.T) {
 	}
 }
 
+// inPlace is what a program writes into a file.
+const inPlace = "IN ITS PLACE"
+
 // reader is what one program reads, while another changes the remote.
 type reader struct {
 	*bench
@@ -205,9 +208,9 @@ func (w *reader) step() {
 		_, err = w.OpenFile(w.Context(), who{}, a.Ino, false)
 		w.must(err)
 		off := w.r.IntN(len(w.now[name]))
-		w.must(w.Write(w.Context(), a.Ino, int64(off), []byte("in its place")))
+		w.must(w.Write(w.Context(), a.Ino, int64(off), []byte(inPlace)))
 		text := slices.Clone(w.now[name][:off])
-		text = append(text, "in its place"...)
+		text = append(text, inPlace...)
 		if len(text) < len(w.now[name]) {
 			text = append(text, w.now[name][len(text):]...)
 		}

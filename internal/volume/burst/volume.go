@@ -134,7 +134,7 @@ func load(o Options) (*Volume, error) {
 	v.room = &room{journal: j, size: o.Room, turn: make(chan struct{}, 1)}
 	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree, timeout: o.timeout, hurry: make(chan struct{}, 1)}
 	v.room.refused = v.drainer.refused
-	if err := v.openCache(); err != nil {
+	if err := readsOf(v).openCache(); err != nil {
 		return nil, errors.Join(err, j.log.Close(), tree.Close())
 	}
 	if first := j.state.First(); first != nil {
@@ -189,7 +189,7 @@ func (v *Volume) Close() error {
 			f.source.Close()
 		}
 	}
-	return errors.Join(v.journal.log.Sync(v.journal.log.Last()), v.journal.log.Close(), v.tree.Close(), v.closeCache())
+	return errors.Join(v.journal.log.Sync(v.journal.log.Last()), v.journal.log.Close(), v.tree.Close(), readsOf(v).closeCache())
 }
 
 // PublishAll queues what was written to files, open ones included. It returns the number of the newest
