@@ -34,8 +34,8 @@ type following struct {
 }
 
 // small gives the version of a file that is opened by reading it, and its directory. Callers hold the lock.
-func (v reading) small(n *meta.Node) (version remote.Version, is bool) {
-	if n == nil || n.Kind != remote.File || n.Local || !v.cached(n) || n.Version.Size == 0 || n.Version.Size > smallSize {
+func (r reading) small(n *meta.Node) (version remote.Version, is bool) {
+	if n == nil || n.Kind != remote.File || n.Local || !r.cached(n) || n.Version.Size == 0 || n.Version.Size > smallSize {
 		return version, false
 	}
 	return n.Version, true
@@ -43,46 +43,46 @@ func (v reading) small(n *meta.Node) (version remote.Version, is bool) {
 
 // looked has the remote show that a file is of the version that is known, or which one it is. A small file is read for
 // that, so that its program need not wait again.
-func (v reading) looked(ctx context.Context, ino uint64) error {
-	v.journal.mu.Lock()
-	n := v.journal.state.Node(ino)
-	version, small := v.small(n)
-	v.journal.mu.Unlock()
+func (r reading) looked(ctx context.Context, ino uint64) error {
+	r.v.journal.mu.Lock()
+	n := r.v.journal.state.Node(ino)
+	version, small := r.small(n)
+	r.v.journal.mu.Unlock()
 	if !small {
-		return v.names.refresh(ctx, ino, 0)
+		return r.v.names.refresh(ctx, ino, 0)
 	}
-	of := v.reader(ino, version)
-	whole, ahead := v.cache.Whole(of)
-	if !whole && v.cache.Fetch(ctx, of, false) == nil || ahead {
-		v.follow(ino)
+	of := r.reader(ino, version)
+	whole, ahead := r.v.cache.Whole(of)
+	if !whole && r.v.cache.Fetch(ctx, of, false) == nil || ahead {
+		r.follow(ino)
 		return nil
 	}
-	err := v.names.refresh(ctx, ino, 0)
+	err := r.v.names.refresh(ctx, ino, 0)
 	if err == nil {
-		v.follow(ino)
+		r.follow(ino)
 	}
 	return err
 }
 
 // follow notes that a small file was opened, and fetches the next ones of its directory where some were opened in order.
-func (v reading) follow(ino uint64) {
-	v.journal.mu.Lock()
-	defer v.journal.mu.Unlock()
-	n := v.journal.state.Node(ino)
+func (r reading) follow(ino uint64) {
+	r.v.journal.mu.Lock()
+	defer r.v.journal.mu.Unlock()
+	n := r.v.journal.state.Node(ino)
 	if n == nil || !n.Linked() {
 		return
 	}
-	dir := v.journal.state.Node(n.Parent)
-	f := v.follows[dir.Ino]
+	dir := r.v.journal.state.Node(n.Parent)
+	f := r.v.follows[dir.Ino]
 	if f == nil {
-		if len(v.follows) >= mostFollowed {
-			clear(v.follows)
+		if len(r.v.follows) >= mostFollowed {
+			clear(r.v.follows)
 		}
 		f = &following{}
-		v.follows[dir.Ino] = f
+		r.v.follows[dir.Ino] = f
 	}
-	if of := v.names.listedAt(dir.Ino); of != f.of || time.Since(f.at) > aheadTime {
-		f.names, f.at, f.of = v.names.shown(dir), time.Now(), of
+	if of := r.v.names.listedAt(dir.Ino); of != f.of || time.Since(f.at) > aheadTime {
+		f.names, f.at, f.of = r.v.names.shown(dir), time.Now(), of
 	}
 	here, _ := slices.BinarySearch(f.names, n.Name)
 	before, _ := slices.BinarySearch(f.names, f.last)
@@ -107,35 +107,35 @@ func (v reading) follow(ino uint64) {
 		return
 	}
 	f.ahead = next[len(next)-1]
-	go v.fetchAhead(dir.Ino, slices.Clone(next))
+	go r.fetchAhead(dir.Ino, slices.Clone(next))
 }
 
 // fetchAhead fetches small files that a program is about to open.
-func (v reading) fetchAhead(dir uint64, names []string) {
+func (r reading) fetchAhead(dir uint64, names []string) {
 	ctx, cancel := context.WithTimeout(context.Background(), aheadTime)
 	defer cancel()
 	var g errgroup.Group
 	g.SetLimit(aheadAtOnce)
 	for _, name := range names {
 		g.Go(func() error {
-			return core.Caught(func() error { return v.fetchNext(ctx, dir, name) })
+			return core.Caught(func() error { return r.fetchNext(ctx, dir, name) })
 		})
 	}
 	if err := g.Wait(); err != nil { // its program fetches it
-		v.o.Log.Debug("fetch ahead", "err", err)
+		r.v.o.Log.Debug("fetch ahead", "err", err)
 	}
 }
 
-func (v reading) fetchNext(ctx context.Context, dir uint64, name string) error {
-	a, err := v.names.Lookup(ctx, dir, name)
+func (r reading) fetchNext(ctx context.Context, dir uint64, name string) error {
+	a, err := r.v.names.Lookup(ctx, dir, name)
 	if err != nil {
 		return err
 	}
-	v.journal.mu.Lock()
-	version, small := v.small(v.journal.state.Node(a.Ino))
-	v.journal.mu.Unlock()
+	r.v.journal.mu.Lock()
+	version, small := r.small(r.v.journal.state.Node(a.Ino))
+	r.v.journal.mu.Unlock()
 	if !small {
 		return nil
 	}
-	return v.cache.Fetch(ctx, v.reader(a.Ino, version), true)
+	return r.v.cache.Fetch(ctx, r.reader(a.Ino, version), true)
 }

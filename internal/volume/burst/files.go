@@ -448,23 +448,6 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 	return err
 }
 
-// readWhole reads a part of a file that is fetched as a whole, and gives how much of it was in the cache.
-func (v reading) readWhole(ctx context.Context, ino uint64, s remote.Source, off, size int64) (p []byte, again int64, err error) {
-	v.journal.mu.Lock()
-	n, err := v.journal.node(ino)
-	cached := err == nil && v.cached(n) && n.Version == s.Version()
-	v.journal.mu.Unlock()
-	if err != nil {
-		return nil, 0, err
-	}
-	if cached {
-		return v.cache.Read(ctx, v.reader(ino, s.Version()), off, size)
-	}
-	p, got := make([]byte, size), 0
-	err = v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
-	return p[:got], 0, err
-}
-
 // SetAttr sets permissions, size and time of a node.
 func (v *Volume) SetAttr(ctx context.Context, w who, q *calls.Request) (calls.Attr, error) {
 	if err := v.names.refresh(ctx, q.Ino, whileFresh); err != nil {

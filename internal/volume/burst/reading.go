@@ -20,97 +20,97 @@ const (
 )
 
 // reading is a volume as programs read it: by its cache, where it has one.
-type reading struct{ *Volume }
+type reading struct{ v *Volume }
 
 func readsOf(v *Volume) reading { return reading{v} }
 
 // openCache gives a volume with a line to its remote a cache. A directory of this host is read where it is.
-func (v reading) openCache() error {
-	if v.tree.Traits().Keeps && !v.o.keep {
+func (r reading) openCache() error {
+	if r.v.tree.Traits().Keeps && !r.v.o.keep {
 		return nil
 	}
-	c, err := cache.Open(filepath.Join(v.o.Place, cacheName), v.room.forCache)
+	c, err := cache.Open(filepath.Join(r.v.o.Place, cacheName), r.v.room.forCache)
 	if err != nil {
 		return err
 	}
-	v.cache, v.room.cache = c, c
+	r.v.cache, r.v.room.cache = c, c
 	return nil
 }
 
 // forget drops what is kept of files.
-func (v reading) forget(inos ...uint64) {
-	if v.cache == nil {
+func (r reading) forget(inos ...uint64) {
+	if r.v.cache == nil {
 		return
 	}
 	for _, ino := range inos {
-		v.cache.Drop(ino)
+		r.v.cache.Drop(ino)
 	}
 }
 
 // cached reports whether content of a node is read through the cache. Of one with changes that the remote lacks, or
 // without a name there, nobody looks at the version. Callers hold the lock of the journal.
-func (v reading) cached(n *meta.Node) bool {
-	return v.cache != nil && n.Clean() && n.Linked() && !n.Version.None()
+func (r reading) cached(n *meta.Node) bool {
+	return r.v.cache != nil && n.Clean() && n.Linked() && !n.Version.None()
 }
 
 // readCached reads bytes of a file that the remote has. fs.ErrClosed: it is another version by now.
-func (v reading) readCached(ctx context.Context, ino uint64, version remote.Version, off, size int64) ([]byte, error) {
-	p, again, err := v.cache.Read(ctx, v.reader(ino, version), off, size)
+func (r reading) readCached(ctx context.Context, ino uint64, version remote.Version, off, size int64) ([]byte, error) {
+	p, again, err := r.v.cache.Read(ctx, r.reader(ino, version), off, size)
 	if errors.Is(err, fs.ErrClosed) {
-		if rerr := v.names.refresh(ctx, ino, v.o.seenFor); rerr != nil {
+		if rerr := r.v.names.refresh(ctx, ino, r.v.o.seenFor); rerr != nil {
 			return nil, rerr
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	v.journal.mu.Lock()
-	defer v.journal.mu.Unlock()
-	v.traffic.hit(int(again))
-	v.traffic.miss(len(p) - int(again))
+	r.v.journal.mu.Lock()
+	defer r.v.journal.mu.Unlock()
+	r.v.traffic.hit(int(again))
+	r.v.traffic.miss(len(p) - int(again))
 	return p, nil
 }
 
 // reader reads a version of a file by the cache.
-func (v reading) reader(ino uint64, version remote.Version) cache.Reader {
+func (r reading) reader(ino uint64, version remote.Version) cache.Reader {
 	return cache.Reader{
-		Ino: ino, Version: version, Fresh: v.o.seenFor,
+		Ino: ino, Version: version, Fresh: r.v.o.seenFor,
 		Fetch: func(ctx context.Context, p []byte, off int64) (got int, err error) {
-			err = retried(ctx, func() (err error) { got, err = v.readVersion(ctx, ino, version, p, off); return err })
+			err = retried(ctx, func() (err error) { got, err = r.readVersion(ctx, ino, version, p, off); return err })
 			if errors.Is(err, fs.ErrClosed) {
-				v.journal.mu.Lock()
-				defer v.journal.mu.Unlock()
-				delete(v.journal.checked, ino)
+				r.v.journal.mu.Lock()
+				defer r.v.journal.mu.Unlock()
+				delete(r.v.journal.checked, ino)
 			}
 			return got, err
 		},
-		Check: func(ctx context.Context) (time.Time, error) { return v.seen(ctx, ino, version) },
+		Check: func(ctx context.Context) (time.Time, error) { return r.seen(ctx, ino, version) },
 	}
 }
 
 // seen gives when the remote was seen to have a version of a file, which is not long ago.
-func (v reading) seen(ctx context.Context, ino uint64, version remote.Version) (time.Time, error) {
-	if err := v.names.refresh(ctx, ino, v.o.seenFor); err != nil {
+func (r reading) seen(ctx context.Context, ino uint64, version remote.Version) (time.Time, error) {
+	if err := r.v.names.refresh(ctx, ino, r.v.o.seenFor); err != nil {
 		return time.Time{}, err
 	}
-	v.journal.mu.Lock()
-	defer v.journal.mu.Unlock()
-	n, err := v.journal.node(ino)
-	if err == nil && (n.Version != version || !v.cached(n)) {
+	r.v.journal.mu.Lock()
+	defer r.v.journal.mu.Unlock()
+	n, err := r.v.journal.node(ino)
+	if err == nil && (n.Version != version || !r.cached(n)) {
 		err = fs.ErrClosed
 	}
-	return v.journal.checked[ino], err
+	return r.v.journal.checked[ino], err
 }
 
 // readVersion reads bytes of a version of a file, which the remote compares.
-func (v reading) readVersion(ctx context.Context, ino uint64, version remote.Version, p []byte, off int64) (int, error) {
-	where, err := v.whereOf(ino, version)
+func (r reading) readVersion(ctx context.Context, ino uint64, version remote.Version, p []byte, off int64) (int, error) {
+	where, err := r.whereOf(ino, version)
 	if err != nil {
 		return 0, err
 	}
-	s := v.tree.Known(where, version)
+	s := r.v.tree.Known(where, version)
 	if s == nil {
-		if s, err = v.tree.Open(where); err != nil {
+		if s, err = r.v.tree.Open(where); err != nil {
 			return 0, err
 		}
 	}
@@ -122,31 +122,48 @@ func (v reading) readVersion(ctx context.Context, ino uint64, version remote.Ver
 }
 
 // whereOf gives where the remote has a version of a file.
-func (v reading) whereOf(ino uint64, version remote.Version) (string, error) {
-	v.journal.mu.Lock()
-	defer v.journal.mu.Unlock()
-	n, err := v.journal.node(ino)
+func (r reading) whereOf(ino uint64, version remote.Version) (string, error) {
+	r.v.journal.mu.Lock()
+	defer r.v.journal.mu.Unlock()
+	n, err := r.v.journal.node(ino)
 	if err != nil {
 		return "", err
 	}
-	where, there := v.journal.state.RemotePath(n)
-	if err := v.names.moving(n); err != nil {
+	where, there := r.v.journal.state.RemotePath(n)
+	if err := r.v.names.moving(n); err != nil {
 		return "", err
 	}
-	if !there || n.Version != version || !v.cached(n) {
+	if !there || n.Version != version || !r.cached(n) {
 		return "", fs.ErrClosed
 	}
 	return where, nil
 }
 
 // closeCache removes what was read.
-func (v reading) closeCache() error {
-	if v.cache == nil {
+func (r reading) closeCache() error {
+	if r.v.cache == nil {
 		return nil
 	}
-	err := v.cache.Close()
+	err := r.v.cache.Close()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	return err
+}
+
+// readWhole reads a part of a file that is fetched as a whole, and gives how much of it was in the cache.
+func (r reading) readWhole(ctx context.Context, ino uint64, s remote.Source, off, size int64) (p []byte, again int64, err error) {
+	r.v.journal.mu.Lock()
+	n, err := r.v.journal.node(ino)
+	cached := err == nil && r.cached(n) && n.Version == s.Version()
+	r.v.journal.mu.Unlock()
+	if err != nil {
+		return nil, 0, err
+	}
+	if cached {
+		return r.v.cache.Read(ctx, r.reader(ino, s.Version()), off, size)
+	}
+	p, got := make([]byte, size), 0
+	err = r.v.readSource(ctx, ino, s, func() (err error) { got, err = s.Read(ctx, p, off); return err })
+	return p[:got], 0, err
 }
