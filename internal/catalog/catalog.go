@@ -44,6 +44,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/sshlink"
 	dirstore "github.com/bee-hpc/bee/internal/store/dir"
+	"github.com/bee-hpc/bee/internal/store/s3"
 	"github.com/bee-hpc/bee/internal/vm"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/bee-hpc/bee/internal/volume/burst/mount"
@@ -286,6 +287,7 @@ func Agent() agent.Agent {
 		Download: downloadHere,
 		Volumes:  far.Register,
 		Store:    func(dir string) driver.Store { return dirstore.Store(dir) },
+		Upload:   s3.Gather,
 		Provider: func(raw json.RawMessage, account environ.Lookup) (driver.Provider, error) {
 			var s spec.Site
 			if err := json.Unmarshal(raw, &s); err != nil {

@@ -162,6 +162,9 @@ type DirectTransfer interface {
 	// Pass sends t.Remote over the connection of the rendezvous t.Via to who receives it
 	// at the other end of that, and returns when it has arrived. cut ends the rendezvous.
 	Pass(ctx context.Context, t Transfer, to Receiver, cut func()) error
+	// Upload has the head's host store the data of its tree as the objects of a checkpoint of a site, and returns the
+	// manifest, as an Upload.
+	Upload(ctx context.Context, tree string, g Generation, site string, sign SignObject) (manifest []byte, err error)
 }
 
 // Receiver is the far end of a copy to a host.

@@ -21,10 +21,53 @@ type Store interface {
 	// Close ends the connection to the store.
 	Close() error
 
-	// SharedDirectory and Connector return a capability group of the store, nil where it has
-	// none.
+	// SharedDirectory, Connector and Bucket return a capability group of the store, nil where
+	// it has none.
 	SharedDirectory() SharedDirectory
 	Connector() Connector
+	Bucket() Bucket
+}
+
+// Bucket is that of a store of objects. The host of a tree stores its data there by itself, with requests that this
+// machine has signed, each for one object of the run.
+type Bucket interface {
+	// KeepBy is Checkpoints.Keep of a run's tree whose data a host uploads. Unsupported: it does not reach the bucket.
+	KeepBy(ctx context.Context, run string, g Generation, site string, upload Upload) (m Manifest, made bool, err error)
+}
+
+// Upload has a host store the data of a tree as objects, and returns what the checkpoint consists of. What the host asks for
+// is answered by sign.
+type Upload func(ctx context.Context, sign SignObject) (manifest []byte, err error)
+
+// SignObject answers what a host asks about the objects of a run.
+type SignObject func(ctx context.Context, q ObjectRequest) (ObjectAnswer, error)
+
+// ObjectRequest is about an object of a run, or about all of them whose names begin alike.
+type ObjectRequest struct {
+	Op   ObjectOp `json:"op"`
+	Name string   `json:"name"`
+	// Size is that of an object to store.
+	Size int64 `json:"size,omitempty"`
+}
+
+// ObjectOp is what is to be done with an object.
+type ObjectOp string
+
+// Operations on objects.
+const (
+	ListObjects ObjectOp = "list"
+	ReadObject  ObjectOp = "read"
+	StoreObject ObjectOp = "store"
+)
+
+// ObjectAnswer answers an ObjectRequest.
+type ObjectAnswer struct {
+	// URL is where the object is read or stored, without credentials and for a short time.
+	URL string `json:"url,omitempty"`
+	// There means that the object is there already: it is not stored again.
+	There bool `json:"there,omitempty"`
+	// List has the sizes of objects by their names.
+	List map[string]int64 `json:"list,omitempty"`
 }
 
 // Checkpoints are those of one run in a store. At most one process may change them at a

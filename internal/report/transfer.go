@@ -36,7 +36,11 @@ func transferText(e event.Event) string {
 		return fmt.Sprintf("the checkpoint is transferred, as the volume of attempt %d cannot be reused: %s", f.Of, f.Cause.Message)
 	case event.Route:
 		if f.Direct {
-			return fmt.Sprintf("direct transfer %s (%s)", between(f.From, f.To), f.Address)
+			text := "direct transfer " + between(f.From, f.To)
+			if f.Address != "" {
+				text += " (" + f.Address + ")"
+			}
+			return text
 		}
 		text := "relayed transfer " + between(f.From, f.To)
 		if f.Cause != nil {

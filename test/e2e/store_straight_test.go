@@ -36,6 +36,32 @@ func TestAMoveGoesStraight(t *testing.T) {
 	}
 }
 
+// TestAMoveByABucket: a run goes from one site to another by a bucket on a third host. The first one stores its checkpoint
+// there itself, without credentials; where it does not reach the bucket, the checkpoint passes this machine.
+func TestAMoveByABucket(t *testing.T) {
+	t.Parallel()
+	const size = 32 << 20
+	for name, apart := range map[string]bool{"hosts that reach it": false, "hosts that do not": true} {
+		t.Run(name, func(t *testing.T) {
+			b, farm, job := sitesOfOneHost(t, 3, size, func(string) string { return "" }, apart)
+			server := bucketOfAFarm(t, farm, 2)
+			b.Env = append(append(b.Env, server.Env()...), "HTTP_PROXY="+server.Way(t))
+			b.File("straight.yaml", "store: s3://"+server.Bucket+"/bee\n"+b.Read("straight.yaml"))
+			v, carried := movesOnce(t, b, farm, job)
+			wantRoute(t, b, v.ID, "one", "", "", !apart)
+			// Once it is restored, and else it is collected as well.
+			if !apart && carried > size*3/2 || apart && carried < 2*size {
+				t.Errorf("%d MiB passed this machine", carried>>20)
+			}
+			b.Must("rm", v.ID)
+			left(t, farm)
+			if names, err := filepath.Glob(filepath.Join(server.Dir, "bee", "*")); err != nil || len(names) > 0 {
+				t.Errorf("left in the bucket: %q, %v", names, err)
+			}
+		})
+	}
+}
+
 // sitesOfOneHost gives two sites, each of one host of a farm whose hosts reach each other
 // or are apart, what else their file says, and a job that has so many bytes in its volume
 // and waits, in each attempt, for a file.

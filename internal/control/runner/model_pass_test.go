@@ -178,6 +178,10 @@ func (modelTransfer) Outgoing(context.Context, driver.Transfer) (io.ReadWriteClo
 	panic("the model passes trees as a whole")
 }
 
+func (modelTransfer) Upload(context.Context, string, driver.Generation, string, driver.SignObject) ([]byte, error) {
+	panic("the model has no bucket")
+}
+
 // modelStoreAccess uses the store from the hosts of a lease.
 type modelStoreAccess struct{ l *modelLease }
 

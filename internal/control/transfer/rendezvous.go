@@ -30,6 +30,8 @@ const breaksInARow = 2
 type Routes struct {
 	mu    sync.Mutex
 	pairs map[[2]string]*pair
+	// noBucket are the machines that do not reach the bucket of a store.
+	noBucket map[string]bool
 	// permits are those of runs that stage files on a site: see Enter.
 	permits map[string]*semaphore.Weighted
 	// Connect, if set, is in place of a rendezvous: tests have no network.
@@ -62,6 +64,23 @@ func (w *Routes) Enter(ctx context.Context, site string) (leave func(), err erro
 		return nil, context.Cause(ctx)
 	}
 	return func() { permit.Release(1) }, nil
+}
+
+// unreached reports whether a machine is known not to reach the bucket of a store.
+func (w *Routes) unreached(machine string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.noBucket[machine]
+}
+
+// noteUnreached notes that a machine does not reach the bucket of a store.
+func (w *Routes) noteUnreached(machine string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.noBucket == nil {
+		w.noBucket = map[string]bool{}
+	}
+	w.noBucket[machine] = true
 }
 
 // between gives the pair at both ends of a route, to be used under the lock.

@@ -11,9 +11,15 @@ import (
 
 // StoreOf returns a run's store as the site uses it best: where the head's host sees the
 // directory of the opened store itself, it reads and writes there; where it reaches the
-// store's host, or that one it, they exchange trees directly. Then nothing passes through
-// this machine. name is that of the run's directory in the store.
+// store's host, or that one it, they exchange trees directly; and where it reaches a bucket, it
+// stores trees there. Then nothing passes through this machine. name is that of the run's directory in the store.
 func (s *Site) StoreOf(ctx context.Context, checkpoints driver.Checkpoints, opened driver.Store, name string) (driver.Checkpoints, error) {
+	if bucket := opened.Bucket(); bucket != nil {
+		if host := s.Lease.DirectTransfer(); host != nil {
+			return bucketStore{checkpoints, s, bucket, host, name}, nil
+		}
+		return checkpoints, nil
+	}
 	far := s.Lease.StoreAccess()
 	if far == nil {
 		return checkpoints, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
+	"github.com/bee-hpc/bee/internal/sshlink/storecall"
 )
 
 // directTransfer streams trees from and to the hosts of a lease.
@@ -38,6 +39,15 @@ func (d directTransfer) Incoming(ctx context.Context, t driver.Transfer) (driver
 // Outgoing implements driver.DirectTransfer.
 func (d directTransfer) Outgoing(ctx context.Context, t driver.Transfer) (io.ReadWriteCloser, error) {
 	return d.l.open(ctx, ctx, t.Host, hostcall.CallFetch, treeAt(t))
+}
+
+// Upload implements driver.DirectTransfer.
+func (d directTransfer) Upload(ctx context.Context, tree string, g driver.Generation, site string, sign driver.SignObject) ([]byte, error) {
+	k, err := d.l.link(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	return storecall.Upload(ctx, k, tree, g, site, sign)
 }
 
 // incoming is the stream of a call that receives a tree.

@@ -21,7 +21,7 @@ func TestChecksOfCalls(t *testing.T) {
 
 // FuzzReplies: whatever an agent replies is refused or usable.
 func FuzzReplies(f *testing.F) {
-	for _, v := range []any{Ended{}, Opened{}} {
+	for _, v := range []any{Ended{}, Opened{}, asked{}} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			f.Fatal(err)
@@ -31,5 +31,6 @@ func FuzzReplies(f *testing.F) {
 	f.Fuzz(func(_ *testing.T, raw []byte) {
 		rpc.Decode[Opened](raw) //nolint:errcheck // it must end, no more
 		rpc.Decode[Ended](raw)  //nolint:errcheck // likewise
+		rpc.Decode[asked](raw)  //nolint:errcheck // likewise
 	})
 }

@@ -17,6 +17,8 @@ type Agent struct {
 	// Store opens the store in a directory of this host.
 	Store           func(dir string) driver.Store
 	RendezvousTable *sshlink.RendezvousTable
+	// Upload stores a tree as objects; nil: nothing does.
+	Upload func(ctx context.Context, sign driver.SignObject, g driver.Generation, site string, from driver.Source) (manifest []byte, err error)
 }
 
 // Register adds the calls to a server's.
@@ -24,6 +26,7 @@ func (a Agent) Register(s *rpc.Server) {
 	rpc.HandleStream(s, callStore, a.serveStore)
 	rpc.HandleStream(s, CallKeep, a.storeKeep)
 	rpc.HandleStream(s, CallRestore, a.storeRestore)
+	rpc.HandleStream(s, callUpload, a.upload)
 }
 
 // serveStore answers a call about a store that needs no stream.

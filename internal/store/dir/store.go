@@ -49,6 +49,9 @@ func (r Store) ChecksContent() bool { return false }
 // Connector implements driver.Store.
 func (r Store) Connector() driver.Connector { return nil }
 
+// Bucket implements driver.Store.
+func (r Store) Bucket() driver.Bucket { return nil }
+
 // SharedDirectory implements driver.Store.
 func (r Store) SharedDirectory() driver.SharedDirectory { return r }
 

@@ -40,6 +40,10 @@ type Objects interface {
 	Tops(ctx context.Context) ([]string, error)
 	// Delete removes objects. What is gone is success.
 	Delete(ctx context.Context, names []string) error
+	// Sign returns a URL by which another machine can read an object for a short time, or
+	// store one of a size. Here reports that no other machine reaches the objects.
+	Sign(ctx context.Context, op driver.ObjectOp, name string, size int64) (url string, err error)
+	Here() bool
 }
 
 // New returns the store of objects. name is it as its user wrote it.
@@ -65,6 +69,14 @@ func (p *bucket) SharedDirectory() driver.SharedDirectory { return nil }
 
 // Connector implements driver.Store.
 func (p *bucket) Connector() driver.Connector { return nil }
+
+// Bucket implements driver.Store.
+func (p *bucket) Bucket() driver.Bucket {
+	if p.objects.Here() {
+		return nil
+	}
+	return p
+}
 
 // Run implements driver.Store.
 func (p *bucket) Run(name string) driver.Checkpoints { return &checkpoints{p, name + "/"} }

@@ -145,6 +145,12 @@ func (d directory) Tops(context.Context) (names []string, err error) {
 	return names, err
 }
 
+func (d directory) Sign(context.Context, driver.ObjectOp, string, int64) (string, error) {
+	return "", errors.New("it is no server")
+}
+
+func (d directory) Here() bool { return true }
+
 func (d directory) Delete(_ context.Context, names []string) (err error) {
 	for _, name := range names {
 		err = errors.Join(err, os.RemoveAll(d.at(name)))

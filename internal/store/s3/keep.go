@@ -23,19 +23,41 @@ func (s *checkpoints) Keep(ctx context.Context, g driver.Generation, site string
 	if err != nil {
 		return driver.Manifest{}, false, err
 	}
-	if i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == g && !m.broken }); i >= 0 {
-		if err := s.present(ctx, all[i]); !isDamage(err) {
-			return all[i].Manifest, false, err
-		}
+	if kept, whole, err := s.whole(ctx, all, g); whole || err != nil {
+		return kept, false, err
 	}
-	there, bits, err := s.there(ctx, all)
+	m, err := s.gather(ctx, all, g, site, from)
 	if err != nil {
 		return driver.Manifest{}, false, err
 	}
-	m := manifest{Version: manifestVersion, Manifest: driver.Manifest{Attempt: g.Attempt, Site: site, Files: map[string]string{}}}
-	if err := s.receive(ctx, &m, there, bits, from); err != nil {
-		return driver.Manifest{}, false, err
+	return s.record(ctx, &m, g, begun)
+}
+
+// whole returns a checkpoint that is kept already, with all that it consists of.
+func (s *checkpoints) whole(ctx context.Context, all []manifest, g driver.Generation) (driver.Manifest, bool, error) {
+	i := slices.IndexFunc(all, func(m manifest) bool { return m.generation == g && !m.broken })
+	if i < 0 {
+		return driver.Manifest{}, false, nil
 	}
+	err := s.present(ctx, all[i])
+	if isDamage(err) {
+		return driver.Manifest{}, false, nil
+	}
+	return all[i].Manifest, err == nil, err
+}
+
+// gather stores the data of a tree, and returns what the checkpoint consists of.
+func (s *checkpoints) gather(ctx context.Context, all []manifest, g driver.Generation, site string, from driver.Source) (manifest, error) {
+	m := manifest{Version: manifestVersion, Manifest: driver.Manifest{Attempt: g.Attempt, Site: site, Files: map[string]string{}}}
+	there, bits, err := s.there(ctx, all)
+	if err == nil {
+		err = s.receive(ctx, &m, there, bits, from)
+	}
+	return m, err
+}
+
+// record completes a checkpoint, and removes what is not kept any more.
+func (s *checkpoints) record(ctx context.Context, m *manifest, g driver.Generation, begun time.Time) (driver.Manifest, bool, error) {
 	m.Taken, m.Took = time.Now(), time.Since(begun)
 	raw, err := m.format()
 	if err != nil {

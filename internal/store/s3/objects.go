@@ -6,13 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
 	"strings"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
+	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"github.com/aws/smithy-go"
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
 	"github.com/bee-hpc/bee/internal/s3client"
 	"github.com/bee-hpc/bee/internal/store"
 )
@@ -56,16 +61,23 @@ func (b *S3) Put(ctx context.Context, name string, data []byte) error {
 	return b.explain("write to", err)
 }
 
-// Get implements Objects.
-func (b *S3) Get(ctx context.Context, name string, from, length int64) ([]byte, error) {
-	in, most := &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}, int64(mostObject)
+// part returns the header for a part of an object, as Objects.Get has it, and how many bytes that is at most.
+func part(from, length int64) (ranged string, most int64) {
 	switch {
 	case from < 0:
-		most = min(most, -from)
-		in.Range = aws.String(fmt.Sprintf("bytes=%d", from))
+		return fmt.Sprintf("bytes=%d", from), min(mostObject, -from)
 	case length > 0:
-		most = min(most, length)
-		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", from, from+length-1))
+		return fmt.Sprintf("bytes=%d-%d", from, from+length-1), min(mostObject, length)
+	}
+	return "", mostObject
+}
+
+// Get implements Objects.
+func (b *S3) Get(ctx context.Context, name string, from, length int64) ([]byte, error) {
+	in := &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}
+	ranged, most := part(from, length)
+	if ranged != "" {
+		in.Range = &ranged
 	}
 	for try := 1; ; try++ {
 		out, err := b.client.GetObject(ctx, in)
@@ -143,6 +155,35 @@ func (b *S3) Delete(ctx context.Context, names []string) error {
 		names = names[n:]
 	}
 	return nil
+}
+
+// signedTime is for how long a URL is good: a host stores the object at once.
+const signedTime = 15 * time.Minute
+
+// Sign implements Objects.
+func (b *S3) Sign(ctx context.Context, op driver.ObjectOp, name string, size int64) (string, error) {
+	var signed *v4.PresignedHTTPRequest
+	var err error
+	c, within := s3.NewPresignClient(b.client), s3.WithPresignExpires(signedTime)
+	if op == driver.StoreObject {
+		signed, err = c.PresignPutObject(ctx, &s3.PutObjectInput{Bucket: &b.s.Bucket, Key: b.key(name), ContentLength: &size}, within)
+	} else {
+		signed, err = c.PresignGetObject(ctx, &s3.GetObjectInput{Bucket: &b.s.Bucket, Key: b.key(name)}, within)
+	}
+	if err != nil {
+		return "", b.explain("sign a request to", err)
+	}
+	return signed.URL, nil
+}
+
+// Here implements Objects.
+func (b *S3) Here() bool {
+	u, err := url.Parse(aws.ToString(b.client.Options().BaseEndpoint))
+	if err != nil {
+		return true
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	return err == nil && ip.Unmap().IsLoopback() || strings.EqualFold(u.Hostname(), "localhost")
 }
 
 // mostObjects is how many objects of a run are looked at: of a volume of some tens of

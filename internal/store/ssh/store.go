@@ -71,6 +71,9 @@ func (p *remoteStore) SharedDirectory() driver.SharedDirectory { return p }
 // Connector implements driver.Store.
 func (p *remoteStore) Connector() driver.Connector { return p }
 
+// Bucket implements driver.Store.
+func (p *remoteStore) Bucket() driver.Bucket { return nil }
+
 // Machine implements driver.Connector.
 func (p *remoteStore) Machine() string { return p.host }
 

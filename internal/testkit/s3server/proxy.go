@@ -35,6 +35,21 @@ func (s *Server) Proxy(t testing.TB, handle Handle) string {
 	return proxy.URL
 }
 
+// Way starts a proxy by which clients of this machine reach a server elsewhere, and returns its URL, for HTTP_PROXY. It ends
+// with the test.
+func (s *Server) Way(t testing.TB) string {
+	t.Helper()
+	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
+		Rewrite:      func(*httputil.ProxyRequest) {}, // the request names the server
+		Transport:    &http.Transport{DisableCompression: true, DialContext: s.dial},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	})
+	proxy.Config.ErrorLog = nil
+	proxy.Start()
+	t.Cleanup(proxy.Close)
+	return proxy.URL
+}
+
 // Forward has a request carried out, and returns the answer, which nobody else gets.
 func Forward(r *http.Request, forward http.Handler) *http.Response {
 	w := httptest.NewRecorder()

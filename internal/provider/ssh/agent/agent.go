@@ -23,6 +23,8 @@ type Agent struct {
 	account  environ.Lookup
 	// Store opens the store in a directory of this host.
 	Store func(dir string) driver.Store
+	// Upload stores a tree of this host as objects; nil: nothing does.
+	Upload func(ctx context.Context, sign driver.SignObject, g driver.Generation, site string, from driver.Source) (manifest []byte, err error)
 	// Download fetches a file from a server to this host; nil: nothing does.
 	Download func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
 	// Volumes adds the calls about remotes of burst buffers; nil: there are none.

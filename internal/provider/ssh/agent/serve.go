@@ -22,7 +22,7 @@ import (
 // register adds the calls about sites, leases and stores to an agent's.
 func (a Agent) register(s *rpc.Server, m *sshlink.RendezvousTable) {
 	a.rendezvous = m
-	storecall.Agent{Store: a.Store, RendezvousTable: m}.Register(s)
+	storecall.Agent{Store: a.Store, RendezvousTable: m, Upload: a.Upload}.Register(s)
 	a.onSite(s)
 	a.onLease(s)
 	a.onFiles(s)

@@ -1,0 +1,127 @@
+package s3
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/store"
+	"github.com/bee-hpc/bee/internal/testkit/s3server"
+)
+
+// by has this process store a tree as a host does, with nothing but signed requests. It calls each before that is answered.
+func by(tree string, g driver.Generation, each func(driver.ObjectRequest)) driver.Upload {
+	return func(ctx context.Context, sign driver.SignObject) ([]byte, error) {
+		return Gather(ctx, func(ctx context.Context, q driver.ObjectRequest) (driver.ObjectAnswer, error) {
+			a, err := sign(ctx, q)
+			if !a.There {
+				each(q)
+			}
+			return a, err
+		}, g, "far", store.Tree(tree))
+	}
+}
+
+// TestHostStoresInABucket: a host that has no credentials stores a tree, and of the next one what has changed. A machine with
+// credentials restores it.
+func TestHostStoresInABucket(t *testing.T) {
+	server := s3server.StartFound(t)
+	s := &bucket{"s3://" + server.Bucket, open(t, server, "runs")}
+	tree, data := t.TempDir(), make([]byte, 3<<20)
+	random := rand.NewChaCha8([32]byte{1})
+	random.Read(data) //nolint:errcheck // it never fails
+	write := func() {
+		t.Helper()
+		if err := os.WriteFile(filepath.Join(tree, "data"), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var stored []int64
+	for n := 1; n <= 3; n++ {
+		write()
+		sent, g := int64(0), driver.Generation{Attempt: n}
+		m, made, err := s.KeepBy(t.Context(), "u@r", g, "far", by(tree, g, func(q driver.ObjectRequest) { sent += q.Size }))
+		if err != nil || !made || m.Attempt != n || m.Site != "far" || m.Bytes != int64(len(data)) {
+			t.Fatalf("%+v, %v, %v", m, made, err)
+		}
+		stored = append(stored, sent)
+		to := t.TempDir()
+		if err := s.Run("u@r").Restore(t.Context(), driver.Checkpoint{Generation: g, Manifest: m}, store.Tree(to)); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := os.ReadFile(filepath.Join(to, "data")); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("restored are %d bytes, %v", len(got), err)
+		}
+		if _, made, err := s.KeepBy(t.Context(), "u@r", g, "far", func(context.Context, driver.SignObject) ([]byte, error) {
+			return nil, errors.New("nothing is uploaded again")
+		}); made || err != nil {
+			t.Errorf("again: %v, %v", made, err)
+		}
+		if n == 1 {
+			random.Read(data[1<<20 : 1<<20+1000]) //nolint:errcheck // it never fails
+		}
+	}
+	if stored[0] < 3<<20 || stored[1] > 1<<20 || stored[2] > 1<<16 { // of the last one, its tree alone
+		t.Errorf("stored are %d bytes", stored)
+	}
+}
+
+// TestHostThatLies: a host gets no right to what it does not store itself, and its word does not count for what is there.
+func TestHostThatLies(t *testing.T) {
+	digest, g := strings.Repeat("0a", 32), driver.Generation{Attempt: 2}
+	objects := kept{"u@r/packs/12-" + digest: []byte("older"), "u@r/bad/12-" + digest[1:] + "0": []byte("x"), "u@s/packs/12-" + digest: []byte("another's")}
+	before := len(objects)
+	s := &bucket{"s3://x", objects}
+	keep := func(upload driver.Upload) error {
+		_, made, err := s.KeepBy(t.Context(), "u@r", g, "far", upload)
+		if made {
+			t.Error("a checkpoint was made")
+		}
+		return err
+	}
+	for _, q := range []driver.ObjectRequest{
+		{Op: driver.StoreObject, Name: "packs/12-" + digest, Size: 4}, {Op: driver.StoreObject, Name: "manifests/1", Size: 4}, {Op: driver.StoreObject, Name: "run.json", Size: 4},
+		{Op: driver.StoreObject, Name: "../u@s/packs/12-" + digest, Size: 4}, {Op: driver.StoreObject, Name: "trees/" + digest + "/x", Size: 4}, {Op: driver.StoreObject, Name: "trees/" + digest},
+		{Op: driver.StoreObject, Name: "trees/" + digest, Size: mostObject + 1}, {Op: driver.ReadObject, Name: "run.json"}, {Op: driver.ReadObject, Name: "../u@s/packs/12-" + digest},
+		{Op: driver.ReadObject, Name: "packs/12-00"}, {Op: driver.ListObjects, Name: ""}, {Op: driver.ListObjects, Name: "../"}, {Op: "remove", Name: "packs/12-" + digest},
+	} {
+		err := keep(func(ctx context.Context, sign driver.SignObject) ([]byte, error) {
+			a, err := sign(ctx, q)
+			if err == nil {
+				t.Errorf("%+v is answered by %+v", q, a)
+			}
+			return nil, err
+		})
+		if !core.IsKind(err, core.Unsupported) {
+			t.Errorf("%+v: %v", q, err)
+		}
+	}
+	m := manifest{Version: manifestVersion, Tree: []object{{Name: digest, Size: 3}}}
+	raw, err := m.format()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, kind := range map[string]core.Kind{string(raw): core.Lost, "garbage": core.Invalid, "": core.Invalid} {
+		if err := keep(func(context.Context, driver.SignObject) ([]byte, error) { return []byte(text), nil }); !core.IsKind(err, kind) {
+			t.Errorf("a manifest of %d bytes: %v", len(text), err)
+		}
+	}
+	if len(objects) != before {
+		t.Errorf("there are %d objects", len(objects))
+	}
+	tree := t.TempDir()
+	if err := os.WriteFile(filepath.Join(tree, "data"), []byte("data"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	signed := 0 // for an address that nobody listens at
+	if err := keep(by(tree, g, func(q driver.ObjectRequest) { signed += int(q.Size) })); !core.IsKind(err, core.Unsupported) || signed == 0 {
+		t.Errorf("a bucket that is not reached: %v, after %d bytes", err, signed)
+	}
+}
