@@ -26,7 +26,7 @@ func openstackSite(s spec.Site, o Options) (driver.Provider, error) {
 	if a.Network.Bastion != "" {
 		floating = openstack.FloatingNone
 	}
-	rented.Placement = placementOf(a.Placement, "")
+	rented.Placement, rented.Limited = placementOf(a.Placement, ""), s.MaxCost > 0
 	return openstack.New(openstack.Settings{
 		Lease: lease,
 		Name:  a.Cloud, Region: a.Region, Types: a.Types, Zones: a.Zones, Image: a.Image, User: a.User,

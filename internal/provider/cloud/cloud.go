@@ -79,6 +79,9 @@ type Reservations interface {
 	Reserve(ctx context.Context, o Order, life time.Duration) (Reservation, error)
 	// Reserved returns a reservation. NotFound: it is gone.
 	Reserved(ctx context.Context, id string) (Reservation, error)
+	// Extend has a reservation end later, and returns it as it is then. Busy: others have the machines from its end on.
+	// Unsupported: it is the user's own, or it can be no longer.
+	Extend(ctx context.Context, id string, end time.Time) (Reservation, error)
 }
 
 // Reservation is a number of machines that are granted from a start to an end. The cloud ends them then.
@@ -280,6 +283,8 @@ type Settings struct {
 	// Priced reports that the cloud is asked for prices. Capped reports that the cost of a run is limited by them: then
 	// offers whose price is not known are no offers.
 	Priced, Capped bool
+	// Limited reports that what a run costs is limited: a reservation is made no longer than it was.
+	Limited bool
 	// PowersOff means that a machine which has powered itself off costs until a call ends it, and StopsFree that one which
 	// has stopped costs nothing.
 	PowersOff, StopsFree bool

@@ -49,6 +49,12 @@ func (q queue) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{Reason: waitsFor(granted), Expected: granted.Start}, nil
 	}
 	billed = granted.Start
+	if err := l.p.lengthen(ctx, l.dir, r, granted); err != nil {
+		if core.IsKind(err, core.Lost) {
+			return lost(err)
+		}
+		return driver.Waiting{Billed: billed}, err
+	}
 	booted, err := l.p.launchAndBoot(ctx, l.dir, r, r.Request)
 	if err == nil {
 		l.use(r, booted.inner)
@@ -74,6 +80,44 @@ func (p *provider) reserved(ctx context.Context, id string) (Reservation, error)
 		return Reservation{ID: id, Over: "reservation " + id + " is gone", Ended: core.HostsEnded}, nil
 	}
 	return granted, err
+}
+
+// lateStart is how late machines may be rented in a reservation that is not made longer for it.
+const lateStart = 2 * time.Minute
+
+// lengthen has a reservation last for a whole slot from now on, where its machines are rented late or its end has been
+// changed. One that can be no longer grants what is left of it. The machines have to know when that is.
+func (p *provider) lengthen(ctx context.Context, dir string, r *record, granted Reservation) error {
+	if r.Asked { // they do, if there are some
+		return nil
+	}
+	if end := time.Now().Add(p.s.Life()); !p.s.Limited && granted.End.Before(end.Add(-lateStart)) {
+		longer, err := p.api.Reservations().Extend(ctx, r.Reservation, end)
+		switch {
+		case err == nil:
+			granted = longer
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		}
+	}
+	if !granted.End.Add(-p.s.Keep).After(time.Now()) {
+		return &core.Error{
+			Kind: core.Lost, Op: "use reservation", Object: granted.ID, Err: fmt.Errorf("it ends at %s, which leaves no time to compute", granted.End.UTC().Format("2006-01-02 15:04 MST")),
+			Remedy: "Have `bee` run when reservations start, best by `bee supervise --install`.",
+		}
+	}
+	if granted.End.Equal(r.Expires) {
+		return nil
+	}
+	host, login, err := makeKeys(ctx, dir) // no machine has those of before
+	if err != nil {
+		return err
+	}
+	r.Expires = granted.End
+	if r.Script, err = p.script(r, host, login, r.Expires); err != nil {
+		return err
+	}
+	return r.write(dir)
 }
 
 // waitsFor says what a reservation waits for.

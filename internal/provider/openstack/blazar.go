@@ -166,6 +166,28 @@ func (r reservations) Reserve(ctx context.Context, o cloud.Order, life time.Dura
 	return there[0].translate()
 }
 
+// Extend implements cloud.Reservations.
+func (r reservations) Extend(ctx context.Context, id string, end time.Time) (cloud.Reservation, error) {
+	l, err := r.lease(ctx, id)
+	if err != nil {
+		return cloud.Reservation{}, err
+	}
+	if !strings.HasPrefix(l.Name, nameOf("")) {
+		return cloud.Reservation{}, &core.Error{
+			Kind: core.Unsupported, Op: "extend lease", Object: core.Printable(l.Name, 80), Err: errors.New("it is your own"),
+			Remedy: "Extend it with `openstack reservation lease update --end-date`.",
+		}
+	}
+	var answer struct{ Lease blazarLease }
+	if err := r.a.call(ctx, blazar, put, "leases/"+id, map[string]any{"end_date": endDate(end)}, &answer); err != nil {
+		return cloud.Reservation{}, err
+	}
+	return answer.Lease.translate()
+}
+
+// endDate is the end of a lease, in a call, that is not before a moment: Blazar counts in minutes, and drops seconds.
+func endDate(end time.Time) string { return end.UTC().Add(time.Minute).Format(callDate) }
+
 // makeLease makes a lease. Where the answer is lost, it may be there.
 func (r reservations) makeLease(ctx context.Context, name string, o cloud.Order, life time.Duration) ([]blazarLease, error) {
 	start, begin := "now", time.Now().UTC()
@@ -173,9 +195,7 @@ func (r reservations) makeLease(ctx context.Context, name string, o cloud.Order,
 		begin = r.a.s.Lease.Start
 		start = begin.Format(callDate)
 	}
-	// Blazar counts in minutes, and drops seconds.
-	end := begin.Add(life + time.Minute).Format(callDate)
-	body := map[string]any{"name": name, "start_date": start, "end_date": end, "reservations": []any{r.reservationOf(o)}, "events": []any{}}
+	body := map[string]any{"name": name, "start_date": start, "end_date": endDate(begin.Add(life)), "reservations": []any{r.reservationOf(o)}, "events": []any{}}
 	var answer struct{ Lease blazarLease }
 	err := r.a.call(ctx, blazar, post, "leases", body, &answer)
 	switch {

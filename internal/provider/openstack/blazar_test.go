@@ -3,12 +3,16 @@ package openstack_test
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/driver"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 	"github.com/bee-hpc/bee/internal/provider/openstack"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"github.com/bee-hpc/bee/internal/testkit/openstackserver"
@@ -77,6 +81,69 @@ func TestLeaseOfBlazar(t *testing.T) {
 		t.Error(err)
 	}
 	wantLeft(t, s)
+}
+
+// ownEnd reports whether a machine has a start script by which it ends itself at a time.
+func ownEnd(t *testing.T, s *openstackserver.Server, at time.Time) bool {
+	t.Helper()
+	scripts, err := filepath.Glob(filepath.Join(s.Files(), "*", "user-data"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(scripts, func(name string) bool {
+		raw, err := os.ReadFile(name)
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.Contains(string(raw), fmt.Sprintf("((%d - now))", at.Unix()))
+	})
+}
+
+// TestLateStart: where machines are rented late in a lease, or its end has been changed, it is extended, and the machines
+// live for a whole slot from then on. One that can be no longer has its own end as theirs.
+func TestLateStart(t *testing.T) {
+	s := openstackserver.Start(t)
+	s.Use(t)
+	for name, c := range map[string]struct {
+		change func(*openstack.Settings)
+		next   bool // others have the hosts from its end on
+		left   time.Duration
+	}{
+		"extended":                      {func(*openstack.Settings) {}, false, time.Hour},
+		"others have the hosts":         {func(*openstack.Settings) {}, true, 10 * time.Minute},
+		"what a run costs is limited":   {func(o *openstack.Settings) { o.Cloud.Limited = true }, false, 10 * time.Minute},
+		"nothing is left that computes": {func(o *openstack.Settings) { o.Cloud.Limited, o.Cloud.Keep = true, time.Hour }, false, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l, err := site(t, s, t.TempDir(), func(o *openstack.Settings) { hosts(o); c.change(o) }).Acquire(t.Context(), driver.Request{Owner: owner("late"), Nodes: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.StartLeases()
+			s.MoveLeases(time.Now().Add(40 * time.Minute))
+			if c.next {
+				s.Reserve("next", 2, time.Now().Add(24*time.Hour))
+			}
+			if c.left == 0 {
+				if _, err := l.Queue().Ready(t.Context()); !core.IsKind(err, core.Lost) || core.Remedy(err) == "" {
+					t.Errorf("it waits with %v", err)
+				}
+				wantLeft(t, s, "group", "lease")
+			} else {
+				await(t, l)
+				if left := time.Until(l.Deadline()); left < c.left-time.Minute || left > c.left+8*time.Minute {
+					t.Errorf("the hosts are there for %s", left)
+				}
+				if ends := l.Deadline().Add(cloud.Settings{}.WithDefaults().Keep); !ownEnd(t, s, ends) {
+					t.Errorf("no machine ends itself at %s", ends)
+				}
+			}
+			if err := l.Release(t.Context()); err != nil {
+				t.Error(err)
+			}
+			s.EndLeases()
+		})
+	}
 }
 
 // TestLeaseByApplicationCredential: where Keystone lets Blazar not act for its user, the error has what to do.

@@ -154,14 +154,8 @@ func (b blazar) reserve(l *lease) (int, error) {
 			n = reservable + 1
 		}
 	}
-	used := 0
-	for _, o := range b.s.leases {
-		if o.status != "TERMINATED" && o.start.Before(l.end) && l.start.Before(o.end) {
-			used += o.hosts
-		}
-	}
-	if n < 1 || used+int(n) > reservable {
-		return 0, blame(http.StatusInternalServerError, "Not enough hosts available") // Blazar's own status
+	if n < 1 || b.used(l)+int(n) > reservable {
+		return 0, notEnough()
 	}
 	id := b.s.id("reservation")
 	r["id"], r["status"], r["lease_id"] = id, "pending", l.id
@@ -169,6 +163,42 @@ func (b blazar) reserve(l *lease) (int, error) {
 		r["flavor_id"] = id
 	}
 	return int(n), nil
+}
+
+// notEnough is the error where hosts are not free, with Blazar's own status.
+func notEnough() error { return blame(http.StatusInternalServerError, "Not enough hosts available") }
+
+// used is how many hosts other leases have at the time of one.
+func (b blazar) used(l *lease) (n int) {
+	for _, o := range b.s.leases {
+		if o.id != l.id && o.status != "TERMINATED" && o.start.Before(l.end) && l.start.Before(o.end) {
+			n += o.hosts
+		}
+	}
+	return n
+}
+
+// moveLease changes the end of a lease.
+func (b blazar) moveLease(r *http.Request, q map[string]any) (int, any, error) {
+	l, err := b.find(r.PathValue("id"))
+	if err != nil {
+		return 0, nil, err
+	}
+	now := time.Now().UTC().Truncate(time.Minute)
+	end, err := date(q["end_date"], now)
+	switch moved := (&lease{id: l.id, start: l.start, end: end}); {
+	case err != nil:
+		return 0, nil, err
+	case l.status == "TERMINATED":
+		return 0, nil, blame(http.StatusBadRequest, "Terminated leases can only be renamed")
+	case end.Before(now), !end.After(l.start):
+		return 0, nil, blame(http.StatusBadRequest, "End date must be later than current and start date")
+	case b.used(moved)+l.hosts > reservable:
+		return 0, nil, notEnough()
+	default:
+		l.end = end
+		return http.StatusOK, map[string]any{"lease": l.item()}, nil
+	}
 }
 
 func (b blazar) endLease(r *http.Request, _ map[string]any) (int, any, error) {
@@ -222,6 +252,17 @@ func (s *Server) Reserve(name string, hosts int, end time.Time) {
 		l.reservation = map[string]any{"id": s.id("reservation"), "resource_type": "physical:host", "min": hosts, "max": hosts}
 		l.active()
 		s.leases = append(s.leases, l)
+	})
+}
+
+// MoveLeases has all leases that have not ended end at a time, as their operator may.
+func (s *Server) MoveLeases(end time.Time) {
+	s.locked(func() {
+		for _, l := range s.leases {
+			if l.status != "TERMINATED" {
+				l.end = end.UTC()
+			}
+		}
 	})
 }
 

@@ -276,6 +276,7 @@ func (s *Server) routes() http.Handler {
 		"GET /reservation/v1/leases":         leases.listLeases,
 		"POST /reservation/v1/leases":        leases.makeLease,
 		"GET /reservation/v1/leases/{id}":    leases.showLease,
+		"PUT /reservation/v1/leases/{id}":    leases.moveLease,
 		"DELETE /reservation/v1/leases/{id}": leases.endLease,
 
 		"GET /image/v2/images":         images.listImages,
