@@ -25,6 +25,7 @@ import (
 	"github.com/bee-hpc/bee/internal/node"
 	"github.com/bee-hpc/bee/internal/node/client"
 	"github.com/bee-hpc/bee/internal/provider/aws"
+	"github.com/bee-hpc/bee/internal/provider/cloud"
 	"github.com/bee-hpc/bee/internal/provider/leasedir"
 	"github.com/bee-hpc/bee/internal/provider/local"
 	"github.com/bee-hpc/bee/internal/provider/openstack"
@@ -69,11 +70,12 @@ type Options struct {
 	Clusters *Clusters
 }
 
-// Clusters is what the providers of a process's runs share that work on clusters:
-// the connections to their login nodes, and the looks at their queues.
+// Clusters is what the providers of a process's runs share: the connections to login nodes
+// of clusters, the looks at their queues, and the lists of what is rented.
 type Clusters struct {
 	logins sshlink.Logins
 	queue  slurm.Queue
+	rented cloud.Lists
 }
 
 // Provider makes the provider of a site.

@@ -21,8 +21,13 @@ import (
 
 // rentedBy returns what all providers of rented machines need of a site.
 func rentedBy(s spec.Site, o Options, bastion string, boot, keep time.Duration) cloud.Settings {
+	var lists *cloud.Lists
+	if o.Clusters != nil {
+		lists = &o.Clusters.rented
+	}
 	return cloud.Settings{
-		Name: s.Name, Dir: filepath.Join(o.StateDir, "cloud", url.QueryEscape(s.Name)), Machine: o.Machine, Installation: o.Installation,
+		Lists: lists,
+		Name:  s.Name, Dir: filepath.Join(o.StateDir, "cloud", url.QueryEscape(s.Name)), Machine: o.Machine, Installation: o.Installation,
 		Slot: s.Slot, Boot: boot, Keep: keep, Bastion: bastion, Reach: reach(s, o, bastion),
 	}
 }

@@ -68,7 +68,7 @@ const (
 func New(s Settings) (driver.Provider, error) {
 	c := s.Cloud.WithDefaults()
 	c.Driver, c.Summary, c.Untried, c.LeastBilled, c.Notice = Driver, "EC2", "AWS itself", leastBilled, noticeScript
-	c.StopsFree = true
+	c.StopsFree, c.Account = true, fmt.Sprintf("%s %q %q", Driver, s.Profile, s.Region)
 	if slices.Contains(s.Market, spot) {
 		c.NoticeTime = noticeTime
 	}

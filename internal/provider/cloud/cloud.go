@@ -285,6 +285,10 @@ type Settings struct {
 	Priced, Capped bool
 	// Limited reports that what a run costs is limited: a reservation is made no longer than it was.
 	Limited bool
+	// Lists is what providers of one process share; nil: nothing. Account names what Lists has a list of; "": lists by owner
+	// do not have the addresses by which ssh reaches machines, and are not shared.
+	Lists   *Lists
+	Account string
 	// PowersOff means that a machine which has powered itself off costs until a call ends it, and StopsFree that one which
 	// has stopped costs nothing.
 	PowersOff, StopsFree bool

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,9 +25,11 @@ type lease struct {
 	mu    sync.Mutex
 	inner driver.Lease
 
-	// admitted is when this machine's address was last looked for, and barred when it last could not be admitted.
-	admitting        sync.Mutex
-	admitted, barred time.Time
+	// looked is when this machine's address was last looked for; admitted is when which ranges were last admitted, and
+	// barred when they last could not be.
+	admitting                sync.Mutex
+	looked, admitted, barred time.Time
+	from                     []string
 }
 
 // newLease returns a lease; inner is that behind ssh, or nil as long as nothing is connected.
@@ -116,8 +119,14 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if err := l.p.kind.Check(l.dir); core.IsKind(err, core.NotFound) {
 		return l.released(ctx), nil
 	}
-	machines, err := l.p.machines(ctx, l.owner, l.r)
+	machines, all, err := l.p.running(ctx, l.r)
 	if err != nil {
+		return driver.Status{}, err
+	}
+	if all {
+		return l.live(ctx, machines)
+	}
+	if machines, err = l.p.machines(ctx, l.owner, l.r); err != nil {
 		return driver.Status{}, err
 	}
 	if m, is := firstEnd(machines); is { // what may compute is live: whether it answers shows the rest
@@ -131,35 +140,50 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 			return l.p.why(ctx, l.r, unlisted(id)), nil
 		}
 	}
+	return l.live(ctx, machines)
+}
+
+// live returns the status of a lease of which no machine has ended.
+func (l *lease) live(ctx context.Context, machines []Machine) (driver.Status, error) {
 	l.admit(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return driver.Status{Live: true}, l.readdress(ctx, machines)
 }
 
-// admitPause is the time between two looks for this machine's address.
-const admitPause = time.Minute
+// admitPause is the time between two looks for this machine's address, and admitAgain that between two calls that admit the
+// same one: others may have removed it.
+const (
+	admitPause = time.Minute
+	admitAgain = 15 * time.Minute
+)
 
 // admit has ssh admitted from the address that this machine has now, as its network may be another one than at the
 // launch. A bastion stays where it is. An error shows as machines that do not answer.
 func (l *lease) admit(ctx context.Context) {
 	l.admitting.Lock()
-	due := l.r.Group != "" && l.p.s.Bastion == "" && time.Since(l.admitted) > admitPause
+	due := l.r.Group != "" && l.p.s.Bastion == "" && time.Since(l.looked) > admitPause
 	if due {
-		l.admitted = time.Now()
+		l.looked = time.Now()
 	}
+	last, before := l.admitted, l.from
 	l.admitting.Unlock()
 	if !due {
 		return
 	}
 	from, err := l.p.s.From(ctx)
+	if err == nil && slices.Equal(from, before) && time.Since(last) < admitAgain {
+		return
+	}
 	if err == nil {
 		err = l.p.api.Admit(ctx, l.r.Group, from)
 	}
+	l.admitting.Lock()
+	defer l.admitting.Unlock()
 	if err != nil {
-		l.admitting.Lock()
 		l.barred = time.Now()
-		l.admitting.Unlock()
+	} else {
+		l.admitted, l.from = time.Now(), from
 	}
 }
 

@@ -255,6 +255,11 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 		}
 	}
 	l := newLease(p, h.Owner, dir, cmp.Or(r, &record{Owner: h.Owner}), nil)
+	if r.ready() { // a process may begin with many
+		if _, all, err := p.running(ctx, r); all && err == nil {
+			return l, nil
+		}
+	}
 	machines, err := p.machines(ctx, h.Owner, r)
 	if err != nil {
 		return nil, err

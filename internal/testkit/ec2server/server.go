@@ -185,6 +185,16 @@ func (s *Server) Calls(action string) (n int) {
 	return n
 }
 
+// AllCalls is how often any action was called.
+func (s *Server) AllCalls() (n int) {
+	s.locked(func() {
+		for _, of := range s.calls {
+			n += of
+		}
+	})
+	return n
+}
+
 // Params are the parameters of the calls of an action, without those of all calls.
 func (s *Server) Params(action string) (all []url.Values) {
 	s.locked(func() {
