@@ -45,7 +45,7 @@ func TestAMoveByABucket(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b, farm, job := sitesOfOneHost(t, 3, size, func(string) string { return "" }, apart)
 			server := bucketOfAFarm(t, farm, 2)
-			b.Env = append(append(b.Env, server.Env()...), "HTTP_PROXY="+server.Way(t))
+			b.Env = append(append(b.Env, server.Env()...), "HTTP_PROXY="+server.Route(t))
 			b.File("straight.yaml", "store: s3://"+server.Bucket+"/bee\n"+b.Read("straight.yaml"))
 			v, carried := movesOnce(t, b, farm, job)
 			wantRoute(t, b, v.ID, "one", "", "", !apart)

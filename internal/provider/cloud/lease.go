@@ -119,7 +119,7 @@ func (l *lease) Status(ctx context.Context) (driver.Status, error) {
 	if err := l.p.kind.Check(l.dir); core.IsKind(err, core.NotFound) {
 		return l.released(ctx), nil
 	}
-	machines, all, err := l.p.running(ctx, l.r)
+	machines, all, err := l.running(ctx)
 	if err != nil {
 		return driver.Status{}, err
 	}

@@ -62,7 +62,8 @@ func (l *list) read(ctx context.Context, ask func(context.Context) ([]Machine, e
 
 // running returns the machines of a lease by the list that providers share, if all of them run. Else they have to be asked
 // for: whether machines have ended is seen only in a list of their own.
-func (p *provider) running(ctx context.Context, r *record) (machines []Machine, all bool, err error) {
+func (l *lease) running(ctx context.Context) (machines []Machine, all bool, err error) {
+	p, r := l.p, l.r
 	if p.s.Lists == nil || p.s.Account == "" || len(r.Machines) == 0 {
 		return nil, false, nil
 	}

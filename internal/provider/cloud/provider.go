@@ -256,7 +256,7 @@ func (p *provider) Recover(ctx context.Context, h core.Handle) (driver.Lease, er
 	}
 	l := newLease(p, h.Owner, dir, cmp.Or(r, &record{Owner: h.Owner}), nil)
 	if r.ready() { // a process may begin with many
-		if _, all, err := p.running(ctx, r); all && err == nil {
+		if _, all, err := l.running(ctx); all && err == nil {
 			return l, nil
 		}
 	}

@@ -49,7 +49,7 @@ func (q queue) Ready(ctx context.Context) (driver.Waiting, error) {
 		return driver.Waiting{Reason: waitsFor(granted), Expected: granted.Start}, nil
 	}
 	billed = granted.Start
-	if err := l.p.lengthen(ctx, l.dir, r, granted); err != nil {
+	if err := q.lengthen(ctx, r, granted); err != nil {
 		if core.IsKind(err, core.Lost) {
 			return lost(err)
 		}
@@ -87,7 +87,8 @@ const lateStart = 2 * time.Minute
 
 // lengthen has a reservation last for a whole slot from now on, where its machines are rented late or its end has been
 // changed. One that can be no longer grants what is left of it. The machines have to know when that is.
-func (p *provider) lengthen(ctx context.Context, dir string, r *record, granted Reservation) error {
+func (q queue) lengthen(ctx context.Context, r *record, granted Reservation) error {
+	p, dir := q.l.p, q.l.dir
 	if r.Asked { // they do, if there are some
 		return nil
 	}

@@ -69,7 +69,7 @@ func TestLeaseOfBlazar(t *testing.T) {
 	if st, err := l.Status(t.Context()); err != nil || !st.Live {
 		t.Errorf("it lives not: %+v, %v", st, err)
 	}
-	s.EndLeases()
+	s.EndLeases(0)
 	testkit.Eventually(t, time.Minute, func() error {
 		st, err := l.Status(t.Context())
 		if err == nil && (st.Live || st.End != core.HostsReclaimed || !strings.Contains(st.Reason, "TERMINATED")) {
@@ -120,7 +120,7 @@ func TestLateStart(t *testing.T) {
 				t.Fatal(err)
 			}
 			s.StartLeases()
-			s.MoveLeases(time.Now().Add(40 * time.Minute))
+			s.EndLeases(40 * time.Minute)
 			if c.next {
 				s.Reserve("next", 2, time.Now().Add(24*time.Hour))
 			}
@@ -141,7 +141,7 @@ func TestLateStart(t *testing.T) {
 			if err := l.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
-			s.EndLeases()
+			s.EndLeases(0)
 		})
 	}
 }
@@ -225,7 +225,7 @@ func TestLeasesThatCannotBe(t *testing.T) {
 		}
 	}
 	wantLeft(t, s, "lease", "lease", "lease")
-	s.EndLeases()
+	s.EndLeases(0)
 	for name, c := range map[string]struct {
 		change func(*openstack.Settings)
 		nodes  int

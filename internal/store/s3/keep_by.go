@@ -7,6 +7,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -55,6 +56,7 @@ type desk struct {
 	*checkpoints
 	// there are the objects of the run, with their sizes, and mended the marks of damaged packs that are stored again.
 	there  map[string]int64
+	mu     sync.Mutex
 	mended []string
 }
 
@@ -64,7 +66,7 @@ var objectForm = regexp.MustCompile(`^(packs/[0-9]{1,2}-|trees/)[0-9a-f]{64}$`)
 // answer implements driver.SignObject.
 func (d *desk) answer(ctx context.Context, q driver.ObjectRequest) (driver.ObjectAnswer, error) {
 	refuse := func(why string) (driver.ObjectAnswer, error) {
-		return driver.ObjectAnswer{}, &core.Error{Kind: core.Unsupported, Op: "sign a request for", Object: core.Printable(q.Name, 100), Err: errors.New(why)}
+		return driver.ObjectAnswer{}, &core.Error{Kind: core.Unsupported, Op: "sign a request for", Object: core.Printable(q.Name, 100), Err: errors.New(why), Remedy: core.RemedyVersions}
 	}
 	name := d.prefix + q.Name
 	size, is := d.there[name]
@@ -95,7 +97,9 @@ func (d *desk) answer(ctx context.Context, q driver.ObjectRequest) (driver.Objec
 		case is && !damaged:
 			return refuse(fmt.Sprintf("it is there, with %d bytes and not %d", size, q.Size))
 		case damaged:
+			d.mu.Lock()
 			d.mended = append(d.mended, mark)
+			d.mu.Unlock()
 		}
 	default:
 		return refuse("the request is not known: " + core.Printable(string(q.Op), 20))

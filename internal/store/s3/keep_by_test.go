@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -19,7 +20,10 @@ import (
 // by has this process store a tree as a host does, with nothing but signed requests. It calls each before that is answered.
 func by(tree string, g driver.Generation, each func(driver.ObjectRequest)) driver.Upload {
 	return func(ctx context.Context, sign driver.SignObject) ([]byte, error) {
+		var turn sync.Mutex
 		return Gather(ctx, func(ctx context.Context, q driver.ObjectRequest) (driver.ObjectAnswer, error) {
+			turn.Lock()
+			defer turn.Unlock()
 			a, err := sign(ctx, q)
 			if !a.There {
 				each(q)

@@ -56,6 +56,9 @@ func newSigned(sign driver.SignObject) *signed {
 	}}
 }
 
+// hostRemedy is what helps where a host does not get through to a bucket.
+const hostRemedy = "Does the host reach the bucket's server? Else the checkpoint passes the submitting machine."
+
 // do makes a request, and again where it fails for a passing reason. The answer has most bytes at most.
 func (o *signed) do(ctx context.Context, method, at, ranged string, body []byte, most int64) ([]byte, error) {
 	pause := fsutil.Backoff{First: 200 * time.Millisecond, Longest: 5 * time.Second}
@@ -68,18 +71,18 @@ func (o *signed) do(ctx context.Context, method, at, ranged string, body []byte,
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
 		case err != nil && !o.reached.Load():
-			return nil, &core.Error{Kind: core.Unsupported, Op: "reach the bucket from", Object: "this host", Err: err}
+			return nil, &core.Error{Kind: core.Unsupported, Op: "reach the bucket from", Object: "this host", Err: err, Remedy: hostRemedy}
 		case err == nil && (status == http.StatusOK || status == http.StatusPartialContent):
 			return raw, nil
 		case err == nil && status == http.StatusNotFound:
-			return nil, &core.Error{Kind: core.NotFound, Op: method, Object: "an object", Err: errors.New("there is none")}
+			return nil, &core.Error{Kind: core.NotFound, Op: method, Object: "an object", Err: errors.New("there is none"), Remedy: hostRemedy}
 		case err == nil && status < http.StatusInternalServerError && status != http.StatusTooManyRequests:
-			return nil, &core.Error{Kind: core.Unsupported, Op: method, Object: "an object", Err: fmt.Errorf("the bucket answers with status %d: %s", status, core.Printable(string(raw[:min(len(raw), 200)]), 200))}
+			return nil, &core.Error{Kind: core.Unsupported, Op: method, Object: "an object", Err: fmt.Errorf("the bucket answers with status %d: %s", status, core.Printable(string(raw[:min(len(raw), 200)]), 200)), Remedy: hostRemedy}
 		case try == tries:
 			if err == nil {
 				err = fmt.Errorf("the bucket answers with status %d", status)
 			}
-			return nil, &core.Error{Kind: core.Transient, Op: method, Object: "an object", Err: err}
+			return nil, &core.Error{Kind: core.Transient, Op: method, Object: "an object", Err: err, Remedy: hostRemedy}
 		}
 		if err := pause.Wait(ctx); err != nil {
 			return nil, err

@@ -179,17 +179,13 @@ func unanswered(r *http.Request, err error) {
 	}
 }
 
-// Calls is how often an action was called.
+// Calls is how often an action was called; "": any of them.
 func (s *Server) Calls(action string) (n int) {
-	s.locked(func() { n = s.calls[action] })
-	return n
-}
-
-// AllCalls is how often any action was called.
-func (s *Server) AllCalls() (n int) {
 	s.locked(func() {
-		for _, of := range s.calls {
-			n += of
+		for name, calls := range s.calls {
+			if action == "" || name == action {
+				n += calls
+			}
 		}
 	})
 	return n

@@ -255,22 +255,15 @@ func (s *Server) Reserve(name string, hosts int, end time.Time) {
 	})
 }
 
-// MoveLeases has all leases that have not ended end at a time, as their operator may.
-func (s *Server) MoveLeases(end time.Time) {
+// EndLeases has the time of all leases be over, or, as their operator may, end some time from now.
+func (s *Server) EndLeases(in time.Duration) {
 	s.locked(func() {
 		for _, l := range s.leases {
-			if l.status != "TERMINATED" {
-				l.end = end.UTC()
+			if in == 0 {
+				blazar{s}.end(l)
+			} else if l.status != "TERMINATED" {
+				l.end = time.Now().UTC().Add(in)
 			}
-		}
-	})
-}
-
-// EndLeases has the time of all leases be over.
-func (s *Server) EndLeases() {
-	s.locked(func() {
-		for _, l := range s.leases {
-			blazar{s}.end(l)
 		}
 	})
 }

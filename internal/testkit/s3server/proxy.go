@@ -35,9 +35,9 @@ func (s *Server) Proxy(t testing.TB, handle Handle) string {
 	return proxy.URL
 }
 
-// Way starts a proxy by which clients of this machine reach a server elsewhere, and returns its URL, for HTTP_PROXY. It ends
+// Route starts a proxy by which clients of this machine reach a server elsewhere, and returns its URL, for HTTP_PROXY. It ends
 // with the test.
-func (s *Server) Way(t testing.TB) string {
+func (s *Server) Route(t testing.TB) string {
 	t.Helper()
 	proxy := httptest.NewUnstartedServer(&httputil.ReverseProxy{
 		Rewrite:      func(*httputil.ProxyRequest) {}, // the request names the server
