@@ -67,6 +67,18 @@ func TestSchemaAgreesWithTheParser(t *testing.T) {
 			t.Errorf("%s: parser says %v, schema %v", f, err, beefile(string(raw)))
 		}
 	}
+	if files, err = filepath.Glob("../../examples/*.yaml"); err != nil || len(files) < 4 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadSites(f); err != nil || !sites(string(raw)) {
+			t.Errorf("%s: parser says %v, schema %v", f, err, sites(string(raw)))
+		}
+	}
 	for _, good := range []string{
 		"x-common: {a: 1}\nimage: i\nrun: x\n", "image: i\nvolume: /v\n", "image: i\nvm: true\nvolume: dataimage\n", "image: i\nvm: true\nvolume: {kind: dataimage, from: ./x}\n", "image: i\nvm: {memory: 1.5G, mtu: 9000}\n", "image: i\nvolume: {kind: burst, remote: ./far, rate: 1gbit, expect: {write: 1G, every: 10m, reuse: 0.5}}\n",
 		"build: {debian: bookworm/updates, env: {A_1: x}}\n", "image: i\nrdma: none\n", "image: i\nrdma: {device: auto}\n", "image: i\nrdma: {}\n", "image: i\nvm: true\nrdma: soft\n", "image: i\nvm: {per_host: 2}\ncheckpoint: {mode: app}\nrdma: {device: bee, memory: 1G}\n", "image: i\nvm: auto\nrdma: bee\n", "image: i\nvm: true\nrdma: {device: host, pci: '0000:81:00.1'}\n", "image: i\nrdma: host\nvm: auto\n", "image: i\nplatform: linux/arm/v7\nname: 7\ntimeout: 1h30m\n",
