@@ -2,7 +2,7 @@
 // one run, and writes a table in Markdown. `make bench` runs it, and then the
 // studies of `bee bench` that measure the rest. Steps are here for what no study does:
 // small starts the peers by their own command lines; vm compares images of two sizes,
-// stock a guest that is not BEE's, and template guests that have to boot; volumes reads
+// stock and machine-image boot a guest that is not BEE's, and template guests that have to boot; volumes reads
 // over NFS by fio; network joins guests by QEMU's stream too, and has iperf3 and rings.
 package main
 
@@ -32,7 +32,7 @@ type bench struct {
 func main() {
 	b := &bench{}
 	quick := flag.Bool("quick", false, "fewer rounds and networks, and no large image")
-	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, rdma, vm, stock, template, eight, volumes, network, frames, pull, images, records, cases, analysis, active, slots, moves, burst")
+	only := flag.String("only", "", "`STEPS` to run, with commas: small, launch, memory, rdma, vm, stock, template, eight, volumes, network, frames, pull, images, records, cases, analysis, active, slots, moves, burst, clouds, machine-image")
 	flag.IntVar(&b.many, "active", 1000, "`runs` that are active at once, in the step of that name")
 	flag.StringVar(&b.bee, "bee", "bin/bee", "the binary to measure")
 	flag.Parse()
@@ -67,7 +67,7 @@ func (b *bench) run(quick bool, only string) error {
 	for _, step := range []struct {
 		name string
 		do   func(int) error
-	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"rdma", b.rdma}, {"vm", guests.guestly(guests.vm)}, {"stock", guests.guestly(guests.stock)}, {"template", guests.guestly(guests.template)}, {"eight", guests.guestly(guests.eight)}, {"volumes", guests.guestly(guests.volumes)}, {"network", guests.guestly(guests.network)}, {"frames", b.frames}, {"pull", images.pull}, {"images", images.images}, {"records", b.records}, {"cases", b.cases}, {"analysis", b.analysis}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}, {"burst", b.burst}} {
+	}{{"small", b.small}, {"launch", b.launch}, {"memory", b.memory}, {"rdma", b.rdma}, {"vm", guests.guestly(guests.vm)}, {"stock", guests.guestly(guests.stock)}, {"template", guests.guestly(guests.template)}, {"eight", guests.guestly(guests.eight)}, {"volumes", guests.guestly(guests.volumes)}, {"network", guests.guestly(guests.network)}, {"frames", b.frames}, {"pull", images.pull}, {"images", images.images}, {"records", b.records}, {"cases", b.cases}, {"analysis", b.analysis}, {"active", b.active}, {"slots", b.slots}, {"moves", b.moves}, {"burst", b.burst}, {"clouds", b.clouds}, {"machine-image", guests.guestly(guests.machineImage)}} {
 		wanted := only == "" && (!quick || step.name != "pull" && step.name != "images" && step.name != "active" && step.name != "slots") || slices.Contains(strings.Split(only, ","), step.name)
 		if !wanted {
 			continue

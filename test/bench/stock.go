@@ -38,16 +38,8 @@ run: ["true"]
 // both with the same QEMU, accelerator, processors and memory, from the start of
 // QEMU until docker answers.
 func (g guestBench) stock(rounds int) error {
-	disk := filepath.Join(g.b.dir, "stock.ext4")
-	tree, err := g.stockTree()
+	tree, disk, err := g.stockDisk()
 	if err != nil {
-		return err
-	}
-	mke2fs := []string{"mke2fs", "-q", "-t", "ext4", "-d", tree, disk, "6G"}
-	if os.Geteuid() != 0 { // whose images' files are all his own: in the guest they are root's
-		mke2fs = append([]string{"unshare", "--map-root-user"}, mke2fs...)
-	}
-	if _, err := g.b.do(mke2fs...); err != nil {
 		return err
 	}
 	var own, others []time.Duration
@@ -64,6 +56,20 @@ func (g guestBench) stock(rounds int) error {
 	}
 	g.b.row("start of a virtual machine until docker answers", middle(own[1:]), "Debian as it comes", middle(others[1:]))
 	return nil
+}
+
+// stockDisk makes the stock guest's root file system, and its disk.
+func (g guestBench) stockDisk() (tree, disk string, err error) {
+	disk = filepath.Join(g.b.dir, "stock.ext4")
+	if tree, err = g.stockTree(); err != nil {
+		return "", "", err
+	}
+	mke2fs := []string{"mke2fs", "-q", "-t", "ext4", "-d", tree, disk, "6G"}
+	if os.Geteuid() != 0 { // whose images' files are all his own: in the guest they are root's
+		mke2fs = append([]string{"unshare", "--map-root-user"}, mke2fs...)
+	}
+	_, err = g.b.do(mke2fs...)
+	return tree, disk, err
 }
 
 // middle is the median.
