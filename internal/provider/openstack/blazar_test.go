@@ -102,8 +102,6 @@ func ownEnd(t *testing.T, s *openstackserver.Server, at time.Time) bool {
 // TestLateStart: where machines are rented late in a lease, or its end has been changed, it is extended, and the machines
 // live for a whole slot from then on. One that can be no longer has its own end as theirs.
 func TestLateStart(t *testing.T) {
-	s := openstackserver.Start(t)
-	s.Use(t)
 	for name, c := range map[string]struct {
 		change func(*openstack.Settings)
 		next   bool // others have the hosts from its end on
@@ -115,6 +113,8 @@ func TestLateStart(t *testing.T) {
 		"nothing is left that computes": {func(o *openstack.Settings) { o.Cloud.Limited, o.Cloud.Keep = true, time.Hour }, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			s := openstackserver.Start(t)
+			s.Use(t)
 			l, err := site(t, s, t.TempDir(), func(o *openstack.Settings) { hosts(o); c.change(o) }).Acquire(t.Context(), driver.Request{Owner: owner("late"), Nodes: 1})
 			if err != nil {
 				t.Fatal(err)
@@ -141,7 +141,6 @@ func TestLateStart(t *testing.T) {
 			if err := l.Release(t.Context()); err != nil {
 				t.Error(err)
 			}
-			s.EndLeases(0)
 		})
 	}
 }

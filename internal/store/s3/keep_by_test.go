@@ -91,10 +91,19 @@ func TestHostThatLies(t *testing.T) {
 		return err
 	}
 	for _, q := range []driver.ObjectRequest{
-		{Op: driver.StoreObject, Name: "packs/12-" + digest, Size: 4}, {Op: driver.StoreObject, Name: "manifests/1", Size: 4}, {Op: driver.StoreObject, Name: "run.json", Size: 4},
-		{Op: driver.StoreObject, Name: "../u@s/packs/12-" + digest, Size: 4}, {Op: driver.StoreObject, Name: "trees/" + digest + "/x", Size: 4}, {Op: driver.StoreObject, Name: "trees/" + digest},
-		{Op: driver.StoreObject, Name: "trees/" + digest, Size: mostObject + 1}, {Op: driver.ReadObject, Name: "run.json"}, {Op: driver.ReadObject, Name: "../u@s/packs/12-" + digest},
-		{Op: driver.ReadObject, Name: "packs/12-00"}, {Op: driver.ListObjects, Name: ""}, {Op: driver.ListObjects, Name: "../"}, {Op: "remove", Name: "packs/12-" + digest},
+		{Op: driver.StoreObject, Name: "packs/12-" + digest, Size: 4},
+		{Op: driver.StoreObject, Name: "manifests/1", Size: 4},
+		{Op: driver.StoreObject, Name: "run.json", Size: 4},
+		{Op: driver.StoreObject, Name: "../u@s/packs/12-" + digest, Size: 4},
+		{Op: driver.StoreObject, Name: "trees/" + digest + "/x", Size: 4},
+		{Op: driver.StoreObject, Name: "trees/" + digest},
+		{Op: driver.StoreObject, Name: "trees/" + digest, Size: mostObject + 1},
+		{Op: driver.ReadObject, Name: "run.json"},
+		{Op: driver.ReadObject, Name: "../u@s/packs/12-" + digest},
+		{Op: driver.ReadObject, Name: "packs/12-00"},
+		{Op: driver.ListObjects, Name: ""},
+		{Op: driver.ListObjects, Name: "../"},
+		{Op: "remove", Name: "packs/12-" + digest},
 	} {
 		err := keep(func(ctx context.Context, sign driver.SignObject) ([]byte, error) {
 			a, err := sign(ctx, q)
