@@ -29,7 +29,7 @@ func newRuns(t *testing.T) runs {
 		t.Fatal(err)
 	}
 	for i := range r.servers {
-		s := server.New(l.Build, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		s := server.New(l.Build, slog.New(slog.NewTextHandler(t.Output(), nil)), nil)
 		r.servers[i] = s
 		p, err := domain.Claim(t.Context(), filepath.Join(dir, "domains"), "lab", l.Build, 1)
 		if err != nil {

@@ -113,7 +113,7 @@ func newMachines(t *testing.T) machines {
 	ctx, cut := context.WithCancel(t.Context())
 	c := &cable{t: t, ctx: ctx, wanted: make(chan struct{}, 1), plugged: true}
 	for i := range c.servers {
-		s := server.New(l.Build, slog.New(slog.NewTextHandler(t.Output(), nil)))
+		s := server.New(l.Build, slog.New(slog.NewTextHandler(t.Output(), nil)), nil)
 		c.servers[i] = s
 		h.listen(t, s, i)
 		m := server.Machines{

@@ -34,7 +34,7 @@ func newHost(t *testing.T) host {
 	if err := core.WriteProgram(h.library, l.File, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := server.New(l.Build, slog.New(slog.DiscardHandler))
+	s := server.New(l.Build, slog.New(slog.DiscardHandler), nil)
 	for i := range h.ports {
 		h.listen(t, s, i)
 	}
