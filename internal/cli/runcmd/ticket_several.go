@@ -32,7 +32,7 @@ func (t severalTicket) carryJobs(ctx context.Context) error {
 		t.a.Say("their ticket is made once each run computes, is over, is started by its site, or waits for another job")
 	}
 	return t.carry(ctx, func(runs []state.Run) error {
-		return jobsWatch{a: t.a, s: t.s, jobs: t.jobs, o: t.o}.ending(ctx, runs)
+		return jobsWatch(t).ending(ctx, runs)
 	})
 }
 
