@@ -158,11 +158,11 @@ func (l *link) kick() {
 }
 
 // write sends what has to be sent again, and then what there is, and sleeps otherwise, until the end or a failure.
-func (l *link) write(conn net.Conn, again [][]byte, end <-chan struct{}) {
+func (l *link) write(conn net.Conn, again [][]byte, end <-chan struct{}) error {
 	defer conn.Close()
 	for _, frames := range again {
-		if send(conn, frames) != nil {
-			return
+		if err := send(conn, frames); err != nil {
+			return err
 		}
 	}
 	ping := time.NewTicker(pingTime)
@@ -175,11 +175,14 @@ func (l *link) write(conn net.Conn, again [][]byte, end <-chan struct{}) {
 			more := len(out) > 0 || l.wait(ping.C, end)
 			l.far.o.Peer.Sleep(false)
 			if !more {
-				return
+				return nil
 			}
 		}
-		if len(out) > 0 && send(conn, out) != nil {
-			return
+		if len(out) == 0 {
+			continue
+		}
+		if err := send(conn, out); err != nil {
+			return err
 		}
 	}
 }

@@ -25,16 +25,15 @@ func (f *Far) Serve(ctx context.Context, conn net.Conn, rank int) error {
 	if err != nil {
 		return err
 	}
-	writing := make(chan struct{})
+	written := make(chan error, 1)
 	end := make(chan struct{})
-	go func() {
-		defer close(writing)
-		l.write(conn, again, end)
-	}()
+	go func() { written <- l.write(conn, again, end) }()
 	err = l.read(in)
 	conn.Close()
 	close(end)
-	<-writing
+	if werr := <-written; errors.Is(err, net.ErrClosed) && werr != nil {
+		err = werr // the writer has seen why, and closed the connection under the reader
+	}
 	l.broke(ctx.Err() != nil || errors.Is(err, errFrame))
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
