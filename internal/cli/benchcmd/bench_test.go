@@ -14,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/bench/record"
 	"github.com/bee-hpc/bee/internal/bench/report"
 	"github.com/bee-hpc/bee/internal/bench/stats"
+	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/bench/study"
 	"github.com/bee-hpc/bee/internal/cli/console"
 	"github.com/bee-hpc/bee/internal/cli/workspace"
@@ -38,6 +39,28 @@ func TestUnmeasurable(t *testing.T) {
 		if got, _ := unmeasurable(tc.e, &spec.Job{}, local); tc.want == "" && got != "" || !strings.Contains(got, tc.want) {
 			t.Errorf("%s: %q, expected %q", name, got, tc.want)
 		}
+	}
+}
+
+// TestCalibrateWithoutArgument: bee's own study is measured, whatever file of its name is in the current directory. A file
+// that is named is asked about.
+func TestCalibrateWithoutArgument(t *testing.T) {
+	t.Chdir(t.TempDir())
+	theirs := "study: layers\njob: {image: docker.io/lab/x, run: evil}\nenvironments: {evil: {runtime: native}, b: {runtime: rootless}}\nmetrics: {seconds: {builtin: seconds}}\n"
+	err := os.WriteFile("layers", []byte(theirs), 0o600)
+	if err == nil {
+		err = os.Chmod("layers", 0o666)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, _ := studies.Text("layers")
+	o := benchOptions{verb: "calibrate", calibrate: true}
+	if s, text, err := o.study(nil); err != nil || text != own || slices.Contains(s.EnvironmentNames, "evil") || o.file != "" {
+		t.Errorf("without an argument, file %q with %.40q is measured: %v", o.file, text, err)
+	}
+	if _, text, err := o.study([]string{"layers"}); err != nil || text != theirs || o.file != "layers" {
+		t.Errorf("of the file that is named, file %q with %.40q is measured: %v", o.file, text, err)
 	}
 }
 

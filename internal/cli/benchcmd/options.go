@@ -124,7 +124,7 @@ func (o *benchOptions) named(args []string) (*study.Study, string, error) {
 		return loadStudy(args[0])
 	}
 	if o.calibrate { // which has no --job
-		return loadStudy("layers")
+		return ownStudy("layers")
 	}
 	return nil, "", &core.Error{Kind: core.Invalid, Op: "bench " + o.verb, Err: errors.New("it takes a study or --job"), Remedy: "Try `bee bench " + o.verb + " layers`, or give --job job.yaml."}
 }

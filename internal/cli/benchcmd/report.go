@@ -153,7 +153,7 @@ func (a *Commands) listStudies(asJSON bool) error {
 	}
 	var all []line
 	for _, name := range studies.Names() {
-		s, _, err := loadStudy(name)
+		s, _, err := ownStudy(name)
 		if err != nil {
 			return err
 		}

@@ -25,11 +25,8 @@ import (
 
 // loadStudy reads a file, or else a study that bee has of its own. It returns its text too.
 func loadStudy(word string) (*study.Study, string, error) {
-	if text, ok := studies.Text(word); ok {
-		if !isFile(word) {
-			s, err := study.Parse(word+".yaml", []byte(text), workspace.WorkingDir())
-			return s, text, err
-		}
+	if _, is := studies.Text(word); is && !isFile(word) {
+		return ownStudy(word)
 	}
 	text, err := spec.ReadText(word)
 	if errors.Is(err, os.ErrNotExist) && !strings.ContainsAny(word, "./") {
@@ -40,6 +37,13 @@ func loadStudy(word string) (*study.Study, string, error) {
 	}
 	s, err2 := study.Load(word)
 	return s, string(text), err2
+}
+
+// ownStudy is a study that bee has of its own, whatever files the current directory has.
+func ownStudy(name string) (*study.Study, string, error) {
+	text, _ := studies.Text(name)
+	s, err := study.Parse(name+".yaml", []byte(text), workspace.WorkingDir())
+	return s, text, err
 }
 
 // isFile reports whether a word names a file, and no directory: those of results may have the names of studies.
