@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib
 import io
+import math
 from typing import Any, Dict, List, Optional, Sequence, Union
 
 from . import _calls
@@ -19,10 +20,32 @@ def frame(table: str) -> Any:
         pandas: Any = importlib.import_module("pandas")
     except ImportError as err:
         raise InvalidError("pandas is not installed", remedy="Install pandas, or use rows().") from err
-    cases = pandas.read_csv(io.StringIO(table), dtype={"run": str, "name": str, "error": str, "currency": str}, index_col="case")
+    texts = {"run": str, "name": str, "error": str, "currency": str}
+    cases = pandas.read_csv(io.StringIO(table), dtype=texts, index_col="case", keep_default_na=False, na_values=[""])
+    rows = rows_of(table)
+    for column in cases.columns:
+        if column.startswith("case."):
+            cases[column] = values_of([row[column] for row in rows])
     for column in ("created", "ended"):
         cases[column] = pandas.to_datetime(cases[column], utc=True)
     return cases
+
+
+def values_of(texts: List[str]) -> List[Any]:
+    """Return the values of a parameter: numbers if all are, and their texts stay the same."""
+    numbers: List[Any] = []
+    for text in texts:
+        try:
+            number = float(text)
+        except ValueError:
+            return texts
+        if abs(number) < 2**53 and text == str(int(number)):
+            numbers.append(int(number))
+        elif math.isfinite(number) and text == str(number):
+            numbers.append(number)
+        else:
+            return texts
+    return numbers if all(isinstance(n, int) for n in numbers) else [float(n) for n in numbers]
 
 
 def rows_of(table: str) -> List[Dict[str, str]]:

@@ -72,7 +72,9 @@ def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], p
     if isinstance(job, Mapping):
         beefile = {**job, **keys}
     elif isinstance(job, str) and is_image(job):
-        # All of it is what the caller wrote, as on a command line.
+        # All of it is what the caller wrote, as on a command line, but a file of cases.
+        if not trust and _cases_in_a_file(keys.get("array")):
+            raise InvalidError("another user may have written the file of cases", remedy="Read it, and give trust=True.")
         arguments += ["--image", job]
         beefile = {"name": name_of_image(job), **keys}
         trust = True
@@ -86,6 +88,11 @@ def submit(job: Job, command: Command, sites: Union[str, Sequence[str], None], p
     if trust:
         arguments.append("--trust")
     return Call((*arguments, "-"), _checked, input=_beefile(beefile), finish=True)
+
+
+def _cases_in_a_file(array: Any) -> bool:
+    cases = array.get("cases") if isinstance(array, Mapping) else None
+    return isinstance(cases.get("file") if isinstance(cases, Mapping) else cases, (str, os.PathLike))
 
 
 def _may_have_several(job: Union[str, "os.PathLike[str]"]) -> bool:

@@ -72,7 +72,8 @@ class Bee(Client):
         """Submit an array, and return without waiting for it.
 
         ``job`` is a Beefile with an array, or what ``run`` takes, with ``cases``: a mapping of
-        parameters to their values, a list of mappings, or the path of a file. The text
+        parameters to their values, a list of mappings, or the path of a file, which needs
+        ``trust`` where ``job`` is no Beefile: others may have written it. The text
         ``${case.NAME}`` in the job stands for a value. All keys of a Beefile are arguments.
         """
         array = dict(cases=cases, exclude=exclude, at_once=at_once, pack=pack, on_failure=on_failure)

@@ -108,10 +108,37 @@ class Arrays(InDirectory):
 
     def test_a_file_and_a_limit_of_time(self):
         Path("cases.csv").write_text("n\n3\n4\n")
-        array = bee.array(APP, "app ${case.n}; exec sleep 1000", cases=Path("cases.csv"))
+        array = bee.array(APP, "app ${case.n}; exec sleep 1000", cases=Path("cases.csv"), trust=True)
         with self.assertRaises(bee.WaitTimeoutError):
             array.wait(timeout=0.2)
         self.assertEqual(array.stop().states, {"stopped": 2})
+
+    def test_values_are_numbers_if_nothing_is_lost(self):
+        for texts, want in (
+            (["1", "-2"], [1, -2]),
+            (["1", "0.5"], [1.0, 0.5]),
+            (["007", "8"], None),
+            (["1.50"], None),
+            (["NA", "1"], None),
+            (["nan"], None),
+            (["inf"], None),
+            (["1_0"], None),
+            ([""], None),
+            (["9007199254740993"], None),
+            (["true"], None),
+        ):
+            got = bee._array.values_of(texts)
+            self.assertEqual((got, [type(n) for n in got]), (want or texts, [type(n) for n in want or texts]))
+
+    def test_files_of_cases_need_trust(self):
+        Path("cases.csv").write_text("n\n3\n")
+        Path("cases.csv").chmod(0o664)
+        for cases in ("cases.csv", Path("cases.csv"), {"file": "cases.csv"}, {"file": Path("cases.csv")}):
+            with self.assertRaisesRegex(bee.InvalidError, "another user may have written") as caught:
+                bee.array(APP, "app ${case.n}", cases=cases)
+            self.assertIn("trust=True", caught.exception.remedy)
+        with self.assertRaisesRegex(bee.InvalidError, "another user may have written"):
+            bee.run(APP, "app ${case.n}", array={"cases": {"file": "cases.csv"}})
 
     def test_async(self):
         async def both():
