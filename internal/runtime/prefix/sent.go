@@ -9,7 +9,7 @@ import (
 
 // Directories in what a process sends to another host, where image, volume and prefix are elsewhere.
 const (
-	sentImage  = "/.bee/image" // before the path of a file in a container, in scripts
+	sentImage  = "/.bee/image" // before the path of a file in a container, in scripts and among other text
 	sentPrefix = "/.bee/prefix"
 )
 
@@ -25,10 +25,21 @@ func Portable(environ []string, dir, script string) (sentEnviron []string, sentD
 	for _, e := range environ {
 		key, value, _ := strings.Cut(e, "=")
 		if key != Variable { // the other host has a mark of its own
-			sentEnviron = append(sentEnviron, key+"="+portable(value, at, ""))
+			sentEnviron = append(sentEnviron, key+"="+portableValue(value, at))
 		}
 	}
 	return sentEnviron, portable(dir, at, ""), portable(script, at, sentImage)
+}
+
+// portableValue marks the paths of a value, unless it is a list of them, of which the other host translates each.
+func portableValue(value string, at []place) string {
+	marked := portable(value, at, sentImage)
+	for _, part := range strings.Split(marked, ":") {
+		if strings.LastIndex(part, sentImage+"/") > 0 {
+			return marked
+		}
+	}
+	return portable(value, at, "")
 }
 
 // places are the directories of a mark, that with the longest path on the host first.
@@ -77,7 +88,7 @@ func inPath(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || strings.IndexByte("_.+@%~/-", b) >= 0
 }
 
-// sent finds the paths that Portable has put into a script.
+// sent finds the paths that Portable has put into a script, or among other text.
 var sent = regexp.MustCompile(regexp.QuoteMeta(sentImage) + `(/[A-Za-z0-9_.+@%~/-]*)`) // a table
 
 // script is a script as the host has it. One that names a place or a file of the image is refused, unless Portable has
@@ -86,5 +97,10 @@ func (p *Prefix) script(text string) (string, error) {
 	if named := p.names(sent.ReplaceAllString(text, " ")); named != "" {
 		return "", &PathError{named}
 	}
-	return sent.ReplaceAllStringFunc(text, func(s string) string { return p.value(strings.TrimPrefix(s, sentImage)) }), nil
+	return p.received(text), nil
+}
+
+// received has paths of this host where Portable has marked some.
+func (p *Prefix) received(text string) string {
+	return sent.ReplaceAllStringFunc(text, func(s string) string { return p.value(strings.TrimPrefix(s, sentImage)) })
 }

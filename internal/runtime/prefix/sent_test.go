@@ -25,6 +25,13 @@ func TestOtherHosts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	mixed := func(root, volume string) []string {
+		return []string{
+			"ARGS=--in " + volume + "/data --image=" + root + "/usr/share/data -o '" + volume + "/out'", "TWO=" + volume + "/a " + volume + "/b",
+			"PAIR=a," + volume + "/x:" + volume + "/y", "LIST=:" + volume + ":x:" + volume + "/y z",
+		}
+	}
+	env = append(env, mixed(root, volume)...)
 	script := "OPAL_PREFIX=" + p.dir + " ; export OPAL_PREFIX; orted -mca agent \"/tools/of/one/rsh\" -mca uri \"1.0;tcp://10.0.0.1:1/x\" -x " + root + "/usr/share/data -x " + volume + "-more -x " + volume
 	env, dir, script = Portable(env, dir, script)
 	for _, text := range append([]string{dir, script}, env...) {
@@ -42,7 +49,8 @@ func TestOtherHosts(t *testing.T) {
 	if args[2] != want || dir != otherVolume+"/case" {
 		t.Errorf("in %s\n%s\nexpected in %s\n%s", dir, args[2], otherVolume+"/case", want)
 	}
-	for _, e := range []string{"PATH=" + q.dir + "/bin", "AGENT=/tools/of/two/rsh", "DATA=" + otherRoot + "/usr/share/data:" + otherVolume + "/x", "OTHER=/dev/shm", "OPAL_PREFIX=" + q.dir} {
+	translated := append(mixed(otherRoot, otherVolume), "PATH="+q.dir+"/bin", "AGENT=/tools/of/two/rsh", "DATA="+otherRoot+"/usr/share/data:"+otherVolume+"/x", "OTHER=/dev/shm", "OPAL_PREFIX="+q.dir)
+	for _, e := range translated {
 		if !slices.Contains(env, e) {
 			t.Errorf("no %q in %q", e, env)
 		}

@@ -98,6 +98,8 @@ func (p *Prefix) environment(env []string) []string {
 		case key == "LD_LIBRARY_PATH" && !p.host: // lib/ has them; the host's own programs must not
 			continue
 		case key == "SHELL":
+		case strings.Contains(value, sentImage):
+			value = p.received(value)
 		default:
 			parts := strings.Split(value, ":")
 			for i := range parts {
