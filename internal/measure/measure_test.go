@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,37 @@ func TestLinesNewest(t *testing.T) {
 		l.Tick()
 		if want := fmt.Sprint(lines - 1); last != want {
 			t.Errorf("%s: the newest is %s, expected %s", text, last, want)
+		}
+	}
+}
+
+// TestLinesInOrder: of several patterns, each tries a line before the next line, also of lines that wait for a tick.
+func TestLinesInOrder(t *testing.T) {
+	var found []string
+	var all []matched
+	for _, text := range []string{`^b=(\d+)`, `^ *(\d+)$`, `^a=(\d+)`} {
+		p, err := ParsePattern(text, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, matched{p, func(groups []string) { found = append(found, groups[0]) }})
+	}
+	text := "a=1\n\n 2\nb=3\n4\na=5\nb=6\n"
+	for _, size := range []int{1, 5, len(text)} {
+		for _, steps := range []int{maxSteps, 0} {
+			l := newLines(all...)
+			found, l.steps = nil, steps
+			for rest := []byte(text); len(rest) > 0; rest = rest[min(size, len(rest)):] {
+				l.Add(rest[:min(size, len(rest))])
+			}
+			l.Tick()
+			want := []string{"1", "2", "3", "4", "5", "6"}
+			if steps == 0 {
+				want = []string{"5", "6"} // and the last line, which is no number
+			}
+			if !slices.Equal(found, want) {
+				t.Errorf("by %d bytes with %d steps: found %q, expected %q", size, steps, found, want)
+			}
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestPrograms: the progress of each program by what it has printed. The numbers of NAMD are
+// TestPrograms: the progress of each program by what it has printed, whether it comes by bytes or at once. The numbers of NAMD are
 // written after its manual.
 func TestPrograms(t *testing.T) {
 	tested := map[string]bool{}
@@ -47,8 +47,23 @@ func TestPrograms(t *testing.T) {
 				got = append(got, math.Round(v.Done*1000)/1000, math.Round(v.Total*1000)/1000)
 			}
 		}
-		if !slices.EqualFunc(got, c.want, func(a, b float64) bool { return math.Abs(a-b) <= 0.011 }) {
+		alike := func(a, b float64) bool { return math.Abs(a-b) <= 0.011 }
+		if !slices.EqualFunc(got, c.want, alike) {
 			t.Errorf("%s: %s: %v, expected %v", c.program, c.output, got, c.want)
+		}
+		if r, err = NewReader(Source{Program: c.program, Total: c.known}, nil); err != nil {
+			t.Fatal(err)
+		}
+		if c.total != "" {
+			r.Total(testdata(t, c.total))
+		}
+		r.Stream().Add([]byte(testdata(t, c.output)))
+		last := []float64(nil)
+		if v, is := r.Tick(); is {
+			last = []float64{v.Done, v.Total}
+		}
+		if want := c.want[max(0, len(c.want)-2):]; !slices.EqualFunc(last, want, alike) {
+			t.Errorf("%s: %s in one piece: %v, expected %v", c.program, c.output, last, want)
 		}
 	}
 	for _, name := range Programs() {

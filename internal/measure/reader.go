@@ -82,14 +82,14 @@ type Stream struct {
 // Stream begins a stream.
 func (r *Reader) Stream() *Stream {
 	s := &Stream{reader: r}
-	for _, m := range r.progress {
-		s.lines = append(s.lines, NewLines(m.pattern, m.found))
+	if len(r.progress) > 0 { // together, as the order of their lines matters
+		s.lines = append(s.lines, newLines(r.progress...))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.metrics)) {
 		s.lines = append(s.lines, NewLines(r.metrics[name], func(groups []string) { r.measured(name, groups) }))
 	}
 	for _, l := range s.lines { // all patterns share what one may cost
-		l.most = max(1, maxSteps/len(s.lines))
+		l.most = max(1, maxSteps*len(l.patterns)/(len(r.progress)+len(r.metrics)))
 		l.steps = l.most
 	}
 	r.mu.Lock()
