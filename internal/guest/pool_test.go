@@ -93,7 +93,7 @@ func (a *agent) program(ctx context.Context, name string, args ...string) (*exec
 // sleep and are woken across the guests. A program that is killed is gone for the others, and leaves nothing.
 func TestGuestsShareMemory(t *testing.T) {
 	agents, ports := pooledAgents(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	for _, tc := range []struct {
 		name string
@@ -136,7 +136,7 @@ func TestGuestsShareMemory(t *testing.T) {
 
 	program := testkit.RequireTool(t, "ib_write_bw")
 	port := testkit.FreePort(t)
-	args := []string{"-p", fmt.Sprint(port), "-F", "-D", "30"}
+	args := []string{"-p", fmt.Sprint(port), "-F", "-D", "120"}
 	server, served := agents[0].program(ctx, program, args...)
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func TestGuestsShareMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	killed := time.Now()
-	if err := client.Wait(); err == nil || time.Since(killed) > 5*time.Second {
+	if err := client.Wait(); err == nil || time.Since(killed) > 30*time.Second {
 		t.Errorf("the peer of one that was killed: %v after %v\n%s", err, time.Since(killed), out)
 	}
 	_ = server.Wait()

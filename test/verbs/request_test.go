@@ -1,6 +1,7 @@
 package verbs
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/bench/studies"
 	"github.com/bee-hpc/bee/internal/testkit"
@@ -38,13 +40,16 @@ func TestRequestsOfAStudy(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	h, port := newHost(t), strconv.Itoa(testkit.FreePort(t))
-	server, said := h.command(t.Context(), 0, program, "serve", port, "2", "3")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	server, said := h.command(ctx, 0, program, "serve", port, "2", "3")
 	if err := server.Start(); err != nil {
 		t.Fatal(err)
 	}
-	client, rate := h.command(t.Context(), 1, program, "ask", "localhost", port, "3", "2000")
+	client, rate := h.command(ctx, 1, program, "ask", "localhost", port, "3", "2000")
 	if err := client.Run(); err != nil || !regexp.MustCompile(`^rate [0-9.]*[1-9][0-9]*\n$`).Match(rate.Bytes()) {
 		t.Errorf("the client prints %q, %v", rate, err)
+		cancel() // the server may wait for it
 	}
 	if err := server.Wait(); err != nil {
 		t.Errorf("the server ends with %v: %s", err, said)
