@@ -410,6 +410,22 @@ func Refusal(op Op, errno syscall.Errno) []byte {
 	return packet
 }
 
+// Instead encodes a refusal that goes in place of a reply.
+func Instead(reply []byte, errno syscall.Errno) ([]byte, error) {
+	if len(reply) < replyHeader {
+		return nil, fmt.Errorf("a reply of %d bytes", len(reply))
+	}
+	return Refusal(Op(binary.LittleEndian.Uint16(reply[4:])), errno), nil
+}
+
+// Refused returns the error of a reply; 0: it is none.
+func Refused(reply []byte) syscall.Errno {
+	if len(reply) < replyHeader {
+		return 0
+	}
+	return syscall.Errno(binary.LittleEndian.Uint32(reply[8:]))
+}
+
 func putReplyHeader(packet []byte, op Op, descriptors int, errno syscall.Errno) {
 	binary.LittleEndian.PutUint32(packet, uint32(len(packet)))
 	binary.LittleEndian.PutUint16(packet[4:], uint16(op))

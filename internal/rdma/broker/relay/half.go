@@ -20,6 +20,7 @@ type half struct {
 
 	mu      sync.Mutex
 	sockets map[uint32]*socketEnd
+	numbers map[inode]uint32 // of sockets, as replies may have one often; empty in a guest
 	over    bool
 	pumps   sync.WaitGroup
 }
@@ -29,7 +30,11 @@ type socketEnd struct {
 	file *os.File
 	// other is the program's end, which it may be passed again; nil: in the host.
 	other *os.File
+	inode inode // of file; zero: in a guest
 }
+
+// inode identifies a file.
+type inode struct{ device, number uint64 }
 
 func (e *socketEnd) close() {
 	e.file.Close()
@@ -38,7 +43,9 @@ func (e *socketEnd) close() {
 	}
 }
 
-func newHalf(stream net.Conn) *half { return &half{stream: stream, sockets: map[uint32]*socketEnd{}} }
+func newHalf(stream net.Conn) *half {
+	return &half{stream: stream, sockets: map[uint32]*socketEnd{}, numbers: map[inode]uint32{}}
+}
 
 // write sends a frame.
 func (h *half) write(f frame) error {
@@ -61,6 +68,9 @@ func (h *half) add(id uint32, e *socketEnd) error {
 		return fmt.Errorf("a second socket has number %d", id)
 	}
 	h.sockets[id] = e
+	if e.inode != (inode{}) {
+		h.numbers[e.inode] = id
+	}
 	return nil
 }
 
@@ -95,11 +105,22 @@ func (h *half) remove(id uint32) bool {
 	h.mu.Lock()
 	e := h.sockets[id]
 	delete(h.sockets, id)
+	if e != nil {
+		delete(h.numbers, e.inode)
+	}
 	h.mu.Unlock()
 	if e != nil {
 		e.close()
 	}
 	return e != nil
+}
+
+// numberOf returns the number of a socket; false: there is none of that inode.
+func (h *half) numberOf(i inode) (uint32, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	id, is := h.numbers[i]
+	return id, is
 }
 
 // find returns a socket; nil: there is none of that number.

@@ -15,7 +15,7 @@ import (
 // Host carries a program of a guest, to which a stream leads, and its connection with the broker, until either ends. It
 // closes both. Replies may have memory of a pool alone.
 func Host(ctx context.Context, stream net.Conn, broker *net.UnixConn, pool *os.File) error {
-	h := host{half: newHalf(stream), broker: broker, ids: map[inode]uint32{}}
+	h := host{half: newHalf(stream), broker: broker}
 	stop := context.AfterFunc(ctx, func() { core.BestEffort(errors.Join(broker.Close(), hangUp(stream))) })
 	defer stop()
 	var err error
@@ -29,7 +29,7 @@ func Host(ctx context.Context, stream net.Conn, broker *net.UnixConn, pool *os.F
 		replies <- err
 	}()
 	err = h.requests()
-	broker.Close()
+	core.BestEffort(errors.Join(broker.Close(), hangUp(stream))) // the guest may read no more
 	err = errors.Join(err, <-replies)
 	h.end()
 	return err
@@ -39,12 +39,8 @@ type host struct {
 	*half
 	broker *net.UnixConn
 	pool   inode
-	last   uint32           // number of a socket
-	ids    map[inode]uint32 // of sockets, as replies may have one often
+	last   uint32 // number of a socket
 }
-
-// inode identifies a file.
-type inode struct{ device, number uint64 }
 
 func inodeOf(fd int) (inode, error) {
 	var st unix.Stat_t
@@ -84,14 +80,21 @@ func (h *host) replies() error {
 			return nil // the broker has ended
 		}
 		descriptors, err := rights(control[:m])
-		if err == nil && flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0 { // also where this process has no more descriptors
-			err = errors.New("a reply or its descriptors have no room")
+		reply := packet[:n]
+		switch {
+		case err != nil:
+		case flags&unix.MSG_TRUNC != 0:
+			err = errors.New("a reply has no room")
+		case flags&unix.MSG_CTRUNC != 0: // this process has no more descriptors
+			closeAll(descriptors)
+			descriptors = nil
+			reply, err = message.Instead(reply, unix.EMFILE)
 		}
 		if err != nil {
 			closeAll(descriptors)
 			return err
 		}
-		if err := h.reply(packet[:n], descriptors); err != nil {
+		if err := h.reply(reply, descriptors); err != nil {
 			return err
 		}
 	}
@@ -151,7 +154,7 @@ func (h *host) sort(fd int) (pass, error) {
 	if err != nil || !known {
 		return pass{}, errors.Join(fmt.Errorf("a reply has what is neither of the pool nor a socket (%w)", err), unix.Close(fd))
 	}
-	if before, is := h.ids[id]; is && h.find(before) != nil {
+	if before, is := h.numberOf(id); is {
 		return pass{k, before}, unix.Close(fd)
 	}
 	f, err := pollable(fd)
@@ -159,6 +162,5 @@ func (h *host) sort(fd int) (pass, error) {
 		return pass{}, err
 	}
 	h.last++
-	h.ids[id] = h.last
-	return pass{k, h.last}, h.add(h.last, &socketEnd{file: f})
+	return pass{k, h.last}, h.add(h.last, &socketEnd{file: f, inode: id})
 }

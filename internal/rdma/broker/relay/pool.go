@@ -43,6 +43,10 @@ func Pool(path, build string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	descriptors, err := rights(control[:m])
+	if errno := message.Refused(reply[:n]); errno != 0 {
+		closeAll(descriptors)
+		return nil, 0, fmt.Errorf("the broker has refused: %w", errno)
+	}
 	if err != nil || len(descriptors) <= poolAt {
 		closeAll(descriptors)
 		return nil, 0, errors.Join(fmt.Errorf("the broker has answered %d bytes with %d descriptors", n, len(descriptors)), err)

@@ -8,6 +8,9 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -139,6 +142,115 @@ func TestSockets(t *testing.T) {
 	})
 	if after := openFiles(t); after > before {
 		t.Errorf("%d descriptors are left", after-before)
+	}
+}
+
+// TestSocketsThatHaveEnded: a relay keeps nothing of them, however many a guest has.
+func TestSocketsThatHaveEnded(t *testing.T) {
+	_, program := ends(t, unix.SOCK_SEQPACKET)
+	_, own := ends(t, unix.SOCK_STREAM)
+	h := host{half: newHalf(own), broker: program}
+	for range 100 {
+		fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := h.sort(fds[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !h.remove(p.id) {
+			t.Errorf("there is no socket %d", p.id)
+		}
+		unix.Close(fds[1])
+	}
+	if len(h.sockets)+len(h.numbers) > 0 {
+		t.Errorf("left are %d sockets and %d numbers", len(h.sockets), len(h.numbers))
+	}
+}
+
+// TestGuestThatReadsNoMore: it keeps nothing of the host's, once it has ended what it sends.
+func TestGuestThatReadsNoMore(t *testing.T) {
+	broker, stream, over := hosted(t, memfd(t, 4096))
+	packet, err := message.Reply(message.OpConnect, nil, [1024]byte{})
+	if err == nil {
+		err = broker.SetWriteDeadline(time.Now().Add(300 * time.Millisecond))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil { // until nothing has room
+		_, err = broker.Write(packet)
+	}
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Fatal(err)
+	}
+	if err := stream.CloseWrite(); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-over:
+	case <-time.After(30 * time.Second):
+		t.Fatal("the relay goes on")
+	}
+}
+
+// TestNoMoreDescriptors: where those of a reply have no room, the program is told, and all goes on.
+func TestNoMoreDescriptors(t *testing.T) {
+	pool := memfd(t, 4096)
+	broker, stream, over := hosted(t, pool)
+	packet, err := message.Reply(message.OpConnect, nil, message.ConnectReply{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	many := make([]int, message.Descriptors+2)
+	for i := range many {
+		many[i] = int(pool.Fd())
+	}
+	before := openFiles(t)
+	if _, _, err := broker.WriteMsgUnix(packet, unix.UnixRights(many...), nil); err != nil {
+		t.Fatal(err)
+	}
+	answer(t, broker, int(pool.Fd()))
+	for i, want := range []syscall.Errno{syscall.EMFILE, 0} {
+		f, err := readFrame(stream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		passes, reply, err := decodeReply(f.body)
+		if err != nil || f.kind != kindReply || message.Refused(reply) != want || len(passes) != i {
+			t.Errorf("reply %d has %d descriptors, and is %x, %v", i, len(passes), reply, err)
+		}
+	}
+	if after := openFiles(t); after > before {
+		t.Errorf("%d descriptors are left", after-before)
+	}
+	broker.Close()
+	if err := <-over; err != nil {
+		t.Errorf("at the end of the broker: %v", err)
+	}
+}
+
+// TestRefusedPool: the error says why.
+func TestRefusedPool(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.ListenUnix("unixpacket", &net.UnixAddr{Name: path, Net: "unixpacket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		if _, err := c.Read(make([]byte, message.Packet)); err == nil {
+			_, _ = c.Write(message.Refusal(message.OpHello, syscall.EMFILE))
+		}
+	}()
+	if _, _, err := Pool(path, strings.Repeat("b", message.Build)); !errors.Is(err, syscall.EMFILE) {
+		t.Errorf("got %v", err)
 	}
 }
 
