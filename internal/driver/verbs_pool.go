@@ -11,7 +11,7 @@ type VerbsPool struct {
 	// File is the memory, of so many Bytes.
 	File  *os.File `json:"-"`
 	Bytes int64    `json:"bytes"`
-	// Share is how much of the host's memory the programs of one guest may have in it, in bytes.
+	// Share is one guest's part of it, in bytes. All parts are the whole: root in a guest can fill it.
 	Share int64 `json:"share"`
 	// Base is the offset in File at which the memory begins that a guest sees.
 	Base uint64 `json:"base"`

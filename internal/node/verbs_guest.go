@@ -47,7 +47,7 @@ func (v *verbs) inGuest(ctx context.Context, members []peercall.Member, p plan.P
 	}
 	if pooled(p, members) {
 		var err error
-		o.Pool, err = v.poolFor(ctx, p)
+		o.Pool, err = v.poolFor(ctx)
 		return o, err
 	}
 	g := &guestBroker{verbs: v, renewing: map[int]bool{}}

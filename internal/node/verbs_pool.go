@@ -65,7 +65,7 @@ func (v *verbs) memory() int64 {
 }
 
 // poolFor returns the memory that the programs of this node's guest share with others, and the way to their broker.
-func (v *verbs) poolFor(ctx context.Context, p plan.Plan) (*driver.VerbsPool, error) {
+func (v *verbs) poolFor(ctx context.Context) (*driver.VerbsPool, error) {
 	if err := v.start(ctx); err != nil {
 		return nil, err
 	}
@@ -78,11 +78,13 @@ func (v *verbs) poolFor(ctx context.Context, p plan.Plan) (*driver.VerbsPool, er
 	if err != nil {
 		return nil, fmt.Errorf("get the memory that virtual machines share: %w", err)
 	}
+	_, members, _ := v.known.all()
+	guests := int64(len(sameMachine(v.config, members)))
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.shared = append(v.shared, file)
 	return &driver.VerbsPool{
-		File: file, Bytes: bytes, Share: share(p), Base: rdmapool.Data,
+		File: file, Bytes: bytes, Share: (bytes + guests - 1) / guests, Base: rdmapool.Data,
 		Program: func(ctx context.Context, stream net.Conn) error {
 			broker, err := socket.Dial(path)
 			if err != nil {

@@ -68,7 +68,7 @@ func TestNodesShareAPool(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if o.Ask != nil || o.Pool == nil || o.Pool.Program == nil || o.Pool.Share != 16<<20 || o.Pool.Base != rdmapool.Data || o.Pool.Bytes < 2*(16<<20+ringsShare) {
+		if o.Ask != nil || o.Pool == nil || o.Pool.Program == nil || o.Pool.Share != o.Pool.Bytes/2 || o.Pool.Base != rdmapool.Data || o.Pool.Bytes < 2*(16<<20+ringsShare) {
 			t.Fatalf("guest %d gets %+v with %+v", rank, o, o.Pool)
 		}
 		if ids[rank], err = o.Pool.File.Stat(); err != nil || ids[rank].Size() != o.Pool.Bytes {

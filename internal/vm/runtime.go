@@ -341,7 +341,7 @@ func (r *Runtime) bring(ctx context.Context, b boot, s driver.ContainerSpec, req
 	return c, nil
 }
 
-// shared is how much of the host's memory the guest's programs may have in a pool.
+// shared is how much of the host's memory is held for the guest's part of a pool.
 func (r *Runtime) shared() int64 {
 	if b := r.o.Broker; b != nil && b.Pool != nil {
 		return b.Pool.Share
