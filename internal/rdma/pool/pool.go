@@ -24,12 +24,15 @@ const (
 	// step is a section of memory of Linux on the processors that it has such devices on.
 	step = 128 << 20
 	// rest is how long a range that was freed is given to nobody. A program that had it may amid a copy into it, by a key
-	// that was valid when the copy began.
+	// that was valid when the copy began. The time is that of the host: a guest that is halted for longer during a copy
+	// ends it afterwards.
 	rest = 5 * time.Second
 )
 
-// ErrFull is the error of a pool without room.
-var ErrFull = errors.New("the pool has no room")
+// FullError is the error of a pool without room.
+type FullError struct{ Rest time.Duration } // until the next range has rested; 0: none rests
+
+func (*FullError) Error() string { return "the pool has no room" }
 
 // Pool is one. It takes memory of the host as far as programs write to it.
 type Pool struct {
@@ -98,7 +101,7 @@ func (p *Pool) Take(bytes int64) (at int64, err error) {
 	defer p.mu.Unlock()
 	p.settle()
 	if bytes > p.size {
-		return 0, ErrFull
+		return 0, &FullError{}
 	}
 	bytes = (bytes + page - 1) / page * page
 	for _, from := range []int64{p.next, 0} {
@@ -113,7 +116,11 @@ func (p *Pool) Take(bytes int64) (at int64, err error) {
 			return at, nil
 		}
 	}
-	return 0, ErrFull
+	full := &FullError{}
+	if len(p.resting) > 0 {
+		full.Rest = max(p.resting[0].until.Sub(p.now()), 1)
+	}
+	return 0, full
 }
 
 // Free frees a range. Its memory is the host's again at once.

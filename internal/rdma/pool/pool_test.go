@@ -54,8 +54,11 @@ func TestRanges(t *testing.T) {
 		}
 		n := (1 + r.Int64N(600)) * page
 		at, err := p.Take(n)
-		if errors.Is(err, ErrFull) {
-			*now = now.Add(rest)
+		if full, is := errors.AsType[*FullError](err); is {
+			if full.Rest <= 0 || full.Rest > rest {
+				t.Fatalf("the next range is free in %v", full.Rest)
+			}
+			*now = now.Add(full.Rest)
 			continue
 		}
 		if err != nil || at < Data || at%page != 0 || at+n > p.Size() {
@@ -96,8 +99,8 @@ func TestFreedRangesRest(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Free(at, p.Size()-Data)
-	if _, err := p.Take(1); !errors.Is(err, ErrFull) {
-		t.Errorf("a range that was just freed: %v", err)
+	if full, is := errors.AsType[*FullError](func() error { _, err := p.Take(1); return err }()); !is || full.Rest != rest {
+		t.Errorf("a range that was just freed: %+v", full)
 	}
 	if _, err := p.file.WriteAt([]byte("late"), at); err != nil {
 		t.Fatal(err)

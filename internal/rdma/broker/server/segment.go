@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strconv"
+	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/rdma/broker"
@@ -32,14 +33,22 @@ func (m memory) segment(bytes int64, seals int) (*segment, error) {
 		return newSegment(bytes, seals)
 	}
 	at, err := m.pool.Take(bytes)
-	if errors.Is(err, pool.ErrFull) {
-		return nil, &broker.Limit{Name: "bytes of the memory that the virtual machines of a host share", Key: "rdma.memory", Value: m.pool.Size()}
+	if full, is := errors.AsType[*pool.FullError](err); is {
+		return nil, &restingError{&broker.Limit{Name: "bytes of the memory that the virtual machines of a host share", Key: "rdma.memory", Value: m.pool.Size()}, full.Rest}
 	}
 	if err != nil {
 		return nil, err
 	}
 	return &segment{file: m.pool.File(), pool: m.pool, at: at, bytes: bytes}, nil
 }
+
+// restingError is the limit of a pool that may have room after a time; 0: it will not by itself.
+type restingError struct {
+	*broker.Limit
+	after time.Duration
+}
+
+func (e *restingError) Unwrap() error { return e.Limit }
 
 // segment is memory without a name.
 type segment struct {

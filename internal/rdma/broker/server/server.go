@@ -30,6 +30,12 @@ import (
 // helloTime is how long a process may take for its first request.
 const helloTime = 10 * time.Second
 
+// restStep is how long a program at most waits for room in a pool before it is looked whether the port is closed.
+const restStep = 100 * time.Millisecond
+
+// restLate is how much later than the end of its rest a range may be found, as on a busy machine.
+const restLate = time.Second
+
 // greeting is how many connections may be open that have not greeted. For one more the oldest
 // is closed.
 const greeting = 64
@@ -290,8 +296,8 @@ func (p *Port) forget(proc *process) {
 	proc.close()
 }
 
-// answer carries a request out, and sends the reply. What another broker has to answer first is tried again then. The
-// next request comes after crowded.
+// answer carries a request out, and sends the reply. What another broker has to answer first is tried again then, as is
+// what has no room in a pool while ranges of it rest. The next request comes after crowded.
 func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) (crowded <-chan struct{}, err error) {
 	p.server.mu.Lock()
 	defer p.server.mu.Unlock()
@@ -304,7 +310,10 @@ func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) (cro
 		if c := p.server.crowded(); c != nil {
 			crowded = c
 		}
-		if pending, is := errors.AsType[*broker.Pending](err); !is || !p.server.await(pending, until) {
+		if pending, is := errors.AsType[*broker.Pending](err); is && p.server.await(pending, until) {
+			continue
+		}
+		if full, is := errors.AsType[*restingError](err); !is || !p.rest(full, until) {
 			break
 		}
 	}
@@ -317,6 +326,18 @@ func (p *Port) answer(conn *net.UnixConn, proc *process, r message.Request) (cro
 		p.server.log.Warn("refuse a program with verbs", "limit", limit.Name, "value", limit.Value, "key", limit.Key)
 	}
 	return crowded, socket.Send(conn, message.Refusal(r.Op, errnoOf(err)), nil)
+}
+
+// rest waits, without the lock, until a pool may have room; false: it has waited for long enough. What was freed just
+// before the request rests until then.
+func (p *Port) rest(e *restingError, until time.Time) bool {
+	if e.after <= 0 || time.Now().After(until.Add(restLate)) {
+		return false
+	}
+	p.server.mu.Unlock()
+	time.Sleep(min(max(e.after, time.Millisecond), restStep))
+	p.server.mu.Lock()
+	return !p.closed
 }
 
 // errnoOf is what a program sees of an error.

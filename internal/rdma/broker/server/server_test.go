@@ -3,8 +3,10 @@ package server
 import (
 	"bytes"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -13,6 +15,7 @@ import (
 
 	"github.com/bee-hpc/bee/internal/rdma/broker"
 	"github.com/bee-hpc/bee/internal/rdma/broker/message"
+	"github.com/bee-hpc/bee/internal/rdma/pool"
 	"github.com/bee-hpc/bee/internal/testkit"
 	"golang.org/x/sys/unix"
 )
@@ -257,6 +260,32 @@ func TestLimits(t *testing.T) {
 		if !strings.Contains(log.String(), key) {
 			t.Errorf("the log does not name %s: %s", key, log)
 		}
+	}
+}
+
+// TestFullPool: a program waits for ranges that rest, and gets ENOMEM at once where that is no use.
+func TestFullPool(t *testing.T) {
+	p, err := pool.New(64 << 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { p.Close() })
+	s := New(testBuild, slog.New(slog.DiscardHandler), p)
+	path := filepath.Join(t.TempDir(), "s")
+	port, err := s.Listen(path, broker.Address{LID: 1}, plenty())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { port.Close() })
+	c, ask := greet(t, path), message.CreateRegion{Bytes: uint64(p.Size()) / 4 * 3}
+	var made message.Created
+	for range 2 {
+		unix.Close(c.must(message.OpCreateRegion, &made, ask)[0])
+		begun := time.Now()
+		if _, errno := c.call(message.OpCreateRegion, nil, ask); errno != syscall.ENOMEM || time.Since(begun) > answerTime/2 {
+			t.Errorf("a region too many: %v after %v", errno, time.Since(begun))
+		}
+		c.must(message.OpDestroy, nil, message.Destroy{Handle: made.Handle})
 	}
 }
 
