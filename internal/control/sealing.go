@@ -135,14 +135,19 @@ func (s *Sealing) all(ctx context.Context) (runs []state.Run, err error) {
 }
 
 // ticket makes and stores the ticket of runs, which are left to the machine that has it. From then
-// on there is a ticket, whatever fails here: of two controllers of a run, its site admits one.
+// on there is a ticket, whatever fails here: of two controllers of a run, its site admits one. For those
+// that have not begun, no site does: nothing begins them here before the ticket is stored.
 func (s *Sealing) ticket(ctx context.Context, runs []state.Run, ids []string) error {
 	ticket, err := s.Controller.Seal(ctx, s.Key, ids...)
-	if err == nil {
-		err = s.Write(ticket)
-	}
 	if err != nil {
 		return err
+	}
+	undo, err := s.leaveWaiting(ctx, ids)
+	if err != nil {
+		return err
+	}
+	if err := s.Write(ticket); err != nil {
+		return errors.Join(err, undo())
 	}
 	for i := range runs {
 		if runs[i].State.Final() {
@@ -156,6 +161,36 @@ func (s *Sealing) ticket(ctx context.Context, runs []state.Run, ids []string) er
 		runs[i] = run
 	}
 	return nil
+}
+
+// leaveWaiting leaves the runs that have not begun to the machine that will have the ticket: all of them,
+// or none. undo has them wait here again.
+func (s *Sealing) leaveWaiting(ctx context.Context, ids []string) (undo func() error, err error) {
+	store := s.Controller.Store
+	var before, left []state.Run
+	for _, id := range ids {
+		run, err := store.Run(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if run.State.Final() {
+			continue
+		}
+		attempts, err := store.Attempts(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if len(attempts) == 0 {
+			before, left = append(before, run), append(left, handedOver(run, false))
+		}
+	}
+	if len(left) > 0 {
+		_, err = store.Write(ctx, state.Change{New: left, Durable: true})
+	}
+	return func() error {
+		_, err := store.Write(context.WithoutCancel(ctx), state.Change{New: before})
+		return err
+	}, err
 }
 
 // carry has controllers for runs until each of them is over or needs none.

@@ -149,12 +149,18 @@ func (c *Controller) HandOver(ctx context.Context, id string) (state.Run, error)
 	if err != nil {
 		return run, err
 	}
+	run = handedOver(run, len(attempts) > 0)
+	return run, c.Store.PutRun(ctx, run)
+}
+
+// handedOver is a run as it is left to the machine that has its ticket.
+func handedOver(run state.Run, begun bool) state.Run {
 	run.State, run.Suspended = state.Suspended, state.ReasonTicket
-	run.Message, run.Remedy = "it continues on its site, for the machine that has its ticket", "`bee wait --ticket FILE` continues it on any machine, `bee resume "+id+"` here."
-	if len(attempts) == 0 {
+	run.Message, run.Remedy = "it continues on its site, for the machine that has its ticket", "`bee wait --ticket FILE` continues it on any machine, `bee resume "+run.ID+"` here."
+	if !begun {
 		run.Message, run.Remedy = "it has not begun: the machine that adopts its ticket begins it", "`bee wait --ticket FILE` does so on any machine, also on this one."
 	}
-	return run, c.Store.PutRun(ctx, run)
+	return run
 }
 
 // adoptWait is how long AdoptTicket waits for another process of this installation that adopts
