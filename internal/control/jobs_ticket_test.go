@@ -2,6 +2,8 @@ package control
 
 import (
 	"encoding/json"
+	"errors"
+	"log/slog"
 	"maps"
 	"os"
 	"path/filepath"
@@ -112,6 +114,132 @@ func TestJobsOnTheMachineThatSubmittedThem(t *testing.T) {
 	runs, err := c.AdoptTickets(t.Context(), tickets, f, false)
 	if err != nil || len(runs) != 4 || runs[0].State != state.Running || runs[3].State != state.Queued {
 		t.Errorf("%+v, %v", runs, err)
+	}
+}
+
+// lostWorld is jobsWorld with two more jobs: a model that computes beside the mesh, and one for the case
+// that the mesh fails. Nothing of the mesh is left at its site.
+func lostWorld(t *testing.T) (c *Controller, site *controltest.Site, tickets []retention.Ticket, f Foreign) {
+	t.Helper()
+	c, site, tickets, f = jobsWorld(t)
+	if err := os.WriteFile(filepath.Join(f.Dir, "own.dat"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mesh := tickets[0]
+	owner := core.Owner{User: mesh.Installation, Run: "bcdefghm", Attempt: 1}
+	beside := mesh
+	beside.Run.ID = owner.Run
+	beside.Attempts = []state.Attempt{{N: 1, Site: "a", Provider: "fake", State: state.Computing, Lease: &core.Handle{Driver: "fake", Version: 1, Owner: owner}}}
+	mourn := tickets[3]
+	mourn.Run.ID = "bcdefghn"
+	changed := []retention.Ticket{beside, mourn}
+	for i, after := range [][]submission.Dependency{nil, {{Run: mesh.Run.ID, Name: "mesh", On: spec.AfterFailure}}} {
+		var sub map[string]any
+		if err := json.Unmarshal(changed[i].Run.Submission, &sub); err != nil {
+			t.Fatal(err)
+		}
+		delete(sub["job"].(map[string]any), "Outputs")
+		sub["after"] = after
+		var err error
+		if changed[i].Run.Submission, err = json.Marshal(sub); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(site.Held, mesh.Attempts[0].Lease.Owner)
+	site.Held[owner] = true
+	return c, site, append(append(tickets[:1:1], changed...), tickets[1:]...), f
+}
+
+// waiting fails the test unless all runs of lostWorld are so that wait for others.
+func waiting(t *testing.T, c *Controller, tickets []retention.Ticket, in state.RunState, why state.SuspendReason) {
+	t.Helper()
+	for _, one := range tickets[2:] {
+		run := runOf(t, c, one.Run.ID)
+		if run.State != in || run.Suspended != why || (in == state.Suspended) != (run.Remedy != "") {
+			t.Errorf("run %s is %+v", run.ID, run)
+		}
+	}
+}
+
+// TestJobsThatALostMachineMayHaveBegun are begun by their user alone: those after a run that another
+// machine may have fetched, however they wait for it, also if the ticket is given again.
+func TestJobsThatALostMachineMayHaveBegun(t *testing.T) {
+	c, _, tickets, f := lostWorld(t)
+	for i := range 3 {
+		runs, err := c.AdoptTickets(t.Context(), tickets, f, true)
+		if err != nil || len(runs) != len(tickets) || runs[0].State != state.Failed || runs[1].State != state.Running {
+			t.Fatalf("%+v, %v", runs, err)
+		}
+		waiting(t, c, tickets, state.Suspended, state.ReasonAdopted)
+		if i == 0 { // as if the command had ended before it recorded one of them
+			if err := c.Store.RemoveRun(t.Context(), tickets[2].Run.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if run, err := c.Resume(t.Context(), runOf(t, c, tickets[2].Run.ID), nil); err != nil || run.State != state.Queued {
+		t.Errorf("resumed, it is %+v, %v", run, err)
+	}
+}
+
+// TestJobsThatAnotherMachineMayBegin wait for their ticket, as long as a run before them may be elsewhere.
+func TestJobsThatAnotherMachineMayBegin(t *testing.T) {
+	c, a, tickets, f := lostWorld(t)
+	b := controltest.NewSite(t)
+	b.Controllers = a.Controllers
+	c.Provider = func(s spec.Site) (driver.Provider, error) {
+		return map[string]*controltest.Site{"a": a, "b": b}[s.Name], nil
+	}
+	f.Sites = func([]string) ([]spec.Site, error) { return controltest.Sites("a", "b"), nil }
+	tickets[0].Attempts[0].Site = "b"
+	for i, want := range []state.RunState{state.Suspended, state.Running} {
+		if i > 0 {
+			b.Held[tickets[0].Attempts[0].Lease.Owner] = true
+		}
+		if runs, err := c.AdoptTickets(t.Context(), tickets, f, true); err != nil || len(runs) != len(tickets) || runs[0].State != want {
+			t.Fatalf("%+v, %v", runs, err)
+		}
+		if want == state.Running {
+			waiting(t, c, tickets, state.Queued, "")
+		} else {
+			waiting(t, c, tickets, state.Suspended, state.ReasonTicket)
+		}
+	}
+}
+
+// TestATicketIsStoredOnceNothingBeginsHere: what waits is left to the machine that has the ticket before
+// that can be read, and waits here again if it could not be stored.
+func TestATicketIsStoredOnceNothingBeginsHere(t *testing.T) {
+	c, _, tickets, _ := jobsWorld(t)
+	c.Log = slog.New(slog.DiscardHandler)
+	onRecord(t, c, tickets, func(*state.Run) {})
+	var ids []string
+	for _, one := range tickets {
+		ids = append(ids, one.Run.ID)
+	}
+	full := errors.New("the disk is full")
+	s := Sealing{Controller: c, Jobs: []string{ids[0], "zzzzzzzz", ids[3]}, Key: "a key that nobody guesses"}
+	for _, fails := range []error{full, nil} {
+		s.Write = func([]byte) error {
+			for _, id := range ids[1:] {
+				if run := runOf(t, c, id); run.Suspended != state.ReasonTicket {
+					t.Errorf("run %s may begin: %+v", id, run)
+				}
+			}
+			return fails
+		}
+		runs, err := s.all(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.ticket(t.Context(), runs, ids); !errors.Is(err, fails) {
+			t.Fatal(err)
+		}
+		for i, id := range ids {
+			if run := runOf(t, c, id); (run.State == state.Suspended) != (fails == nil) || fails != nil && i > 0 && run.State != state.Queued {
+				t.Errorf("run %s is %+v", id, run)
+			}
+		}
 	}
 }
 

@@ -25,7 +25,8 @@ const opAdoptRuns = "adopt runs"
 // Runs that were over before the ticket was made are recorded as they ended. Those that waited for
 // others are recorded once these are, and begin here. A run of which its site has nothing any more has
 // failed, if another one was adopted at that site. Else the site of that name may be another one here,
-// where the run is not: then it is suspended until the ticket is given again.
+// where the run is not: then it is suspended until the ticket is given again. What waits for such a run
+// is suspended with it: another machine may have begun that.
 //
 // Where an error comes with runs, these are adopted, and another try continues with the others.
 func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticket, f Foreign, machineLost bool) ([]state.Run, error) {
@@ -73,6 +74,10 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 	if _, err := c.prepareNotifications(ctx, notified); err != nil { // the first case may be among those that are gone
 		return inOrder(tickets, known), err
 	}
+	doubts, err := inDoubt(tickets, gone, known, adopted)
+	if err != nil {
+		return inOrder(tickets, known), err
+	}
 	before := map[string]bool{}
 	for _, t := range tickets {
 		g, isGone := gone[t.Run.ID]
@@ -86,7 +91,7 @@ func (c *Controller) AdoptTickets(ctx context.Context, tickets []retention.Ticke
 		case t.Over():
 			run, err = c.enterEnd(ctx, t, f, before, nil)
 		case t.Waits():
-			run, err = c.enterWaiting(ctx, t, f, before)
+			run, err = c.enterWaiting(ctx, t, f, before, doubts[t.Job()])
 		default:
 			run = known[t.Run.ID]
 		}
@@ -171,9 +176,72 @@ func (g goneRun) missed() *core.Error {
 	}
 }
 
+// doubt is why it is not known whether another machine has begun a run that waits for others.
+type doubt int
+
+// The doubts, the gravest last.
+const (
+	noDoubt doubt = iota
+	// aMissed: one that it waits for may compute elsewhere. The ticket, given again, may show that.
+	aMissed
+	// aLost: nothing of one that it waits for is left, which another machine may have brought to its end.
+	aLost
+)
+
+// inDoubt returns the jobs of a ticket of which another machine may have carried out a run, and those
+// that wait for such a job, directly or not, whatever its end is to be. known are the runs that have
+// begun, and adopted the sites at which one was adopted.
+func inDoubt(tickets []retention.Ticket, gone map[string]goneRun, known map[string]state.Run, adopted map[string]bool) (map[string]doubt, error) {
+	jobs := map[string]doubt{}
+	for _, t := range tickets {
+		run, isKnown := known[t.Run.ID]
+		_, isGone := gone[t.Run.ID]
+		why := noDoubt
+		switch {
+		case isGone && adopted[t.Site()]:
+			why = aLost
+		case isGone:
+			why = aMissed
+		case isKnown && run.State.Final(): // by an earlier try, or by this machine, which never had it by the ticket
+			if sub, err := submission.Of(run); err != nil || sub.Ticket != submission.Adopted {
+				why = aLost
+			}
+		}
+		jobs[t.Job()] = max(jobs[t.Job()], why)
+	}
+	for _, t := range tickets { // each after those that it waits for
+		if !t.Waits() {
+			continue
+		}
+		var sub submission.Submission
+		if err := core.DecodeJSON(t.Run.Submission, &sub); err != nil {
+			return nil, retention.ForeignError(t.Run.ID, err)
+		}
+		for _, d := range sub.After {
+			jobs[t.Job()] = max(jobs[t.Job()], jobs[d.Run])
+		}
+	}
+	return jobs, nil
+}
+
+// begunElsewhere is why a run is suspended that waits for others.
+func (d doubt) begunElsewhere(id string) *core.Error {
+	if d == aMissed {
+		return &core.Error{
+			Kind: core.NotFound, Op: opAdopt, Object: id, Err: errors.New("another machine may have begun it: its site has nothing of a run that it waits for"),
+			Remedy: "Give the ticket again once that run is found at its site. `bee stop " + id + "` gives this one up.",
+		}
+	}
+	return &core.Error{
+		Kind: core.Lost, Op: opAdopt, Object: id, Err: errors.New("another machine may have begun it, as it may have fetched a run that it waits for"),
+		Remedy: "Look where the ticket was used before. If nothing has begun it, `bee resume " + id + "` queues it here. `bee stop " + id + "` gives it up.",
+	}
+}
+
 // enterWaiting records a run that had not begun when its ticket was made: it begins here, once those
-// that it waits for have ended. One that is on record is left as it is, unless it waits for its ticket.
-func (c *Controller) enterWaiting(ctx context.Context, t retention.Ticket, f Foreign, before map[string]bool) (state.Run, error) {
+// that it waits for have ended, unless another machine may have begun it. One that is on record is left
+// as it is, unless it waits for its ticket.
+func (c *Controller) enterWaiting(ctx context.Context, t retention.Ticket, f Foreign, before map[string]bool, why doubt) (state.Run, error) {
 	known, lock, err := c.lockTicket(ctx, t.Run.ID)
 	if err != nil || lock == nil {
 		return known, err
@@ -188,7 +256,14 @@ func (c *Controller) enterWaiting(ctx context.Context, t retention.Ticket, f For
 	if err != nil {
 		return run, err
 	}
-	run.State, run.Suspended, run.Message, run.Remedy, sub.Ticket = state.Queued, "", "", "", submission.Adopted
+	run.State, run.Suspended, run.Kind, run.Message, run.Remedy, sub.Ticket = state.Queued, "", "", "", "", submission.Adopted
+	if why != noDoubt {
+		e := why.begunElsewhere(run.ID)
+		run.State, run.Suspended, run.Kind, run.Message, run.Remedy = state.Suspended, state.ReasonTicket, e.Kind.String(), e.Error(), e.Remedy
+	}
+	if why == aLost { // no ticket queues it any more
+		run.Suspended = state.ReasonAdopted
+	}
 	return run, c.enterSealed(ctx, t, run, &sub, nil)
 }
 

@@ -75,7 +75,7 @@ func (s *Session) Adopt(ctx context.Context, t Ticket) ([]state.Run, error) {
 		s.Workspace.Say("%d of %s had ended before the ticket was made: machine %q has fetched the outputs", over, console.CountText(len(tickets), "run"), machine)
 	}
 	for _, run := range runs {
-		if run.Suspended == state.ReasonTicket {
+		if run.Suspended == state.ReasonTicket || run.Suspended == state.ReasonAdopted {
 			s.Workspace.PrintError(&core.Error{Kind: core.KindNamed(run.Kind), Op: "continue run", Object: run.ID, Err: errors.New(run.Message), Remedy: run.Remedy})
 		}
 	}
