@@ -24,6 +24,9 @@ type Collector struct {
 	Needed func(ctx context.Context, run string) (string, error)
 	// Lends reports whether the volume of an attempt, which is over, is kept for other runs.
 	Lends func(ctx context.Context, run state.Run, at state.Attempt) bool
+	// RemovePassed removes what was fetched of the volume of a run that is over, if no run needs it; with dry,
+	// it only looks. found is whether there was such a thing.
+	RemovePassed func(ctx context.Context, run state.Run, dry bool) (found bool, err error)
 	// Release releases what a run that is over has left on its sites.
 	Release func(ctx context.Context, run string) error
 	// Waits reports whether a run waits for secrets that this process cannot read.

@@ -59,11 +59,13 @@ func (c *Collector) Sweep(ctx context.Context, sites []spec.Site, stores []strin
 		errs = append(errs, err)
 	}
 	found = append(found, here...)
-	parts, err := c.sweepUploads(ctx, how)
-	if err != nil {
-		errs = append(errs, err)
+	for _, sweep := range []func(context.Context, Sweeping) ([]Swept, error){c.sweepPassed, c.sweepUploads} {
+		some, err := sweep(ctx, how)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		found = append(found, some...)
 	}
-	found = append(found, parts...)
 	for _, site := range sites {
 		p, err := c.Provider(site)
 		if err != nil {
@@ -137,6 +139,28 @@ func notReleased(leases []Swept) map[string]bool {
 		}
 	}
 	return owners
+}
+
+// sweepPassed removes what was fetched of volumes for runs that are over by now, if the controller of the
+// last of these died before it did so.
+func (c *Collector) sweepPassed(ctx context.Context, how Sweeping) (found []Swept, err error) {
+	runs, err := c.State.Runs(ctx, state.Filter{})
+	for _, run := range runs {
+		if !run.State.Final() || c.State.Locks().Controlled(run.ID) {
+			continue
+		}
+		is, rerr := c.RemovePassed(ctx, run, how.Dry)
+		if !is && rerr == nil {
+			continue
+		}
+		s := Swept{Site: spec.StoreHome, Owner: run.ID}
+		if rerr != nil {
+			s.Error = rerr.Error()
+			err = errors.Join(err, rerr)
+		}
+		found = append(found, s)
+	}
+	return found, err
 }
 
 // sweepUploads removes parts of objects that a controller which died has sent to buckets.
@@ -233,7 +257,8 @@ func (c *Collector) sweepHere(ctx context.Context, how Sweeping) (found []Swept,
 }
 
 // live reports whether a thing's run is not over, or is being controlled, and may
-// still use it: of attempts, only the last one is in use.
+// still use it: of attempts, only the last one is in use. A volume that is lent is left to a
+// controller of its run, which alone decides so that no run is submitted meanwhile that reads it.
 func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 	if o.Run == "" {
 		return false
@@ -253,7 +278,7 @@ func (c *Collector) live(ctx context.Context, o core.Owner) bool {
 	}
 	last := attempts[len(attempts)-1]
 	if idle {
-		return o.Attempt == last.N && run.State.Final() && c.Lends(ctx, run, last)
+		return o.Attempt == last.N && run.State.Final() && last.LentToRuns()
 	}
 	return o.Attempt > last.N || o.Attempt == last.N && last.State != state.Releasing
 }

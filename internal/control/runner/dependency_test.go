@@ -84,6 +84,7 @@ func (w *world) submitOn(t *testing.T, site string, job spec.Job) state.Run {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { lock.Unlock() })
+	w.lock = lock
 	return run
 }
 

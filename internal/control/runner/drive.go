@@ -111,7 +111,8 @@ func (c *Runner) drive(ctx context.Context, run state.Run, stop <-chan struct{},
 			}
 		}
 		if run.State.Final() {
-			err = errors.Join(err, removePassed(ctx, c.Store, run))
+			_, rerr := removePassed(ctx, c.Store, run, false)
+			err = errors.Join(err, rerr)
 		}
 		return run, err
 	}

@@ -17,6 +17,9 @@ func (c *Runner) Garbage() *gc.Collector {
 	return &gc.Collector{
 		State: c.Store, Provider: c.Provider, Kept: c.Kept(), Waits: c.waitsForSecrets,
 		StoreOf: storeOf, SiteOf: siteOf, Lends: func(ctx context.Context, run state.Run, at state.Attempt) bool { return lends(ctx, c.Store, run, at) }, Needed: func(ctx context.Context, id string) (string, error) { return submission.NeededBy(ctx, c.Store, id) },
+		RemovePassed: func(ctx context.Context, run state.Run, dry bool) (bool, error) {
+			return removePassed(ctx, c.Store, run, dry)
+		},
 		Release: func(ctx context.Context, run string) error { _, err := c.Drive(ctx, run, nil); return err },
 		Uploads: sent.unfinished, AbortUploads: sent.abort,
 		Report: func(message string) { c.ReportText(core.PhaseRelease, message) },

@@ -2,6 +2,7 @@ package runner
 
 import (
 	"context"
+	"maps"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/control/retention"
@@ -68,7 +69,7 @@ func (v lentVolume) wanted(ctx context.Context, out outcome) (lent bool, unlock 
 		return false, none, nil
 	}
 	var list []submission.Reader
-	for passed := 0; ; passed = len(list) {
+	for passed := map[string]bool{}; ; {
 		if unlock, err = retention.DependentsOf(a.c.Store, a.run.ID).Lock(ctx); err != nil {
 			return false, none, err
 		}
@@ -77,16 +78,19 @@ func (v lentVolume) wanted(ctx context.Context, out outcome) (lent bool, unlock 
 			unlock()
 			return false, none, err
 		}
-		if len(list) == 0 || a.at.lease.VolumeReuse() == nil && len(list) <= passed {
-			return false, unlock, nil
-		}
-		if a.at.lease.VolumeReuse() != nil {
+		if len(list) > 0 && a.at.lease.VolumeReuse() != nil {
 			break
 		}
+		lacking := pathsOf(list)
+		maps.DeleteFunc(lacking, func(p string, _ bool) bool { return passed[p] })
+		if len(lacking) == 0 {
+			return false, unlock, nil
+		}
 		unlock() // what is fetched may take long, and others may be submitted meanwhile
-		if err := v.pass(ctx, list, nil); err != nil {
+		if err := v.pass(ctx, lacking, nil); err != nil {
 			return false, none, err
 		}
+		maps.Copy(passed, lacking)
 	}
 	named := list[:min(len(list), mostReaders)]
 	e := event.VolumeLent{Site: a.at.site.Name, More: len(list) - len(named)}
@@ -97,16 +101,21 @@ func (v lentVolume) wanted(ctx context.Context, out outcome) (lent bool, unlock 
 	return true, unlock, nil
 }
 
-// pass fetches what other runs read of the volume. why is the reason, where the site should
-// have kept it.
-func (v lentVolume) pass(ctx context.Context, list []submission.Reader, why error) error {
-	a := v.a
+// pathsOf returns what runs read of a volume.
+func pathsOf(list []submission.Reader) map[string]bool {
 	paths := map[string]bool{}
 	for _, r := range list {
 		for _, p := range r.Paths {
 			paths[p] = true
 		}
 	}
+	return paths
+}
+
+// pass fetches what other runs read of the volume. why is the reason, where the site should
+// have kept it.
+func (v lentVolume) pass(ctx context.Context, paths map[string]bool, why error) error {
+	a := v.a
 	to, err := a.at.collector().PassVolume(ctx, a.at.lease.Hosts()[0].Dir, paths)
 	if err != nil {
 		return err
@@ -134,7 +143,7 @@ func (v lentVolume) lend(ctx context.Context, out outcome) error {
 	err := v.hostsReleased(ctx)
 	list, lerr := submission.ReadersOf(ctx, a.c.Store, a.run.ID, out.state)
 	if err != nil && lerr == nil && len(list) > 0 {
-		core.BestEffort(v.pass(ctx, list, err)) // these runs report what they lack
+		core.BestEffort(v.pass(ctx, pathsOf(list), err)) // these runs report what they lack
 	}
 	return a.releasing.finish(ctx, out)
 }
@@ -195,21 +204,22 @@ func (v lentVolumes) free(ctx context.Context, id string) {
 }
 
 // removePassed removes what was fetched of the volume of a run that is over, once no run needs it.
-func removePassed(ctx context.Context, store *state.Store, run state.Run) error {
+// found is whether there is such a thing; dry only looks.
+func removePassed(ctx context.Context, store *state.Store, run state.Run, dry bool) (found bool, err error) {
 	dir := retention.PassedVolume(store.RunDir(run.ID))
 	if is, err := fsutil.Exists(dir); !is || err != nil {
-		return err
+		return false, err
 	}
 	unlock, err := retention.DependentsOf(store, run.ID).Lock(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer unlock()
 	reader, err := submission.AReaderOf(ctx, store, run.ID, run.State)
-	if err != nil || reader != "" {
-		return err
+	if err != nil || reader != "" || dry {
+		return err == nil && reader == "", err
 	}
-	return fsutil.RemoveAll(dir)
+	return true, fsutil.RemoveAll(dir)
 }
 
 // lentTo returns where a path of the volume is on the head's host of a lease that has lent it.

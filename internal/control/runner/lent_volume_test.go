@@ -3,6 +3,8 @@ package runner
 import (
 	"os"
 	"path/filepath"
+	"slices"
+	"sync"
 	"testing"
 
 	"github.com/bee-hpc/bee/internal/control/controltest"
@@ -12,6 +14,7 @@ import (
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 	"github.com/bee-hpc/bee/internal/state/event"
+	"github.com/bee-hpc/bee/internal/testkit"
 )
 
 // preparing is a run on site a, which keeps files without its hosts or does not, and leaves a
@@ -28,6 +31,7 @@ func preparing(t *testing.T, keeps bool, on string) (w *world, prep, reading sta
 		t.Fatal(err)
 	}
 	prep = w.submitOn(t, "a", spec.Job{Name: "prep", Nodes: 1, Volume: spec.Volume{Path: "/work"}})
+	w.first = w.lock
 	reading = w.submitOn(t, "b", spec.Job{
 		Name: "model", Nodes: 1, Volume: spec.Volume{Path: "/work"}, After: []spec.After{{Run: "prep", On: on}},
 		Inputs: []spec.Input{{Earlier: spec.RunPath{Run: "prep", Path: "mesh"}, To: "/work/in"}},
@@ -133,10 +137,66 @@ func TestASiteThatKeepsNoFiles(t *testing.T) {
 	if came := controltest.EventsOf(t, w.Store, model.ID, event.KindRunInput); len(came) != 1 || came[0].Fields.(event.RunInput).Transfer != event.TransferCollected {
 		t.Errorf("its history has %+v", came)
 	}
-	w.drive(t, prep, nil)
-	if _, err := os.Lstat(passed); !os.IsNotExist(err) {
-		t.Errorf("what was fetched is still there: %v", err)
+	// As if its controller had died before it removed what was fetched.
+	if err := w.first.Unlock(); err != nil {
+		t.Fatal(err)
 	}
+	for _, dry := range []bool{true, false} {
+		found, err := w.Garbage().Sweep(t.Context(), controltest.Sites("a", "b"), nil, gc.Sweeping{Dry: dry})
+		if err != nil || len(found) != 1 || found[0] != (gc.Swept{Site: spec.StoreHome, Owner: prep.ID}) {
+			t.Errorf("dry %v: a sweep finds %+v, %v", dry, found, err)
+		}
+		if _, err := os.Lstat(passed); os.IsNotExist(err) == dry {
+			t.Errorf("dry %v: what was fetched is there: %v", dry, err)
+		}
+	}
+}
+
+// TestAReaderThatComesWhileFilesAreFetched has its own paths fetched, also if another one has ended
+// meanwhile.
+func TestAReaderThatComesWhileFilesAreFetched(t *testing.T) {
+	w, prep, model := preparing(t, false, "")
+	testkit.WriteFiles(t, w.sites["a"].Dir, map[string]string{"volume/late/grid": "43"})
+	var once sync.Once
+	w.sites["a"].OnFetch = func(remote string) {
+		if filepath.Base(remote) != "mesh" {
+			return
+		}
+		once.Do(func() {
+			model.State = state.Stopped
+			if err := w.Store.PutRun(t.Context(), model); err != nil {
+				t.Error(err)
+			}
+			w.submitOn(t, "b", spec.Job{
+				Name: "late", Nodes: 1, Volume: spec.Volume{Path: "/work"}, After: []spec.After{{Run: "prep"}},
+				Inputs: []spec.Input{{Earlier: spec.RunPath{Run: "prep", Path: "late"}, To: "/work/in"}},
+			})
+		})
+	}
+	w.drive(t, prep, nil)
+	if raw, err := os.ReadFile(filepath.Join(retention.PassedAt(w.Store.RunDir(prep.ID), "late"), "grid")); err != nil || string(raw) != "43" {
+		t.Errorf("it has %q, %v", raw, err)
+	}
+}
+
+// TestASweepLeavesLentVolumes to controllers: while it looks, a run may be submitted that reads one.
+func TestASweepLeavesLentVolumes(t *testing.T) {
+	w, prep, model := preparing(t, true, "")
+	w.drive(t, prep, nil)
+	w.drive(t, model, nil)
+	if err := w.first.Unlock(); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := w.Garbage().Sweep(t.Context(), controltest.Sites("a", "b"), nil, gc.Sweeping{}); err != nil || len(found) > 0 || !lastOf(t, w, prep).LentToRuns() {
+		t.Errorf("a sweep finds %+v, %v, and the attempt is %s", found, err, lastOf(t, w, prep).State)
+	}
+	if left, err := w.Garbage().Orphans(t.Context()); err != nil || !slices.Contains(left, prep.ID) {
+		t.Errorf("controllers are wanted for %q, %v", left, err)
+	}
+	if w.drive(t, prep, nil); !lastOf(t, w, prep).Released() {
+		t.Errorf("it is %s", lastOf(t, w, prep).State)
+	}
+	w.nothingHeld(t)
 }
 
 // TestAVolumeThatIsLost: the run that reads it fails, and names it. A path that is not in it, and

@@ -21,6 +21,7 @@ type world struct {
 	sites map[string]*controltest.Site
 	names []string
 	lock  *state.Lock // of the last run that was submitted
+	first *state.Lock // of the run whose volume others read
 }
 
 func newWorld(t *testing.T, names ...string) *world {
