@@ -3,6 +3,7 @@ package runcmd
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,51 +30,97 @@ func restarts() int {
 	return n
 }
 
+// requeued are runs that an allocation had submitted before Slurm started it again. No other command
+// looks for such runs until they continue, or unlock is called.
+type requeued struct {
+	submission.Submitted
+	s    *workspace.Session
+	is   event.Requeued
+	lock *fsutil.Lock
+}
+
+// continued records that this command continues the runs: another one of the script leaves them alone.
+func (r *requeued) continued(ctx context.Context) error {
+	_, err := r.s.Store.AddEvent(ctx, event.Event{Run: r.Runs[0].ID, Time: time.Now(), Fields: r.is})
+	if err == nil {
+		r.unlock()
+	}
+	return err
+}
+
+func (r *requeued) unlock() {
+	if r.lock != nil {
+		core.BestEffort(r.lock.Unlock()) // its end is that of the descriptor, too
+		r.lock = nil
+	}
+}
+
 // begunBefore returns the runs of jobs that an allocation had submitted before Slurm started it again
-// for the last time. Of several submissions of the same jobs, the first `bee run` of the script continues
-// the oldest one, and so on. is is false where there is none.
-func begunBefore(ctx context.Context, s *workspace.Session, jobs []submission.Job) (begun submission.Submitted, is bool, err error) {
+// for the last time; nil: there are none. Of several submissions of the same jobs, the first `bee run` of
+// the script continues the oldest one, and so on. Busy: a part of the jobs is live, and the others were
+// removed or are others now.
+func begunBefore(ctx context.Context, s *workspace.Session, jobs []submission.Job) (_ *requeued, err error) {
 	allocation, restart := workspace.Allocation(), restarts()
 	if restart == 0 {
-		return begun, false, nil
+		return nil, nil
 	}
-	lock, err := fsutil.LockFile(ctx, filepath.Join(s.Store.Dir(), "requeued.lock")) // of two at once, each continues its own
-	if err != nil {
-		return begun, false, err
+	begun := &requeued{s: s, is: event.Requeued{Job: allocation, Restart: restart}}
+	if begun.lock, err = fsutil.LockFile(ctx, filepath.Join(s.Store.Dir(), "requeued.lock")); err != nil { // of two at once, each continues its own
+		return nil, err
 	}
-	defer lock.Unlock()
+	found := false
+	defer func() {
+		if !found {
+			begun.unlock()
+		}
+	}()
 	all, err := submission.Earlier(ctx, s.Store, allocation, func(sub *submission.Submission) bool {
 		return sub.Restart < restart && slices.ContainsFunc(sub.Sites, func(site spec.Site) bool { return site.Granted() && site.Slurm.Job == allocation })
 	})
 	if err != nil {
-		return begun, false, err
+		return nil, err
 	}
+	var parts []string
 	for _, one := range all {
-		if !one.Of(jobs) {
+		is, live := one.Of(jobs), one.LiveOf(jobs)
+		if !is && len(live) == 0 {
 			continue
 		}
-		id := one.Runs[0].ID
-		events, err := s.Store.History().Events(ctx, id, event.KindRequeued)
+		events, err := s.Store.History().Events(ctx, one.Runs[0].ID, event.KindRequeued)
 		if err != nil {
-			return begun, false, err
+			return nil, err
 		}
-		is := event.Requeued{Job: allocation, Restart: restart}
-		if slices.ContainsFunc(events, func(e event.Event) bool { return e.Fields == is }) {
+		if slices.ContainsFunc(events, func(e event.Event) bool { return e.Fields == begun.is }) {
 			continue
 		}
-		_, err = s.Store.AddEvent(ctx, event.Event{Run: id, Time: time.Now(), Fields: is})
-		return one, err == nil, err
+		if is {
+			begun.Submitted, found = one, true
+			return begun, nil
+		}
+		for _, run := range live {
+			if word := cmp.Or(run.Case.Array, run.ID); !slices.Contains(parts, word) {
+				parts = append(parts, word)
+			}
+		}
 	}
-	return begun, false, nil
+	if len(parts) == 0 {
+		return nil, nil
+	}
+	which := strings.Join(parts, " ")
+	return nil, &core.Error{
+		Kind: core.Busy, Op: "submit again in job", Object: allocation, Err: fmt.Errorf("before Slurm requeued it, it had submitted a part of the same, which is not over: %s", which),
+		Remedy: fmt.Sprintf("`bee wait %[1]s` waits for that, and `bee stop %[1]s` ends it. `bee resume` continues what is suspended.", which),
+	}
 }
 
 // continueJobs continues jobs that this allocation had submitted before Slurm requeued it, and returns
 // them. is is false where there are none.
 func (a jobsRunner) continueJobs(ctx context.Context, s *workspace.Session, jobs []submission.Job) (submitted []submittedJob, is bool, err error) {
-	begun, is, err := begunBefore(ctx, s, jobs)
-	if err != nil || !is {
+	begun, err := begunBefore(ctx, s, jobs)
+	if err != nil || begun == nil {
 		return nil, false, err
 	}
+	defer begun.unlock()
 	for i := range begun.Runs {
 		id := cmp.Or(begun.Runs[i].Case.Array, begun.Runs[i].ID)
 		at := slices.IndexFunc(submitted, func(j submittedJob) bool { return j.id() == id })
@@ -98,7 +145,10 @@ func (a jobsRunner) continueJobs(ctx context.Context, s *workspace.Session, jobs
 			}
 		}
 	}
-	return submitted, true, beginJobs(ctx, s, submitted)
+	if err := beginJobs(ctx, s, submitted); err != nil {
+		return nil, true, err
+	}
+	return submitted, true, begun.continued(ctx)
 }
 
 // resumeHere resumes a suspended run on the sites of this allocation, unless another process has it.
@@ -126,12 +176,16 @@ func resumeHere(ctx context.Context, w *workspace.Workspace, s *workspace.Sessio
 // continueRequeued continues the run that this allocation had begun when Slurm requeued it,
 // as `bee resume` does, but here. found is false where there is none.
 func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, sub submission.Submission, o runOptions) (found bool, err error) {
-	begun, is, err := begunBefore(ctx, s, []submission.Job{{Runs: []submission.Submission{sub}}})
-	if err != nil || !is {
+	begun, err := begunBefore(ctx, s, []submission.Job{{Runs: []submission.Submission{sub}}})
+	if err != nil || begun == nil {
 		return false, err
 	}
+	defer begun.unlock()
 	run := begun.Runs[0]
 	if run.State.Final() {
+		if err := begun.continued(ctx); err != nil {
+			return true, err
+		}
 		a.Say("Slurm has requeued job %s: its run %s is over, and no other one begins", workspace.Allocation(), run.ID)
 		if o.detach {
 			return true, a.printDetached(run, o)
@@ -145,6 +199,9 @@ func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, s
 			lock, err = NewResume(a.Workspace).lockSuspended(ctx, s, run)
 		}
 		if err == nil && lock == nil { // another process has it, and continues it
+			if err := begun.continued(ctx); err != nil {
+				return true, err
+			}
 			return true, a.followToItsEnd(ctx, s, run, o)
 		}
 	}
@@ -156,6 +213,9 @@ func (a *Commands) continueRequeued(ctx context.Context, s *workspace.Session, s
 		if sites, err = NewResume(a.Workspace).inAllocation(run); err == nil {
 			run, err = s.Resume(ctx, run, sites)
 		}
+	}
+	if err == nil {
+		err = begun.continued(ctx)
 	}
 	if err != nil {
 		lock.Unlock()

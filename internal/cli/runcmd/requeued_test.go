@@ -2,6 +2,7 @@ package runcmd
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/bee-hpc/bee/internal/cli/workspace"
 	"github.com/bee-hpc/bee/internal/control"
 	"github.com/bee-hpc/bee/internal/control/submission"
+	"github.com/bee-hpc/bee/internal/core"
 	"github.com/bee-hpc/bee/internal/spec"
 	"github.com/bee-hpc/bee/internal/state"
 )
@@ -55,10 +57,66 @@ func TestTheRunOfARequeuedJob(t *testing.T) {
 	} {
 		t.Setenv("SLURM_JOB_ID", c.allocation)
 		t.Setenv("SLURM_RESTART_COUNT", c.restart)
-		got, is, err := begunBefore(t.Context(), s, []submission.Job{{Runs: []submission.Submission{sub(c.allocation, c.value, 0)}}})
-		if err != nil || is != (c.want != "") || is && got.Runs[0].ID != c.want {
-			t.Errorf("%+v: %+v, %v", c, got.Runs, err)
+		for _, fails := range []bool{true, false} { // a command that could not continue it leaves it to the next one
+			got, err := begunBefore(t.Context(), s, []submission.Job{{Runs: []submission.Submission{sub(c.allocation, c.value, 0)}}})
+			if err != nil || (got != nil) != (c.want != "") || got != nil && got.Runs[0].ID != c.want {
+				t.Fatalf("%+v: %+v, %v", c, got, err)
+			}
+			switch {
+			case got == nil:
+			case fails:
+				got.unlock()
+			default:
+				if err := got.continued(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
+	}
+}
+
+// TestAPartOfWhatARequeuedJobHadSubmitted is not submitted a second time while it is live: the other
+// run of the file was removed.
+func TestAPartOfWhatARequeuedJobHadSubmitted(t *testing.T) {
+	sub := func(name, together string) submission.Submission {
+		return submission.Submission{
+			Version: 1, Job: spec.Job{Name: name, Nodes: 1}, Together: together,
+			Sites: []spec.Site{{Name: "allocation", Provider: "slurm", Slurm: &spec.Slurm{Job: "7"}}},
+		}
+	}
+	raw, err := json.Marshal(sub("mesh", "zzzz1111"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := state.Run{ID: "aaaa1111", Name: "mesh", State: state.Suspended, Submission: raw}
+	store := runrecords.Open(t, t.TempDir(), run)
+	s := &workspace.Session{Controller: &control.Controller{Runner: control.Runner{Store: store}}}
+	t.Setenv("SLURM_JOB_ID", "7")
+	t.Setenv("SLURM_RESTART_COUNT", "1")
+	jobs := []submission.Job{{Runs: []submission.Submission{sub("mesh", "")}}, {Runs: []submission.Submission{sub("plot", "")}}}
+	if got, err := begunBefore(t.Context(), s, jobs); got != nil || !core.IsKind(err, core.Busy) || !strings.Contains(core.Remedy(err), run.ID) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if got, err := begunBefore(t.Context(), s, jobs[1:]); got != nil || err != nil {
+		t.Errorf("of other jobs: %+v, %v", got, err)
+	}
+	alone, err := begunBefore(t.Context(), s, jobs[:1]) // by a command before in the script
+	if err == nil {
+		err = alone.continued(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := begunBefore(t.Context(), s, jobs); got != nil || err != nil {
+		t.Errorf("which another command continues: %+v, %v", got, err)
+	}
+	run.State = state.Succeeded
+	if err := store.PutRun(t.Context(), run); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("SLURM_RESTART_COUNT", "2")
+	if got, err := begunBefore(t.Context(), s, jobs); got != nil || err != nil {
+		t.Errorf("which is over: %+v, %v", got, err)
 	}
 }
 

@@ -50,20 +50,37 @@ func Earlier(ctx context.Context, store *state.Store, text string, want func(s *
 	return all, nil
 }
 
-// Of reports whether these are the runs of jobs, as the jobs are now.
-func (e Submitted) Of(jobs []Job) bool {
+// byName returns the jobs by the names of their runs.
+func byName(jobs []Job) map[string]*spec.Job {
 	now := map[string]*spec.Job{}
 	for _, job := range jobs {
 		for i := range job.Runs {
 			now[job.Runs[i].Job.Name] = &job.Runs[i].Job
 		}
 	}
+	return now
+}
+
+// Of reports whether these are the runs of jobs, as the jobs are now.
+func (e Submitted) Of(jobs []Job) bool {
+	now := byName(jobs)
 	for i := range e.Subs {
 		if job := now[e.Subs[i].Job.Name]; job == nil || !SameJob(&e.Subs[i].Job, job) {
 			return false
 		}
 	}
 	return len(e.Subs) == len(now)
+}
+
+// LiveOf returns those of the runs that are not over, and are of one of some jobs.
+func (e Submitted) LiveOf(jobs []Job) (live []state.Run) {
+	now := byName(jobs)
+	for i, run := range e.Runs {
+		if job := now[e.Subs[i].Job.Name]; job != nil && !run.State.Final() && SameJob(&e.Subs[i].Job, job) {
+			live = append(live, run)
+		}
+	}
+	return live
 }
 
 // Live returns one of the runs that is not over.
