@@ -130,7 +130,7 @@ func (s *Session) AwaitEnds(ctx context.Context, runs []state.Run, one bool) ([]
 }
 
 // AwaitUntil returns the runs that are over, once enough reports so of all as they are then, of
-// which so many are over. One that was removed has failed.
+// which so many are over. One that was removed counts as an error of its own: nobody knows how it ended.
 func (s *Session) AwaitUntil(ctx context.Context, runs []state.Run, enough func(now []state.Run, over int) bool) ([]state.Run, error) {
 	now := append([]state.Run{}, runs...)
 	for {
@@ -171,9 +171,9 @@ func (s *Session) AwaitUntil(ctx context.Context, runs []state.Run, enough func(
 	}
 }
 
-// removed is a run whose record was removed before its end was seen.
+// removed is a run whose record was removed before its end was seen. No exit code is that of its end.
 func removed(run state.Run) state.Run {
-	run.State, run.Kind = state.Failed, core.NotFound.String()
+	run.State, run.Kind, run.ExitCode = state.Failed, core.NotFound.String(), nil
 	run.Message, run.Remedy = "its record was removed before this command saw how it ended", "Remove runs by `bee rm` once nothing waits for them."
 	return run
 }
