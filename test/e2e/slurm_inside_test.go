@@ -154,11 +154,35 @@ func TestAnAllocationThatIsCancelled(t *testing.T) {
 	}
 }
 
+// requeuedCounter is steadyCounter whose first attempt does not end, so that Slurm can requeue its job
+// at any time after the first checkpoint.
+var requeuedCounter = strings.NewReplacer(`echo "from`, `first=$n; echo "from`, "sleep 0.25\n", "sleep 0.25\n    [ $first = 0 ] && [ $n = 79 ] && n=78\n").Replace(steadyCounter)
+
+// requeue has Slurm start a job again, and waits until that has ended.
+func (i inside) requeue(number string) {
+	i.t.Helper()
+	slurm(i.t, i.farm, "scontrol", "requeue", number)
+	testkit.Eventually(i.t, 2*time.Minute, func() error { // Slurm would let it rest for two minutes
+		out := strings.TrimSpace(slurm(i.t, i.farm, "squeue", "--noheader", "--format=%T_%r"))
+		if out == "PENDING_BeginTime" {
+			slurm(i.t, i.farm, "scontrol", "update", "jobid="+number, "starttime=now")
+			return nil
+		}
+		return errors.New("it is " + out)
+	})
+	testkit.Eventually(i.t, 2*time.Minute, func() error {
+		if out := slurm(i.t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
+			return errors.New(out)
+		}
+		return nil
+	})
+}
+
 // TestAnAllocationThatIsRequeued: the batch script begins again, and its `bee run` continues
 // the run that it had begun.
 func TestAnAllocationThatIsRequeued(t *testing.T) {
 	t.Parallel()
-	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s, every: 1s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+steadyCounter)
+	i, job := insideOf(t, "workdir: /work", "checkpoint: {grace: 3s, every: 1s, paths: [/work/state]}", "outputs: [{from: /work/*, to: results}]", "run: "+requeuedCounter)
 	number := i.batch([]string{"--requeue", "--open-mode=append", "--time=10"}, "run -q "+job)
 	id := i.only()
 	testkit.Eventually(t, time.Minute, func() error {
@@ -168,21 +192,7 @@ func TestAnAllocationThatIsRequeued(t *testing.T) {
 		}
 		return errors.New("there is no checkpoint")
 	})
-	slurm(t, i.farm, "scontrol", "requeue", number)
-	testkit.Eventually(t, time.Minute, func() error { // Slurm would let it rest for two minutes
-		out := strings.TrimSpace(slurm(t, i.farm, "squeue", "--noheader", "--format=%T_%r"))
-		if out == "PENDING_BeginTime" {
-			slurm(t, i.farm, "scontrol", "update", "jobid="+number, "starttime=now")
-			return nil
-		}
-		return errors.New("it is " + out)
-	})
-	testkit.Eventually(t, 2*time.Minute, func() error {
-		if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
-			return errors.New(out)
-		}
-		return nil
-	})
+	i.requeue(number)
 	if all := strings.TrimSpace(i.bee("ps", "-aq")); all != id {
 		t.Errorf("runs %q, want %q\n%s", all, id, i.b.Read("batch.log"))
 	}
@@ -199,7 +209,7 @@ func TestJobsOfAnAllocationThatIsRequeued(t *testing.T) {
 	i, job := insideOf(t, "run: echo once")
 	second := i.b.File("jobs.yaml", strings.ReplaceAll(i.b.Read("job.yaml"), "name: small", "name: first")+"---\n"+
 		strings.ReplaceAll(strings.ReplaceAll(i.b.Read("job.yaml"), "name: small", "name: last"), "run: echo once",
-			"after: [first]\nworkdir: /work\ncheckpoint: {grace: 3s, every: 1s, paths: [/work/state]}\noutputs: [{from: /work/*, to: results}]\nrun: "+steadyCounter))
+			"after: [first]\nworkdir: /work\ncheckpoint: {grace: 3s, every: 1s, paths: [/work/state]}\noutputs: [{from: /work/*, to: results}]\nrun: "+requeuedCounter))
 	number := i.batch([]string{"--requeue", "--open-mode=append", "--time=10"}, "run -q "+job, "run -q "+second)
 	testkit.Eventually(t, time.Minute, func() error {
 		var v struct{ Checkpoints []struct{ Files int } }
@@ -213,21 +223,7 @@ func TestJobsOfAnAllocationThatIsRequeued(t *testing.T) {
 		return errors.New("there is no checkpoint")
 	})
 	before := strings.Fields(i.bee("ps", "-aq"))
-	slurm(t, i.farm, "scontrol", "requeue", number)
-	testkit.Eventually(t, time.Minute, func() error { // Slurm would let it rest for two minutes
-		out := strings.TrimSpace(slurm(t, i.farm, "squeue", "--noheader", "--format=%T_%r"))
-		if out == "PENDING_BeginTime" {
-			slurm(t, i.farm, "scontrol", "update", "jobid="+number, "starttime=now")
-			return nil
-		}
-		return errors.New("it is " + out)
-	})
-	testkit.Eventually(t, 2*time.Minute, func() error {
-		if out := slurm(t, i.farm, "squeue", "--noheader"); strings.TrimSpace(out) != "" {
-			return errors.New(out)
-		}
-		return nil
-	})
+	i.requeue(number)
 	if all := strings.Fields(i.bee("ps", "-aq")); len(all) != 3 || !slices.Equal(all, before) {
 		t.Errorf("runs %q, and they were %q\n%s", all, before, i.b.Read("batch.log"))
 	}
