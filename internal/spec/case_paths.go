@@ -58,6 +58,9 @@ func (p casePath) wrong() string {
 		named := false
 		for k, step := range strings.Split(own, "/") {
 			named = named || step != "" && step != "."
+			if p.here {
+				step = strings.TrimLeft(step, `\`) // in a pattern, which then means the sign after it
+			}
 			switch {
 			case step == "..":
 				return "a value adds no step `..`"
