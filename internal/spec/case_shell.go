@@ -47,6 +47,8 @@ type scriptPlace struct {
 	// before and after quote a variable there. why: none can stand there; "": it can.
 	before, after, why string
 	statement          int
+	// leaders are the places of its word before which that surely has no text.
+	leaders []int
 }
 
 // scriptStatement is a statement with all that it has within it.
@@ -60,6 +62,7 @@ const unknownWord = "\x00"
 const (
 	whyElsewhere = "a shell may compute there"
 	whyProgram   = "a program there may read it as commands"
+	whyOption    = "it begins a word with `-`, which a program may take for an option"
 )
 
 // marker is the variable that stands for the value at a place while a text is read.
@@ -136,8 +139,61 @@ func (r *scriptReader) visit(n syntax.Node) bool {
 // place notes that a variable may stand for a value, if all around it takes words.
 func (r *scriptReader) place(place int, before, after string) {
 	if !slices.ContainsFunc(r.around, computes) {
-		r.script.places[place] = scriptPlace{before: before, after: after, statement: r.statement}
+		r.script.places[place] = scriptPlace{before: before, after: after, statement: r.statement, leaders: r.leaders()}
 	}
+}
+
+// leaders returns the places that may begin the word of a command which is looked at.
+func (r *scriptReader) leaders() []int {
+	for i, n := range slices.Backward(r.around) {
+		word, is := n.(*syntax.Word)
+		if !is || i == 0 {
+			continue
+		}
+		switch r.around[i-1].(type) {
+		case *syntax.CallExpr, *syntax.WordIter:
+			places, _ := leading(word.Parts)
+			return places
+		}
+		return nil
+	}
+	return nil
+}
+
+// leading returns the places in parts of a word before which there surely is no text, and whether
+// there may be none after all of them.
+func leading(parts []syntax.WordPart) (places []int, empty bool) {
+	for _, part := range parts {
+		text := ""
+		switch x := part.(type) {
+		case *syntax.Lit:
+			text = strings.ReplaceAll(x.Value, "\\\n", "")
+			if strings.Contains(text, "{") && strings.ContainsAny(text[len(text)-1:], "{,") {
+				text = "" // what is in braces may begin a word of its own
+			}
+		case *syntax.SglQuoted:
+			text = x.Value
+			for m := markers.FindStringSubmatchIndex(text); m != nil && m[0] == 0; m = markers.FindStringSubmatchIndex(text) {
+				if place, err := strconv.Atoi(text[m[2]:m[3]]); err == nil {
+					places = append(places, place)
+				}
+				text = text[m[1]:]
+			}
+		case *syntax.DblQuoted:
+			within, empty := leading(x.Parts)
+			if places = append(places, within...); !empty {
+				return places, false
+			}
+		case *syntax.ParamExp:
+			if place := markedBy(x); place >= 0 {
+				places = append(places, place)
+			}
+		}
+		if text != "" {
+			return places, false
+		}
+	}
+	return places, true
 }
 
 // computes reports whether a shell may do more with words below a node than to split and pass them.
@@ -208,10 +264,27 @@ var readsCommands = []string{"eval", "trap", "alias", "let", "unset", "ssh", "rs
 // interpreters take their first word for a file of commands, if it is no option.
 var interpreters = []string{"sh", "bash", "rbash", "dash", "ash", "ksh", "mksh", "pdksh", "yash", "zsh", "fish", "csh", "tcsh", "rc", "busybox", "toybox", "python", "pypy", "perl", "ruby", "node", "nodejs", "deno", "bun", "lua", "luajit", "php", "tclsh", "wish", "Rscript", "R", "octave", "julia", "guile", "gnuplot", "ipython"}
 
+// evaluating are commands of a shell that evaluate a word: the index in the name of a variable, or
+// a command. Elsewhere than at the begin of a call these words mean nothing.
+var evaluating = []string{"read", "mapfile", "readarray", "getopts", "wait", "declare", "typeset", "local", "export", "readonly", "compgen", "complete"}
+
+// ofShell returns a call without the words before a command by which a shell runs one of its own.
+func ofShell(call []string, fill func(string) string) []string {
+	for len(call) > 1 && (fill(call[0]) == "command" || fill(call[0]) == "builtin") {
+		call = call[1:]
+		for len(call) > 1 && strings.HasPrefix(call[0], "-") {
+			call = call[1:]
+		}
+	}
+	return call
+}
+
 // commands reports whether a program of the statement may take values for commands.
 func (s scriptStatement) commands(fill func(string) string) bool {
+	hasValue := func(word string) bool { return word == unknownWord || markers.MatchString(word) }
 	for _, call := range s.calls {
-		if len(call) > 0 && call[0] == unknownWord {
+		call = ofShell(call, fill)
+		if len(call) > 0 && (call[0] == unknownWord || slices.Contains(evaluating, fill(call[0])) && slices.ContainsFunc(call[1:], hasValue)) {
 			return true
 		}
 		for i, word := range call {
@@ -225,7 +298,7 @@ func (s scriptStatement) commands(fill func(string) string) bool {
 			if !slices.Contains(interpreters, program) && !slices.Contains(interpreters, strings.TrimRight(program, "0123456789.")) {
 				continue
 			}
-			if i+1 == len(call) || call[i+1] == unknownWord || strings.HasPrefix(call[i+1], "-") || markers.MatchString(call[i+1]) {
+			if i+1 == len(call) || strings.HasPrefix(call[i+1], "-") || hasValue(call[i+1]) {
 				return true
 			}
 		}
@@ -269,6 +342,8 @@ func (s *caseScript) filled(text string, of Case) (out string, variables map[str
 		case wrong != "":
 		case at.why != "":
 			wrong, why = name, at.why
+		case slices.ContainsFunc(at.leaders, func(i int) bool { return strings.HasPrefix(of[names[i]], "-") }):
+			wrong, why = name, whyOption
 		case s.statements[at.statement].commands(values):
 			wrong, why = name, whyProgram
 		}

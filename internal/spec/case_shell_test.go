@@ -53,8 +53,8 @@ func FuzzValuesInShells(f *testing.F) {
 		f.Add(value)
 	}
 	f.Fuzz(func(t *testing.T, value string) {
-		if strings.Contains(value, "\x00") || strings.Contains(value, "${case.") || len(value) > 1<<10 {
-			t.Skip() // no Beefile has it
+		if strings.Contains(value, "\x00") || strings.Contains(value, "${case.") || len(value) > 1<<10 || strings.HasPrefix(value, "-") && !plainWord.MatchString(value) {
+			t.Skip() // no Beefile has it, or it is refused
 		}
 		var all strings.Builder // one process for all
 		var env, want []string
@@ -86,6 +86,7 @@ func TestValuesThatMayBecomeCommands(t *testing.T) {
 		"eval ./m ${case.v}", "ssh host ./m ${case.v}", "/.bee/rsh host ./m ${case.v}", "trap 'x ${case.v}' EXIT", "su -c 'x ${case.v}'", "python3 -c 'print(\"${case.v}\")'", "perl5.36 -e '${case.v}'", "awk 'BEGIN {print \"${case.v}\"}'", "sed s/X/${case.v}/ in",
 		"echo ./m ${case.v} | sh", "echo ${case.v} | python3 -", "sh <<E\n./m ${case.v}\nE", "cat <<E\n${case.v}\nE", "cat <<'E'\n${case.v}\nE", "echo $((${case.v} + 1))", "[[ ${case.v} -eq 0 ]]", "echo `echo ${case.v}`", "echo ${X:-${case.v}}",
 		"echo $'${case.v}'", `echo $"${case.v}"`, "a[${case.v}]=1", "let ${case.v}", "declare ${case.v}=1", "unset ${case.v}", "test -v ${case.v}", "printf -v ${case.v} x", "$RUN ${case.v}", "${case.s} -c ${case.v}", "timeout 5 ${case.s} -c ${case.v}", "\\sh -c ${case.v}", "s'h' -c ${case.v}",
+		"read -r ${case.v}", "command -p read ${case.v}", "while read ${case.v}; do :; done", "mapfile ${case.v}", "readarray -t ${case.v}", "getopts ab ${case.v}", "wait -p ${case.v}", "builtin printf -v ${case.v} x", "\\declare ${case.v}=1", "compgen -W ${case.v}",
 		"x # ${case.v}", "echo \\${case.v}", "sh ${case.v}", "for ((i=${case.v};;)); do :; done", "bee_mark_0_ ${case.v}", strings.Repeat("x\n", longestScript/2) + "./m ${case.v}",
 	} {
 		s := readScript(script)
@@ -98,9 +99,19 @@ func TestValuesThatMayBecomeCommands(t *testing.T) {
 			t.Errorf("%.60s with a plain word: %s", script, why)
 		}
 	}
-	for _, script := range []string{"python3 model.py --title ${case.v}", "sh ./run.sh ${case.v}", "${case.v}/bin/model x", "./m >'${case.v}' 2>&1 && ./n", "sh -c 'x'\n./m ${case.v}"} {
+	for _, script := range []string{"python3 model.py --title ${case.v}", "sh ./run.sh ${case.v}", "${case.v}/bin/model x", "./m >'${case.v}' 2>&1 && ./n", "sh -c 'x'\n./m ${case.v}", "while read -r x; do ./m \"$x\" ${case.v}; done <in", "./m read ${case.v}"} {
 		if _, _, wrong, why := readScript(script).filled(script, Case{"v": "a; b"}); wrong != "" {
 			t.Errorf("%s: %s", script, why)
+		}
+	}
+	for script, good := range map[string]bool{
+		"tar xf a.tar ${case.v}": false, `tar xf a.tar "${case.v}"`: false, "tar xf a.tar '${case.v}b'": false, "tar xf a.tar $X${case.v}": false, `tar xf a.tar ""${case.v}`: false, "tar xf a.tar ${case.e}${case.v}": false,
+		"tar xf a.tar ${case.d}${case.e}": false, "tar xf a.tar {b,${case.v}}": false, "for x in ${case.v}; do tar xf a.tar $x; done": false, "${case.v} x": false,
+		"./m --x=${case.v}": true, "./m a${case.v}": true, "./m 'a'${case.v}": true, `./m "a ${case.v}"`: true, "X=${case.v} ./m": true, "./m >${case.v}": true,
+	} {
+		_, _, wrong, why := readScript(script).filled(script, Case{"v": "--checkpoint-action=exec=sh p", "e": "", "d": "-x"})
+		if good != (wrong == "") || !good && why != whyOption {
+			t.Errorf("%s: %q, %s", script, wrong, why)
 		}
 	}
 	for _, list := range []string{"[sh, -c, 'm ${case.v}']", "['${case.v}']", "[m, '--x=${case.v}']"} {

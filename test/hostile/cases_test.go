@@ -25,8 +25,10 @@ func TestAHostileFileOfCases(t *testing.T) {
 		"a hidden directory":     {"v\nfine\n.git/hooks\n", "run: 'echo x >x'\noutputs: [{from: x, to: './${case.v}'}]"},
 		"another endpoint":       {"v\nfine\na?endpoint=https://evil.example\n", "run: 'echo x >x'\noutputs: [{from: x, to: 's3://bucket/${case.v}'}]"},
 		"an input above":         {"v\nfine\n../../.ssh/id\n", "run: x\ninputs: [{from: './in/${case.v}', to: /in}]"},
+		"a hidden input":         {"v\nfine\n\\.ssh/id\n", "run: x\ninputs: [{from: './${case.v}', to: /in}]"},
 		"an output of elsewhere": {"v\nfine\n../etc/passwd\n", "run: x\noutputs: [{from: '/work/${case.v}', to: './${case.v}'}]"},
 		"a script within a text": {"v\nfine\na; touch x\n", "run: sh -c './m ${case.v}'"},
+		"an option of a program": {"v\nfine\n--checkpoint-action=exec=sh p\n", "run: tar xf d.tar ${case.v}"},
 		"a script of a list":     {"v\nfine\na; touch x\n", "run: [sh, -c, './m ${case.v}']"},
 	} {
 		b.File("cases.csv", c.cases)
