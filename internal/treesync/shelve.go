@@ -32,6 +32,9 @@ type ChunkSink interface {
 	File(path string, digest [sha256.Size]byte, size int64)
 }
 
+// IsChunkSize reports whether data may be cut into chunks of this size (see chunk.BitsFor).
+func IsChunkSize(bits int) bool { return bits >= chunk.SmallestBits && bits <= chunk.LargestBits }
+
 // ReportKnown reports to a sender which chunks are known; with bits 0 (see
 // chunk.BitsFor) none, and that Shelve shall choose by the amount of data.
 func ReportKnown(w io.Writer, bits int, names []Name) error {

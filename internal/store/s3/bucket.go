@@ -10,6 +10,8 @@
 //	<prefix>/<user>@<run>/packs/<bits>-<digest>  chunks, and their index at the end
 //	<prefix>/<user>@<run>/bad/<bits>-<digest>    note that a pack is damaged: it is not used again
 //
+// What hosts have stored by signed requests has ".<digest of their site>" after its name.
+//
 // It knows no sites, and nothing of S3 but Objects.
 package s3
 

@@ -49,7 +49,7 @@ func (s *checkpoints) whole(ctx context.Context, all []manifest, g driver.Genera
 // gather stores the data of a tree, and returns what the checkpoint consists of.
 func (s *checkpoints) gather(ctx context.Context, all []manifest, g driver.Generation, site string, from driver.Source) (manifest, error) {
 	m := manifest{Version: manifestVersion, Manifest: driver.Manifest{Attempt: g.Attempt, Site: site, Files: map[string]string{}}}
-	there, bits, err := s.there(ctx, all)
+	there, bits, err := s.there(ctx, all, site)
 	if err == nil {
 		err = s.receive(ctx, &m, there, bits, from)
 	}
@@ -69,10 +69,10 @@ func (s *checkpoints) record(ctx context.Context, m *manifest, g driver.Generati
 	return m.Manifest, true, s.collect(ctx)
 }
 
-// there gives the chunks that are in the store already, and their size. Packs
+// there gives the chunks that are in the store already and that a site may use, and their size. Packs
 // of which little is used are left out, a few at a time: so what is used comes
 // again, and they go in the end.
-func (s *checkpoints) there(ctx context.Context, all []manifest) (*stock, int, error) {
+func (s *checkpoints) there(ctx context.Context, all []manifest, site string) (*stock, int, error) {
 	found, err := s.objects.List(ctx, s.prefix+packs)
 	if err != nil {
 		return nil, 0, err
@@ -83,7 +83,7 @@ func (s *checkpoints) there(ctx context.Context, all []manifest) (*stock, int, e
 	}
 	bits, spare, budget := 0, map[string]bool{}, int64(0)
 	for _, m := range all {
-		if m.broken {
+		if m.broken || !treesync.IsChunkSize(m.Bits) { // a host may have written it
 			continue
 		}
 		bits, spare, budget = m.Bits, map[string]bool{}, m.Bytes/8
@@ -96,8 +96,11 @@ func (s *checkpoints) there(ctx context.Context, all []manifest) (*stock, int, e
 	var list []object
 	for name, size := range found {
 		o := object{Name: path.Base(name), Size: size}
-		if bits == 0 {
-			bits = bitsOf(o.Name)
+		if !isFor(site, o.Name) {
+			continue
+		}
+		if own := bitsOf(o.Name); bits == 0 && treesync.IsChunkSize(own) {
+			bits = own
 		}
 		_, is := rotten[s.prefix+bad+o.Name]
 		if bitsOf(o.Name) == bits && !spare[o.Name] && !is {

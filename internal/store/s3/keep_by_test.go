@@ -138,3 +138,85 @@ func TestHostThatLies(t *testing.T) {
 		t.Errorf("a bucket that is not reached: %v, after %d bytes", err, signed)
 	}
 }
+
+// signing is a bucket that notes what it has signed.
+type signing struct {
+	kept
+	signed []string
+}
+
+func (s *signing) Sign(_ context.Context, _ driver.ObjectOp, name string, _ int64) (string, error) {
+	s.signed = append(s.signed, name)
+	return "http://127.0.0.1:1/", nil
+}
+
+// TestAHostSpoilsNoOtherSite: what a host has stored under true names, with other data, becomes a part of no checkpoint of
+// another site.
+func TestAHostSpoilsNoOtherSite(t *testing.T) {
+	tree, data := t.TempDir(), make([]byte, 1<<20)
+	rand.NewChaCha8([32]byte{2}).Read(data) //nolint:errcheck // it never fails
+	if err := os.WriteFile(filepath.Join(tree, "data"), data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	honest, first, second := kept{}, driver.Generation{Attempt: 1}, driver.Generation{Attempt: 2}
+	if _, _, err := (&bucket{"s3://x", honest}).Run("u@r").Keep(t.Context(), first, "far", store.Tree(tree)); err != nil {
+		t.Fatal(err)
+	}
+	m := parseManifest(first, honest["u@r/manifests/1"])
+	m.Bits = 99
+	raw, err := m.format()
+	if err != nil || m.broken {
+		t.Fatal(err)
+	}
+	objects := &signing{kept: kept{}}
+	s := &bucket{"s3://x", objects}
+	if _, made, err := s.KeepBy(t.Context(), "u@r", first, "far", func(ctx context.Context, sign driver.SignObject) ([]byte, error) {
+		for name, whole := range honest {
+			own := strings.TrimPrefix(name, "u@r/")
+			if strings.HasPrefix(own, manifests) {
+				continue
+			}
+			if _, err := sign(ctx, driver.ObjectRequest{Op: driver.StoreObject, Name: own, Size: int64(len(whole))}); err != nil {
+				return nil, err
+			}
+			spoilt := bytes.Clone(whole)
+			spoilt[0]++
+			objects.kept[objects.signed[len(objects.signed)-1]] = spoilt
+		}
+		return raw, nil
+	}); !made || err != nil {
+		t.Fatalf("%v, %v", made, err)
+	}
+	for site, want := range map[string]bool{"far": true, "near": false} {
+		refused := errors.New("enough")
+		if _, _, err := s.KeepBy(t.Context(), "u@r", second, site, func(ctx context.Context, sign driver.SignObject) ([]byte, error) {
+			a, err := sign(ctx, driver.ObjectRequest{Op: driver.ListObjects, Name: packs})
+			if err != nil || len(a.List) > 0 != want {
+				t.Errorf("site %s uses %v, %v", site, a.List, err)
+			}
+			for _, o := range append(m.Packs, m.Tree...) {
+				for _, prefix := range []string{packs, trees} {
+					a, err := sign(ctx, driver.ObjectRequest{Op: driver.StoreObject, Name: prefix + o.Name, Size: o.Size})
+					if _, is := honest["u@r/"+prefix+o.Name]; is && (err != nil || a.There != want) {
+						t.Errorf("site %s: %s%s: %+v, %v", site, prefix, o.Name, a, err)
+					}
+				}
+			}
+			return nil, refused
+		}); !errors.Is(err, refused) {
+			t.Error(err)
+		}
+	}
+	run := s.Run("u@r")
+	kept, made, err := run.Keep(t.Context(), second, "near", store.Tree(tree))
+	if !made || err != nil {
+		t.Fatalf("%v, %v", made, err)
+	}
+	to := t.TempDir()
+	if err := run.Restore(t.Context(), driver.Checkpoint{Generation: second, Manifest: kept}, store.Tree(to)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(to, "data")); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("restored are %d bytes, %v", len(got), err)
+	}
+}

@@ -51,6 +51,22 @@ func (p *pack) finish(bits int) (name string, raw []byte) {
 	return strconv.Itoa(bits) + "-" + digest(p.index), append(raw, packMagic...)
 }
 
+// ofSite is the end of the names of objects that hosts of a site have stored: nobody has compared what
+// is in them with their names.
+func ofSite(site string) string { return "." + digest([]byte(site))[:16] }
+
+// contentOf is the part of an object's name that stands for its content.
+func contentOf(name string) string {
+	content, _, _ := strings.Cut(name, ".")
+	return content
+}
+
+// isFor reports whether checkpoints of a site may use an object: no hosts of another site have stored it.
+func isFor(site, name string) bool {
+	content := contentOf(name)
+	return name == content || name == content+ofSite(site)
+}
+
 // bitsOf reports by its name for which size of chunks a pack was made.
 func bitsOf(name string) int {
 	text, _, _ := strings.Cut(name, "-")
@@ -74,7 +90,7 @@ func parseIndex(name string, size int64, tail []byte) (index []byte, need int64,
 		return nil, whole, nil
 	}
 	index = tail[int64(len(tail))-whole : len(tail)-footBytes]
-	if name != fmt.Sprintf("%d-%s", bitsOf(name), digest(index)) {
+	if contentOf(name) != fmt.Sprintf("%d-%s", bitsOf(name), digest(index)) {
 		return wrong()
 	}
 	// Only then has each chunk a place in the pack.

@@ -94,7 +94,7 @@ func (r *reader) Read(b []byte) (int, error) {
 		}
 		o := r.left[0]
 		raw, err := r.store.objects.Get(r.ctx, r.store.prefix+trees+o.Name, 0, 0)
-		if core.IsKind(err, core.NotFound) || err == nil && digest(raw) != o.Name {
+		if core.IsKind(err, core.NotFound) || err == nil && digest(raw) != contentOf(o.Name) {
 			return 0, damaged("a part of the tree is not what it was", o.Name)
 		}
 		if err != nil {
