@@ -30,8 +30,8 @@ const breaksInARow = 2
 type Routes struct {
 	mu    sync.Mutex
 	pairs map[[2]string]*pair
-	// noBucket are the machines that do not reach the bucket of a store.
-	noBucket map[string]bool
+	// noBucket has when machines did not reach the bucket of a store, by the names of both.
+	noBucket map[[2]string]time.Time
 	// permits are those of runs that stage files on a site: see Enter.
 	permits map[string]*semaphore.Weighted
 	// Connect, if set, is in place of a rendezvous: tests have no network.
@@ -66,21 +66,25 @@ func (w *Routes) Enter(ctx context.Context, site string) (leave func(), err erro
 	return func() { permit.Release(1) }, nil
 }
 
-// unreached reports whether a machine is known not to reach the bucket of a store.
-func (w *Routes) unreached(machine string) bool {
+// unreachedTime is for how long a machine that did not reach a bucket does not try again.
+const unreachedTime = 10 * time.Minute
+
+// unreached reports whether a machine did not reach a bucket lately.
+func (w *Routes) unreached(machine, bucket string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.noBucket[machine]
+	at, is := w.noBucket[[2]string{machine, bucket}]
+	return is && time.Since(at) < unreachedTime
 }
 
-// noteUnreached notes that a machine does not reach the bucket of a store.
-func (w *Routes) noteUnreached(machine string) {
+// noteUnreached notes that a machine does not reach a bucket.
+func (w *Routes) noteUnreached(machine, bucket string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.noBucket == nil {
-		w.noBucket = map[string]bool{}
+		w.noBucket = map[[2]string]time.Time{}
 	}
-	w.noBucket[machine] = true
+	w.noBucket[[2]string{machine, bucket}] = time.Now()
 }
 
 // between gives the pair at both ends of a route, to be used under the lock.

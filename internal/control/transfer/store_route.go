@@ -16,7 +16,7 @@ import (
 func (s *Site) StoreOf(ctx context.Context, checkpoints driver.Checkpoints, opened driver.Store, name string) (driver.Checkpoints, error) {
 	if bucket := opened.Bucket(); bucket != nil {
 		if host := s.Lease.DirectTransfer(); host != nil {
-			return bucketStore{checkpoints, s, bucket, host, name}, nil
+			return bucketStore{checkpoints, s, bucket, host, name, opened.String()}, nil
 		}
 		return checkpoints, nil
 	}
