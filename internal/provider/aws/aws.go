@@ -68,7 +68,7 @@ const (
 func New(s Settings) (driver.Provider, error) {
 	c := s.Cloud.WithDefaults()
 	c.Driver, c.Summary, c.Untried, c.LeastBilled, c.Notice = Driver, "EC2", "AWS itself", leastBilled, noticeScript
-	c.StopsFree, c.Account = true, fmt.Sprintf("%s %q %q", Driver, s.Profile, s.Region)
+	c.StopsFree = true
 	if slices.Contains(s.Market, spot) {
 		c.NoticeTime = noticeTime
 	}
@@ -77,7 +77,7 @@ func New(s Settings) (driver.Provider, error) {
 	}
 	s.Cloud = c
 	a := &account{client: newClient(s.Profile, s.Region), s: s}
-	c.From = origin{a}.from
+	c.From, c.Account = origin{a}.from, accountOf(a)
 	return cloud.New(c, a)
 }
 
@@ -89,6 +89,11 @@ type account struct {
 
 // private reports whether the machines have no public address.
 func (a *account) private() bool { return a.s.Cloud.Bastion != "" || a.s.Public == PublicNo }
+
+// accountOf is the same for sites whose lists of machines are: they have the addresses by which those are reached.
+func accountOf(a *account) string {
+	return fmt.Sprintf("%s %q %q %t", Driver, a.s.Profile, a.s.Region, a.private())
+}
 
 // Tags of what belongs to a run.
 const (

@@ -59,3 +59,24 @@ func TestEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestSharedLists: sites share lists of machines where these have the same addresses.
+func TestSharedLists(t *testing.T) {
+	name := func(change func(*Settings)) string {
+		s := Settings{Region: "eu-west-1"}
+		change(&s)
+		return accountOf(&account{s: s})
+	}
+	public := name(func(*Settings) {})
+	if same := name(func(s *Settings) { s.Image, s.Public = "debian-12", PublicYes }); same != public {
+		t.Errorf("%s and %s are not shared", same, public)
+	}
+	for what, change := range map[string]func(*Settings){
+		"a bastion": func(s *Settings) { s.Cloud.Bastion = "gate" }, "no public addresses": func(s *Settings) { s.Public = PublicNo },
+		"another region": func(s *Settings) { s.Region = "eu-west-2" }, "another profile": func(s *Settings) { s.Profile = "other" },
+	} {
+		if got := name(change); got == public {
+			t.Errorf("a site with %s has the list of one without", what)
+		}
+	}
+}
