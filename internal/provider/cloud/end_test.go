@@ -60,3 +60,32 @@ func TestWhyMachinesHaveEnded(t *testing.T) {
 	a.ends[first] = core.HostsEnded
 	want("ended by bee", "")
 }
+
+// unanswered is a reservation whose extensions are carried out, and their answers lost.
+type unanswered struct {
+	Reservations
+	end time.Time
+}
+
+func (u *unanswered) Reserved(context.Context, string) (Reservation, error) {
+	return Reservation{ID: "r", End: u.end, Active: true}, nil
+}
+
+func (u *unanswered) Extend(_ context.Context, _ string, end time.Time) (Reservation, error) {
+	u.end = end
+	return Reservation{}, &core.Error{Kind: core.Transient, Err: errors.New("the connection broke")}
+}
+
+// TestLostExtension: machines live as long as their reservation, also where the answer to its extension is lost.
+func TestLostExtension(t *testing.T) {
+	a := newAccount()
+	_, l := acquired(t, a, t.TempDir())
+	u := &unanswered{end: time.Now()}
+	a.reservations, l.r.Asked, l.r.Reservation = u, false, "r"
+	if err := (queue{l}).lengthen(t.Context(), l.r, Reservation{ID: "r", End: u.end}); err != nil {
+		t.Fatal(err)
+	}
+	if !l.r.Expires.Equal(u.end) || time.Until(u.end) < l.p.s.Life()-time.Minute {
+		t.Errorf("they live until %s, and are reserved until %s", l.r.Expires, u.end)
+	}
+}

@@ -94,8 +94,11 @@ func (q queue) lengthen(ctx context.Context, r *record, granted Reservation) err
 	}
 	if end := time.Now().Add(p.s.Life()); !p.s.Limited && granted.End.Before(end.Add(-lateStart)) {
 		longer, err := p.api.Reservations().Extend(ctx, r.Reservation, end)
+		if err != nil && ctx.Err() == nil { // it may be longer, and the answer lost
+			longer, err = p.reserved(ctx, r.Reservation)
+		}
 		switch {
-		case err == nil:
+		case err == nil && longer.Over == "":
 			granted = longer
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
