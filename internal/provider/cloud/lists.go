@@ -40,15 +40,17 @@ func (l *Lists) of(account string) *list {
 	return l.lists[account]
 }
 
-// read returns the list, which is no older than listAge. An error counts for as long.
+// read returns the list, which was no older than listAge when the caller came: those who wait for a slow one share it.
+// An error counts for as long.
 func (l *list) read(ctx context.Context, ask func(context.Context) ([]Machine, error)) ([]Machine, error) {
+	came := time.Now()
 	select {
 	case l.turn <- struct{}{}:
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
 	defer func() { <-l.turn }()
-	if time.Since(l.asked) < listAge {
+	if came.Sub(l.asked) < listAge {
 		return l.machines, l.err
 	}
 	begun := time.Now()
