@@ -49,9 +49,11 @@ func BenchmarkLists(b *testing.B) {
 	leases := make([]driver.Lease, runs)
 	for n := range leases {
 		recovered.Go(func() {
-			if leases[n], err = provider().Recover(b.Context(), rented.Handle()); err != nil {
+			l, err := provider().Recover(b.Context(), rented.Handle())
+			if err != nil {
 				b.Error(err)
 			}
+			leases[n] = l
 		})
 	}
 	recovered.Wait()
