@@ -6,9 +6,11 @@
 package cache
 
 import (
+	"crypto/rand"
 	"errors"
 	"hash/crc32"
 	"io/fs"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"time"
@@ -25,6 +27,8 @@ const (
 	pages     = blockSize / pageSize
 	// grain is what a disk allocates at a time.
 	grain = 4 << 10
+	// mostBlocks bounds the files on the disk, as quotas do: each small file that was read is one.
+	mostBlocks = 100_000
 	// mostKeeping bounds what is on its way to the disk: what comes while a slow one has so much is not kept.
 	mostKeeping = 16 << 20
 	// retryAfter is how long nothing is kept once the disk has refused something.
@@ -37,6 +41,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 type Cache struct {
 	dir  *fsutil.Root
 	most func() int64 // bytes that it may have now
+	many int          // blocks that it may have
 
 	mu      sync.Mutex
 	files   map[uint64]*file
@@ -47,6 +52,9 @@ type Cache struct {
 	keeping int64     // bytes on their way to the disk
 	// arriving are bytes that are being fetched ahead of programs that read in order.
 	arriving int64
+	// gone are numbers of blocks whose files are not removed yet; removing: that is under way.
+	gone     []uint64
+	removing bool
 	closed   bool
 	all      sync.WaitGroup
 }
@@ -92,9 +100,10 @@ type flight struct {
 	err      error
 }
 
-// Open makes an empty cache in a directory, which nothing else uses. most gives the bytes that it may have at a time.
+// Open makes an empty cache in a directory, which nothing else uses, nor that beside it. most gives the bytes that it may
+// have at a time. What a process has left that was killed is removed beside what the callers do.
 func Open(dir string, most func() int64) (*Cache, error) {
-	if err := fsutil.RemoveAll(dir); err != nil { // of a process that was killed
+	if err := setAside(dir); err != nil {
 		return nil, err
 	}
 	if err := fsutil.OwnDir(dir); err != nil {
@@ -104,7 +113,41 @@ func Open(dir string, most func() int64) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Cache{dir: root, most: most, files: map[uint64]*file{}, queues: newQueues()}, nil
+	c := &Cache{dir: root, most: most, many: mostBlocks, files: map[uint64]*file{}, queues: newQueues()}
+	c.all.Go(func() { fsutil.TryRemoveAll(aside(dir)) })
+	return c, nil
+}
+
+// aside is the directory for what is to be removed.
+func aside(dir string) string { return dir + ".old" }
+
+// setAside moves a directory into the one for what is to be removed. Where that is not possible, such as on a full disk, it
+// is removed at once.
+func setAside(dir string) error {
+	if there, err := fsutil.Exists(dir); err != nil || !there {
+		return err
+	}
+	if moveAside(dir) == nil {
+		return nil
+	}
+	return fsutil.RemoveAll(dir)
+}
+
+func moveAside(dir string) error {
+	if err := fsutil.OwnDir(aside(dir)); err != nil {
+		return err
+	}
+	to, err := fsutil.OpenOwn(aside(dir))
+	if err != nil {
+		return err
+	}
+	defer to.Close()
+	from, err := fsutil.OpenOwn(filepath.Dir(dir))
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	return from.Rename(filepath.Base(dir), to, rand.Text())
 }
 
 // Close removes everything.
@@ -116,10 +159,10 @@ func (c *Cache) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ino := range c.files {
-		c.drop(ino)
+		c.drop(ino) // their files go with the directory
 	}
 	dir := c.dir.Path(".")
-	return errors.Join(c.dir.Close(), fsutil.RemoveAll(dir))
+	return errors.Join(c.dir.Close(), fsutil.RemoveAll(dir), fsutil.RemoveAll(aside(dir)))
 }
 
 // Wait waits for what is on its way to the disk.
@@ -143,6 +186,7 @@ func (c *Cache) Pressed() bool {
 
 // Shrink frees so many bytes, as long as more than floor are there, and gives how many it has freed.
 func (c *Cache) Shrink(bytes, floor int64) (freed int64) {
+	defer c.sweep() // the disk has the room once it returns
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	begun := c.queues.bytes()
@@ -159,6 +203,22 @@ func (c *Cache) Drop(ino uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.drop(ino)
+}
+
+// Pass removes the blocks of a file before an offset: who reads it needs them no more.
+func (c *Cache) Pass(ino uint64, before int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f := c.files[ino]
+	if f == nil {
+		return
+	}
+	for _, b := range f.blocks {
+		if (b.index+1)*blockSize <= before {
+			c.queues.remove(b)
+			c.forget(b)
+		}
+	}
 }
 
 func (c *Cache) drop(ino uint64) {
@@ -198,14 +258,49 @@ func (c *Cache) tidy(f *file) {
 	}
 }
 
-// unlink removes the file of a block. A read of it continues: no other block gets its name.
+// unlink has the file of a block removed: nobody who holds a lock waits for the disk. A read of it continues: no other
+// block gets its name. Callers hold the lock.
 func (c *Cache) unlink(b *block) {
-	if err := c.dir.Unlink(b.name()); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		c.refused = time.Now()
+	if c.closed {
+		return
+	}
+	c.gone = append(c.gone, b.number)
+	if c.removing {
+		return
+	}
+	c.removing = true
+	c.all.Go(func() {
+		for done := false; !done; {
+			c.sweep()
+			c.mu.Lock()
+			done = len(c.gone) == 0
+			c.removing = !done
+			c.mu.Unlock()
+		}
+	})
+}
+
+// sweep removes the files of blocks that are gone. Callers do not hold the lock. What makes room for other blocks calls
+// it, too, so that the disk never has much more than is counted.
+func (c *Cache) sweep() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.gone) > 0 {
+		last := len(c.gone) - 1
+		number := c.gone[last]
+		c.gone = c.gone[:last]
+		c.mu.Unlock()
+		err := c.dir.Unlink(blockName(number))
+		c.mu.Lock()
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			c.refused = time.Now()
+		}
 	}
 }
 
-func (b *block) name() string { return strconv.FormatUint(b.number, 16) }
+func (b *block) name() string { return blockName(b.number) }
+
+func blockName(number uint64) string { return strconv.FormatUint(number, 16) }
 
 // file gives what there is of a version. What there is of another one goes. Callers hold the lock.
 func (c *Cache) file(ino uint64, v remote.Version) *file {
@@ -275,6 +370,7 @@ func (c *Cache) keep(fl *flight, from int64, data []byte) {
 		f.unkept = time.Now()
 	}
 	c.mu.Unlock()
+	c.sweep()
 	if b == nil {
 		return
 	}
@@ -312,6 +408,11 @@ func (c *Cache) reserve(f *file, index, bytes int64) *block {
 	for most := c.most(); c.queues.bytes()+bytes > most; {
 		c.pressed = true
 		if bytes > most || !c.evict() {
+			return nil
+		}
+	}
+	for f.blocks[index] == nil && c.queues.blocks() >= c.many {
+		if c.pressed = true; !c.evict() {
 			return nil
 		}
 	}

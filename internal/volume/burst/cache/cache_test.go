@@ -324,3 +324,101 @@ func TestDiskRefuses(t *testing.T) {
 		t.Errorf("%d bytes, %v", c.Size(), fmt.Sprint(c.files))
 	}
 }
+
+// TestManySmallFiles: however small they are, there are not more files on the disk than may be.
+func TestManySmallFiles(t *testing.T) {
+	c, r := start(t, 64<<20), newFar()
+	c.many = 20
+	for ino := range uint64(100) {
+		r.set(ino, 1, 1000)
+		readAll(t, c, r.reader(ino))
+	}
+	c.all.Wait()
+	entries, err := os.ReadDir(c.dir.Path("."))
+	if err != nil || len(entries) != c.many || c.queues.blocks() != c.many || !c.Pressed() {
+		t.Errorf("%d files of %d blocks, %v", len(entries), c.queues.blocks(), err)
+	}
+}
+
+// TestDropNeedsNoDisk: who holds a lock while a file is dropped does not wait until its blocks are removed.
+func TestDropNeedsNoDisk(t *testing.T) {
+	c, r := start(t, 64<<20), newFar()
+	r.set(1, 1, 3*blockSize)
+	readAll(t, c, r.reader(1))
+	c.all.Wait()
+	c.mu.Lock() // so that the blocks are not removed meanwhile
+	c.drop(1)
+	entries, err := os.ReadDir(c.dir.Path("."))
+	gone, bytes := len(c.gone), c.queues.bytes()
+	c.mu.Unlock()
+	if err != nil || len(entries) != 3 || gone != 3 || bytes != 0 {
+		t.Errorf("%d files, of which %d are to be removed, %d bytes, %v", len(entries), gone, bytes, err)
+	}
+	c.all.Wait()
+	if entries, err = os.ReadDir(c.dir.Path(".")); err != nil || len(entries) != 0 {
+		t.Errorf("%d files stay, %v", len(entries), err)
+	}
+}
+
+// TestOldCache: what a process has left that was killed is moved away before a cache opens, and then removed, and so is
+// what an earlier one has moved away.
+func TestOldCache(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "read")
+	for _, of := range []string{dir, filepath.Join(aside(dir), "earlier")} {
+		if err := os.MkdirAll(of, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(of, "1"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := Open(dir, func() int64 { return 1 << 20 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
+		t.Errorf("%v, %v", entries, err)
+	}
+	c.all.Wait()
+	if _, err := os.Lstat(aside(dir)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("what is moved away stays: %v", err)
+	}
+	if err := c.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestFetchCompares: a fetch that has brought nothing itself says so, as the remote has compared nothing since.
+func TestFetchCompares(t *testing.T) {
+	c, r := start(t, 64<<20), newFar()
+	r.set(1, 1, 1000)
+	if err := c.Fetch(t.Context(), r.reader(1), false); err != nil {
+		t.Fatal(err)
+	}
+	c.all.Wait()
+	if err := c.Fetch(t.Context(), r.reader(1), false); !errors.Is(err, errShared) {
+		t.Errorf("a file that is there: %v", err)
+	}
+	if err := c.Fetch(t.Context(), r.reader(1), true); err != nil {
+		t.Errorf("ahead of a program: %v", err)
+	}
+}
+
+// TestPass: what a reader has passed goes, and the rest stays.
+func TestPass(t *testing.T) {
+	c, r := start(t, 64<<20), newFar()
+	r.set(1, 1, 3*blockSize)
+	readAll(t, c, r.reader(1))
+	c.all.Wait()
+	c.Pass(1, 2*blockSize+1000)
+	if c.Size() != blockSize {
+		t.Errorf("%d bytes stay", c.Size())
+	}
+	if cached := read(t, c, r.reader(1), 2*blockSize, blockSize); cached != blockSize {
+		t.Errorf("%d bytes of the last block are there", cached)
+	}
+	c.Pass(1, 3*blockSize)
+	if c.Size() != 0 || len(c.files) != 0 {
+		t.Errorf("%d bytes of %d files stay", c.Size(), len(c.files))
+	}
+}

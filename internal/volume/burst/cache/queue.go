@@ -49,6 +49,8 @@ func newQueues() queues {
 
 func (q *queues) bytes() int64 { return q.small.bytes + q.main.bytes }
 
+func (q *queues) blocks() int { return q.small.list.Len() + q.main.list.Len() }
+
 // add adds a block without content.
 func (q *queues) add(b *block) {
 	k := b.key()
@@ -98,7 +100,7 @@ func (q *queues) evict() *block {
 // remember keeps the keys of as many blocks as the cache has.
 func (q *queues) remember(k key) {
 	q.known[k] = q.ghosts.PushFront(k)
-	for q.ghosts.Len() > max(q.small.list.Len()+q.main.list.Len(), 16) {
+	for q.ghosts.Len() > max(q.blocks(), 16) {
 		e := q.ghosts.Back()
 		if old, is := q.ghosts.Remove(e).(key); is {
 			delete(q.known, old)

@@ -274,13 +274,13 @@ func (fl *flight) landed() bool {
 	}
 }
 
-// errShared is about a fetch that has begun before.
+// errShared is about a fetch that has begun before: it may have compared an older version.
 var errShared = errors.New("another fetch has begun before")
 
 // Fetch fetches what is not there of a file, so that the remote has compared the version since the call. ahead: before
 // any program asks for it, so that it is no miss.
 func (c *Cache) Fetch(ctx context.Context, of Reader, ahead bool) error {
-	want := int64(0)
+	want, compared := int64(0), false
 	if ahead {
 		want = of.Version.Size
 	}
@@ -295,6 +295,7 @@ func (c *Cache) Fetch(ctx context.Context, of Reader, ahead bool) error {
 			if c.fetch(ctx, fl, of); fl.err != nil {
 				return fl.err
 			}
+			compared = true
 		case !ahead:
 			return errShared
 		default:
@@ -311,6 +312,9 @@ func (c *Cache) Fetch(ctx context.Context, of Reader, ahead bool) error {
 			return fs.ErrClosed
 		}
 		pos = fl.to
+	}
+	if !ahead && !compared { // it has come since the caller looked
+		return errShared
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
