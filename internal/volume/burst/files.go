@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -330,10 +331,10 @@ func (v *Volume) written(ctx context.Context, ino uint64, stays bool, bytes int6
 			}
 		}
 		v.journal.mu.Unlock()
-		if errors.Is(err, syscall.ENOSPC) && v.room.release(bytes+fetchSize) { // of the disk, less than was promised
+		if fsutil.IsFull(err) && v.room.release(bytes+fetchSize) { // of the disk, or of a quota, less than was promised
 			continue
 		}
-		if errors.Is(err, syscall.ENOSPC) {
+		if fsutil.IsFull(err) {
 			if err := v.room.drains(); err != nil {
 				return err
 			}
@@ -429,6 +430,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 		}
 		v.journal.state.Data(n, r)
 		off += int64(got)
+		readsOf(v).passed(ino, off) // the journal has it
 		v.traffic.miss(got - int(again))
 	}
 	if s != nil {
@@ -443,7 +445,7 @@ func (v *Volume) fetchOnce(ctx context.Context, ino uint64, more int64) error {
 			return errAgain
 		}
 	}
-	readsOf(v).forget(ino) // the journal has it
+	readsOf(v).forget(ino) // its last block
 	_, err = v.journal.change(meta.Change{Do: meta.DoFetched, Ino: ino})
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
+	"github.com/bee-hpc/bee/internal/fsutil"
 	"github.com/bee-hpc/bee/internal/volume/burst/buffer"
 	"github.com/bee-hpc/bee/internal/volume/burst/calls"
 	"github.com/bee-hpc/bee/internal/volume/burst/meta"
@@ -23,6 +24,8 @@ type journal struct {
 	logger *slog.Logger
 	wake   chan struct{}   // for the drain: there may be work
 	copies *replica.Leader // on other hosts; nil: there are none
+	// release frees so many bytes of the disk, and reports whether there were some; nil: there never are.
+	release func(bytes int64) bool
 
 	mu       sync.Mutex
 	state    *meta.State
@@ -80,7 +83,11 @@ func (j *journal) change(c meta.Change) (uint64, error) {
 		return 0, err
 	}
 	r := buffer.Record{Kind: buffer.Change, Time: c.Time, Payload: raw}
-	if err := j.log.Append(&r); err != nil {
+	err = j.log.Append(&r)
+	for fsutil.IsFull(err) && j.release != nil && j.release(fetchSize) {
+		err = j.log.Append(&r)
+	}
+	if err != nil {
 		return 0, &journalError{err}
 	}
 	if f := j.files[c.Ino]; f != nil {

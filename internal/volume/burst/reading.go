@@ -34,6 +34,7 @@ func (r reading) openCache() error {
 		return err
 	}
 	r.v.cache, r.v.room.cache = c, c
+	r.v.journal.release = r.v.room.release
 	return nil
 }
 
@@ -44,6 +45,13 @@ func (r reading) forget(inos ...uint64) {
 	}
 	for _, ino := range inos {
 		r.v.cache.Drop(ino)
+	}
+}
+
+// passed drops what is kept of a file before an offset.
+func (r reading) passed(ino uint64, before int64) {
+	if r.v.cache != nil {
+		r.v.cache.Pass(ino, before)
 	}
 }
 
