@@ -73,6 +73,9 @@ func (r reading) follow(ino uint64) {
 		return
 	}
 	dir := r.v.journal.state.Node(n.Parent)
+	if dir.Names()+r.v.names.bare(dir.Ino) > r.v.names.glanced { // to sort them takes too long, again and again
+		return
+	}
 	f := r.v.follows[dir.Ino]
 	if f == nil {
 		if len(r.v.follows) >= mostFollowed {

@@ -21,7 +21,8 @@ type listing struct {
 
 	asked   int // questions about single names since a time
 	since   time.Time
-	running bool // one is on its way
+	running bool      // one is on its way
+	large   time.Time // when it was seen to have more names than are listed beside what programs do
 }
 
 const (
@@ -37,6 +38,12 @@ const (
 	askedFor = 10 * time.Second
 	// mostListings bounds the directories whose lists are known.
 	mostListings = 1 << 15
+	// mostGlanced is how many names a directory has at most that is listed beside what programs do. Names of a larger one
+	// are asked for one by one, for largeFor after that was seen.
+	mostGlanced = 10_000
+	largeFor    = 10 * time.Minute
+	// mergedAtOnce is how many names of a list are compared before others get the lock of the journal.
+	mergedAtOnce = 256
 )
 
 // lifetime is how long a list counts, and what it shows of its names. Attributes count for fresh in any case.
@@ -102,7 +109,7 @@ func (ns *names) asks(dir uint64) {
 
 // glance lists a directory beside what its callers do, once at a time. Callers hold the lock.
 func (ns *names) glance(dir uint64, l *listing) {
-	if l.running {
+	if l.running || time.Since(l.large) < largeFor {
 		return
 	}
 	l.running = true
@@ -134,15 +141,19 @@ func (ns *names) glanceOnce(dirIno uint64) error {
 	}
 	begun := time.Now()
 	ns.journal.mu.Unlock()
-	entries, err := ns.tree.Glance(where)
+	entries, err := ns.tree.Glance(where, ns.glanced)
 	ns.journal.mu.Lock()
+	if errors.Is(err, remote.ErrLarge) {
+		ns.listing(dirIno).large = time.Now()
+		return nil
+	}
 	if err != nil {
 		return err
 	}
 	return ns.listed(dir, entries, begun)
 }
 
-// listed notes what a list that began at a time has shown. Callers hold the lock.
+// listed notes what a list that began at a time has shown. Callers hold the lock, which others have meanwhile.
 func (ns *names) listed(dir *meta.Node, entries []remote.Entry, begun time.Time) error {
 	bare := map[string]bool{}
 	for _, e := range entries {
@@ -164,6 +175,14 @@ func (ns *names) listedAt(dir uint64) time.Time {
 		return l.at
 	}
 	return time.Time{}
+}
+
+// bare is how many names of a directory were listed without attributes. Callers hold the lock.
+func (ns *names) bare(dir uint64) int {
+	if l := ns.listings[dir]; l != nil {
+		return len(l.bare)
+	}
+	return 0
 }
 
 // shown gives the names of a directory in their order, as far as they are known. Callers hold the lock.

@@ -33,8 +33,9 @@ type names struct {
 	inherited uint64
 	// listings are what lists of directories have shown, by their number. The journal's lock guards them.
 	listings map[uint64]*listing
-	// far is whether a request takes long enough that lists spare some.
-	far bool
+	// far is whether a request takes long enough that lists spare some, and glanced how many names these have at most.
+	far     bool
+	glanced int
 }
 
 func attr(n *meta.Node) calls.Attr {
@@ -387,10 +388,27 @@ func (ns *names) entries(dir *meta.Node) []calls.Entry {
 	return list
 }
 
-// merge notes what the remote has in a directory, which was asked for at a time. Callers hold the lock.
+// pass lets others have the lock of the journal, which its callers hold, after each so many names of a directory.
+func (ns *names) pass(dir *meta.Node, i int) error {
+	if i%mergedAtOnce != mergedAtOnce-1 {
+		return nil
+	}
+	ns.journal.mu.Unlock()
+	ns.journal.mu.Lock()
+	if ns.journal.state.Node(dir.Ino) != dir || !dir.Linked() {
+		return errChanged
+	}
+	return nil
+}
+
+// merge notes what the remote has in a directory, which was asked for at a time. Callers hold the lock, which others have
+// meanwhile: what they change counts as if they had while the remote was asked.
 func (ns *names) merge(dir *meta.Node, entries []remote.Entry, asked time.Time) error {
 	listed := make(map[string]bool, len(entries))
-	for _, e := range entries {
+	for i, e := range entries {
+		if err := ns.pass(dir, i); err != nil {
+			return err
+		}
 		listed[e.Name] = true
 		n, known := ns.journal.state.Child(dir, e.Name), ns.journal.state.Known(dir, e.Name)
 		switch {
@@ -416,8 +434,11 @@ func (ns *names) merge(dir *meta.Node, entries []remote.Entry, asked time.Time) 
 			return err
 		}
 	}
-	for _, n := range ns.journal.state.Children(dir) {
-		if n.Clean() && n.At == dir.Ino && !listed[n.As] {
+	for i, n := range ns.journal.state.Children(dir) {
+		if err := ns.pass(dir, i); err != nil {
+			return err
+		}
+		if ns.journal.state.Node(n.Ino) == n && n.Clean() && n.At == dir.Ino && !listed[n.As] {
 			if err := ns.reconcile(n, remote.Entry{}, fs.ErrNotExist, asked); err != nil {
 				return err
 			}

@@ -130,7 +130,7 @@ func load(o Options) (*Volume, error) {
 	v := &Volume{o: o, tree: tree, journal: j, rules: &rules{protect: o.Protect, local: o.Local, state: j.state}, cancel: func() {}}
 	v.begun, v.locks, v.follows = time.Now(), newLocking(0), map[uint64]*following{}
 	v.access.relayed, v.access.sent = o.Relay != nil, o.Keys != nil
-	v.names = &names{journal: j, tree: tree, rules: v.rules, listings: map[uint64]*listing{}, changed: map[uint64]uint64{}, far: !tree.Traits().Keeps || o.keep}
+	v.names = &names{journal: j, tree: tree, rules: v.rules, listings: map[uint64]*listing{}, changed: map[uint64]uint64{}, far: !tree.Traits().Keeps || o.keep, glanced: mostGlanced}
 	v.room = &room{journal: j, size: o.Room, turn: make(chan struct{}, 1)}
 	v.drainer = &drainer{volume: o.ID, logger: o.Log, journal: j, names: v.names, room: v.room, sink: tree, timeout: o.timeout, hurry: make(chan struct{}, 1)}
 	v.room.refused = v.drainer.refused

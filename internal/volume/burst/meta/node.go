@@ -63,6 +63,9 @@ type Node struct {
 // Clean reports whether the remote has all of the node.
 func (n *Node) Clean() bool { return !n.Dirty && n.Pending == 0 && n.There }
 
+// Names is how many names a directory has.
+func (n *Node) Names() int { return len(n.children) }
+
 // Linked reports whether the node has a name.
 func (n *Node) Linked() bool { return n.Parent != 0 || n.Ino == Root }
 

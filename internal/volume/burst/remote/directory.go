@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path"
 	"strings"
@@ -56,10 +57,16 @@ func (t *Tree) Stat(name string) (Entry, error) {
 }
 
 // List implements Remote.
-func (t *Tree) List(dir string) ([]Entry, error) {
+func (t *Tree) List(dir string) ([]Entry, error) { return t.Glance(dir, math.MaxInt) }
+
+// Glance implements Remote.
+func (t *Tree) Glance(dir string, most int) ([]Entry, error) {
 	names, err := t.root.ReadDir(dir)
 	if err != nil {
 		return nil, err
+	}
+	if len(names) > most {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: ErrLarge}
 	}
 	list := make([]Entry, 0, len(names))
 	for _, name := range names {
@@ -77,9 +84,6 @@ func (t *Tree) List(dir string) ([]Entry, error) {
 	}
 	return list, nil
 }
-
-// Glance implements Remote.
-func (t *Tree) Glance(dir string) ([]Entry, error) { return t.List(dir) }
 
 // treeFile is a file of a Tree that is being read.
 type treeFile struct {

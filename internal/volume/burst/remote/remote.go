@@ -24,8 +24,8 @@ type Remote interface {
 	// List describes what is in a directory, without what is hidden.
 	List(dir string) ([]Entry, error)
 	// Glance is List without what takes a request of its own: of such entries only name and version are known, and
-	// their Kind is 0.
-	Glance(dir string) ([]Entry, error)
+	// their Kind is 0. The error is ErrLarge where there are more than most.
+	Glance(dir string, most int) ([]Entry, error)
 	// Open opens a file for reading.
 	Open(name string) (Source, error)
 	// Known is Open for a file whose version was seen lately, without a look at it; nil: Open has to look.
@@ -144,6 +144,9 @@ func (a away) As(target any) bool { return errors.As(a.error, target) }
 
 // ErrForeign is the cause where another program has changed what is at a name.
 var ErrForeign = errors.New("another program has changed it")
+
+// ErrLarge is the cause where a directory has more names than are wanted.
+var ErrLarge = errors.New("the directory has too many names")
 
 // Kind is what is at a name.
 type Kind uint8

@@ -328,7 +328,7 @@ func (b *bucket) list(dir, delimiter string, most int32) ([]listed, error) {
 	if delimiter != "" {
 		in.Delimiter = &delimiter
 	}
-	if most > 0 {
+	if most > 0 && most < 1000 { // more are in no answer
 		in.MaxKeys = &most
 	}
 	for {
@@ -351,7 +351,7 @@ func (b *bucket) list(dir, delimiter string, most int32) ([]listed, error) {
 			}
 		}
 		in.ContinuationToken = out.NextContinuationToken
-		if !aws.ToBool(out.IsTruncated) || in.ContinuationToken == nil || most > 0 {
+		if !aws.ToBool(out.IsTruncated) || in.ContinuationToken == nil || most > 0 && len(list) >= int(most) {
 			return list, nil
 		}
 		if len(list) > mostListed {

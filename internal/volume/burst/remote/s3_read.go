@@ -38,7 +38,7 @@ const atOnce = 32
 
 // List implements Remote. The directory must be there: an empty list is of one with a marker.
 func (s *S3) List(dir string) ([]Entry, error) {
-	found, err := s.plain(dir)
+	found, err := s.plain(dir, 0)
 	if err != nil {
 		return nil, err
 	}
@@ -67,8 +67,8 @@ func (s *S3) List(dir string) ([]Entry, error) {
 }
 
 // Glance implements Remote.
-func (s *S3) Glance(dir string) ([]Entry, error) {
-	found, err := s.plain(dir)
+func (s *S3) Glance(dir string, most int) ([]Entry, error) {
+	found, err := s.plain(dir, most)
 	if err != nil {
 		return nil, err
 	}
@@ -79,11 +79,18 @@ func (s *S3) Glance(dir string) ([]Entry, error) {
 	return entries, nil
 }
 
-// plain lists what has a name of a file in a directory.
-func (s *S3) plain(dir string) ([]listed, error) {
-	found, err := s.bucket.list(dir, "/", 0)
+// plain lists what has a name of a file in a directory; most: of one with up to so many objects. 0: with any number.
+func (s *S3) plain(dir string, most int) ([]listed, error) {
+	bound := int32(0)
+	if most > 0 {
+		bound = int32(min(most, mostListed)) + 1 // far below the largest one
+	}
+	found, err := s.bucket.list(dir, "/", bound)
 	if err != nil {
 		return nil, err
+	}
+	if most > 0 && len(found) > most {
+		return nil, &fs.PathError{Op: "list", Path: s.bucket.url(dir), Err: ErrLarge}
 	}
 	if len(found) == 0 && dir != "." {
 		return nil, &fs.PathError{Op: "list", Path: s.bucket.url(dir), Err: errNoObject}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 
@@ -68,7 +69,11 @@ func carryOut(ctx context.Context, t *remote.Tree, q request, from io.Reader, r 
 		r.Entry, err = t.Stat(q.Name)
 		return nil, err
 	case opList:
-		r.List, err = t.List(q.Name)
+		most := math.MaxInt
+		if q.Size > 0 {
+			most = int(q.Size)
+		}
+		r.List, err = t.Glance(q.Name, most)
 		return nil, err
 	case opRead:
 		return read(ctx, t, q)

@@ -97,7 +97,8 @@ func (r reply) Check() error {
 // fault is an error of a call.
 type fault struct {
 	Foreign bool          `json:"foreign,omitempty"`
-	Gone    bool          `json:"gone,omitempty"` // the version that is read
+	Gone    bool          `json:"gone,omitempty"`  // the version that is read
+	Large   bool          `json:"large,omitempty"` // the directory that is listed
 	Errno   syscall.Errno `json:"errno,omitempty"`
 	Text    string        `json:"text"`
 }
@@ -106,7 +107,10 @@ func faultOf(err error) *fault {
 	if err == nil {
 		return nil
 	}
-	f := &fault{Foreign: errors.Is(err, remote.ErrForeign), Gone: errors.Is(err, fs.ErrClosed), Text: core.Printable(err.Error(), 500)}
+	f := &fault{
+		Foreign: errors.Is(err, remote.ErrForeign), Gone: errors.Is(err, fs.ErrClosed), Large: errors.Is(err, remote.ErrLarge),
+		Text: core.Printable(err.Error(), 500),
+	}
 	if !errors.As(err, &f.Errno) && (errors.Is(err, fsutil.ErrNotPlain) || errors.Is(err, fsutil.ErrOutside)) {
 		f.Errno = syscall.ELOOP
 	}
@@ -121,6 +125,8 @@ func (f *fault) err(what op, at string) error {
 		e.Err = remote.ErrForeign
 	case f.Gone:
 		e.Err = fs.ErrClosed
+	case f.Large:
+		e.Err = remote.ErrLarge
 	case f.Errno != 0:
 		e.Err = f.Errno
 	}

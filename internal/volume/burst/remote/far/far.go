@@ -129,10 +129,19 @@ func (f *Far) Stat(name string) (remote.Entry, error) {
 }
 
 // List implements remote.Remote.
-func (f *Far) List(dir string) ([]remote.Entry, error) {
-	r, _, err := f.ask(request{Op: opList, Name: dir}, nil)
+func (f *Far) List(dir string) ([]remote.Entry, error) { return f.list(dir, 0) }
+
+// Glance implements remote.Remote.
+func (f *Far) Glance(dir string, most int) ([]remote.Entry, error) { return f.list(dir, most) }
+
+// list lists a directory; most: of up to so many names. 0: of any number.
+func (f *Far) list(dir string, most int) ([]remote.Entry, error) {
+	r, _, err := f.ask(request{Op: opList, Name: dir, Size: int64(most)}, nil)
 	if err != nil {
 		return nil, err
+	}
+	if most > 0 && len(r.List) > most {
+		return nil, &fs.PathError{Op: string(opList), Path: f.at(dir), Err: remote.ErrLarge}
 	}
 	list := r.List[:0]
 	for _, e := range r.List {
@@ -142,9 +151,6 @@ func (f *Far) List(dir string) ([]remote.Entry, error) {
 	}
 	return list, nil
 }
-
-// Glance implements remote.Remote.
-func (f *Far) Glance(dir string) ([]remote.Entry, error) { return f.List(dir) }
 
 // Space implements remote.Remote.
 func (f *Far) Space() (total, free int64, err error) {

@@ -47,7 +47,7 @@ func TestPiecesStayInTheirFile(t *testing.T) {
 
 // TestFaults passes errors on by what they are.
 func TestFaults(t *testing.T) {
-	for _, want := range []error{remote.ErrForeign, fs.ErrClosed, syscall.ENOENT, syscall.ENOSPC} {
+	for _, want := range []error{remote.ErrForeign, fs.ErrClosed, remote.ErrLarge, syscall.ENOENT, syscall.ENOSPC} {
 		if got := faultOf(&fs.PathError{Op: "open", Path: "f", Err: want}).err(opStat, "h:f"); !errors.Is(got, want) {
 			t.Errorf("%v became %v", want, got)
 		}
