@@ -189,7 +189,8 @@ func TestGuestThatReadsNoMore(t *testing.T) {
 		t.Fatal(err)
 	}
 	select {
-	case <-over:
+	case err := <-over:
+		t.Logf("the relay has ended: %v", err)
 	case <-time.After(30 * time.Second):
 		t.Fatal("the relay goes on")
 	}
