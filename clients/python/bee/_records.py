@@ -126,8 +126,8 @@ def piece_of(record: Mapping[str, Any]) -> Piece:
     return Piece(record.get("attempt", 0), record["stream"], data)
 
 
-class RunRecord:
-    """What both kinds of runs, sync and async, have: the newest record that was read."""
+class Recorded:
+    """What runs and arrays have, sync and async: the newest record that was read."""
 
     def __init__(self, program: Program, record: Dict[str, Any]) -> None:
         self._program = program
@@ -153,8 +153,12 @@ class RunRecord:
 
     @property
     def over(self) -> bool:
-        """Whether the run has succeeded, failed or was stopped."""
+        """Whether it has succeeded, failed or was stopped; an array, once all its cases have or were."""
         return self.state in ("succeeded", "failed", "stopped")
+
+
+class RunRecord(Recorded):
+    """What both kinds of runs, sync and async, have."""
 
     @property
     def exit_code(self) -> Optional[int]:
@@ -212,35 +216,8 @@ class RunRecord:
         return html(self)
 
 
-class ArrayRecord:
-    """What both kinds of arrays, sync and async, have: the newest record that was read."""
-
-    def __init__(self, program: Program, record: Dict[str, Any]) -> None:
-        self._program = program
-        self._record = record
-
-    @property
-    def record(self) -> Dict[str, Any]:
-        """All fields of the record (docs/reference/json.md)."""
-        return self._record
-
-    @property
-    def id(self) -> str:
-        return str(self._record["id"])
-
-    @property
-    def name(self) -> str:
-        return str(self._record.get("name", ""))
-
-    @property
-    def state(self) -> str:
-        """As of a run: ``succeeded`` once all cases have."""
-        return str(self._record["state"])
-
-    @property
-    def over(self) -> bool:
-        """Whether all cases have succeeded, failed or were stopped."""
-        return self.state in ("succeeded", "failed", "stopped")
+class ArrayRecord(Recorded):
+    """What both kinds of arrays, sync and async, have."""
 
     @property
     def states(self) -> Dict[str, int]:
