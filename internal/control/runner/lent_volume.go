@@ -133,17 +133,17 @@ func (v lentVolume) pass(ctx context.Context, paths map[string]bool, why error) 
 // runs read is fetched.
 func (v lentVolume) lend(ctx context.Context, out outcome) error {
 	a := v.a
-	if v.hostsReleased(ctx) == nil {
+	why := v.hostsReleased(ctx)
+	if why == nil {
 		a.rec.ended()
 		return a.rec.put(context.WithoutCancel(ctx))
 	}
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	err := v.hostsReleased(ctx)
-	list, lerr := submission.ReadersOf(ctx, a.c.Store, a.run.ID, out.state)
-	if err != nil && lerr == nil && len(list) > 0 {
-		core.BestEffort(v.pass(ctx, pathsOf(list), err)) // these runs report what they lack
+	list, err := submission.ReadersOf(ctx, a.c.Store, a.run.ID, out.state)
+	if err == nil && len(list) > 0 {
+		core.BestEffort(v.pass(ctx, pathsOf(list), why)) // these runs report what they lack
 	}
 	return a.releasing.finish(ctx, out)
 }
