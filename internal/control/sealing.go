@@ -1,7 +1,6 @@
 package control
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -100,7 +99,7 @@ func (s *Sealing) Seal(ctx context.Context) (runs []state.Run, sealed bool, err 
 func (s *Sealing) know(runs []state.Run) error {
 	s.after, s.inside = map[string][]submission.Dependency{}, map[string]bool{}
 	for _, run := range runs {
-		s.inside[cmp.Or(run.Case.Array, run.ID)] = true
+		s.inside[run.Job()] = true
 	}
 	for _, run := range runs {
 		sub, err := submission.Of(run)

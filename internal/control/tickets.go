@@ -115,7 +115,7 @@ func inOrder(tickets []retention.Ticket, known map[string]state.Run) (runs []sta
 		}
 	}
 	slices.SortStableFunc(runs, func(a, b state.Run) int {
-		return cmp.Or(jobs[cmp.Or(a.Case.Array, a.ID)]-jobs[cmp.Or(b.Case.Array, b.ID)], a.Case.Number-b.Case.Number)
+		return cmp.Or(jobs[a.Job()]-jobs[b.Job()], a.Case.Number-b.Case.Number)
 	})
 	return runs
 }

@@ -1,6 +1,7 @@
 package state
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
@@ -81,6 +82,9 @@ type Run struct {
 	// EndedIn is the attempt of its pack in which a case has got its result; 0: it has none.
 	EndedIn int `json:",omitempty"`
 }
+
+// Job returns the id of the array that the run is a case of, or else of the run.
+func (r Run) Job() string { return cmp.Or(r.Case.Array, r.ID) }
 
 // maxText bounds the texts of a record, which may be another user's.
 const maxText = 16 << 10

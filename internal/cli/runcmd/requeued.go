@@ -98,7 +98,7 @@ func begunBefore(ctx context.Context, s *workspace.Session, jobs []submission.Jo
 			return begun, nil
 		}
 		for _, run := range live {
-			if word := cmp.Or(run.Case.Array, run.ID); !slices.Contains(parts, word) {
+			if word := run.Job(); !slices.Contains(parts, word) {
 				parts = append(parts, word)
 			}
 		}
@@ -122,7 +122,7 @@ func (a jobsRunner) continueJobs(ctx context.Context, s *workspace.Session, jobs
 	}
 	defer begun.unlock()
 	for i := range begun.Runs {
-		id := cmp.Or(begun.Runs[i].Case.Array, begun.Runs[i].ID)
+		id := begun.Runs[i].Job()
 		at := slices.IndexFunc(submitted, func(j submittedJob) bool { return j.id() == id })
 		if at < 0 {
 			at = len(submitted)

@@ -117,7 +117,7 @@ func AdoptedText(runs []state.Run) (what, words string) {
 	jobs := JobsOf(runs)
 	ids := make([]string, len(jobs))
 	for i, job := range jobs {
-		ids[i] = cmp.Or(job.Case.Array, job.ID)
+		ids[i] = job.Job()
 	}
 	words = strings.Join(ids, " ")
 	switch {

@@ -67,7 +67,7 @@ func (t Ticket) Case() state.Case {
 }
 
 // Job returns the id of the array that the run is a case of, or else of the run.
-func (t Ticket) Job() string { return cmp.Or(t.Run.Case.Array, t.Run.ID) }
+func (t Ticket) Job() string { return t.Run.Job() }
 
 // Site returns the name of the site of the last attempt; "": there is none.
 func (t Ticket) Site() string {

@@ -181,7 +181,7 @@ type Waits map[string][]Dependency
 func WaitsOf(runs []state.Run) Waits {
 	waits := Waits{}
 	for _, run := range runs {
-		id := cmp.Or(run.Case.Array, run.ID)
+		id := run.Job()
 		if _, known := waits[id]; known {
 			continue
 		}
@@ -199,7 +199,7 @@ func WaitsOf(runs []state.Run) Waits {
 func (w Waits) Settled(now []state.Run) bool {
 	open, needsUser := map[string]bool{}, map[string]bool{}
 	for _, run := range now {
-		id := cmp.Or(run.Case.Array, run.ID)
+		id := run.Job()
 		needsUser[id] = needsUser[id] || run.State.Resumable()
 		open[id] = open[id] || !run.State.Final() && !run.State.Resumable()
 	}

@@ -1,7 +1,6 @@
 package submission
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -85,7 +84,7 @@ func PlacesFree(ctx context.Context, store *state.Store, op string, s *Submissio
 func JobsPlacesFree(ctx context.Context, store *state.Store, op string, runs []state.Run, subs []Submission) error {
 	jobs, places, own := []newJob{}, map[string]int{}, map[string]bool{}
 	for i, run := range runs {
-		s, id := subs[i], cmp.Or(run.Case.Array, run.ID)
+		s, id := subs[i], run.Job()
 		at, is := places[id]
 		if !is {
 			at = len(jobs)
