@@ -1,6 +1,7 @@
 package submission
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -149,8 +150,8 @@ func newReaders(ctx context.Context, store *state.Store, subs []Submission, besi
 			}
 			if wanted[src.Run] == nil {
 				wanted[src.Run] = map[string]bool{}
-				r.of[i] = append(r.of[i], src.Run)
-			} else if !slices.Contains(r.of[i], src.Run) {
+			}
+			if !slices.Contains(r.of[i], src.Run) {
 				r.of[i] = append(r.of[i], src.Run)
 			}
 			wanted[src.Run][src.Path] = true
@@ -349,12 +350,7 @@ func recordReaders(ctx context.Context, store *state.Store, jobs []newJob, refus
 }
 
 // stagedBy returns the run that stages the inputs of another one: its pack, or itself.
-func stagedBy(run state.Run) string {
-	if run.Case.Pack != "" {
-		return run.Case.Pack
-	}
-	return run.ID
-}
+func stagedBy(run state.Run) string { return cmp.Or(run.Case.Pack, run.ID) }
 
 // mostCompared bounds the files of an output that are compared with the record of what was
 // collected.
