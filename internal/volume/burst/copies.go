@@ -190,17 +190,8 @@ func awaitLeader(ctx context.Context, c Config, s replica.Store, ready func()) e
 func (c Config) answers(ctx context.Context, leader string) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.timing().Lost)
 	defer cancel()
-	socket, err := c.inside(leaderName)
+	peer, err := c.leaderPeer(ctx)
 	if err != nil {
-		return false
-	}
-	conn, err := wire.DialUnix(ctx, socket)
-	if err != nil {
-		return false
-	}
-	peer, err := rpc.Dial(conn, "the leader of volume "+c.ID, wire.Local, calls.Protocol)
-	if err != nil {
-		conn.Close()
 		return false
 	}
 	defer peer.Close()
@@ -284,8 +275,8 @@ func (s leaderStream) Close() error {
 	return errors.Join(s.Stream.Close(), s.peer.Close())
 }
 
-// dialLeader connects with the process that leads, through the node.
-func (c Config) dialLeader(ctx context.Context, hello replica.Hello) (io.ReadWriteCloser, error) {
+// leaderPeer returns a connection to the process that leads, through the node.
+func (c Config) leaderPeer(ctx context.Context) (*rpc.Peer, error) {
 	socket, err := c.inside(leaderName)
 	if err != nil {
 		return nil, err
@@ -296,7 +287,15 @@ func (c Config) dialLeader(ctx context.Context, hello replica.Hello) (io.ReadWri
 	}
 	peer, err := rpc.Dial(conn, "the leader of volume "+c.ID, wire.Local, calls.Protocol)
 	if err != nil {
-		conn.Close()
+		return nil, errors.Join(err, conn.Close())
+	}
+	return peer, nil
+}
+
+// dialLeader opens a stream to the process that leads, through the node.
+func (c Config) dialLeader(ctx context.Context, hello replica.Hello) (io.ReadWriteCloser, error) {
+	peer, err := c.leaderPeer(ctx)
+	if err != nil {
 		return nil, err
 	}
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -51,11 +52,9 @@ func NewMirror(dir string, o MirrorOptions) (*Mirror, error) {
 	if m.flush == nil {
 		m.flush = func(f *os.File) error { return unix.Fdatasync(int(f.Fd())) }
 	}
-	names, err := root.ReadDir(".")
-	for _, name := range names {
-		if isPart(name) {
-			err = &core.Error{Kind: core.Busy, Op: "copy journal", Object: dir, Err: fmt.Errorf("a journal is there: %s", name), Remedy: "Keep it: data may be in it that the remote lacks."}
-		}
+	name, err := aPart(root)
+	if name != "" {
+		err = &core.Error{Kind: core.Busy, Op: "copy journal", Object: dir, Err: fmt.Errorf("a journal is there: %s", name), Remedy: "Keep it: data may be in it that the remote lacks."}
 	}
 	if err != nil {
 		return nil, errors.Join(err, m.Close())
@@ -182,13 +181,17 @@ func Exists(dir string) (bool, error) {
 		return false, err
 	}
 	defer root.Close()
+	name, err := aPart(root)
+	return name != "", err
+}
+
+// aPart returns the name of a file of a journal in a directory; "": there is none.
+func aPart(root *fsutil.Root) (string, error) {
 	names, err := root.ReadDir(".")
-	for _, name := range names {
-		if isPart(name) {
-			return true, err
-		}
+	if at := slices.IndexFunc(names, isPart); at >= 0 {
+		return names[at], err
 	}
-	return false, err
+	return "", err
 }
 
 func isPart(name string) bool { return name == indexName || strings.HasPrefix(name, segmentPrefix) }

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/bee-hpc/bee/internal/core"
@@ -236,6 +235,3 @@ func (l *Leader) admit(ctx context.Context, f *follower) {
 		l.logger.Warn("admit a copy of the volume", "copy", f.id, "err", err)
 	}
 }
-
-// Has reports whether a copy is one of the configuration.
-func (l *Leader) Has(copyID string) bool { return slices.Contains(l.Copies(), copyID) }
