@@ -59,7 +59,7 @@ func (v *Volume) prefetchFile(ctx context.Context, ino uint64, p *calls.Prefetch
 	}
 	size := n.Size
 	v.journal.mu.Unlock()
-	if v.journal.log.Size()+size > v.room.size/100*slowed {
+	if v.journal.log.Size()+size > v.room.share(slowed) {
 		p.Left++
 		return nil
 	}

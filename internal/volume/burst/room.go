@@ -45,9 +45,12 @@ func (r *room) cached() int64 {
 	return r.cache.Size()
 }
 
+// share is so many percent of the room, in bytes.
+func (r *room) share(percent int64) int64 { return r.size / 100 * percent }
+
 // forCache is how many bytes the cache may have now: what the journal leaves of the room up to the share slowed. Below
 // zero there is none.
-func (r *room) forCache() int64 { return r.size/100*slowed - r.journal.log.Size() }
+func (r *room) forCache() int64 { return r.share(slowed) - r.journal.log.Size() }
 
 // taken is how many bytes of the room are taken.
 func (r *room) taken() int64 { return r.journal.log.Size() + r.cached() }
@@ -58,9 +61,9 @@ func (r *room) release(bytes int64) bool { return r.cache != nil && r.cache.Shri
 // free makes room for so many bytes above the share slowed: in the cache, but for its least share, then in what was
 // drained, and then in all of the cache.
 func (r *room) free(bytes int64) error {
-	above := func() int64 { return r.taken() + bytes - r.size/100*slowed }
+	above := func() int64 { return r.taken() + bytes - r.share(slowed) }
 	if over := above(); over > 0 && r.cache != nil {
-		r.cache.Shrink(over, r.size/100*least)
+		r.cache.Shrink(over, r.share(least))
 	}
 	if over := above(); over > 0 {
 		if err := r.reclaim(over); err != nil {
@@ -78,7 +81,7 @@ func (r *room) balance() error {
 	if r.cache == nil || time.Since(r.balanced) < balanceEvery || !r.cache.Pressed() {
 		return nil
 	}
-	if lacks := r.size/100*least - r.forCache(); lacks > 0 {
+	if lacks := r.share(least) - r.forCache(); lacks > 0 {
 		r.balanced = time.Now()
 		return r.reclaim(lacks)
 	}
@@ -88,11 +91,11 @@ func (r *room) balance() error {
 // wait waits until so many bytes more fit into the journal. ENOSPC means that waiting
 // does not help, and so does the errno of what the remote refuses.
 func (r *room) wait(ctx context.Context, bytes int64) error {
-	most := r.size / 100 * full
+	most := r.share(full)
 	if bytes > most {
 		return syscall.ENOSPC
 	}
-	if len(r.turn) == 0 && r.taken()+bytes <= r.size/100*slowed {
+	if len(r.turn) == 0 && r.taken()+bytes <= r.share(slowed) {
 		return nil
 	}
 	select {
@@ -102,7 +105,7 @@ func (r *room) wait(ctx context.Context, bytes int64) error {
 	}
 	defer func() { <-r.turn }()
 	for {
-		if r.taken()+bytes <= r.size/100*slowed {
+		if r.taken()+bytes <= r.share(slowed) {
 			return nil
 		}
 		if err := r.free(bytes); err != nil {
@@ -138,7 +141,7 @@ func (r *room) drains() error {
 // delay is how long a write waits: not at all at the share slowed, and for the time that the drain takes for
 // as many bytes at the share full.
 func (r *room) delay(bytes, size int64, rate float64) time.Duration {
-	over := float64(size-r.size/100*slowed) / float64(max(r.size/100*(full-slowed), 1))
+	over := float64(size-r.share(slowed)) / float64(max(r.share(full-slowed), 1))
 	if over <= 0 || rate <= 0 {
 		return 0
 	}
