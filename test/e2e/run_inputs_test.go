@@ -72,7 +72,7 @@ run: cat hostname
 		t.Errorf("a run whose volume is read is removed: %+v", r)
 	}
 	if testkit.Events(b, ids["mesher"], event.KindVolumeLent, ids["solver"]) != 1 {
-		t.Errorf("its history does not say for whom its volume is kept:\n%s", b.Must("show", ids["mesher"]))
+		t.Errorf("its history does not name the runs that its volume is kept for:\n%s", b.Must("show", ids["mesher"]))
 	}
 	b.Touch(ids["gate"], "/work/go")
 	if v := b.Await(ids["solver"], time.Minute); v.State != "succeeded" {

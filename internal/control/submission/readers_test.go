@@ -50,7 +50,7 @@ func TestVolumesThatAreRead(t *testing.T) {
 		}
 	}
 	attempt := state.Attempt{Run: run.ID, N: 1}
-	if err := store.PutAttempt(t.Context(), attempt, false); err != nil { // it has begun, and may begin anew
+	if err := store.PutAttempt(t.Context(), attempt, false); err != nil { // it has begun, and may begin again
 		t.Fatal(err)
 	}
 	if needed, err := NeededBy(t.Context(), store, prep.ID); err != nil || needed != run.ID {

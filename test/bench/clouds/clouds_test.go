@@ -45,7 +45,7 @@ func row(t testing.TB, what, measured, against, ratio string) {
 	}
 }
 
-// user is somebody whose site ec2 rents machines.
+// user has a site, for which ec2 rents machines.
 type user struct {
 	*testkit.Bee
 	ec2   *ec2server.Server

@@ -192,11 +192,11 @@ func TestGuestThatReadsNoMore(t *testing.T) {
 	case err := <-over:
 		t.Logf("the relay has ended: %v", err)
 	case <-time.After(30 * time.Second):
-		t.Fatal("the relay goes on")
+		t.Fatal("the relay has not ended")
 	}
 }
 
-// TestNoMoreDescriptors: where those of a reply have no room, the program is told, and all goes on.
+// TestNoMoreDescriptors: where those of a reply have no room, the program gets an error, and all else continues.
 func TestNoMoreDescriptors(t *testing.T) {
 	pool := memfd(t, 4096)
 	broker, stream, over := hosted(t, pool)
@@ -260,7 +260,7 @@ func TestForeignMemory(t *testing.T) {
 	broker, _, over := hosted(t, memfd(t, 4096))
 	answer(t, broker, int(memfd(t, 4096).Fd()))
 	if err := <-over; err == nil {
-		t.Error("the relay goes on")
+		t.Error("the relay has not ended")
 	}
 }
 

@@ -40,7 +40,7 @@ func TestLateReplacements(t *testing.T) {
 	})
 }
 
-// TestOneOfTwoLeads: a leader that goes on without its follower, and the follower, at once.
+// TestOneOfTwoLeads: a leader that continues without its follower, and the follower, at once.
 func TestOneOfTwoLeads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := calmRecord(Configuration{Term: 4, Leader: "a", Copies: []string{"b"}})
