@@ -12,13 +12,15 @@ import (
 	"github.com/bee-hpc/bee/internal/store"
 )
 
+// UploadTree stores a tree of this host as objects, and returns their manifest.
+type UploadTree func(ctx context.Context, sign driver.SignObject, g driver.Generation, site string, from driver.Source) (manifest []byte, err error)
+
 // Agent answers the calls on the host.
 type Agent struct {
 	// Store opens the store in a directory of this host.
 	Store           func(dir string) driver.Store
 	RendezvousTable *sshlink.RendezvousTable
-	// Upload stores a tree as objects; nil: nothing does.
-	Upload func(ctx context.Context, sign driver.SignObject, g driver.Generation, site string, from driver.Source) (manifest []byte, err error)
+	Upload          UploadTree // nil: nothing does it
 }
 
 // Register adds the calls to a server's.

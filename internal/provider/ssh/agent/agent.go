@@ -12,6 +12,7 @@ import (
 	"github.com/bee-hpc/bee/internal/provider/ssh/hostcall"
 	"github.com/bee-hpc/bee/internal/rpc"
 	"github.com/bee-hpc/bee/internal/sshlink"
+	"github.com/bee-hpc/bee/internal/sshlink/storecall"
 )
 
 // Agent is what `bee remote` needs on a host: the provider to speak for there. The agent
@@ -22,9 +23,8 @@ type Agent struct {
 	Provider func(site json.RawMessage, account environ.Lookup) (driver.Provider, error)
 	account  environ.Lookup
 	// Store opens the store in a directory of this host.
-	Store func(dir string) driver.Store
-	// Upload stores a tree of this host as objects; nil: nothing does.
-	Upload func(ctx context.Context, sign driver.SignObject, g driver.Generation, site string, from driver.Source) (manifest []byte, err error)
+	Store  func(dir string) driver.Store
+	Upload storecall.UploadTree // nil: nothing does it
 	// Download fetches a file from a server to this host; nil: nothing does.
 	Download func(ctx context.Context, d driver.Download) (driver.Downloaded, error)
 	// Volumes adds the calls about remotes of burst buffers; nil: there are none.
