@@ -96,20 +96,23 @@ func (v *verbs) lead() (rank int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	memory := job.RDMAMemory
 	if p != nil {
+		memory = share(job)
 		v.shared = append(v.shared, p)
 	}
 	s := server.New(verbs.Build, v.log, p)
 	v.ports = map[int]*server.Port{}
-	if err := v.open(s, ranks, verbs.Build); err != nil {
+	if err := v.open(s, ranks, memory, verbs.Build); err != nil {
 		return 0, errors.Join(err, s.Close(), v.closePorts())
 	}
 	v.server, v.ready = s, true
 	return v.leader, nil
 }
 
-// open makes the ports of the nodes of this machine, and connects them with others.
-func (v *verbs) open(s *server.Server, ranks []int, build string) error {
+// open makes the ports of the nodes of this machine, and connects them with others. memory is how much of it the
+// programs of a node may have with remote rights, in bytes; 0: as is by default.
+func (v *verbs) open(s *server.Server, ranks []int, memory int64, build string) error {
 	c := v.config
 	job, members, _ := v.known.all()
 	var d verbsDomain
@@ -123,7 +126,7 @@ func (v *verbs) open(s *server.Server, ranks []int, build string) error {
 		a := verbsAddress(c.Owner.Run, rank)
 		a.IPs = verbsIPs(members, rank)
 		d.adds(&a)
-		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(v.memory(), job.RDMAQPs))
+		p, err := s.Listen(plan.VerbsSocket(c.Host.Dir, rank), a, server.Limits(memory, job.RDMAQPs))
 		if err != nil {
 			return errors.Join(err, d.close())
 		}

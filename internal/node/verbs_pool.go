@@ -55,15 +55,6 @@ func (v *verbs) newPool(guests int) (*rdmapool.Pool, error) {
 	return rdmapool.New(int64(guests) * (share(job) + ringsShare))
 }
 
-// memory is how much of it a container's programs may have with remote rights, in bytes; 0: as is by default.
-func (v *verbs) memory() int64 {
-	job, members, _ := v.known.all()
-	if pooled(job, members) {
-		return share(job)
-	}
-	return job.RDMAMemory
-}
-
 // poolFor returns the memory that the programs of this node's guest share with others, and the way to their broker.
 func (v *verbs) poolFor(ctx context.Context) (*driver.VerbsPool, error) {
 	if err := v.start(ctx); err != nil {
