@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -10,10 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"syscall"
 	"time"
 
-	"github.com/bee-hpc/bee/internal/procid"
 	"github.com/bee-hpc/bee/internal/vm/qemu"
 	"github.com/diskfs/go-diskfs/backend/file"
 	"github.com/diskfs/go-diskfs/filesystem/fat32"
@@ -92,23 +89,7 @@ func (g guestBench) machineStart(image, config string) (time.Duration, error) {
 		"-drive", "if=pflash,format=raw,readonly=on,file="+filepath.Join(firmware, "OVMF_CODE.fd"), "-drive", "if=pflash,format=raw,file="+vars,
 		"-drive", "if=virtio,format=raw,cache=unsafe,file="+disk, "-drive", "if=virtio,format=raw,readonly=on,file="+config,
 		"-netdev", "user,id=net,restrict=on", "-device", "virtio-net-pci,netdev=net,romfile=", "-serial", "file:"+console)
-	var printed bytes.Buffer
-	c.Stdout, c.Stderr = &printed, &printed
-	begun := time.Now()
-	if err := c.Start(); err != nil {
-		return 0, err
-	}
-	defer func() { c.Process.Kill(); procid.Reap(c) }() // it is ours
-	for {
-		text, _ := os.ReadFile(console)
-		if bytes.Contains(text, []byte(dockerAnswers)) {
-			return time.Since(begun), nil
-		}
-		if ctx.Err() != nil || c.Process.Signal(syscall.Signal(0)) != nil {
-			return 0, fmt.Errorf("the machine did not come up: %s\n%s", &printed, text[max(len(text)-2000, 0):])
-		}
-		time.Sleep(20 * time.Millisecond) // a hundredth of what is measured at the most
-	}
+	return untilPrinted(ctx, "machine", c, console, dockerAnswers)
 }
 
 // configDrive makes a drive with the configuration of a machine, as OpenStack does.

@@ -120,6 +120,12 @@ func (g guestBench) stockStart(tree, disk string) (time.Duration, error) {
 	argv, files := m.Command()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...)
 	c.ExtraFiles = files
+	return untilPrinted(ctx, "stock guest", c, console, isReady)
+}
+
+// untilPrinted returns how long a guest's QEMU takes until the guest prints a text on its console, a file. It then
+// ends it. what names the guest in errors.
+func untilPrinted(ctx context.Context, what string, c *exec.Cmd, console, wanted string) (time.Duration, error) {
 	var printed bytes.Buffer
 	c.Stdout, c.Stderr = &printed, &printed
 	begun := time.Now()
@@ -129,11 +135,11 @@ func (g guestBench) stockStart(tree, disk string) (time.Duration, error) {
 	defer func() { c.Process.Kill(); procid.Reap(c) }() // it is ours
 	for {
 		text, _ := os.ReadFile(console)
-		if bytes.Contains(text, []byte(isReady)) {
+		if bytes.Contains(text, []byte(wanted)) {
 			return time.Since(begun), nil
 		}
 		if ctx.Err() != nil || c.Process.Signal(syscall.Signal(0)) != nil {
-			return 0, fmt.Errorf("the stock guest did not come up: %s\n%s", &printed, text[max(len(text)-2000, 0):])
+			return 0, fmt.Errorf("the %s did not come up: %s\n%s", what, &printed, text[max(len(text)-2000, 0):])
 		}
 		time.Sleep(20 * time.Millisecond) // a hundredth of what is measured at the most
 	}
