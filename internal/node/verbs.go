@@ -85,7 +85,7 @@ func (v *verbs) lead() (rank int, err error) {
 		return 0, fmt.Errorf("write the library for verbs: %w", err)
 	}
 	ranks := []int{c.Rank}
-	if !job.RDMAForward {
+	if job.RDMAPath != plan.RDMAForward {
 		ranks = sameMachine(c, members)
 	}
 	if v.leader = ranks[0]; v.leader != c.Rank {

@@ -21,7 +21,7 @@ import (
 // then have brokers, as those of containers have; in all other runs each guest has its own. All nodes of a run come to
 // the same answer.
 func pooled(p plan.Plan, members []peercall.Member) bool {
-	if p.VM == nil || p.RDMA != plan.RDMABee || !p.RDMADirect || runtime.GOARCH != "amd64" {
+	if p.VM == nil || p.RDMA != plan.RDMABee || p.RDMAPath != plan.RDMADirect || runtime.GOARCH != "amd64" {
 		return false
 	}
 	machines := map[string]bool{}

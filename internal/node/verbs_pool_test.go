@@ -16,7 +16,7 @@ import (
 func TestRunsWithPools(t *testing.T) {
 	apart := []peercall.Member{{Machine: "a/1"}, {Rank: 1, Machine: "b/1"}, {Rank: 2}, {Rank: 3}}
 	beside := append(apart[:2:2], peercall.Member{Rank: 2, Machine: "b/2"})
-	guests := plan.Plan{RDMA: plan.RDMABee, RDMADirect: true, VM: &plan.VM{}}
+	guests := plan.Plan{RDMA: plan.RDMABee, RDMAPath: plan.RDMADirect, VM: &plan.VM{}}
 	for _, tc := range []struct {
 		name    string
 		plan    plan.Plan
@@ -26,8 +26,8 @@ func TestRunsWithPools(t *testing.T) {
 		{"guests of one host", guests, beside, true},
 		{"each on a host of its own", guests, apart, false},
 		{"not asked for", plan.Plan{RDMA: plan.RDMABee, VM: &plan.VM{}}, beside, false},
-		{"another device", plan.Plan{RDMA: plan.RDMASoft, RDMADirect: true, VM: &plan.VM{}}, beside, false},
-		{"containers", plan.Plan{RDMA: plan.RDMABee, RDMADirect: true}, beside, false},
+		{"another device", plan.Plan{RDMA: plan.RDMASoft, RDMAPath: plan.RDMADirect, VM: &plan.VM{}}, beside, false},
+		{"containers", plan.Plan{RDMA: plan.RDMABee, RDMAPath: plan.RDMADirect}, beside, false},
 	} {
 		if got := pooled(tc.plan, tc.members); got != tc.want {
 			t.Errorf("%s: %v", tc.name, got)
@@ -50,7 +50,7 @@ func TestNodesShareAPool(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	p := plan.Plan{RDMA: plan.RDMABee, RDMADirect: true, RDMAMemory: 16 << 20, VM: &plan.VM{}}
+	p := plan.Plan{RDMA: plan.RDMABee, RDMAPath: plan.RDMADirect, RDMAMemory: 16 << 20, VM: &plan.VM{}}
 	var members []peercall.Member
 	for rank := range 2 {
 		members = append(members, peercall.Member{Rank: rank, Machine: machine() + "/x"})

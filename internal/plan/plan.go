@@ -149,10 +149,9 @@ type Plan struct {
 	// default.
 	RDMAMemory int64 `json:"rdma_memory,omitempty"`
 	RDMAQPs    int   `json:"rdma_qps,omitempty"`
-	// RDMAForward has each container have a broker of its own, also on one machine.
-	RDMAForward bool `json:"rdma_forward,omitempty"`
-	// RDMADirect has the guests of a host share memory.
-	RDMADirect bool `json:"rdma_direct,omitempty"`
+	// RDMAPath is how the bee_0 of containers or guests of one host exchange data: RDMADirect or
+	// RDMAForward. "": what is usual, which is RDMADirect for containers and RDMAForward for guests.
+	RDMAPath string `json:"rdma_path,omitempty"`
 	// RDMADomain joins bee_0 with those of other runs on the host; "": none.
 	RDMADomain string `json:"rdma_domain,omitempty"`
 	// PCI is the address of a function of a card on each host that its guest has; "": none.
@@ -406,6 +405,12 @@ const (
 	RDMABee  = "bee"  // BEE's own, bee_0
 	RDMASoft = "soft" // the software device of the guests' kernel
 	RDMANone = "none"
+)
+
+// Words of Plan.RDMAPath, as in the Beefile.
+const (
+	RDMADirect  = "direct"  // they share memory
+	RDMAForward = "forward" // each has a broker of its own
 )
 
 // ShareVirtiofs is the word of VM.Share for virtiofs.

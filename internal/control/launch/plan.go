@@ -28,7 +28,7 @@ func MakePlan(job *spec.Job, run state.Run, image core.Image, values map[string]
 		Job: job.Name, Image: image, Slots: job.Slots(),
 		Env: job.Env, Secrets: values,
 		Volume: job.Volume.Path, Binds: binds, Workdir: job.Workdir,
-		Root: job.User == spec.UserRoot || bare(job), CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), RDMA: job.RDMA.Device, RDMAMemory: int64(job.RDMA.Memory), RDMAQPs: job.RDMA.QPs, RDMAForward: job.RDMA.Path == spec.PathForward, RDMADirect: job.RDMA.Path == spec.PathDirect, RDMADomain: job.RDMA.Domain, PCI: job.RDMA.PCI, DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
+		Root: job.User == spec.UserRoot || bare(job), CallerIDs: job.User == spec.UserCaller, GPUs: int(job.GPUs), RDMA: job.RDMA.Device, RDMAMemory: int64(job.RDMA.Memory), RDMAQPs: job.RDMA.QPs, RDMAPath: job.RDMA.Path, RDMADomain: job.RDMA.Domain, PCI: job.RDMA.PCI, DiskScratch: job.Scratch == "disk", Seccomp: job.Seccomp != nil && *job.Seccomp, Unfiltered: job.Seccomp != nil && !*job.Seccomp,
 		Timeout: job.Timeout, Grace: DefaultGrace, JoinTimeout: joinTimeout,
 	}
 	if job.VM == nil { // else guests have it as their hardware
