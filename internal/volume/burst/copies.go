@@ -190,7 +190,7 @@ func awaitLeader(ctx context.Context, c Config, s replica.Store, ready func()) e
 func (c Config) answers(ctx context.Context, leader string) bool {
 	ctx, cancel := context.WithTimeout(ctx, c.timing().Lost)
 	defer cancel()
-	peer, err := c.leaderPeer(ctx)
+	peer, err := leaderPeer(ctx, c)
 	if err != nil {
 		return false
 	}
@@ -276,7 +276,7 @@ func (s leaderStream) Close() error {
 }
 
 // leaderPeer returns a connection to the process that leads, through the node.
-func (c Config) leaderPeer(ctx context.Context) (*rpc.Peer, error) {
+func leaderPeer(ctx context.Context, c Config) (*rpc.Peer, error) {
 	socket, err := c.inside(leaderName)
 	if err != nil {
 		return nil, err
@@ -294,7 +294,7 @@ func (c Config) leaderPeer(ctx context.Context) (*rpc.Peer, error) {
 
 // dialLeader opens a stream to the process that leads, through the node.
 func (c Config) dialLeader(ctx context.Context, hello replica.Hello) (io.ReadWriteCloser, error) {
-	peer, err := c.leaderPeer(ctx)
+	peer, err := leaderPeer(ctx, c)
 	if err != nil {
 		return nil, err
 	}
